@@ -1,0 +1,85 @@
+# Every target installs what it needs into .venv and into the cache ($XDG_CACHE_HOME/headroom or
+# ~/.cache/headroom), shows progress, and can be interrupted and repeated.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+VENV   := .venv
+PY     := $(VENV)/bin/python
+STAMP  := $(VENV)/.installed
+SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins tests
+PYTEST_ARGS ?=
+
+.PHONY: help
+help: ## Say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@bash .ci/python-venv $(VENV)
+	@echo "Installing the locked Python packages into $(VENV) ..."
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e . 2>/dev/null \
+	  || $(PY) -m pip install --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e .
+	@touch $@
+
+.PHONY: packages
+packages: $(STAMP)
+	@$(PY) -m devcluster packages
+
+.PHONY: prepare
+prepare: packages ## Build the dev cluster's binaries and images (once; then from the cache)
+	@$(PY) -m devcluster prepare --node
+
+.PHONY: demo
+demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check each step, then end)
+	@$(PY) -m demo $(if $(filter once,$(DEMO)),--once)
+
+.PHONY: test
+test: lint prepare ## Run lint and every test, on a real dev cluster
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+.PHONY: test-fast
+test-fast: $(STAMP) ## Run the tests that need no cluster (under a minute)
+	@$(PY) -m pytest -m "not cluster and not node" $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(STAMP) ## Run ruff (every rule), mypy --strict and codespell
+	@$(VENV)/bin/ruff check $(SOURCE)
+	@$(VENV)/bin/ruff format --check $(SOURCE)
+	@$(VENV)/bin/mypy
+	@$(VENV)/bin/codespell $(SOURCE) charts docs *.md Makefile Dockerfile.*
+
+.PHONY: format
+format: $(STAMP) ## Let ruff format the code and fix what it can
+	@$(VENV)/bin/ruff check --fix $(SOURCE)
+	@$(VENV)/bin/ruff format $(SOURCE)
+
+.PHONY: golden
+golden: $(STAMP) ## Drive the reference vectors through our own functions
+	@$(PY) -m tests.golden
+
+.PHONY: cluster
+cluster: prepare ## Run a dev cluster with a real node in the foreground, until Ctrl-C
+	@$(PY) -m devcluster up --real-node
+
+.PHONY: bench
+bench: $(STAMP) ## Measure against the budgets and print both
+	@$(PY) -m bench
+
+.PHONY: images
+images: packages ## Build the container images into the cache, without a registry
+	@$(PY) -m devcluster images
+
+.PHONY: lock
+lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml
+	@for set in dev agent manager; do \
+	  extras="--extra $$set"; [ $$set = manager ] && extras="--extra manager --extra scheduler"; \
+	  $(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
+	    --custom-compile-command 'make lock' $$extras pyproject.toml -o requirements/$$set.txt; \
+	done
+
+.PHONY: clean
+clean: ## Stop this project's dev clusters, remove .venv and the caches of the tools (the built binaries stay)
+	@if [ -x $(PY) ]; then $(PY) -m devcluster down --all || true; fi
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

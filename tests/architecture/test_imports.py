@@ -1,0 +1,146 @@
+"""Who may import whom: read the table before the code."""
+
+import pytest
+
+from tests.architecture.sources import PACKAGES, ROOT, imported, modules
+
+# The longest prefix of a module's name decides. A name allows itself and everything below it.
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "crds": ("crds",),
+    "kubeapi": ("kubeapi",),
+    "devcluster": ("devcluster",),
+    "demo": ("demo", "devcluster"),
+    "cli": (
+        "cli",
+        "crds",
+        "kubeapi",
+        "agent.numerics",
+        "agent.predictors",
+        "manager.config",
+        "manager.calculators",
+        "manager.facts",
+        "scheduler_plugins.framework",
+        "scheduler_plugins.plugins",
+        "scheduler_plugins.snapshot",
+    ),
+    # agent: collect -> store -> predict -> report
+    "agent": ("agent", "crds", "kubeapi"),
+    "agent.samples": (),
+    "agent.numerics": ("agent.numerics",),
+    "agent.host": ("agent.host",),
+    "agent.collectors": ("agent.collectors", "agent.samples", "agent.host", "agent.pods", "crds"),
+    "agent.store": ("agent.store", "agent.samples"),
+    "agent.derived": ("agent.samples",),
+    "agent.pods": ("crds", "agent.host"),
+    "agent.predictors": ("agent.predictors", "agent.numerics", "crds.predict_policy"),
+    "agent.telemetry": ("agent.telemetry",),
+    # manager: config -> calculate -> patch
+    "manager": ("manager", "crds", "kubeapi"),
+    "manager.facts": ("crds",),
+    "manager.config": ("manager.config", "manager.facts", "crds"),
+    "manager.calculators": ("manager.calculators", "manager.facts", "crds"),
+    "manager.patches": ("manager.facts", "manager.calculators", "crds"),
+    # scheduler_plugins: snapshot -> filter -> score -> respond
+    "scheduler_plugins": ("scheduler_plugins", "crds", "kubeapi"),
+    "scheduler_plugins.numerics": ("scheduler_plugins.numerics",),
+    "scheduler_plugins.snapshot": ("scheduler_plugins.snapshot", "crds", "kubeapi"),
+    "scheduler_plugins.framework": ("scheduler_plugins.framework", "scheduler_plugins.snapshot"),
+    "scheduler_plugins.plugins": (
+        "scheduler_plugins.plugins",
+        "scheduler_plugins.framework",
+        "scheduler_plugins.snapshot",
+        "scheduler_plugins.numerics",
+        "crds",
+    ),
+    "scheduler_plugins.extender": (
+        "scheduler_plugins.extender",
+        "scheduler_plugins.framework",
+        "scheduler_plugins.snapshot",
+    ),
+}
+
+# Third parties that a place must not import: the reason stands behind each.
+FORBIDDEN: dict[str, dict[str, str]] = {
+    "agent": {
+        "scipy": "costs 50 MiB and more of a 90 MiB budget",
+        "kopf": "belongs to the manager",
+        "subprocess": "the agent reads files, it starts nothing",
+    },
+    "crds": {"numpy": "the API is plain data", "kubernetes": "the API does no I/O", "aiohttp": "the API does no I/O"},
+    "kubeapi": {"kopf": "belongs to the manager"},
+    "cli": {"kopf": "belongs to the manager", "subprocess": "reads live objects only"},
+    "manager": {"subprocess": "starts nothing", "scipy": "has no use for it"},
+    "scheduler_plugins": {
+        "kopf": "belongs to the manager",
+        "subprocess": "starts nothing",
+        "scipy.stats": "costs 98 MiB and two seconds; scipy.special has what we need",
+    },
+}
+KOPF_MAY_BE_IMPORTED_BY = ("manager.handlers", "manager.__main__", "manager.operator")
+
+
+def _within(name: str, prefix: str) -> bool:
+    return name == prefix or name.startswith(prefix + ".")
+
+
+def _longest(name: str) -> str:
+    return max((prefix for prefix in ALLOWED if _within(name, prefix)), key=len)
+
+
+def _packages_of(name: str) -> bool:
+    return name.split(".", maxsplit=1)[0] in PACKAGES
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_follow_the_table(package: str) -> None:
+    """A module imports only what the table lets it."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for module, path in modules(package)
+        if not module.endswith("__main__") and module != "agent.pipeline"
+        for name, line in imported(path, module=module)
+        if _packages_of(name)
+        and not any(_within(name, allowed) or _within(allowed, name) for allowed in ALLOWED[_longest(module)])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_services_stay_apart(package: str) -> None:
+    """Not even a composition root imports another service, nor does anything import tests or the dev cluster."""
+    others = {"agent", "manager", "scheduler_plugins", "tests", "bench", "demo", "devcluster"} - {package}
+    if package == "demo":
+        others.discard("devcluster")
+    if package == "cli":
+        others -= {"agent", "manager", "scheduler_plugins"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for module, path in modules(package)
+        for name, line in imported(path, module=module)
+        if name.split(".")[0] in others
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", FORBIDDEN)
+def test_forbidden_libraries_stay_out(package: str) -> None:
+    """A library that a package must not carry is not imported anywhere in it."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}: {reason}"
+        for module, path in modules(package)
+        for name, line in imported(path, module=module)
+        for library, reason in FORBIDDEN[package].items()
+        if _within(name, library)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_kopf_stays_at_the_edge() -> None:
+    """Only handlers and the composition root know kopf."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for module, path in modules("manager")
+        for name, line in imported(path, module=module)
+        if _within(name, "kopf") and not any(_within(module, allowed) for allowed in KOPF_MAY_BE_IMPORTED_BY)
+    ]
+    assert not wrong, "\n".join(wrong)

@@ -1,0 +1,40 @@
+"""Modules and functions stay small enough to be read at one sitting."""
+
+import ast
+
+import pytest
+
+from tests.architecture.sources import PACKAGES, ROOT, modules, tree
+
+MODULE_LINES = 400
+FUNCTION_LINES = 60
+VAGUE = {"util", "utils", "helper", "helpers", "common", "misc", "base_utils", "tools"}
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "tests", "bench"])
+def test_modules_are_small(package: str) -> None:
+    """No module has more than 400 lines."""
+    sizes = {path: len(path.read_text().splitlines()) for _, path in modules(package)}
+    large = [f"{path.relative_to(ROOT)}: {size} lines" for path, size in sizes.items() if size > MODULE_LINES]
+    assert not large, "\n".join(large)
+
+
+@pytest.mark.parametrize("package", [*PACKAGES, "tests", "bench"])
+def test_functions_are_small(package: str) -> None:
+    """No function has more than 60 lines."""
+    large = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {node.end_lineno - node.lineno + 1} lines"
+        for _, path in modules(package)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno is not None
+        and node.end_lineno - node.lineno + 1 > FUNCTION_LINES
+    ]
+    assert not large, "\n".join(large)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_names_say_what_it_is(package: str) -> None:
+    """No module is named util, helper, common or misc."""
+    vague = [str(path.relative_to(ROOT)) for _, path in modules(package) if path.stem in VAGUE]
+    assert not vague, "\n".join(vague)

@@ -1,0 +1,1 @@
+"""A real Kubernetes on this machine for tests, demo and benchmarks. Imports nothing of the services; not shipped."""

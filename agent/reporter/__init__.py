@@ -1,0 +1,1 @@
+"""From numbers to a NodeMetric, and from there to the API server."""

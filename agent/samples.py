@@ -1,0 +1,37 @@
+"""The noun that crosses stages: one value of one series at one time. Imports nothing of ours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+NODE: Final = "node"
+"""Entity of the whole machine."""
+SYS: Final = "sys"
+"""Entity of everything that runs outside pods: node minus pods, derived in the same tick."""
+
+CPU: Final = "cpu"
+"""CPU in use. [cores]"""
+MEMORY: Final = "memory"
+"""Memory in use without page cache. [bytes]"""
+MEMORY_WITH_PAGE_CACHE: Final = "memory_with_page_cache"
+"""Memory in use with page cache. [bytes]"""
+CPU_THROTTLED: Final = "cpu_throttled"
+"""Share of the quota periods in which the pod was held back. [0..1]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One measured value.
+
+    A missing measurement is no sample at all: there is no sample for "unknown", and zero means zero.
+    """
+
+    metric: str
+    """What was measured: ``cpu`` [cores], ``memory`` [bytes], ``memory_with_page_cache`` [bytes], ``cpu_throttled`` [ratio], ``psi_*`` [ratio]."""
+    entity: str
+    """Whose it is: ``node``, ``sys``, a class name, or a pod's uid."""
+    time: float
+    """When, the same for every sample of a tick. [seconds since 1970]"""
+    value: float
+    """How much, in the metric's unit. Always finite."""

@@ -1,0 +1,181 @@
+"""The colocation strategy of ConfigMap `slo-controller-config`: its fields, their defaults and what they may be.
+
+Koordinator's fields come first, ours after them. How a ConfigMap is judged and what happens with a bad one is the
+manager's business; this module only states the contract.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crds.codec import JSON_NAME, Part
+from crds.node_metric import MEMORY_COLLECT_POLICIES, WITHOUT_PAGE_CACHE
+from crds.predict_policy import PredictPolicy
+from crds.ranges import Allowed, Choice, Range
+
+
+@dataclass(frozen=True, slots=True)
+class MetricAggregatePolicy(Part):
+    """Which windows the agents report as percentiles."""
+
+    durations: tuple[str, ...] | None = None
+    """Windows as Go durations; an empty list keeps the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class MidEviction(Part):
+    """What happens to Mid pods on a node that has sold more than it has (the deficit)."""
+
+    mode: str | None = None
+    """off, dry-run (events and metrics only) or on."""
+    after_seconds: int | None = None
+    """How long the deficit must last. [s]"""
+    max_per_node_per_minute: int | None = None
+    """Evictions on one node. [1/min]"""
+    max_per_minute: int | None = None
+    """Evictions in the cluster. [1/min]"""
+
+
+@dataclass(frozen=True, slots=True)
+class ColocationStrategy(Part):
+    """How one node, or the cluster, sells what Prod does not use. An absent field keeps what applies otherwise."""
+
+    enable: bool | None = None
+    """Whether Mid resources are published at all."""
+    metric_aggregate_duration_seconds: int | None = None
+    """Window of the reported averages. [s]"""
+    metric_report_interval_seconds: int | None = None
+    """Time between two full reports. [s]"""
+    metric_aggregate_policy: MetricAggregatePolicy | None = None
+    """Windows of the reported percentiles."""
+    metric_memory_collect_policy: str | None = None
+    """What counts as memory in use."""
+    cpu_reclaim_threshold_percent: int | None = None
+    """Batch tier of Koordinator: accepted, not used. [percent]"""
+    memory_reclaim_threshold_percent: int | None = None
+    """Batch tier of Koordinator: accepted, not used. [percent]"""
+    cpu_calculate_policy: str | None = None
+    """Batch tier of Koordinator: accepted, not used."""
+    memory_calculate_policy: str | None = None
+    """Batch tier of Koordinator: accepted, not used."""
+    batch_cpu_threshold_percent: int | None = field(default=None, metadata={JSON_NAME: "batchCPUThresholdPercent"})
+    """Batch tier of Koordinator: accepted, not used. [percent]"""
+    batch_memory_threshold_percent: int | None = None
+    """Batch tier of Koordinator: accepted, not used. [percent]"""
+    degrade_time_minutes: int | None = None
+    """A report older than this counts as absent: Mid becomes 0. [min]"""
+    update_time_threshold_seconds: int | None = None
+    """Any difference at all is written after this time. [s]"""
+    resource_diff_threshold: float | None = None
+    """An increase by more than this share is written (after its hold). [ratio]"""
+    mid_cpu_threshold_percent: int | None = field(default=None, metadata={JSON_NAME: "midCPUThresholdPercent"})
+    """Mid CPU never exceeds this share of allocatable. [percent]"""
+    mid_memory_threshold_percent: int | None = None
+    """Mid memory never exceeds this share of allocatable. [percent]"""
+    mid_unallocated_percent: int | None = None
+    """Share of what nobody has requested that is sold too. [percent]"""
+    mid_reclaim_mode: str | None = None
+    """static: sell a fixed share instead of the prediction."""
+    mid_static_cpu_reserved_percent: int | None = field(
+        default=None, metadata={JSON_NAME: "midStaticCPUReservedPercent"}
+    )
+    """Share of allocatable CPU that static mode sells. [percent]"""
+    mid_static_memory_reserved_percent: int | None = None
+    """Share of allocatable memory that static mode sells. [percent]"""
+    extensions: Mapping[str, Any] | None = None
+    """Third-party content."""
+
+    mode: str | None = None
+    """active, or shadow: calculate and report, but write nothing to Nodes."""
+    mid_policy: str | None = None
+    """The formula: reclaimable, or one of the design text's two."""
+    mid_shrink_policy: str | None = None
+    """floor: never publish less than running Mid pods request; exact: publish what was calculated."""
+    mid_increase_hold_seconds: int | None = None
+    """An increase is written when it has held this long. [s]"""
+    mid_eviction: MidEviction | None = None
+    """What happens on a deficit."""
+    node_predict_policy: PredictPolicy | None = None
+    """Copied to `spec.predictPolicy` of the NodeMetric."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStrategy(ColocationStrategy):
+    """An entry of `nodeConfigs`: what differs for the nodes that the selector matches."""
+
+    name: str | None = None
+    """Name of the entry, for messages."""
+    node_selector: Mapping[str, Any] | None = None
+    """A Kubernetes label selector; absent matches no node, empty matches all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColocationConfig(ColocationStrategy):
+    """The whole of `colocation-config`: the cluster's strategy and the entries for some nodes."""
+
+    node_configs: tuple[NodeStrategy, ...] | None = None
+    """The first entry that matches a node applies to it."""
+
+
+DEFAULTS: Final = ColocationStrategy(
+    enable=False,
+    metric_aggregate_duration_seconds=300,
+    metric_report_interval_seconds=60,
+    metric_aggregate_policy=MetricAggregatePolicy(durations=("5m0s", "10m0s", "30m0s")),
+    metric_memory_collect_policy=WITHOUT_PAGE_CACHE,
+    cpu_reclaim_threshold_percent=60,
+    memory_reclaim_threshold_percent=65,
+    cpu_calculate_policy="usage",
+    memory_calculate_policy="usage",
+    degrade_time_minutes=15,
+    update_time_threshold_seconds=300,
+    resource_diff_threshold=0.1,
+    mid_cpu_threshold_percent=100,
+    mid_memory_threshold_percent=100,
+    mid_unallocated_percent=0,
+    mid_static_cpu_reserved_percent=0,
+    mid_static_memory_reserved_percent=0,
+    mode="active",
+    mid_policy="reclaimable",
+    mid_shrink_policy="floor",
+    mid_increase_hold_seconds=120,
+    mid_eviction=MidEviction(mode="dry-run", after_seconds=300, max_per_node_per_minute=1, max_per_minute=10),
+)
+"""The strategy when nobody says otherwise; the prediction policy has its own in `crds.predict_policy.DEFAULTS`."""
+
+_PERCENT: Final = Range(0, 100)
+_WEEK: Final = 7 * 24 * 3600
+
+ALLOWED: Final[Mapping[str, Allowed]] = {
+    "metricAggregateDurationSeconds": Range(1, _WEEK),
+    "metricReportIntervalSeconds": Range(1, _WEEK),
+    "metricMemoryCollectPolicy": Choice(MEMORY_COLLECT_POLICIES),
+    "cpuReclaimThresholdPercent": _PERCENT,
+    "memoryReclaimThresholdPercent": _PERCENT,
+    "cpuCalculatePolicy": Choice(("usage", "request", "maxUsageRequest")),
+    "memoryCalculatePolicy": Choice(("usage", "request", "maxUsageRequest")),
+    "batchCPUThresholdPercent": _PERCENT,
+    "batchMemoryThresholdPercent": _PERCENT,
+    "degradeTimeMinutes": Range(1, _WEEK // 60),
+    "updateTimeThresholdSeconds": Range(1, _WEEK),
+    "midCPUThresholdPercent": _PERCENT,
+    "midMemoryThresholdPercent": _PERCENT,
+    "midUnallocatedPercent": _PERCENT,
+    "midReclaimMode": Choice(("", "static")),
+    "midStaticCPUReservedPercent": _PERCENT,
+    "midStaticMemoryReservedPercent": _PERCENT,
+    "resourceDiffThreshold": Range(0.001, 1),
+    "mode": Choice(("active", "shadow")),
+    "midPolicy": Choice(("reclaimable", "design", "designMixed")),
+    "midShrinkPolicy": Choice(("floor", "exact")),
+    "midIncreaseHoldSeconds": Range(0, 3600),
+}
+"""Allowed values by JSON name, for the cluster's part and each node's."""
+
+ALLOWED_MID_EVICTION: Final[Mapping[str, Allowed]] = {
+    "mode": Choice(("off", "dry-run", "on")),
+    "afterSeconds": Range(0, _WEEK),
+    "maxPerNodePerMinute": Range(0, 1000),
+    "maxPerMinute": Range(0, 100_000),
+}
+"""Allowed values inside `midEviction`."""

@@ -1,0 +1,58 @@
+"""Go durations ("5m0s", "1h30m") <-> seconds."""
+
+import re
+from fractions import Fraction
+from typing import Final
+
+_UNITS: Final = {
+    "ns": Fraction(1, 10**9),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "μs": Fraction(1, 10**6),
+    "ms": Fraction(1, 1000),
+    "s": Fraction(1),
+    "m": Fraction(60),
+    "h": Fraction(3600),
+}
+_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_WHOLE: Final = re.compile(rf"([+-]?)((?:{_PART.pattern})+|0)")
+_LARGEST_NANOSECONDS: Final = 2**63 - 1
+
+
+class DurationError(ValueError):
+    """The text is not a Go duration."""
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of a Go duration.
+
+    Raises:
+        DurationError: the text is not one, or is out of Go's range of 292 years; the message quotes it.
+    """
+    match = _WHOLE.fullmatch(text)
+    if match is None:
+        raise DurationError(f"{text!r} is not a duration: write it like 5m0s, 90s or 1h30m")
+    seconds = sum((Fraction(number) * _UNITS[unit] for number, unit in _numbers(match[2])), Fraction(0))
+    if seconds * 10**9 > _LARGEST_NANOSECONDS:
+        raise DurationError(f"{text!r} is longer than a duration can be (292 years)")
+    return float(-seconds if match[1] == "-" else seconds)
+
+
+def _numbers(text: str) -> list[tuple[str, str]]:
+    return [(match[1].rstrip("."), match[2]) for match in _PART.finditer(text)]
+
+
+def format_duration(seconds: float) -> str:
+    """The text Go writes for whole milliseconds: 300 -> "5m0s", 0.5 -> "500ms"."""
+    sign = "-" if seconds < 0 else ""
+    milliseconds = round(abs(seconds) * 1000)
+    if milliseconds == 0:
+        return "0s"
+    if milliseconds < 1000:  # noqa: PLR2004 - below one second Go changes the unit
+        return f"{sign}{milliseconds}ms"
+    minutes, rest = divmod(milliseconds, 60_000)
+    hours, minutes = divmod(minutes, 60)
+    text = f"{rest / 1000:.3f}".rstrip("0").rstrip(".") + "s"
+    if hours:
+        return f"{sign}{hours}h{minutes}m{text}"
+    return f"{sign}{minutes}m{text}" if minutes else sign + text

@@ -1,0 +1,72 @@
+"""Every label, annotation and resource name on the wire. Constants only."""
+
+from typing import Final
+
+MID_CPU: Final = "kubernetes.io/mid-cpu"
+"""Extended resource of a Node: CPU that Mid pods may request. [milli-cores, integer]"""
+MID_MEMORY: Final = "kubernetes.io/mid-memory"
+"""Extended resource of a Node: memory that Mid pods may request. [bytes]"""
+BATCH_CPU: Final = "kubernetes.io/batch-cpu"
+"""Koordinator's extended resource for Batch pods. [milli-cores, integer]"""
+BATCH_MEMORY: Final = "kubernetes.io/batch-memory"
+"""Koordinator's extended resource for Batch pods. [bytes]"""
+
+LABEL_PRIORITY_CLASS: Final = "koordinator.sh/priority-class"
+"""Pod label: the priority band; it wins over `spec.priority`."""
+LABEL_PRIORITY: Final = "koordinator.sh/priority"
+"""Pod label: a priority within the band (Koordinator's sub-priority)."""
+LABEL_QOS: Final = "koordinator.sh/qosClass"
+"""Pod label: the QoS class, case-sensitive."""
+
+LABEL_CPU_RECLAIM_RATIO: Final = "node.koordinator.sh/cpu-reclaim-ratio"
+"""Node label: overrides `cpuReclaimThresholdPercent` for this node. [ratio]"""
+LABEL_MEMORY_RECLAIM_RATIO: Final = "node.koordinator.sh/memory-reclaim-ratio"
+"""Node label: overrides `memoryReclaimThresholdPercent` for this node. [ratio]"""
+LABEL_MID_STATIC_CPU_RATIO: Final = "node.koordinator.sh/mid-static-cpu-reserved-ratio"
+"""Node label: overrides `midStaticCPUReservedPercent` for this node. [ratio]"""
+LABEL_MID_STATIC_MEMORY_RATIO: Final = "node.koordinator.sh/mid-static-memory-reserved-ratio"
+"""Node label: overrides `midStaticMemoryReservedPercent` for this node. [ratio]"""
+
+ANNOTATION_RAW_ALLOCATABLE: Final = "node.koordinator.sh/raw-allocatable"
+"""Node annotation: JSON resource list, the allocatable before amplification."""
+ANNOTATION_NODE_RESERVATION: Final = "node.koordinator.sh/reservation"
+"""Node annotation: JSON `{"resources": {...}, "reservedCPUs": "0-3", "applyPolicy": ...}`."""
+ANNOTATION_COLOCATION_STRATEGY: Final = "node.koordinator.sh/colocation-strategy"
+"""Node annotation: JSON strategy that overrides the ConfigMap's for this node."""
+ANNOTATION_RESOURCE_AMPLIFICATION: Final = "node.koordinator.sh/resource-amplification-ratio"
+"""Node annotation of Koordinator: resource -> amplification ratio."""
+ANNOTATION_CPU_NORMALIZATION: Final = "node.koordinator.sh/cpu-normalization-ratio"
+"""Node annotation of Koordinator: CPU normalization ratio."""
+ANNOTATION_USAGE_THRESHOLDS: Final = "scheduling.koordinator.sh/usage-thresholds"
+"""Node annotation: JSON usage thresholds of LoadAwareScheduling for this node."""
+
+ANNOTATION_ESTIMATED_SCALING_FACTORS: Final = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+"""Pod annotation: JSON resource -> percent of the request that the pod is estimated to use."""
+ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED: Final = (
+    "scheduling.koordinator.sh/load-estimated-seconds-after-pod-scheduled"
+)
+"""Pod annotation: how long after scheduling the estimate counts. [s]"""
+ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED: Final = (
+    "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
+)
+"""Pod annotation: how long after initialization the estimate counts. [s]"""
+ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
+"""Pod annotation: "true" marks a reservation's placeholder, which runs nowhere."""
+
+ANNOTATION_CONFIG_HASH: Final = "kubernetes.io/config.hash"
+"""Pod annotation by kubelet: the uid under which a static pod runs on the node."""
+ANNOTATION_CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
+"""Pod annotation by kubelet: marks the mirror of a static pod in the API; its value is the config hash."""
+ANNOTATION_CONFIG_SOURCE: Final = "kubernetes.io/config.source"
+"""Pod annotation by kubelet: "file" or "http" for static pods, "api" for all others."""
+LABEL_POD_TEMPLATE_HASH: Final = "pod-template-hash"
+"""Pod label by Deployments: the part of the ReplicaSet's name that changes with each rollout."""
+
+CONFIG_MAP_NAME: Final = "slo-controller-config"
+"""Name of the ConfigMap with the colocation strategy."""
+CONFIG_MAP_KEY: Final = "colocation-config"
+"""Key in that ConfigMap."""
+CONDITION_COLLECTING: Final = "Collecting"
+"""NodeMetric condition: the agent measures this node."""
+CONDITION_PREDICTION_READY: Final = "PredictionReady"
+"""NodeMetric condition: the prediction can be acted on."""

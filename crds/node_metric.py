@@ -1,0 +1,255 @@
+"""NodeMetric `slo.koordinator.sh/v1alpha1`: what a node uses, by node, system and pod, and what it is predicted to use.
+
+Field names are Koordinator's; `predictPolicy`, `prediction` and `conditions` are ours. Times are RFC 3339 texts,
+durations Go durations ("5m0s"), amounts Kubernetes quantities.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from crds.codec import JSON_NAME, Part, QuantityText
+from crds.meta import Condition, ObjectMeta
+from crds.predict_policy import PredictPolicy
+
+GROUP: Final = "slo.koordinator.sh"
+VERSION: Final = "v1alpha1"
+PLURAL: Final = "nodemetrics"
+
+WITHOUT_PAGE_CACHE: Final = "usageWithoutPageCache"
+WITH_PAGE_CACHE: Final = "usageWithPageCache"
+WITH_HOT_PAGE_CACHE: Final = "usageWithHotPageCache"
+MEMORY_COLLECT_POLICIES: Final = (WITHOUT_PAGE_CACHE, WITH_PAGE_CACHE, WITH_HOT_PAGE_CACHE)
+"""What counts as memory in use."""
+
+AGGREGATIONS: Final = ("avg", "p50", "p90", "p95", "p99", "stdev")
+"""The statistics of a window; `stdev` is ours."""
+CLASSES: Final = ("node", "sys", "prod", "mid", "batch", "free")
+"""The classes of `status.prediction.classes`; prod holds the pods without a band too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceMap(Part):
+    """Amounts per resource name."""
+
+    resources: Mapping[str, QuantityText] | None = None
+    """Resource name -> quantity."""
+    devices: tuple[Mapping[str, Any], ...] | None = None
+    """Devices (GPUs …) as Koordinator reports them; we pass them through."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAggregatePolicy(Part):
+    """Which windows are reported as percentiles."""
+
+    durations: tuple[str, ...] | None = None
+    """Windows as Go durations."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCollectPolicy(Part):
+    """How the agent measures and reports."""
+
+    aggregate_duration_seconds: int | None = None
+    """Window of the averages. [s]"""
+    report_interval_seconds: int | None = None
+    """Time between two full reports. [s]"""
+    node_aggregate_policy: NodeAggregatePolicy | None = None
+    """Windows of the percentiles."""
+    node_memory_collect_policy: str | None = None
+    """One of `MEMORY_COLLECT_POLICIES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMetricSpec(Part):
+    """What the manager asks of the agent."""
+
+    metric_collect_policy: MetricCollectPolicy | None = None
+    """Measuring and reporting."""
+    predict_policy: PredictPolicy | None = None
+    """Predicting."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatedUsage(Part):
+    """Statistics of one window."""
+
+    usage: Mapping[str, ResourceMap] | None = None
+    """Statistic (`AGGREGATIONS`) -> amounts; an empty one means too few samples."""
+    duration: str | None = None
+    """The window as a Go duration."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumaUsage(Part):
+    """Usage of one NUMA node, as Koordinator reports it."""
+
+    numa_node_id: int | None = field(default=None, metadata={JSON_NAME: "numaNodeID"})
+    """Number of the NUMA node."""
+    node_usage: ResourceMap | None = None
+    """Everything on it."""
+    system_usage: ResourceMap | None = None
+    """What is not pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage(Part):
+    """Usage of the node as a whole (`status.nodeMetric`)."""
+
+    node_usage: ResourceMap | None = None
+    """Everything, mean over the window."""
+    system_usage: ResourceMap | None = None
+    """What is not pods, mean over the window."""
+    aggregated_node_usages: tuple[AggregatedUsage, ...] | None = None
+    """Statistics of everything."""
+    aggregated_system_usages: tuple[AggregatedUsage, ...] | None = None
+    """Statistics of what is not pods."""
+    numa_usages: tuple[NumaUsage, ...] | None = None
+    """By NUMA node."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodMetric(Part):
+    """Usage of one pod."""
+
+    name: str | None = None
+    """Name of the pod."""
+    namespace: str | None = None
+    """Namespace of the pod."""
+    pod_usage: ResourceMap | None = None
+    """Mean over the window."""
+    priority: str | None = None
+    """Band (`crds.priority.PriorityBand`)."""
+    qos: str | None = None
+    """QoS class (`crds.priority.QoS`)."""
+    extensions: Mapping[str, Any] | None = None
+    """Third-party content."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostApplicationMetric(Part):
+    """Usage of an application outside of Kubernetes, as Koordinator reports it."""
+
+    name: str | None = None
+    """Name of the application."""
+    usage: ResourceMap | None = None
+    """Mean over the window."""
+    priority: str | None = None
+    """Band."""
+    qos: str | None = None
+    """QoS class."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProdMetric(Part):
+    """An amount for the Prod band (`prodReclaimableMetric`, `prodPeakMetric`)."""
+
+    resource: ResourceMap | None = None
+    """The amounts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence(Part):
+    """How much was seen."""
+
+    samples: int | None = None
+    """Training samples."""
+    span_seconds: int | None = None
+    """Observed time. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassPrediction(Part):
+    """Usage, moments and predicted peak of one class of pods, of the node, or of the system."""
+
+    name: str
+    """One of `CLASSES`."""
+    usage: Mapping[str, QuantityText] | None = None
+    """Mean over the reporting window; the same ticks for all classes."""
+    mean: Mapping[str, QuantityText] | None = None
+    """Decayed mean."""
+    stdev: Mapping[str, QuantityText] | None = None
+    """Decayed standard deviation."""
+    peak: Mapping[str, QuantityText] | None = None
+    """Predicted peak, margin and cold pods included."""
+    evidence: Evidence | None = None
+    """What it rests on."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredictedPods(Part):
+    """How many pods have enough history."""
+
+    warm: int | None = None
+    """Pods predicted from history."""
+    cold: int | None = None
+    """Pods counted at their request."""
+    cold_names: tuple[str, ...] | None = None
+    """Some of the cold ones, "namespace/name"; at most 10."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInForce(Part):
+    """The model that made the prediction."""
+
+    model: str | None = None
+    """Name of the model."""
+    parameters: Mapping[str, Any] | None = None
+    """Its parameters."""
+    of: tuple[Mapping[str, Any], ...] | None = None
+    """The listed models of `max`."""
+    cpu: Mapping[str, Any] | None = None
+    """What differs for CPU."""
+    memory: Mapping[str, Any] | None = None
+    """What differs for memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction(Part):
+    """`status.prediction`: ours."""
+
+    time: str | None = None
+    """When it was last reported, fully or fast."""
+    policy: PolicyInForce | None = None
+    """The policy in force."""
+    classes: tuple[ClassPrediction, ...] | None = None
+    """One entry for each of `CLASSES`."""
+    pods: PredictedPods | None = None
+    """Warm and cold pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMetricStatus(Part):
+    """What the agent reports."""
+
+    update_time: str | None = None
+    """Time of the full report; a fast report never touches it."""
+    node_metric: NodeUsage | None = None
+    """The node as a whole."""
+    pods_metric: tuple[PodMetric, ...] | None = None
+    """Each pod, by namespace and name."""
+    host_application_metric: tuple[HostApplicationMetric, ...] | None = None
+    """Applications outside of Kubernetes."""
+    prod_reclaimable_metric: ProdMetric | None = None
+    """What the Prod pods requested and will not use."""
+    prod_peak_metric: ProdMetric | None = None
+    """Predicted peak of Prod plus system, margin included: do not add either again."""
+    prediction: Prediction | None = None
+    """The prediction in full."""
+    conditions: tuple[Condition, ...] | None = None
+    """`Collecting` and `PredictionReady`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMetric(Part):
+    """The object; cluster-scoped, named after its node."""
+
+    API_VERSION: ClassVar[str] = f"{GROUP}/{VERSION}"
+    KIND: ClassVar[str] = "NodeMetric"
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    """Name and versions."""
+    spec: NodeMetricSpec = field(default_factory=NodeMetricSpec)
+    """Written by the manager."""
+    status: NodeMetricStatus | None = None
+    """Written by the agent; absent before the first report."""

@@ -1,0 +1,131 @@
+"""Arithmetic on a pod given as plain Kubernetes JSON: what it requests, whether it has ended, who owns it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from crds import names
+from crds.quantity import parse_quantity
+
+_TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+_POD_LEVEL: Final = frozenset({"cpu", "memory"})
+_CRON_JOB_RUN: Final = re.compile(r"-[0-9]{8}$")
+
+
+def pod_requests(pod: Mapping[str, Any]) -> dict[str, Fraction]:
+    """What the scheduler sets aside for the pod, per resource name. [base units: cores, bytes, pieces]
+
+    Sum of the containers and sidecars, or the largest init phase if that is more; pod-level resources override it
+    per resource; the overhead of the runtime class is added.
+
+    Raises:
+        QuantityError: an amount is not a quantity.
+    """
+    totals = _pod_totals(pod, "requests")
+    _add(totals, (pod.get("spec") or {}).get("overhead"))
+    return totals
+
+
+def pod_limits(pod: Mapping[str, Any]) -> dict[str, Fraction]:
+    """What the pod may use at most, per resource name; a resource without any limit is absent. [base units]
+
+    As `pod_requests`, but overhead is added only where there is a limit. A container without a limit adds nothing.
+
+    Raises:
+        QuantityError: an amount is not a quantity.
+    """
+    totals = _pod_totals(pod, "limits")
+    overhead = (pod.get("spec") or {}).get("overhead") or {}
+    _add(totals, {name: amount for name, amount in overhead.items() if totals.get(name)})
+    return totals
+
+
+def _pod_totals(pod: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
+    spec = pod.get("spec") or {}
+    totals: dict[str, Fraction] = {}
+    for container in spec.get("containers") or ():
+        _add(totals, (container.get("resources") or {}).get(kind))
+    _add_init_containers(totals, spec.get("initContainers") or (), kind)
+    pod_level = (spec.get("resources") or {}).get(kind) or {}
+    totals.update(
+        (name, parse_quantity(amount))
+        for name, amount in pod_level.items()
+        if name in _POD_LEVEL or name.startswith("hugepages-")
+    )
+    return totals
+
+
+def _add_init_containers(totals: dict[str, Fraction], containers: Iterable[Mapping[str, Any]], kind: str) -> None:
+    """Add sidecars (which stay) to the totals, then raise the totals to the largest init phase."""
+    sidecars: dict[str, Fraction] = {}
+    largest: dict[str, Fraction] = {}
+    for container in containers:
+        own = (container.get("resources") or {}).get(kind)
+        if container.get("restartPolicy") == "Always":
+            _add(totals, own)
+            _add(sidecars, own)
+            _raise_to(largest, sidecars)
+        else:
+            phase = dict(sidecars)
+            _add(phase, own)
+            _raise_to(largest, phase)
+    _raise_to(totals, largest)
+
+
+def _add(totals: dict[str, Fraction], amounts: Mapping[str, Any] | None) -> None:
+    for name, amount in (amounts or {}).items():
+        totals[name] = totals.get(name, Fraction(0)) + parse_quantity(amount)
+
+
+def _raise_to(totals: dict[str, Fraction], floor: Mapping[str, Fraction]) -> None:
+    for name, amount in floor.items():
+        totals[name] = max(totals.get(name, amount), amount)
+
+
+def is_terminal(pod: Mapping[str, Any]) -> bool:
+    """Whether all containers have ended for good (phase Succeeded or Failed)."""
+    return (pod.get("status") or {}).get("phase") in _TERMINAL_PHASES
+
+
+def is_mirror_pod(pod: Mapping[str, Any]) -> bool:
+    """Whether this is the API's image of a static pod, which kubelet runs from a file."""
+    return names.ANNOTATION_CONFIG_MIRROR in _annotations(pod)
+
+
+def cgroup_uid(pod: Mapping[str, Any]) -> str:
+    """The uid in the name of the pod's cgroup: a static pod's config hash, else the pod's uid."""
+    annotations = _annotations(pod)
+    of_static = annotations.get(names.ANNOTATION_CONFIG_HASH) or annotations.get(names.ANNOTATION_CONFIG_MIRROR)
+    return str(of_static or (pod.get("metadata") or {}).get("uid", ""))
+
+
+def pod_key(pod: Mapping[str, Any]) -> str:
+    """The pod as "namespace/name"."""
+    metadata = pod.get("metadata") or {}
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+def workload_key(pod: Mapping[str, Any]) -> str | None:
+    """What outlives the pod: "namespace/Kind/name" of its controller, or None for a pod without one.
+
+    The name is without what changes from one rollout or run to the next (a ReplicaSet's template hash, the
+    scheduled minute of a CronJob's Job). A static pod comes back under its own name.
+    """
+    metadata = pod.get("metadata") or {}
+    owner = next((ref for ref in metadata.get("ownerReferences") or () if ref.get("controller")), None)
+    if owner is None:
+        return None
+    kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))
+    if kind == "Node":
+        kind, name = "Pod", str(metadata.get("name", ""))
+    elif kind == "Job":
+        name = _CRON_JOB_RUN.sub("", name)
+    else:
+        template_hash = (metadata.get("labels") or {}).get(names.LABEL_POD_TEMPLATE_HASH)
+        name = name.removesuffix(f"-{template_hash}") if template_hash else name
+    return f"{metadata.get('namespace', '')}/{kind}/{name}"
+
+
+def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:
+    return (pod.get("metadata") or {}).get("annotations") or {}

@@ -1,0 +1,49 @@
+"""What values a setting may take, as data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A number between two bounds, both included."""
+
+    low: float
+    """Smallest allowed value."""
+    high: float
+    """Largest allowed value."""
+
+    def allows(self, value: Any) -> bool:  # noqa: ANN401 - configuration can hold anything
+        """Whether the value is a number within the bounds."""
+        return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:g} to {self.high:g}" if self.high != float("inf") else f"{self.low:g} or more"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few texts."""
+
+    options: tuple[str, ...]
+    """The allowed texts."""
+
+    def allows(self, value: Any) -> bool:  # noqa: ANN401 - configuration can hold anything
+        """Whether the value is one of the texts."""
+        return value in self.options
+
+    def __str__(self) -> str:
+        return "one of " + ", ".join(repr(option) for option in self.options)
+
+
+Allowed = Range | Choice
+
+
+def problems(data: Mapping[str, Any], allowed: Mapping[str, Allowed], path: str = "") -> list[str]:
+    """One sentence for each field of JSON that lies outside what is allowed; absent and null fields are fine."""
+    return [
+        f"{path}.{name}: must be {rule}, got {data[name]!r}" if path else f"{name}: must be {rule}, got {data[name]!r}"
+        for name, rule in allowed.items()
+        if data.get(name) is not None and not rule.allows(data[name])
+    ]

@@ -1,0 +1,64 @@
+{{/* Labels of everything in this chart. Call with the root context. */}}
+{{- define "headroom.labels" -}}
+app.kubernetes.io/part-of: headroom
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end }}
+
+{{/* An image reference. Call with one entry of .Values.image. */}}
+{{- define "headroom.image" -}}
+{{ .repository }}:{{ .tag }}
+{{- end }}
+
+{{/* The kube-scheduler image: the value, else the stock one in the version of the cluster without a vendor's suffix (v1.33.5-gke.1 has no image). */}}
+{{- define "headroom.kubeSchedulerImage" -}}
+{{- if .Values.scheduler.image -}}
+{{ .Values.scheduler.image }}
+{{- else -}}
+registry.k8s.io/kube-scheduler:{{ regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version }}
+{{- end -}}
+{{- end }}
+
+{{/* What every pod of ours has in common: nobody's uid, no privilege. */}}
+{{- define "headroom.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{/* What every container of ours has in common: no capability, no way to gain one, nothing to write on. */}}
+{{- define "headroom.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* Two replicas share no node where another one is free. Call with the component's name. */}}
+{{- define "headroom.spread" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            app.kubernetes.io/name: {{ . }}
+{{- end }}
+
+{{/* "true" where the chart may create or keep an object: there is none, or it belongs to this release. Call with a dict of root and object. */}}
+{{- define "headroom.oursOrAbsent" -}}
+{{- $annotations := dig "metadata" "annotations" dict (.object | default dict) -}}
+{{- if or (not .object) (and (eq (get $annotations "meta.helm.sh/release-name") .root.Release.Name) (eq (get $annotations "meta.helm.sh/release-namespace") .root.Release.Namespace)) -}}
+true
+{{- end -}}
+{{- end }}
+
+{{/* Asks the extender's /healthz and fails unless it answers 200. */}}
+{{- define "headroom.extenderProbe" -}}
+import socket, sys; s = socket.create_connection(('127.0.0.1', 9820), 4); s.sendall(b'GET /healthz HTTP/1.0\r\n\r\n'); sys.exit(b' 200 ' not in s.recv(64))
+{{- end }}

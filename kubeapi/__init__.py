@@ -1,0 +1,27 @@
+"""The API server from a client's side: login, list-and-watch, patch. Knows no kind of ours."""
+
+from kubeapi import events, paths
+from kubeapi.api import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiServer
+from kubeapi.connection import Connection, connect
+from kubeapi.errors import ApiError, ApiUnavailable, LoginError
+from kubeapi.watch import Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
+
+__all__ = [
+    "APPLY",
+    "JSON_PATCH",
+    "MERGE_PATCH",
+    "STRATEGIC_MERGE_PATCH",
+    "ApiError",
+    "ApiServer",
+    "ApiUnavailable",
+    "Changed",
+    "Connection",
+    "LoginError",
+    "Relisted",
+    "WatchHealth",
+    "WatchTiming",
+    "connect",
+    "events",
+    "list_and_watch",
+    "paths",
+]

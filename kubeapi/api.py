@@ -1,0 +1,235 @@
+"""Requests to the API server: get, list in pages, create, patch, delete, and the raw stream of a watch."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from kubeapi.connection import Connection
+from kubeapi.errors import ApiError, ApiUnavailable
+
+JSON_PATCH: Final = "application/json-patch+json"
+MERGE_PATCH: Final = "application/merge-patch+json"
+STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
+PAGE_SIZE: Final = 500
+"""Objects per page of a list, as kubectl asks for."""
+TIMEOUT_SECONDS: Final = 30.0
+"""How long one request may take, lists page by page."""
+
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_UNAUTHORIZED: Final = 401
+_TOO_MANY_REQUESTS: Final = 429
+_SERVER_ERROR: Final = 500
+_FIRST_ERROR: Final = 400
+
+Json = dict[str, Any]
+Params = Mapping[str, str | int]
+
+
+class ApiServer:
+    """A session with one API server; use it as `async with ApiServer(connection, user_agent=...) as api`.
+
+    Every request raises `ApiError` when the server refuses it, and `ApiUnavailable` when the server cannot be
+    reached, is overloaded, or does not answer like one.
+    """
+
+    def __init__(self, connection: Connection, user_agent: str, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        self.connection = connection
+        self._user_agent = user_agent
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        loopback = urlsplit(self.connection.server).hostname in _LOOPBACK
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self.connection.tls or False),
+            headers={"User-Agent": self._user_agent, "Accept": "application/json"},
+            trust_env=not loopback,
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def get(self, path: str, params: Params | None = None) -> Json:
+        """Read one object (or any other JSON document of the server)."""
+        return await self._request("GET", path, params=params)
+
+    async def list(self, path: str, params: Params | None = None) -> tuple[list[Json], str]:
+        """Read all objects under a path, page by page, as of one moment.
+
+        Returns:
+            The objects, and the resource version of that moment for a watch to start from.
+        """
+        query: dict[str, str | int] = {"limit": PAGE_SIZE, **(params or {})}
+        items: list[Json] = []
+        while True:
+            try:
+                page = await self._request("GET", path, params=query)
+            except ApiError as error:
+                if not (error.gone and "continue" in query):
+                    raise
+                # The moment that the pages are taken from has expired: take everything at once.
+                items, query = [], {**(params or {})}
+                continue
+            items += page.get("items") or []
+            metadata = page.get("metadata") or {}
+            if not metadata.get("continue"):
+                return items, str(metadata.get("resourceVersion", ""))
+            query["continue"] = metadata["continue"]
+
+    async def create(self, path: str, body: Json, params: Params | None = None) -> Json:
+        """Create an object under the path of its kind."""
+        return await self._request("POST", path, body=body, content_type="application/json", params=params)
+
+    async def replace(self, path: str, body: Json, params: Params | None = None) -> Json:
+        """Write a whole object; refused as a conflict when its resourceVersion is not the current one."""
+        return await self._request("PUT", path, body=body, content_type="application/json", params=params)
+
+    async def patch(
+        self,
+        path: str,
+        body: Any,
+        content_type: str = MERGE_PATCH,
+        params: Params | None = None,  # noqa: ANN401
+    ) -> Json:
+        """Change parts of an object.
+
+        Args:
+            path: the object, or its `/status`.
+            body: what the content type asks for: an object, or a list of operations for `JSON_PATCH`.
+            content_type: `MERGE_PATCH`, `JSON_PATCH`, `STRATEGIC_MERGE_PATCH` or `APPLY`.
+            params: query parameters, such as `fieldManager`.
+        """
+        return await self._request("PATCH", path, body=body, content_type=content_type, params=params)
+
+    async def delete(self, path: str, body: Json | None = None) -> Json:
+        """Delete an object; `body` may be DeleteOptions with preconditions."""
+        return await self._request("DELETE", path, body=body, content_type="application/json")
+
+    @asynccontextmanager
+    async def stream(self, path: str, params: Params, silence_seconds: float) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a long answer and hand out its bytes as they come.
+
+        Args:
+            path: what to read.
+            params: query parameters.
+            silence_seconds: an answer that stays silent for longer is given up. [s]
+        """
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self._timeout.total, sock_read=silence_seconds)
+        async with self._answer("GET", path, params=params, timeout=timeout) as response:
+            yield self._chunks(response)
+
+    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in response.content.iter_any():
+                yield chunk
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._unreachable(error) from error
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any = None,
+        content_type: str = "",
+        params: Params | None = None,  # noqa: ANN401
+    ) -> Json:
+        async with self._answer(method, path, params=params, body=body, content_type=content_type) as response:
+            try:
+                text = await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise self._unreachable(error) from error
+        return self._parsed(text)
+
+    @asynccontextmanager
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Any = None,  # noqa: ANN401
+        content_type: str = "",
+        timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - aiohttp's own type
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A successful answer; a rejected token is renewed once."""
+        if self._session is None:
+            raise RuntimeError("use `async with ApiServer(...) as api`")
+        for attempt in (1, 2):
+            header = await asyncio.to_thread(self.connection.authorization)
+            headers = {"Authorization": header} if header else {}
+            if content_type:
+                headers["Content-Type"] = content_type
+            try:
+                response = await self._session.request(
+                    method,
+                    self.connection.server + path,
+                    params={name: str(value) for name, value in (params or {}).items()},
+                    data=None if body is None else json.dumps(body).encode(),
+                    headers=headers,
+                    timeout=timeout or self._timeout,
+                    server_hostname=self.connection.server_hostname,
+                    proxy=self.connection.proxy,
+                    allow_redirects=False,
+                )
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                raise self._unreachable(error) from error
+            async with response:
+                if response.status == _UNAUTHORIZED and attempt == 1:
+                    await asyncio.to_thread(self.connection.forget_authorization)
+                    continue
+                if response.status >= _FIRST_ERROR:
+                    raise await self._refusal(response)
+                yield response
+                return
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError | ApiUnavailable:
+        try:
+            text = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            text = b""
+        try:
+            status = json.loads(text)
+        except ValueError:
+            status = None
+        if not isinstance(status, dict):
+            status = {"message": text[:200].decode(errors="replace").strip() or response.reason or ""}
+        message, reason = str(status.get("message", "")), str(status.get("reason", ""))
+        if response.status == _TOO_MANY_REQUESTS or response.status >= _SERVER_ERROR:
+            return ApiUnavailable(
+                f"The API server at {self.connection.server} answers {response.status}: {message}",
+                status=response.status,
+                retry_after=_seconds(response.headers.get("Retry-After")),
+            )
+        return ApiError(response.status, reason, message)
+
+    def _parsed(self, text: bytes) -> Json:
+        try:
+            parsed = json.loads(text)
+        except ValueError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            shown = text[:80].decode(errors="replace")
+            raise ApiUnavailable(f"{self.connection.server} does not answer like an API server: {shown!r}")
+        return parsed
+
+    def _unreachable(self, error: Exception) -> ApiUnavailable:
+        why = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        return ApiUnavailable(f"The API server at {self.connection.server} cannot be reached: {why}")
+
+
+def _seconds(text: str | None) -> float | None:
+    return float(text) if text and text.isdigit() else None

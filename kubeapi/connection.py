@@ -1,0 +1,132 @@
+"""Where the API server is and how to log in there: a pod's service account, or a kubeconfig."""
+
+import os
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from kubeapi.errors import LoginError
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where kubelet mounts a pod's token, certificate authority and namespace."""
+
+_TOKEN_LIFETIME_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A login that is ready for use."""
+
+    server: str
+    """URL of the API server, without a slash at the end."""
+    tls: ssl.SSLContext | None
+    """Certificates to check and to show; None for plain http."""
+    authorization: Callable[[], str | None]
+    """The Authorization header of the moment; may read a file or run a program, so it is called in a thread."""
+    forget_authorization: Callable[[], None] = field(default=lambda: None)
+    """Called after a 401: the next `authorization` is a fresh one."""
+    server_hostname: str | None = None
+    """Name that the server's certificate must bear, where it is not the URL's."""
+    proxy: str | None = None
+    """URL of a proxy that the kubeconfig asks for."""
+    namespace: str | None = None
+    """Namespace of the pod or of the kubeconfig's context."""
+    origin: str = ""
+    """Where the login was found, for messages."""
+
+
+class TokenFile:
+    """A bearer token in a file that somebody else renews."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._header: str | None = None
+        self._read_at = 0.0
+
+    def authorization(self) -> str | None:
+        """The header, read again once a minute; the last good one when the file cannot be read."""
+        now = self._clock()
+        if self._header is None or now - self._read_at >= _TOKEN_LIFETIME_SECONDS:
+            try:
+                token = self._path.read_text(encoding="ascii").strip()
+            except (OSError, UnicodeDecodeError):
+                token = ""
+            if token:
+                self._header, self._read_at = f"Bearer {token}", now
+        return self._header
+
+    def forget(self) -> None:
+        """Make the next call read the file."""
+        self._read_at = float("-inf")
+
+
+def connect(kubeconfig: str | None = None, context: str | None = None) -> Connection:
+    """Find a login: the given kubeconfig, else the pod's service account, else $KUBECONFIG or ~/.kube/config.
+
+    Args:
+        kubeconfig: path of a kubeconfig file; several are joined by the path separator, as in $KUBECONFIG.
+        context: context of the kubeconfig to use instead of its current one.
+
+    Raises:
+        LoginError: there is none, or it is not usable; one line that says what to do.
+    """
+    from kubeapi.kubeconfig import from_kubeconfig  # noqa: PLC0415 - a pod never reads one, and YAML costs memory
+
+    if kubeconfig is not None:
+        return from_kubeconfig(kubeconfig, context)
+    if context is None and (SERVICE_ACCOUNT / "token").exists() and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return in_cluster()
+    found = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+    if not any(Path(part).is_file() for part in found.split(os.pathsep) if part):
+        raise LoginError(
+            f"No way to log in to Kubernetes: not in a pod, and there is no kubeconfig at {found}. "
+            "Set KUBECONFIG or give --kubeconfig FILE."
+        )
+    return from_kubeconfig(found, context)
+
+
+def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Connection:
+    """Log in as the pod's service account.
+
+    Raises:
+        LoginError: the mounted files or the environment are incomplete.
+    """
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise LoginError("KUBERNETES_SERVICE_HOST is not set: this is not a pod. Give --kubeconfig FILE.")
+    token = TokenFile(folder / "token")
+    if token.authorization() is None:
+        raise LoginError(f"The service account token {folder / 'token'} cannot be read or is empty.")
+    namespace_file = folder / "namespace"
+    return Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        tls=tls_context(authority_file=folder / "ca.crt"),
+        authorization=token.authorization,
+        forget_authorization=token.forget,
+        namespace=namespace_file.read_text(encoding="ascii").strip() if namespace_file.is_file() else None,
+        origin="the pod's service account",
+    )
+
+
+def tls_context(
+    authority_file: Path | None = None, authority_text: str | None = None, *, verify: bool = True
+) -> ssl.SSLContext:
+    """TLS as client: the server must prove itself to the given authority, else to those of the system.
+
+    Raises:
+        LoginError: the authority cannot be read.
+    """
+    try:
+        tls = ssl.create_default_context(cafile=authority_file, cadata=authority_text)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise LoginError(
+            f"The certificate authority {authority_file or 'in the kubeconfig'} is unusable: {error}"
+        ) from None
+    if not verify:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    return tls

@@ -1,0 +1,50 @@
+"""What can go wrong between us and the API server, in three kinds that callers treat differently."""
+
+
+class LoginError(Exception):
+    """There is no usable way to log in; the message names the file or variable and the way out."""
+
+
+class ApiUnavailable(Exception):  # noqa: N818 - it is a state of the world that passes, and callers wait it out
+    """The API server cannot be reached, or asks to be left alone (429, 5xx): try again later.
+
+    Attributes:
+        status: HTTP status, or None when there was no answer.
+        retry_after: how long the server wants us to wait, or None. [s]
+    """
+
+    def __init__(self, message: str, status: int | None = None, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+
+
+class ApiError(Exception):
+    """The API server refused the request: trying again unchanged is no use.
+
+    Attributes:
+        status: HTTP status (400 to 499, without 429).
+        reason: one word for programs, such as "NotFound" or "Invalid".
+        message: the server's sentence.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{message} ({reason or 'no reason given'}, HTTP {status})")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    @property
+    def not_found(self) -> bool:
+        """Whether the object (or its kind) does not exist."""
+        return self.status == 404  # noqa: PLR2004 - HTTP
+
+    @property
+    def conflict(self) -> bool:
+        """Whether the object has changed meanwhile, or exists already."""
+        return self.status == 409  # noqa: PLR2004 - HTTP
+
+    @property
+    def gone(self) -> bool:
+        """Whether the resource version or continue token is too old: list again."""
+        return self.status == 410  # noqa: PLR2004 - HTTP

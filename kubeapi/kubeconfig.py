@@ -1,0 +1,170 @@
+"""Kubeconfig files. Tokens and certificates are read here; programs that log in (exec) are left to `kubernetes.config`.
+
+The official client is imported only for the latter: it costs 44 MiB of memory that an agent does not have.
+"""
+
+import base64
+import binascii
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from kubeapi.connection import Connection, TokenFile, tls_context
+from kubeapi.errors import LoginError
+
+_LEFT_TO_KUBERNETES: Final = ("exec", "auth-provider")
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A named entry of a kubeconfig, with the folder that its relative paths start from."""
+
+    fields: Mapping[str, Any]
+    folder: Path
+    described: str
+
+    def content(self, name: str) -> bytes | None:
+        """What the field `name-data` holds, or the file that the field `name` names."""
+        data, file = self.fields.get(f"{name}-data"), self.fields.get(name)
+        try:
+            if data:
+                return base64.b64decode(data, validate=True)
+            return (self.folder / file).read_bytes() if file else None
+        except (OSError, TypeError, binascii.Error) as error:
+            raise LoginError(f"{self.described}: {name} cannot be read: {error}") from None
+
+
+def from_kubeconfig(paths: str, context: str | None) -> Connection:
+    """Log in as a kubeconfig says.
+
+    Args:
+        paths: one file, or several joined by the path separator; the first that names something wins.
+        context: the context to use, or None for the current one.
+
+    Raises:
+        LoginError: a file, context or credential is unusable.
+    """
+    documents = list(_documents(paths))
+    name = context or next((doc["current-context"] for _, doc in documents if doc.get("current-context")), None)
+    if not name:
+        raise LoginError(f"{paths}: no current-context is set. Name a context, or `kubectl config use-context NAME`.")
+    chosen = _find(documents, "context", name, paths)
+    cluster = _find(documents, "cluster", chosen.fields.get("cluster"), paths)
+    user = _find(documents, "user", chosen.fields.get("user"), paths)
+    server = str(cluster.fields.get("server") or "")
+    if not server.startswith(("https://", "http://")):
+        raise LoginError(f"{cluster.described}: server must be a URL such as https://host:6443, got {server!r}")
+    proxy = cluster.fields.get("proxy-url")
+    if proxy and not str(proxy).startswith(("http://", "https://")):
+        raise LoginError(f"{cluster.described}: proxy-url must be an http or https URL, got {proxy!r}")
+    tls = _tls(cluster, user) if server.startswith("https://") else None
+    login = _login(user, paths, name, tls)
+    return Connection(
+        server=server.rstrip("/"),
+        tls=tls,
+        authorization=login[0],
+        forget_authorization=login[1],
+        server_hostname=cluster.fields.get("tls-server-name"),
+        proxy=proxy,
+        namespace=chosen.fields.get("namespace"),
+        origin=f"context {name} of {paths}",
+    )
+
+
+def _documents(paths: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Every kubeconfig that exists, with its path; a single one must exist."""
+    files = [Path(part).expanduser() for part in paths.split(os.pathsep) if part]
+    for file in files:
+        if len(files) > 1 and not file.exists():
+            continue
+        try:
+            document = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise LoginError(f"The kubeconfig {file} cannot be read: {error}") from None
+        except yaml.YAMLError as error:
+            where = getattr(error, "problem_mark", None)
+            line = f" (line {where.line + 1})" if where else ""
+            raise LoginError(f"The kubeconfig {file} is not valid YAML{line}.") from None
+        if not isinstance(document, Mapping):
+            raise LoginError(f"{file} is not a kubeconfig: it must be a mapping with clusters, users and contexts.")
+        yield file, document
+
+
+def _find(documents: list[tuple[Path, Mapping[str, Any]]], kind: str, name: Any, paths: str) -> _Entry:  # noqa: ANN401
+    for file, document in documents:
+        for entry in document.get(f"{kind}s") or ():
+            if isinstance(entry, Mapping) and entry.get("name") == name:
+                return _Entry(entry.get(kind) or {}, file.parent, f"{kind} {name} of {file}")
+    known = [str(entry.get("name")) for _, document in documents for entry in document.get(f"{kind}s") or ()]
+    raise LoginError(f"{paths}: there is no {kind} {name!r}. It has: {', '.join(known) or 'none'}.")
+
+
+def _tls(cluster: _Entry, user: _Entry) -> ssl.SSLContext:
+    authority = cluster.content("certificate-authority")
+    verify = not cluster.fields.get("insecure-skip-tls-verify")
+    text = authority.decode("ascii", errors="replace") if authority else None
+    tls = tls_context(authority_text=text, verify=verify)
+    certificate, key = user.content("client-certificate"), user.content("client-key")
+    if certificate and key:
+        _load_client_certificate(tls, certificate, key, user.described)
+    return tls
+
+
+def _load_client_certificate(tls: ssl.SSLContext, certificate: bytes, key: bytes, described: str) -> None:
+    """Give the context a client certificate; Python reads it from files only, so one exists for a moment."""
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+        file.write(certificate + b"\n" + key)
+        file.flush()
+        try:
+            tls.load_cert_chain(file.name)
+        except (ssl.SSLError, OSError) as error:
+            raise LoginError(f"{described}: the client certificate and key do not work: {error}") from None
+
+
+def _login(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -> tuple[Any, Any]:
+    """The functions that give and forget the Authorization header."""
+    if any(user.fields.get(kind) for kind in _LEFT_TO_KUBERNETES):
+        return _login_by_program(user, paths, context, tls)
+    if user.fields.get("token"):
+        header = f"Bearer {user.fields['token']}"
+        return (lambda: header), (lambda: None)
+    if user.fields.get("tokenFile"):
+        token = TokenFile(user.folder / user.fields["tokenFile"])
+        if token.authorization() is None:
+            raise LoginError(f"{user.described}: tokenFile {user.fields['tokenFile']} cannot be read or is empty.")
+        return token.authorization, token.forget
+    if user.fields.get("username"):
+        pair = f"{user.fields['username']}:{user.fields.get('password', '')}".encode()
+        basic = f"Basic {base64.b64encode(pair).decode()}"
+        return (lambda: basic), (lambda: None)
+    return (lambda: None), (lambda: None)
+
+
+def _login_by_program(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -> tuple[Any, Any]:
+    """Let the official client run the login program, now and whenever its token expires."""
+    from kubernetes import client, config  # noqa: PLC0415 - see the head of this file
+
+    configuration = client.Configuration()
+
+    def log_in() -> None:
+        config.load_kube_config(paths, context, client_configuration=configuration, persist_config=False)
+
+    try:
+        log_in()
+    except (config.ConfigException, OSError, ValueError) as error:
+        raise LoginError(f"{user.described}: the login program failed: {error}") from None
+    if tls is not None and configuration.cert_file and configuration.key_file:
+        certificate, key = Path(configuration.cert_file).read_bytes(), Path(configuration.key_file).read_bytes()
+        _load_client_certificate(tls, certificate, key, user.described)
+
+    def authorization() -> str | None:
+        header: str | None = configuration.get_api_key_with_prefix("authorization")
+        return header
+
+    return authorization, log_in

@@ -1,0 +1,42 @@
+"""Paths of the core kinds. Those of custom kinds stay with whoever owns them."""
+
+from typing import Final
+
+NODES: Final = "/api/v1/nodes"
+PODS: Final = "/api/v1/pods"
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def node(name: str) -> str:
+    """One node."""
+    return f"{NODES}/{name}"
+
+
+def pods(namespace: str) -> str:
+    """The pods of a namespace."""
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def pod(namespace: str, name: str) -> str:
+    """One pod."""
+    return f"{pods(namespace)}/{name}"
+
+
+def config_map(namespace: str, name: str) -> str:
+    """One ConfigMap."""
+    return f"/api/v1/namespaces/{namespace}/configmaps/{name}"
+
+
+def lease(namespace: str, name: str) -> str:
+    """One Lease."""
+    return f"{LEASES.format(namespace=namespace)}/{name}"
+
+
+def events(namespace: str) -> str:
+    """The events of a namespace."""
+    return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+
+
+def status(path: str) -> str:
+    """The status of the object at a path."""
+    return f"{path}/status"

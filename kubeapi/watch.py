@@ -1,0 +1,212 @@
+"""List and watch: everything there is, then every change, for ever, whatever happens to the API server meanwhile."""
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kubeapi.api import ApiServer, Json
+from kubeapi.errors import ApiError, ApiUnavailable
+
+_LOG: Final = logging.getLogger(__name__)
+_LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
+_BUSY: Final = frozenset({429, 503})
+_GONE: Final = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Relisted:
+    """Everything there is now: replace all you know."""
+
+    items: list[Json]
+    """The objects."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One change."""
+
+    type: str
+    """ADDED, MODIFIED or DELETED."""
+    object: Json
+    """The object after the change; for DELETED, as it was last."""
+
+
+@dataclass(slots=True)
+class WatchHealth:
+    """What a watch knows of itself, for health checks. Written by the watch, read by anybody."""
+
+    last_contact: float | None = None
+    """When the API server was last heard, on the monotonic clock. [s]"""
+    synced: bool = False
+    """Whether everything has been listed at least once."""
+
+    def heard(self) -> None:
+        """Note that the API server has just been heard."""
+        self.last_contact = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTiming:
+    """How patient a watch is."""
+
+    first_delay_seconds: float = 0.5
+    """Wait after the first failure; doubles with each further one. [s]"""
+    longest_delay_seconds: float = 30.0
+    """Largest wait between two attempts. [s]"""
+    shortest_watch_seconds: float = 240.0
+    """A watch is renewed after a time between this and twice this, so that clients spread. [s]"""
+    silence_seconds: float = 150.0
+    """A watch without any byte for this long is renewed; the server sends a bookmark each minute. [s]"""
+    healthy_seconds: float = 5.0
+    """A watch that lasted this long was no failure, even without a change. [s]"""
+
+
+DEFAULT_TIMING: Final = WatchTiming()
+
+
+class _Gone(Exception):  # noqa: N818 - not an error: the agreed way to say "list again"
+    """The resource version cannot be resumed from."""
+
+
+class _Backoff:
+    """Growing, jittered waits between attempts, and one log line for a whole outage."""
+
+    def __init__(self, timing: WatchTiming, path: str) -> None:
+        self._timing = timing
+        self._path = path
+        self._failures = 0
+        self._reported = False
+
+    async def wait(self, at_least_seconds: float = 0.0) -> None:
+        ceiling = min(self._timing.longest_delay_seconds, self._timing.first_delay_seconds * 2.0**self._failures)
+        self._failures = min(self._failures + 1, 30)
+        jittered = ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads clients, it protects nothing
+        await asyncio.sleep(max(jittered, at_least_seconds))
+
+    def report(self, error: Exception) -> None:
+        if not self._reported:
+            _LOG.warning("Cannot watch %s, trying again until it works: %s", self._path, error)
+        self._reported = True
+
+    def recovered(self) -> None:
+        if self._reported:
+            _LOG.info("Watching %s again", self._path)
+        self._reported = False
+        self._failures = 0
+
+
+async def list_and_watch(  # noqa: PLR0913 - two selectors, and two knobs for tests and health checks
+    api: ApiServer,
+    path: str,
+    field_selector: str = "",
+    label_selector: str = "",
+    health: WatchHealth | None = None,
+    timing: WatchTiming = DEFAULT_TIMING,
+) -> AsyncIterator[Relisted | Changed]:
+    """All objects under a path, then each change, without end; it only ends when it is closed or cancelled.
+
+    A cut stream is resumed where it stopped. When that is no longer possible, everything is listed again. While the
+    server is away or refuses, attempts go on with growing pauses, and one line is logged.
+
+    Args:
+        api: the session.
+        path: path of the collection, such as `paths.PODS`.
+        field_selector: only objects whose fields match, such as "spec.nodeName=n1".
+        label_selector: only objects whose labels match.
+        health: where to note contact.
+        timing: patience.
+
+    Yields:
+        `Relisted` first and after each gap, `Changed` in between.
+    """
+    health = health or WatchHealth()
+    backoff = _Backoff(timing, path)
+    selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
+    query = {name: selector for name, selector in selectors.items() if selector}
+    version = ""
+    while True:
+        pause = 0.0
+        try:
+            if not version:
+                items, version = await api.list(path, query)
+                health.synced = True
+                health.heard()
+                yield Relisted(items)
+            started = time.monotonic()
+            async for event in _events(api, path, {**query, "resourceVersion": version}, timing, health):
+                backoff.recovered()
+                changed = event["object"]
+                version = changed["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    yield Changed(event["type"], changed)
+            if time.monotonic() - started >= timing.healthy_seconds:
+                backoff.recovered()
+                continue
+        except _Gone:
+            version = ""
+        except ApiError as error:
+            version = ""
+            if not error.gone:
+                backoff.report(error)
+        except ApiUnavailable as error:
+            # An answer other than "busy" may be about the resource version (a restored etcd): do not insist on it.
+            version = version if error.status is None or error.status in _BUSY else ""
+            pause = error.retry_after or 0.0
+            backoff.report(error)
+        await backoff.wait(at_least_seconds=min(pause, timing.longest_delay_seconds))
+
+
+async def _events(
+    api: ApiServer, path: str, query: dict[str, str], timing: WatchTiming, health: WatchHealth
+) -> AsyncIterator[dict[str, Any]]:
+    """The events of one watch, until the server ends it. A stream that breaks after it began just ends, too."""
+    seconds = round(random.uniform(1.0, 2.0) * timing.shortest_watch_seconds)  # noqa: S311 - it spreads clients
+    params = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(seconds, 1))}
+    async with api.stream(path, params, timing.silence_seconds) as chunks:
+        health.heard()
+        try:
+            async for line in _lines(chunks):
+                health.heard()
+                yield _event(line)
+        except ApiUnavailable as error:
+            _LOG.debug("The watch of %s broke off: %s", path, error)
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Whole lines out of chunks; what follows the last newline of a broken stream is dropped."""
+    buffer = bytearray()
+    async for chunk in chunks:
+        scanned = len(buffer)
+        buffer += chunk
+        while (end := buffer.find(b"\n", scanned)) >= 0:
+            line = bytes(buffer[:end])
+            del buffer[: end + 1]
+            scanned = 0
+            if line.strip():
+                yield line
+        if len(buffer) > _LONGEST_LINE_BYTES:
+            raise ApiUnavailable(f"a change of more than {_LONGEST_LINE_BYTES} bytes was sent")
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """One event out of a line of JSON.
+
+    Raises:
+        ApiUnavailable: the line is not an event.
+        _Gone: the event says that the watch cannot go on.
+    """
+    try:
+        event = json.loads(line)
+        kind, changed = event["type"], event["object"]
+        if kind == "ERROR":
+            _LOG.debug("The watch ended with %s", changed)
+            raise _Gone
+        changed["metadata"]["resourceVersion"]  # noqa: B018 - without it there is nowhere to resume
+    except (ValueError, KeyError, TypeError):
+        raise ApiUnavailable(f"a watch sent something that is not an event: {line[:80]!r}") from None
+    return {"type": kind, "object": changed}

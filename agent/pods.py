@@ -1,14 +1,12 @@
 """Pods on this node as the other stages need them: who they are, what they asked for, where their cgroup is."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from crds.priority import PriorityBand, QoS
 
 Resources = Mapping[str, int]
-"""Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. A resource that was not asked for is absent."""
+"""Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. What was not asked for is absent."""
 
 
 @dataclass(frozen=True, slots=True)

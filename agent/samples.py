@@ -1,7 +1,5 @@
 """The noun that crosses stages: one value of one series at one time. Imports nothing of ours."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 
@@ -28,7 +26,7 @@ class Sample:
     """
 
     metric: str
-    """What was measured: ``cpu`` [cores], ``memory`` [bytes], ``memory_with_page_cache`` [bytes], ``cpu_throttled`` [ratio], ``psi_*`` [ratio]."""
+    """What was measured: one of the names above, or ``psi_*`` [ratio]."""
     entity: str
     """Whose it is: ``node``, ``sys``, a class name, or a pod's uid."""
     time: float

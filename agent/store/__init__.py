@@ -1,1 +1,1 @@
-"""The local time-series database: append, window, roll up, keep within bounds. Knows samples, no pods and no Kubernetes."""
+"""The local time-series database: append, window, roll up, keep within bounds. Knows no Kubernetes."""

@@ -48,7 +48,7 @@ def from_json(cls: type[T], data: Any) -> T:  # noqa: ANN401 - JSON from outside
     Raises:
         CodecError: a value has the wrong type, a quantity is malformed, or the object is of another kind.
     """
-    decoded = _decoder(cls)(data, "")
+    decoded = _decoder(typing.cast("Any", cls))(data, "")
     return typing.cast("T", decoded)
 
 
@@ -58,7 +58,7 @@ def to_json(obj: Any) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of the 
     api_version, kind = getattr(obj, "API_VERSION", None), getattr(obj, "KIND", None)
     if kind is not None:
         data.update(apiVersion=api_version, kind=kind)
-    for name, key in _json_names(type(obj)):
+    for name, key in _json_names(typing.cast("Any", type(obj))):
         value = getattr(obj, name)
         if value is not None:
             data[key] = _encode(value)
@@ -108,11 +108,7 @@ def _decoder(hint: Any) -> Decoder:  # noqa: ANN401 - a type expression
         return _list_of(_decoder(typing.get_args(hint)[0]))
     if origin is not None and issubclass(origin, Mapping):
         return _map_of(_decoder(typing.get_args(hint)[1]))
-    if dataclasses.is_dataclass(hint):
-        return _object_of(typing.cast("type", hint))
-    if hint is Any:
-        return lambda value, _path: value
-    return _scalar(hint)
+    return _object_of(hint) if dataclasses.is_dataclass(hint) else _scalar(hint)
 
 
 def _wrong(path: str, wanted: str, value: Any) -> CodecError:  # noqa: ANN401
@@ -131,7 +127,9 @@ def _decode_quantity(value: Any, path: str) -> str:  # noqa: ANN401
     return value if isinstance(value, str) else str(value)
 
 
-def _scalar(wanted: type) -> Decoder:
+def _scalar(wanted: Any) -> Decoder:  # noqa: ANN401 - a type
+    if wanted is Any:
+        return lambda value, _path: value
     names = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
     if wanted not in names:
         raise TypeError(f"no JSON form is defined for {wanted!r}")
@@ -170,31 +168,38 @@ def _map_of(inner: Decoder) -> Decoder:
     return decode
 
 
-def _object_of(cls: type) -> Decoder:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    decoders: dict[str, tuple[str, Decoder]] = {}
+def _object_of(cls: Any) -> Decoder:  # noqa: ANN401 - a dataclass
     required = tuple((name, key) for name, key in _json_names(cls) if _is_required(cls, name))
     identity = {"apiVersion": getattr(cls, "API_VERSION", None), "kind": getattr(cls, "KIND", None)}
+    decoders: dict[str, tuple[str, Decoder]] = {}
 
     def decode(value: Any, path: str) -> Any:  # noqa: ANN401
         if not isinstance(value, Mapping):
             raise _wrong(path, "an object", value)
         if not decoders:  # filled at first use, so that types may refer to themselves
+            hints = typing.get_type_hints(cls, include_extras=True)
             decoders.update((key, (name, _decoder(hints[name]))) for name, key in _json_names(cls))
         known: dict[str, Any] = {}
         unknown: dict[str, Any] = {}
         for key, item in value.items():
-            if key in decoders:
-                name, decoder = decoders[key]
-                if item is not None:
-                    known[name] = decoder(item, f"{path}.{key}" if path else key)
-            elif identity.get(key) is None:
+            name, decoder = decoders.get(key, ("", None))
+            if decoder is None:
                 unknown[key] = item
-            elif item != identity[key]:
-                raise _wrong(f"{path}.{key}" if path else key, repr(identity[key]), item)
+            elif item is not None:
+                known[name] = decoder(item, f"{path}.{key}" if path else key)
+        _check_identity(identity, unknown, path)
         for name, key in required:
             if name not in known:
                 raise CodecError(f"{path or 'the object'}: {key} is missing")
         return cls(**known, unknown=unknown) if unknown else cls(**known)
 
     return decode
+
+
+def _check_identity(identity: Mapping[str, str | None], fields: dict[str, Any], path: str) -> None:
+    """Take apiVersion and kind out of the fields of a kind, if they are right; lists may leave them out."""
+    for key, wanted in identity.items():
+        if wanted is not None and fields.setdefault(key, wanted) != wanted:
+            raise _wrong(f"{path}.{key}" if path else key, repr(wanted), fields[key])
+        if wanted is not None:
+            del fields[key]

@@ -14,10 +14,10 @@ _CRON_JOB_RUN: Final = re.compile(r"-[0-9]{8}$")
 
 
 def pod_requests(pod: Mapping[str, Any]) -> dict[str, Fraction]:
-    """What the scheduler sets aside for the pod, per resource name. [base units: cores, bytes, pieces]
+    """What the scheduler sets aside for the pod, per resource name.
 
-    Sum of the containers and sidecars, or the largest init phase if that is more; pod-level resources override it
-    per resource; the overhead of the runtime class is added.
+    In base units (cores, bytes, pieces). Sum of the containers and sidecars, or the largest init phase if that is more;
+    pod-level resources override it per resource; the overhead of the runtime class is added.
 
     Raises:
         QuantityError: an amount is not a quantity.
@@ -28,9 +28,10 @@ def pod_requests(pod: Mapping[str, Any]) -> dict[str, Fraction]:
 
 
 def pod_limits(pod: Mapping[str, Any]) -> dict[str, Fraction]:
-    """What the pod may use at most, per resource name; a resource without any limit is absent. [base units]
+    """What the pod may use at most, per resource name; a resource without any limit is absent.
 
-    As `pod_requests`, but overhead is added only where there is a limit. A container without a limit adds nothing.
+    In base units. As `pod_requests`, but overhead is added only where there is a limit. A container without a limit
+    adds nothing.
 
     Raises:
         QuantityError: an amount is not a quantity.

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, Final, Self
@@ -30,6 +30,7 @@ _SERVER_ERROR: Final = 500
 _FIRST_ERROR: Final = 400
 
 Json = dict[str, Any]
+Body = Mapping[str, Any] | Sequence[Any]
 Params = Mapping[str, str | int]
 
 
@@ -89,20 +90,20 @@ class ApiServer:
                 return items, str(metadata.get("resourceVersion", ""))
             query["continue"] = metadata["continue"]
 
-    async def create(self, path: str, body: Json, params: Params | None = None) -> Json:
+    async def create(self, path: str, body: Body, params: Params | None = None) -> Json:
         """Create an object under the path of its kind."""
         return await self._request("POST", path, body=body, content_type="application/json", params=params)
 
-    async def replace(self, path: str, body: Json, params: Params | None = None) -> Json:
+    async def replace(self, path: str, body: Body, params: Params | None = None) -> Json:
         """Write a whole object; refused as a conflict when its resourceVersion is not the current one."""
         return await self._request("PUT", path, body=body, content_type="application/json", params=params)
 
     async def patch(
         self,
         path: str,
-        body: Any,
+        body: Body,
         content_type: str = MERGE_PATCH,
-        params: Params | None = None,  # noqa: ANN401
+        params: Params | None = None,
     ) -> Json:
         """Change parts of an object.
 
@@ -114,7 +115,7 @@ class ApiServer:
         """
         return await self._request("PATCH", path, body=body, content_type=content_type, params=params)
 
-    async def delete(self, path: str, body: Json | None = None) -> Json:
+    async def delete(self, path: str, body: Body | None = None) -> Json:
         """Delete an object; `body` may be DeleteOptions with preconditions."""
         return await self._request("DELETE", path, body=body, content_type="application/json")
 
@@ -143,9 +144,9 @@ class ApiServer:
         method: str,
         path: str,
         *,
-        body: Any = None,
+        body: Body | None = None,
         content_type: str = "",
-        params: Params | None = None,  # noqa: ANN401
+        params: Params | None = None,
     ) -> Json:
         async with self._answer(method, path, params=params, body=body, content_type=content_type) as response:
             try:
@@ -161,7 +162,7 @@ class ApiServer:
         path: str,
         *,
         params: Params | None = None,
-        body: Any = None,  # noqa: ANN401
+        body: Body | None = None,
         content_type: str = "",
         timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - aiohttp's own type
     ) -> AsyncIterator[aiohttp.ClientResponse]:

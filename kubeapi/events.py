@@ -87,7 +87,7 @@ class EventRecorder:
         series.written_at = now
         return True
 
-    async def _create(  # noqa: PLR0913 - the fields of an event
+    async def _create(
         self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str, now: float
     ) -> _Series:
         # Events about cluster-scoped objects live in the namespace "default".

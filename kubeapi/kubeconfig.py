@@ -153,7 +153,8 @@ def _login_by_program(user: _Entry, paths: str, context: str, tls: ssl.SSLContex
     configuration = client.Configuration()
 
     def log_in() -> None:
-        config.load_kube_config(paths, context, client_configuration=configuration, persist_config=False)
+        load: Any = config.load_kube_config
+        load(paths, context, client_configuration=configuration, persist_config=False)
 
     try:
         log_in()
@@ -164,7 +165,7 @@ def _login_by_program(user: _Entry, paths: str, context: str, tls: ssl.SSLContex
         _load_client_certificate(tls, certificate, key, user.described)
 
     def authorization() -> str | None:
-        header: str | None = configuration.get_api_key_with_prefix("authorization")
+        header: str | None = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
         return header
 
     return authorization, log_in

@@ -100,7 +100,7 @@ class _Backoff:
         self._failures = 0
 
 
-async def list_and_watch(  # noqa: PLR0913 - two selectors, and two knobs for tests and health checks
+async def list_and_watch(
     api: ApiServer,
     path: str,
     field_selector: str = "",
@@ -169,12 +169,17 @@ async def _events(
     params = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(seconds, 1))}
     async with api.stream(path, params, timing.silence_seconds) as chunks:
         health.heard()
-        try:
-            async for line in _lines(chunks):
-                health.heard()
-                yield _event(line)
-        except ApiUnavailable as error:
-            _LOG.debug("The watch of %s broke off: %s", path, error)
+        async for line in _lines(_until_cut(chunks, path)):
+            health.heard()
+            yield _event(line)
+
+
+async def _until_cut(chunks: AsyncIterator[bytes], path: str) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except ApiUnavailable as error:
+        _LOG.debug("The watch of %s broke off: %s", path, error)
 
 
 async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
@@ -206,7 +211,7 @@ def _event(line: bytes) -> dict[str, Any]:
         if kind == "ERROR":
             _LOG.debug("The watch ended with %s", changed)
             raise _Gone
-        changed["metadata"]["resourceVersion"]  # noqa: B018 - without it there is nowhere to resume
+        _ = changed["metadata"]["resourceVersion"]  # without it there is nowhere to resume
     except (ValueError, KeyError, TypeError):
         raise ApiUnavailable(f"a watch sent something that is not an event: {line[:80]!r}") from None
     return {"type": kind, "object": changed}

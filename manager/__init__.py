@@ -1,0 +1,1 @@
+"""Config -> calculate -> patch: what a node may sell as Mid. Only `handlers` and `operator` know kopf."""

@@ -36,7 +36,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent.telemetry": ("agent.telemetry",),
     # manager: config -> calculate -> patch
     "manager": ("manager", "crds", "kubeapi"),
-    "manager.facts": ("crds",),
+    "manager.facts": ("manager.facts", "crds"),
     "manager.config": ("manager.config", "manager.facts", "crds"),
     "manager.calculators": ("manager.calculators", "manager.facts", "crds"),
     "manager.patches": ("manager.facts", "manager.calculators", "crds"),

@@ -1,0 +1,290 @@
+"""Mid: what a node may sell of what Prod pods requested and are predicted not to use. Integers throughout.
+
+    reserved    = max(system usage + Prod host applications, capacity - allocatable, annotation reservation)
+    usable      = capacity - reserved
+    unallocated = max(usable - requests of pods above Mid, 0)
+    midOwn      = min(usage of Mid pods, requests of Mid pods)
+    unused      = max(usable - (node usage - system usage - midOwn), 0)
+    mid         = min(Reclaimable + unallocated * midUnallocatedPercent, unused, allocatable * threshold)
+
+What Mid already bought does not count against it (`midOwn`), what it takes beyond does; system usage is charged once,
+in `reserved`. With 16 cores of which 15 are allocatable, 6 in use (1 of it by the system, 2 by Mid pods that bought 3),
+9 requested by Prod and 4 reclaimable: reserved 1, usable 15, unallocated 6, midOwn 2, unused 15 - (6 - 1 - 2) = 12, and
+with midUnallocatedPercent 50 mid = min(4 + 3, 12, 15) = 7 cores.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from manager.calculators.base import Degraded, Result, Term
+from manager.facts import Amounts, NodeFacts, Resource
+
+_FORMULAS: Final[Mapping[str, str]] = {
+    "reserved": "max(system usage + Prod host applications, capacity - allocatable, annotation reservation)",
+    "usable": "capacity - reserved",
+    "unallocated": "max(usable - requests of pods above Mid, 0)",
+    "midOwn": "min(usage of Mid pods, requests of Mid pods)",
+    "unused": "max(usable - (node usage - system usage - midOwn), 0)",
+    "reclaimable": "Reclaimable[Prod] of the NodeMetric",
+    "threshold": "allocatable * threshold percent",
+    "notRequested": "max(allocatable - requests of pods above Mid, 0)",
+}
+_MID: Final[Mapping[str, str]] = {
+    "reclaimable": "min(Reclaimable + unallocated * midUnallocatedPercent, unused, threshold)",
+    "design": "min(Reclaimable, threshold)",
+    "designMixed": "min(Reclaimable, threshold) + notRequested, at most allocatable",
+    "static": "min(allocatable * static percent, threshold)",
+}
+
+
+def percent_of(amount: int, percent: int) -> int:
+    """The share of an amount, truncated: 33 % of 7777 is 2566."""
+    return amount * percent // 100
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """The calculation for one resource; every line is computed once, when it is asked for."""
+
+    facts: NodeFacts
+    resource: Resource
+
+    @cached_property
+    def allocatable(self) -> int:
+        return self.facts.allocatable[self.resource] or 0
+
+    @cached_property
+    def capacity(self) -> int:
+        stated = self.facts.capacity[self.resource]
+        return self.allocatable if stated is None else stated
+
+    @cached_property
+    def system(self) -> int:
+        return (self.facts.report.system_usage[self.resource] if self.facts.report else None) or 0
+
+    @cached_property
+    def reserved(self) -> Term:
+        inputs = {
+            "system usage": self.system,
+            "Prod host applications": self.facts.report.prod_host_usage[self.resource] if self.facts.report else 0,
+            "capacity": self.capacity,
+            "allocatable": self.allocatable,
+            "annotation reservation": self.facts.reservation[self.resource],
+        }
+        used = inputs["system usage"] + inputs["Prod host applications"]
+        return self._term(
+            "reserved", max(used, self.capacity - self.allocatable, inputs["annotation reservation"]), inputs
+        )
+
+    @cached_property
+    def usable(self) -> Term:
+        reserved = self.reserved.value
+        return self._term("usable", self.capacity - reserved, {"capacity": self.capacity, "reserved": reserved})
+
+    @cached_property
+    def unallocated(self) -> Term:
+        requests = self.facts.requests_above_mid[self.resource]
+        inputs = {"usable": self.usable.value, "requests of pods above Mid": requests}
+        return self._term("unallocated", max(self.usable.value - requests, 0), inputs)
+
+    @cached_property
+    def mid_own(self) -> Term:
+        inputs = {"requests of Mid pods": self.facts.mid_requests[self.resource]}
+        return self._term("midOwn", self.facts.mid_own[self.resource], inputs)
+
+    @cached_property
+    def unused(self) -> Term:
+        report = self.facts.report
+        # Both resources or none: a node whose memory nobody measures must not be filled because its CPU is idle.
+        if report is None or any(report.node_usage[each] is None for each in Resource):
+            missing = " and ".join(each for each in Resource if report is None or report.node_usage[each] is None)
+            return self._term(
+                "unused", 0, {}, f"the NodeMetric reports no node usage of {missing}, so nothing counts as unused"
+            )
+        usage = report.node_usage[self.resource] or 0
+        by_pods = usage - self.system - self.mid_own.value
+        inputs = {
+            "usable": self.usable.value,
+            "node usage": usage,
+            "system usage": self.system,
+            "midOwn": self.mid_own.value,
+        }
+        return self._term("unused", max(self.usable.value - by_pods, 0), inputs)
+
+    @cached_property
+    def reclaimable(self) -> Term:
+        stated = self.facts.report.reclaimable[self.resource] if self.facts.report else None
+        note = "the NodeMetric has no prediction, so nothing counts as reclaimable" if stated is None else ""
+        return self._term("reclaimable", stated or 0, {}, note)
+
+    @cached_property
+    def threshold(self) -> Term:
+        percent = self.facts.strategy.threshold_percent[self.resource]
+        inputs = {"allocatable": self.allocatable, "threshold percent": percent}
+        return self._term("threshold", percent_of(self.allocatable, percent), inputs)
+
+    @cached_property
+    def not_requested(self) -> Term:
+        requests = self.facts.requests_above_mid[self.resource]
+        inputs = {"allocatable": self.allocatable, "requests of pods above Mid": requests}
+        return self._term("notRequested", max(self.allocatable - requests, 0), inputs)
+
+    def _term(self, name: str, value: int, inputs: Mapping[str, int], note: str = "") -> Term:
+        return Term(name, self.resource, _FORMULAS[name], value, inputs, note)
+
+    def terms(self) -> tuple[Term, ...]:
+        """Every line that the policy in force uses; the last one is `mid`."""
+        strategy = self.facts.strategy
+        if strategy.static:
+            return (self.threshold, self._static())
+        if strategy.mid_policy == "design":
+            return (self.reclaimable, self.threshold, self._design())
+        if strategy.mid_policy == "designMixed":
+            return (self.reclaimable, self.threshold, self.not_requested, self._design_mixed())
+        lines = (
+            self.reserved,
+            self.usable,
+            self.unallocated,
+            self.mid_own,
+            self.unused,
+            self.reclaimable,
+            self.threshold,
+        )
+        return (*lines, self._mid())
+
+    def _mid(self) -> Term:
+        """Min(4000 + 50 % of 6000, 12000, 15000) = 7000, limited by what is reclaimable and unallocated."""
+        percent = self.facts.strategy.unallocated_percent
+        offered = self.reclaimable.value + percent_of(self.unallocated.value, percent)
+        value = min(offered, self.unused.value, self.threshold.value)
+        inputs = {
+            "Reclaimable": self.reclaimable.value,
+            "unallocated": self.unallocated.value,
+            "midUnallocatedPercent": percent,
+            "unused": self.unused.value,
+            "threshold": self.threshold.value,
+        }
+        return Term("mid", self.resource, _MID["reclaimable"], value, inputs, self._limit(offered, value))
+
+    def _limit(self, offered: int, value: int) -> str:
+        if value < offered:
+            name = "unused" if self.unused.value == value else "threshold"
+            return f"limited by {name}"
+        if value == 0 and self.facts.strategy.unallocated_percent == 0:
+            return "0 because nothing is reclaimable and midUnallocatedPercent is 0"
+        return "0 because nothing is reclaimable or unallocated" if value == 0 else ""
+
+    def _design(self) -> Term:
+        """The design text's first formula: min(4000, 15000) = 4000."""
+        inputs = {"Reclaimable": self.reclaimable.value, "threshold": self.threshold.value}
+        return Term("mid", self.resource, _MID["design"], min(inputs.values()), inputs)
+
+    def _design_mixed(self) -> Term:
+        """The design text's second formula: min(4000, 15000) + (15000 - 9000) = 10000."""
+        inputs = {
+            "Reclaimable": self.reclaimable.value,
+            "threshold": self.threshold.value,
+            "notRequested": self.not_requested.value,
+            "allocatable": self.allocatable,
+        }
+        value = min(min(inputs["Reclaimable"], inputs["threshold"]) + inputs["notRequested"], self.allocatable)
+        return Term("mid", self.resource, _MID["designMixed"], value, inputs)
+
+    def _static(self) -> Term:
+        """A fixed share: min(25 % of 14000, 100 % of 14000) = 3500."""
+        percent = self.facts.strategy.static_percent[self.resource]
+        inputs = {"allocatable": self.allocatable, "static percent": percent, "threshold": self.threshold.value}
+        value = min(percent_of(self.allocatable, percent), self.threshold.value)
+        return Term("mid", self.resource, _MID["static"], value, inputs)
+
+
+def degraded(facts: NodeFacts) -> Degraded | None:
+    """Why nothing may be sold whatever the numbers say; `None` when the formula decides.
+
+    A report that is exactly `degradeTimeMinutes` old still counts.
+    """
+    if not facts.strategy.enabled:
+        return Degraded(
+            "ColocationDisabled", "colocation is disabled for this node: set enable to true to sell Mid resources"
+        )
+    missing = [each.value for each in Resource if facts.allocatable[each] is None]
+    if missing:
+        return Degraded("NodeNotReady", f"the Node states no allocatable {' and '.join(missing)} yet")
+    if facts.report is None or facts.report_age is None:
+        return Degraded("NoReport", "no NodeMetric report yet: is the agent running on this node?")
+    expired = _expired("Report", facts.report_age, facts.strategy.degrade_seconds)
+    if expired is None and not facts.strategy.static:
+        expired = _expired("Prediction", facts.prediction_age, facts.strategy.degrade_seconds)
+    return expired
+
+
+def _expired(what: str, age: float | None, limit: int) -> Degraded | None:
+    if age is not None and age <= limit:
+        return None
+    stated = "has no time" if age is None else f"is {round(age)} s old"
+    allowed = f"more than degradeTimeMinutes ({limit // 60}) allows"
+    return Degraded(
+        f"{what}Expired", f"the NodeMetric's {what.lower()} {stated}, {allowed}: look at the agent on this node"
+    )
+
+
+def deadline(facts: NodeFacts) -> float | None:
+    """In how many seconds the facts degrade if nothing new arrives; `None` when they already have, or never will."""
+    if degraded(facts) is not None:
+        return None
+    ages = [facts.report_age] if facts.strategy.static else [facts.report_age, facts.prediction_age]
+    return facts.strategy.degrade_seconds - max(age for age in ages if age is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class MidCalculator:
+    """Mid CPU and Mid memory of a node."""
+
+    def calculate(self, facts: NodeFacts) -> Result:
+        """What the node may sell as Mid, and what its Node object should offer.
+
+        Running Mid pods keep what they bought: a kubelet that restarts fails pods that no longer fit, so under
+        `midShrinkPolicy: floor` the Node never offers less than they request, whatever was calculated.
+        """
+        why = degraded(facts)
+        terms: tuple[Term, ...] = ()
+        notes = list(facts.problems)
+        outcome: Amounts | Degraded
+        if why is None:
+            sheets = {each: _Sheet(facts, each).terms() for each in Resource}
+            terms = tuple(term for each in Resource for term in sheets[each])
+            outcome = Amounts(*(max(sheets[each][-1].value, 0) for each in Resource))
+        else:
+            outcome = why
+            notes.insert(0, why.message)
+        calculated = outcome if isinstance(outcome, Amounts) else Amounts()
+        bought = facts.mid_requests
+        if facts.strategy.shadow:
+            notes.append("mode is shadow: calculated, but not published")
+        return Result(
+            outcome=outcome,
+            requested=bought,
+            desired=_desired(facts, None if why or facts.strategy.shadow else calculated),
+            deficit=Amounts(*(max(bought[each] - calculated[each], 0) for each in Resource)),
+            terms=terms,
+            notes=tuple(notes),
+        )
+
+
+def _desired(facts: NodeFacts, sold: Amounts | None) -> Amounts | None:
+    """What the Node should offer: what is sold, but not below what running Mid pods request."""
+    bought = facts.mid_requests
+    if not facts.strategy.floor or not bought:
+        return sold
+    sold = sold or Amounts()
+    return Amounts(*(max(sold[each], bought[each]) for each in Resource))
+
+
+def calculate(facts: NodeFacts) -> Result:
+    """`MidCalculator().calculate`, for callers that know which tier they want."""
+    return MidCalculator().calculate(facts)
+
+
+MidResult = Result

@@ -1,0 +1,23 @@
+"""Everything a formula may read about one node, already in milli-cores, bytes and seconds. No I/O, no clock.
+
+`from_objects` turns Kubernetes JSON into `NodeFacts`; the manager and `kubectl headroom explain node` share it, so that
+both calculate from the same numbers. An amount that is not known is `None`, never a zero.
+"""
+
+from manager.facts.amounts import Amounts, Measured, Resource
+from manager.facts.node import NodeFacts, from_objects
+from manager.facts.pod import PodFacts
+from manager.facts.report import Received, ReportFacts
+from manager.facts.strategy import StrategyFacts
+
+__all__ = [
+    "Amounts",
+    "Measured",
+    "NodeFacts",
+    "PodFacts",
+    "Received",
+    "ReportFacts",
+    "Resource",
+    "StrategyFacts",
+    "from_objects",
+]

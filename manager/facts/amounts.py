@@ -1,0 +1,62 @@
+"""Amounts of CPU and memory. Integers only: milli-cores and bytes."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from crds import names
+
+
+class Resource(StrEnum):
+    """The two resources that are sold; the values are the names of the native ones."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+
+    @property
+    def mid_name(self) -> str:
+        """Name of the Mid resource on the Node."""
+        return names.MID_CPU if self is Resource.CPU else names.MID_MEMORY
+
+    @property
+    def unit(self) -> str:
+        """Unit of every amount of this resource, for people."""
+        return "milli-cores" if self is Resource.CPU else "bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """One number per resource, in milli-cores and bytes."""
+
+    cpu: int = 0
+    """CPU. [milli-cores]"""
+    memory: int = 0
+    """Memory. [bytes]"""
+
+    def __getitem__(self, resource: Resource) -> int:
+        return self.cpu if resource is Resource.CPU else self.memory
+
+    def __add__(self, other: "Amounts") -> "Amounts":
+        return Amounts(self.cpu + other.cpu, self.memory + other.memory)
+
+    def __bool__(self) -> bool:
+        return bool(self.cpu or self.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One number per resource, in milli-cores and bytes; `None` where nobody measured or stated it."""
+
+    cpu: int | None = None
+    """CPU. [milli-cores]"""
+    memory: int | None = None
+    """Memory. [bytes]"""
+
+    def __getitem__(self, resource: Resource) -> int | None:
+        return self.cpu if resource is Resource.CPU else self.memory
+
+
+NOTHING: Final = Amounts()
+"""Zero of everything."""
+UNKNOWN: Final = Measured()
+"""Nothing known of anything."""

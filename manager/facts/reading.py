@@ -1,0 +1,74 @@
+"""Reading numbers and times out of JSON that somebody else wrote, without ever failing on it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from crds.quantity import QuantityError, milli_value, value
+from manager.facts.amounts import Amounts, Measured
+
+Json = Mapping[str, Any]
+
+
+class Reader:
+    """Reads amounts out of JSON that somebody else wrote, and remembers what it could not read."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        """One sentence for each value that could not be read."""
+
+    def measured(self, resources: object, path: str) -> Measured:
+        """CPU and memory of a resource list; a negative amount counts as zero."""
+        if not isinstance(resources, Mapping):
+            return Measured()
+        return Measured(
+            self._amount(resources.get("cpu"), f"{path}.cpu", milli_value),
+            self._amount(resources.get("memory"), f"{path}.memory", value),
+        )
+
+    def _amount(self, quantity: object, path: str, convert: Any) -> int | None:  # noqa: ANN401 - milli_value or value
+        if quantity is None:
+            return None
+        try:
+            return max(int(convert(quantity)), 0)
+        except (QuantityError, TypeError):
+            self.problems.append(f"{path}: {quantity!r} is not a quantity; the amount counts as not reported")
+            return None
+
+    def time(self, text: object, path: str) -> float | None:
+        """Unix seconds of an RFC 3339 time."""
+        if text is None or text == "":
+            return None
+        try:
+            return parse_time(str(text))
+        except ValueError:
+            self.problems.append(f"{path}: {text!r} is not a time; the report counts as never sent")
+            return None
+
+
+def parse_time(text: str) -> float:
+    """Unix seconds of an RFC 3339 time.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def part(data: object, *path: str) -> Any:  # noqa: ANN401 - JSON from outside can be anything
+    """What stands at a path of JSON, or `None` where the path ends early."""
+    for key in path:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
+
+
+def items(data: object, *path: str) -> list[Json]:
+    """The objects of the list at a path of JSON; empty where there is none."""
+    found = part(data, *path)
+    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list | tuple) else []
+
+
+def known(measured: Measured) -> Amounts:
+    """The amounts with nothing in place of what is not known."""
+    return Amounts(measured.cpu or 0, measured.memory or 0)

@@ -1,0 +1,97 @@
+"""A NodeMetric's status, reduced to what formulas need, and its age."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+from crds.priority import PriorityBand
+from manager.facts.amounts import NOTHING, UNKNOWN, Amounts, Measured
+from manager.facts.reading import Json, Reader, items, known, part
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """What is remembered of a NodeMetric's status."""
+
+    update_time: float | None = None
+    """When the agent says it sent the last full report. [unix s]"""
+    prediction_time: float | None = None
+    """When it last sent the prediction; `None` from an agent that has no `status.prediction`. [unix s]"""
+    own_agent: bool = False
+    """Whether `status.prediction` is there: usage per class in the same ticks."""
+    node_usage: Measured = UNKNOWN
+    """Everything on the node."""
+    system_usage: Measured = UNKNOWN
+    """What is not pods."""
+    prod_host_usage: Amounts = NOTHING
+    """Prod applications outside of Kubernetes, of another agent."""
+    mid_usage: Measured = UNKNOWN
+    """Usage of class mid (own agent)."""
+    pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
+    """Usage per pod, namespace/name (another agent)."""
+    reclaimable: Measured = UNKNOWN
+    """`prodReclaimableMetric`: what Prod requested and will not use."""
+    problems: tuple[str, ...] = ()
+    """What could not be read, one sentence each."""
+
+    @classmethod
+    def from_object(cls, node_metric: Json) -> Self | None:
+        """Reduce a NodeMetric; `None` while it has no status."""
+        status = node_metric.get("status")
+        if not isinstance(status, Mapping) or not status:
+            return None
+        read = Reader()
+        prediction = status.get("prediction")
+        own_agent = isinstance(prediction, Mapping)
+        usage = {str(part.get("name")): part.get("usage") for part in items(prediction, "classes")}
+        return cls(
+            update_time=read.time(status.get("updateTime"), "status.updateTime"),
+            prediction_time=read.time(part(prediction, "time"), "status.prediction.time"),
+            own_agent=own_agent,
+            node_usage=read.measured(part(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage"),
+            system_usage=read.measured(part(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
+            prod_host_usage=_prod_host_usage(status, read),
+            mid_usage=read.measured(usage.get("mid"), "status.prediction.classes[mid].usage"),
+            pod_usage={} if own_agent else _pod_usage(status, read),
+            reclaimable=read.measured(
+                part(status, "prodReclaimableMetric", "resource", "resources"), "prodReclaimableMetric"
+            ),
+            problems=tuple(read.problems),
+        )
+
+
+def _prod_host_usage(status: Json, read: Reader) -> Amounts:
+    total = Amounts()
+    for application in items(status, "hostApplicationMetric"):
+        if application.get("priority") == PriorityBand.PROD:
+            path = f"hostApplicationMetric[{application.get('name')}]"
+            total += known(read.measured(part(application, "usage", "resources"), path))
+    return total
+
+
+def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:
+    usage = {}
+    for pod in items(status, "podsMetric"):
+        key = f"{pod.get('namespace')}/{pod.get('name')}"
+        usage[key] = known(read.measured(part(pod, "podUsage", "resources"), f"podsMetric[{key}]"))
+    return usage
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """When the manager saw the two times of a report change, in unix seconds; `None` where it was not watching."""
+
+    report: float | None = None
+    """`status.updateTime`."""
+    prediction: float | None = None
+    """`status.prediction.time`."""
+
+
+def age_seconds(reported: float | None, received: float | None, now: float) -> float | None:
+    """Age of a report: time since we saw it, or since it says it was sent if that is longer; a future time is now.
+
+    An agent whose clock is ahead is judged by our clock alone; one whose clock is behind is believed.
+    """
+    if reported is None:
+        return None
+    return max(now - reported, now - received if received is not None else 0.0, 0.0)

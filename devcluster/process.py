@@ -87,14 +87,16 @@ class Process:
 class Supervisor:
     """Owns the processes of one cluster. A context manager: leaving it ends them and runs the clean-up."""
 
-    def __init__(self, logs: Path) -> None:
+    def __init__(self, logs: Path, name: str = "supervisor", argv: Sequence[str] = ()) -> None:
+        """Start it; its own output goes to `<logs>/<name>.log`; `argv` starts it in another way (see `sandbox.py`)."""
         logs.mkdir(parents=True, exist_ok=True)
         self._logs = logs
+        self.log = logs / f"{name}.log"
         self._lock = threading.Lock()
         self._numbers = itertools.count()
-        with (logs / "supervisor.log").open("ab") as log:
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(SCRIPT), str(os.getpid())],
+                argv or [sys.executable, "-I", "-S", str(SCRIPT), str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -49,6 +49,13 @@ class Children:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._grace_seconds: dict[str, float] = {}
 
+    def collect(self, pid: int) -> bool:
+        """Take note that a process has ended; False when it is none of ours."""
+        for process in self._processes.values():
+            if process.pid == pid:
+                return process.poll() is not None
+        return False
+
     def start(self, request: Request) -> Request:
         """Start a program; its output is appended to the log file."""
         name = request["name"]
@@ -124,10 +131,13 @@ def answer(operations: Mapping[str, Callable[[Request], Request]], line: bytes) 
     return reply | {"id": request["id"]}
 
 
-def serve(operations: Mapping[str, Callable[[Request], Request]], parent_pid: int) -> None:
+def serve(
+    operations: Mapping[str, Callable[[Request], Request]], parent_pid: int, between: Callable[[], None]
+) -> None:
     """Answer requests until the user closes the pipe or dies."""
     pending = b""
     while os.getppid() == parent_pid:
+        between()
         if not select.select([0], [], [], POLL_SECONDS)[0]:
             continue
         data = os.read(0, 1 << 16)
@@ -138,8 +148,13 @@ def serve(operations: Mapping[str, Callable[[Request], Request]], parent_pid: in
             os.write(1, json.dumps(answer(operations, line)).encode() + b"\n")
 
 
-def main() -> None:
-    """Serve, then clean up, whatever ended the service."""
+def run(parent_pid: int, between: Callable[[Children], None] = lambda _: None) -> None:
+    """Serve, then clean up, whatever ended the service.
+
+    Args:
+        parent_pid: the user's process id; another parent means that the user is gone.
+        between: called between two requests, and twice a second.
+    """
     children, cleanup = Children(), list[Request]()
 
     def add_cleanup(request: Request) -> Request:
@@ -160,7 +175,7 @@ def main() -> None:
     }
     started = time.monotonic()
     try:
-        serve(operations, int(sys.argv[1]))
+        serve(operations, parent_pid, lambda: between(children))
     except (SystemExit, BrokenPipeError):
         pass  # both end the service; the clean-up below follows
     finally:
@@ -171,4 +186,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run(int(sys.argv[1]))

@@ -1,0 +1,152 @@
+"""Certificates and kubeconfigs of one cluster: an own authority, made anew for each cluster and thrown away with it."""
+
+import base64
+import datetime as dt
+import functools
+import ipaddress
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+LIFETIME = dt.timedelta(days=365)
+CLOCK_SKEW = dt.timedelta(hours=1)
+SERVICE_ACCOUNT_KEY_BITS = 2048
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+@dataclass(frozen=True)
+class KeyPair:
+    """A certificate and its private key, as PEM files."""
+
+    cert: Path
+    key: Path
+
+
+def _name(common_name: str, organizations: Iterable[str] = ()) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, one) for one in organizations]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _write_key(path: Path, key: PrivateKey) -> Path:
+    encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL
+    path.touch(mode=0o600)
+    path.write_bytes(key.private_bytes(encoding, form, serialization.NoEncryption()))
+    return path
+
+
+class Pki:
+    """The certificate authority of one cluster and what it has signed; everything lies in `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory = directory
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        name = _name("headroom-devcluster")
+        self._certificate = (
+            self._builder(name, name, self._key)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_key_usage(signs_certificates=True), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.ca = directory / "ca.crt"
+        self.ca.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
+        self.ca_key = _write_key(directory / "ca.key", self._key)
+
+    @staticmethod
+    def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey) -> x509.CertificateBuilder:
+        now = dt.datetime.now(dt.UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(issuer)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - CLOCK_SKEW)
+            .not_valid_after(now + LIFETIME)
+        )
+
+    def _sign(
+        self, file_name: str, subject: x509.Name, usage: x509.ObjectIdentifier, alternatives: Sequence[x509.GeneralName]
+    ) -> KeyPair:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = (
+            self._builder(subject, self._certificate.subject, key)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        )
+        if alternatives:
+            builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        path = self.directory / f"{file_name}.crt"
+        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        return KeyPair(path, _write_key(self.directory / f"{file_name}.key", key))
+
+    def server(self, name: str, addresses: Iterable[str], names: Iterable[str] = ()) -> KeyPair:
+        """A serving certificate for these IP addresses and DNS names, in `<name>.crt` and `<name>.key`."""
+        alternatives: list[x509.GeneralName] = [x509.IPAddress(ipaddress.ip_address(one)) for one in addresses]
+        alternatives += [x509.DNSName(one) for one in names]
+        return self._sign(name, _name(name), ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+
+    def client(self, name: str, common_name: str, organizations: Iterable[str] = ()) -> KeyPair:
+        """A client certificate: the API server takes `common_name` as the user and `organizations` as its groups."""
+        return self._sign(name, _name(common_name, organizations), ExtendedKeyUsageOID.CLIENT_AUTH, ())
+
+    @functools.cached_property
+    def service_account_key(self) -> Path:
+        """The RSA key that signs service-account tokens."""
+        key = rsa.generate_private_key(public_exponent=65537, key_size=SERVICE_ACCOUNT_KEY_BITS)
+        return _write_key(self.directory / "service-account.key", key)
+
+    def kubeconfig(self, name: str, client: KeyPair, server_url: str) -> Path:
+        """A kubeconfig with everything embedded, in `<name>.kubeconfig`; may be copied away."""
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "headroom",
+            "clusters": [
+                {
+                    "name": "headroom",
+                    "cluster": {"server": server_url, "certificate-authority-data": _base64(self.ca)},
+                }
+            ],
+            "users": [
+                {
+                    "name": name,
+                    "user": {
+                        "client-certificate-data": _base64(client.cert),
+                        "client-key-data": _base64(client.key),
+                    },
+                }
+            ],
+            "contexts": [{"name": "headroom", "context": {"cluster": "headroom", "user": name}}],
+        }
+        path = self.directory / f"{name}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        return path
+
+
+def _base64(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_encipherment=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,1 @@
+"""Scheduler plugins: snapshot, filter, score, respond. Never writes to the cluster."""

@@ -1,0 +1,1 @@
+"""How plugins are asked and their answers combined. Knows no plugin, no HTTP and no Kubernetes object."""

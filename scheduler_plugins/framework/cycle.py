@@ -1,0 +1,113 @@
+"""One pod against some nodes: run the filters and join their verdicts, weigh the scores and round once."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduler_plugins.framework.plugin import FilterPlugin, ScorePlugin
+from scheduler_plugins.framework.verdict import Verdict
+from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
+from scheduler_plugins.snapshot.pod import PodRequest
+
+MAX_SCORE = 100.0
+"""The best score; the worst is 0."""
+
+Observer = Callable[[str, str, float, bool], None]
+"""Is told of every call of a plugin: its name, "filter" or "score", the seconds it took, whether it failed."""
+
+
+class PluginError(Exception):
+    """A plugin failed; the message names it and says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enabled:
+    """A plugin of the profile."""
+
+    name: str
+    """Its registered name."""
+    weight: float
+    """How much its score counts beside the others'."""
+    plugin: object
+    """The plugin; it takes part in what it implements."""
+
+
+def _unobserved(_name: str, _step: str, _seconds: float, _failed: bool) -> None:  # noqa: FBT001 - an Observer
+    pass
+
+
+class Cycle:
+    """The plugins of a profile.
+
+    Args:
+        enabled: the plugins in the order in which they filter.
+        observe: is told of every call of a plugin.
+    """
+
+    def __init__(self, enabled: Sequence[Enabled], observe: Observer = _unobserved) -> None:
+        self._filters = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, FilterPlugin)]
+        self._scores = [
+            (part.name, part.plugin, part.weight)
+            for part in enabled
+            if isinstance(part.plugin, ScorePlugin) and part.weight > 0
+        ]
+        self._observe = observe
+
+    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
+        """The verdict over the nodes: a node's first refusal stands.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        verdict = Verdict.all_pass(len(nodes))
+        for name, plugin in self._filters:
+            with self._guarded(name, "filter"):
+                verdict = verdict.then(plugin.filter(pod, nodes))
+        return verdict
+
+    def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
+        """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0.
+
+        Raises:
+            PluginError: a plugin failed, or its score is no number.
+        """
+        total = np.zeros(len(nodes))
+        for name, plugin, weight in self._scores:
+            with self._guarded(name, "score"):
+                score = np.asarray(plugin.score(pod, nodes), np.float64)
+                if np.isnan(score).any():
+                    raise ValueError(f"the score of node {nodes.names[int(np.isnan(score).argmax())]} is not a number")
+                total += weight * np.clip(score, 0.0, MAX_SCORE)
+        weights = sum(weight for _, _, weight in self._scores)
+        return total / weights if weights else total
+
+    @contextmanager
+    def _guarded(self, name: str, step: str) -> Iterator[None]:
+        started, failed = time.perf_counter(), True
+        try:
+            yield
+            failed = False
+        except Exception as error:
+            raise PluginError(f"{name} could not {step}: {type(error).__name__}: {error}") from error
+        finally:
+            self._observe(name, step, time.perf_counter() - started, failed)
+
+
+def rounded(scores: FloatArray) -> IntArray:
+    """Scores as the integers of the wire, 0..100; halves go up."""
+    return np.floor(scores + 0.5).astype(np.int64)
+
+
+def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
+    """Rows of the `count` best scores, best first. Equal scores are drawn by lot, so that pods spread over them."""
+    lots = generator.permutation(len(scores))
+    if count < len(scores):
+        # Only the rows at or above the last place in the list can be in it.
+        candidates = np.flatnonzero(scores >= np.partition(scores, -count)[-count])
+    else:
+        candidates = np.arange(len(scores))
+    order = np.lexsort((lots[candidates], -scores[candidates]))
+    return candidates[order[:count]]

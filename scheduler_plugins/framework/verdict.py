@@ -1,0 +1,65 @@
+"""What filters answer: per node a pass or a refusal with its reason. A refusal is data, never an exception."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from scheduler_plugins.snapshot.arrays import BoolArray, IntArray
+
+PASSES: Final = -1
+"""Marks a node that passes, in `Verdict.refused`."""
+
+
+class Code(StrEnum):
+    """The outcome for a node, in the words of the kube-scheduler framework."""
+
+    SUCCESS = "Success"
+    UNSCHEDULABLE = "Unschedulable"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node is refused."""
+
+    reason: str
+    """What the user reads in the FailedScheduling event, after the number of nodes."""
+    eviction_helps: bool = False
+    """Whether removing pods from the node can cure it, so that kube-scheduler may try preemption there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One refusal or none per node."""
+
+    refused: IntArray
+    """Index into `refusals`, or `PASSES`, shape (N,)."""
+    refusals: Sequence[Refusal]
+    """The refusals that occur."""
+
+    @classmethod
+    def all_pass(cls, count: int) -> "Verdict":
+        """No node is refused."""
+        return cls(np.full(count, PASSES, np.int64), ())
+
+    @property
+    def passes(self) -> BoolArray:
+        """Which nodes pass, shape (N,)."""
+        passes: BoolArray = self.refused == PASSES
+        return passes
+
+    def refusal(self, row: int) -> Refusal | None:
+        """Why a node is refused; None if it passes."""
+        which = int(self.refused[row])
+        return None if which == PASSES else self.refusals[which]
+
+    def code(self, row: int) -> Code:
+        """The outcome for a node."""
+        return Code.SUCCESS if self.refused[row] == PASSES else Code.UNSCHEDULABLE
+
+    def then(self, other: "Verdict") -> "Verdict":
+        """This verdict, and where it passes, the other one."""
+        shifted = np.where(other.passes, PASSES, other.refused + len(self.refusals))
+        return Verdict(np.where(self.passes, shifted, self.refused), (*self.refusals, *other.refusals))

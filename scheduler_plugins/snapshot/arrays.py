@@ -1,0 +1,84 @@
+"""Nodes as arrays: what filters and scores see. Frozen: a change makes a new snapshot."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler_plugins.snapshot.ledger import NodeLedger
+
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
+Table: TypeAlias = NDArray[Any]
+"""A structured array: one record per node."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What is known of one node when its record is made."""
+
+    name: str
+    """Name of the Node."""
+    annotations: Mapping[str, str]
+    """Its annotations."""
+    allocatable: Mapping[str, int]
+    """What it has to give, raw-allocatable annotation included. [milli-cores for cpu, else base units]"""
+    ledger: NodeLedger
+    """Its measured and expected load. To be read only."""
+
+
+class NodeTable(Protocol):
+    """A plugin that wants numbers of every node kept ready between pods."""
+
+    def dtype(self) -> np.dtype[Any]:
+        """The fields of a node's record."""
+
+    def record(self, node: NodeState) -> tuple[Any, ...]:
+        """A node's record, in the order of the fields. Called once per node and change, never per pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Nodes:
+    """Some nodes at one moment; row i of every array belongs to `names[i]`."""
+
+    names: Sequence[str]
+    """Their names."""
+    tables: Mapping[str, Table]
+    """By plugin name: the records that the plugin asked for, shape (N,)."""
+    in_flight: IntArray
+    """Expected usage of pods whose binding has not been seen yet, shape (N, R)."""
+    in_flight_prod: IntArray
+    """The part of it that is Prod, shape (N, R)."""
+    now: float
+    """The time to judge ages by. [unix s]"""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot(Nodes):
+    """All nodes at one moment."""
+
+    index: Mapping[str, int]
+    """Row by name."""
+
+    def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
+        """The nodes of these names, in this order, and the names that are not known.
+
+        Args:
+            names: as kube-scheduler sent them.
+            now: the time to judge ages by. [unix s]
+        """
+        rows = [self.index.get(name, -1) for name in names]
+        unknown: list[str] = []
+        if -1 in rows:
+            unknown = [name for name, row in zip(names, rows, strict=True) if row < 0]
+            names = [name for name, row in zip(names, rows, strict=True) if row >= 0]
+            rows = [row for row in rows if row >= 0]
+        taken = np.array(rows, dtype=np.intp)
+        tables = {plugin: table[taken] for plugin, table in self.tables.items()}
+        return Nodes(names, tables, self.in_flight[taken], self.in_flight_prod[taken], now), unknown

@@ -1,0 +1,173 @@
+"""What a pod is going to use, guessed from its spec, and what a node has to give: Koordinator's default estimator."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Final
+
+from crds import names
+from crds.pod import pod_limits, pod_requests
+from crds.priority import PriorityBand, priority_class
+from scheduler_plugins.snapshot.rounding import round_half_away
+from scheduler_plugins.snapshot.units import units, unix_time
+
+_COLOCATED: Final[Mapping[PriorityBand, Mapping[str, str]]] = {
+    PriorityBand.BATCH: {"cpu": names.BATCH_CPU, "memory": names.BATCH_MEMORY},
+    PriorityBand.MID: {"cpu": names.MID_CPU, "memory": names.MID_MEMORY},
+    PriorityBand.FREE: {},
+}
+"""Where a pod of these bands asks for CPU and memory; other resources of theirs are not estimated at all."""
+
+_UNREQUESTED: Final[Mapping[str, int]] = {
+    "cpu": 250,
+    names.BATCH_CPU: 250,
+    "memory": 200 * 2**20,
+    names.BATCH_MEMORY: 200 * 2**20,
+}
+"""The estimate of a pod that asks for nothing: 250 milli-cores, 200 MiB. Not scaled."""
+
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRules:
+    """How load is counted: which resources, how pods are estimated, for how long an estimate counts."""
+
+    resources: tuple[str, ...] = ("cpu", "memory")
+    """The resources of every load vector, sorted."""
+    factors: Mapping[str, int] = field(default_factory=lambda: {"cpu": 85, "memory": 70})
+    """Percent of a pod's request (or limit, if larger) that it is expected to use, per resource."""
+    seconds_after_scheduled: int | None = None
+    """For how long after scheduling a pod's estimate counts even if it reports less; None or 0: not. [s]"""
+    seconds_after_initialized: int | None = None
+    """The same, from the end of the init containers on; it then replaces the former. [s]"""
+    allow_customize: bool = False
+    """Whether a pod's annotations may replace factors and seconds."""
+    prod_includes_system: bool = False
+    """Whether the usage of the Prod pods includes the system's."""
+
+
+def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
+    """The usage to expect of a pod, by native resource name, in milli-cores for cpu and base units for the rest.
+
+    estimate = min(round(max(request, limit) * factor / 100), limit, if there is one)
+
+    A pod of 4 cores and 8Gi is expected to use 3400 milli-cores and 6012954214 bytes by the default factors (85, 70).
+
+    Args:
+        pod: Kubernetes JSON.
+        rules: the factors.
+
+    Raises:
+        QuantityError: a request or limit is not a quantity.
+    """
+    band = priority_class(pod)
+    requests, limits = pod_requests(pod), pod_limits(pod)
+    asked_as = {name: _asked_as(name, band) for name in rules.factors}
+    return {
+        name: _estimate(actual, requests, limits, factor) if (actual := asked_as[name]) else 0
+        for name, factor in _factors(pod, rules).items()
+        if name in asked_as
+    }
+
+
+def _asked_as(resource: str, band: PriorityBand) -> str | None:
+    return _COLOCATED[band].get(resource) if band in _COLOCATED else resource
+
+
+def _estimate(actual: str, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction], factor: int) -> int:
+    nothing = Fraction(0)
+    limit = limits.get(actual, nothing)
+    asked = max(limit, requests.get(actual, nothing))
+    if asked == 0:
+        return _UNREQUESTED.get(actual, 0)
+    scaled = int(round_half_away(float(units(actual, asked)) * float(factor) / 100))
+    return min(scaled, units(actual, limit)) if limit > 0 else scaled
+
+
+def _factors(pod: Mapping[str, Any], rules: LoadRules) -> Mapping[str, int]:
+    text = _annotations(pod).get(names.ANNOTATION_ESTIMATED_SCALING_FACTORS)
+    if not text or not rules.allow_customize:
+        return rules.factors
+    return {**rules.factors, **_custom_factors(text)}
+
+
+@lru_cache(maxsize=1024)
+def _custom_factors(text: str) -> Mapping[str, int]:
+    """The usable factors of an annotation: one value that is no integer spoils all, a negative one only itself."""
+    try:
+        factors = json.loads(text)
+    except ValueError:
+        return {}
+    if not isinstance(factors, dict) or any(type(factor) is not int for factor in factors.values()):
+        return {}
+    return {name: factor for name, factor in factors.items() if factor >= 0}
+
+
+@dataclass(frozen=True, slots=True)
+class EstimationWindow:
+    """Until when a pod's estimate counts even though its usage is reported."""
+
+    seconds_after_scheduled: int | None
+    """From the time of scheduling on. [s]"""
+    until: float | None
+    """A fixed end, known once the pod is initialized; it replaces the former. [unix s]"""
+
+    def end(self, scheduled: float) -> float | None:
+        """The end of the window of a pod that was scheduled then; None if it has none; in unix seconds."""
+        if self.until is not None:
+            return self.until
+        return None if self.seconds_after_scheduled is None else scheduled + self.seconds_after_scheduled
+
+
+def estimation_window(pod: Mapping[str, Any], rules: LoadRules) -> EstimationWindow:
+    """The forced estimation window of a pod, by its annotations (where allowed) and the rules."""
+    scheduled = _seconds(pod, rules, names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED, rules.seconds_after_scheduled)
+    after = _seconds(pod, rules, names.ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED, rules.seconds_after_initialized)
+    initialized = condition_time(pod, "Initialized") if after else None
+    until = initialized + after if after and initialized is not None else None
+    return EstimationWindow(seconds_after_scheduled=scheduled, until=until)
+
+
+def _seconds(pod: Mapping[str, Any], rules: LoadRules, annotation: str, default: int | None) -> int | None:
+    """The annotation's seconds, else the default; None where that switches the window off (0 or less)."""
+    text = _annotations(pod).get(annotation, "") if rules.allow_customize else ""
+    stated = int(text) if _INTEGER.fullmatch(text) else -1
+    seconds = stated if stated >= 0 else default
+    return seconds if seconds is not None and seconds > 0 else None
+
+
+def condition_time(pod: Mapping[str, Any], kind: str, status: str = "True") -> float | None:
+    """When a condition of the pod took this status; None if it has another status or names no time; in unix seconds."""
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == kind:
+            return unix_time(condition.get("lastTransitionTime")) if condition.get("status") == status else None
+    return None
+
+
+def estimate_node(node: Mapping[str, Any]) -> dict[str, Any]:
+    """The quantities that a node has to give: `status.allocatable`, overlaid by its raw-allocatable annotation."""
+    allocatable = dict((node.get("status") or {}).get("allocatable") or {})
+    text = _annotations(node).get(names.ANNOTATION_RAW_ALLOCATABLE)
+    return allocatable | _raw_allocatable(text) if text else allocatable
+
+
+@lru_cache(maxsize=8192)
+def _raw_allocatable(text: str) -> dict[str, Any]:
+    """The quantities of a raw-allocatable annotation; none if any part of it cannot be read."""
+    try:
+        amounts = json.loads(text)
+        if not isinstance(amounts, dict):
+            return {}
+        for name, amount in amounts.items():
+            units(name, amount)
+    except (ValueError, TypeError):
+        return {}
+    return amounts
+
+
+def _annotations(thing: Mapping[str, Any]) -> Mapping[str, str]:
+    return (thing.get("metadata") or {}).get("annotations") or {}

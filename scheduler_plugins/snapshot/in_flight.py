@@ -1,0 +1,64 @@
+"""Pods that were answered for but not seen bound: each is charged to every node that it may land on."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from scheduler_plugins.snapshot.pod import PodRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One pod's charge."""
+
+    pod: PodRequest
+    """The pod."""
+    names: tuple[str, ...]
+    """The nodes that carry its estimate."""
+    since: float
+    """When it was answered for. [unix s]"""
+
+
+class InFlight:
+    """The charges, in the order they were made."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._charges: dict[str, Charge] = {}
+
+    @property
+    def charges(self) -> Mapping[str, Charge]:
+        """The charges by pod uid."""
+        return self._charges
+
+    def put(self, pod: PodRequest, names: Sequence[str], now: float) -> Charge:
+        """Charge a pod that is not charged yet."""
+        charge = Charge(pod, tuple(names), now)
+        self._charges[pod.uid] = charge
+        return charge
+
+    def pop(self, uid: str) -> Charge | None:
+        """Drop a pod's charge and return it; None if it has none."""
+        return self._charges.pop(uid, None)
+
+    def refused(self, pod: PodRequest) -> bool:
+        """Whether the pod says, later than we answered for it, that it could not be scheduled."""
+        # The API keeps whole seconds.
+        charge = self._charges.get(pod.uid)
+        return charge is not None and pod.refused_at is not None and pod.refused_at >= int(charge.since)
+
+    def expired(self, now: float) -> list[str]:
+        """The uids whose charge has lasted its time."""
+        return list(self._overdue(now))
+
+    def _overdue(self, now: float) -> Iterator[str]:
+        for uid, charge in self._charges.items():
+            if now - charge.since < self._seconds:
+                return
+            yield uid
+
+    def forget_node(self, name: str) -> None:
+        """Take a node that is gone out of all charges, so that a new one of that name starts clean."""
+        for uid, charge in self._charges.items():
+            if name in charge.names:
+                remaining = tuple(other for other in charge.names if other != name)
+                self._charges[uid] = Charge(charge.pod, remaining, charge.since)

@@ -1,0 +1,181 @@
+"""One node's account of load: what was measured, and what its pods are expected to use beyond that."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import add, sub
+from typing import Final
+
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.report import NodeReport
+from scheduler_plugins.snapshot.units import Vector
+
+NEVER: Final = float("-inf")
+"""The time of a measurement that was never taken. [unix s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A pod on the node."""
+
+    pod: PodRequest
+    """The pod."""
+    timestamp: float
+    """When it was scheduled, as far as is known. [unix s]"""
+
+    @property
+    def estimated(self) -> Vector | None:
+        """What it is expected to use; None when that is nothing."""
+        return self.pod.estimate if any(self.pod.estimate) else None
+
+    @property
+    def deadline(self) -> float | None:
+        """Until when its estimate counts although usage is reported, in unix seconds."""
+        return self.pod.window.end(self.timestamp)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What one pod adds to the sums of its node."""
+
+    node_delta: Vector
+    """Expected beyond the measured usage of the node."""
+    prod_delta: Vector
+    """Expected beyond the measured usage of the Prod pods."""
+    estimated: Vector
+    """Expected in all, measured or not."""
+    prod_usage: Vector
+    """Measured usage, if it is Prod both by its spec and by the report."""
+
+
+def terms(assigned: Assigned, report: NodeReport | None, updated: float) -> Terms:
+    """What a pod adds to the sums of its node.
+
+    An estimate counts beyond what was measured while the measurement does not cover a whole report interval of the pod
+    (`updated - interval < scheduled`), or within its forced window. A measured value above the estimate adds nothing.
+
+    Args:
+        assigned: the pod.
+        report: the node's last report, if any.
+        updated: the time of the last report that had one, or `NEVER`. [unix s]
+    """
+    nothing = (0,) * len(assigned.pod.estimate)
+    measured = report.pods.get(assigned.pod.key) if report else None
+    prod, expected, deadline = assigned.pod.prod, assigned.pod.estimate, assigned.deadline
+    used = measured.usage if measured else nothing
+    recent = report is None or updated - report.interval < assigned.timestamp
+    beyond = nothing
+    if measured is None or recent or (deadline is not None and deadline > updated):
+        beyond = tuple(max(0, guess - usage) for guess, usage in zip(expected, used, strict=True))
+    # The Prod sum holds no usage of a pod that the report calls something else: all of its estimate is missing there.
+    mistaken = measured is not None and not measured.prod
+    return Terms(
+        node_delta=beyond,
+        prod_delta=(expected if mistaken else beyond) if prod else nothing,
+        estimated=expected,
+        prod_usage=used if prod and measured is not None and measured.prod else nothing,
+    )
+
+
+class NodeLedger:
+    """The pods and the report of one node, and the sums over them, kept up to date term by term."""
+
+    def __init__(self, rules: LoadRules) -> None:
+        self._rules = rules
+        self._nothing: Vector = (0,) * len(rules.resources)
+        self._pods: dict[str, Assigned] = {}
+        self._terms: dict[str, Terms] = {}
+        self._clear_sums()
+        self.report: NodeReport | None = None
+        """The node's last report; None when it has no NodeMetric."""
+        self.update_time = NEVER
+        """Time of the last report that had one. [unix s]"""
+
+    def _clear_sums(self) -> None:
+        self.node_delta = self.prod_delta = self.node_estimated = self._prod_measured = self._nothing
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to account for: neither a report nor a pod."""
+        return self.report is None and not self._pods
+
+    @property
+    def pods(self) -> Mapping[str, Assigned]:
+        """The pods on the node, by uid."""
+        return self._pods
+
+    @property
+    def pod_terms(self) -> Mapping[str, Terms]:
+        """What each pod adds to the sums, by uid."""
+        return self._terms
+
+    @property
+    def prod_usage(self) -> Vector:
+        """Measured usage of the Prod pods that are still here, and of the system where the rules say so."""
+        system = self.report.system_usage if self.report and self._rules.prod_includes_system else None
+        return _plus(self._prod_measured, system) if system else self._prod_measured
+
+    @property
+    def prod_load(self) -> Vector:
+        """Usage of the Prod pods, measured and expected."""
+        return _plus(self.prod_usage, self.prod_delta)
+
+    def load(self, aggregation: tuple[str, float] | None = None) -> Vector:
+        """Usage of the node, measured and expected; the sum of all estimates where nothing was measured.
+
+        Args:
+            aggregation: which aggregation (type, duration in seconds) to take for measured; None: the plain usage.
+        """
+        if self.report is None:
+            return self.node_estimated
+        base = self.report.node_usage if aggregation is None else self.report.aggregated_usage(*aggregation)
+        return self.node_estimated if base is None else _plus(base, self.node_delta)
+
+    def assign(self, pod: PodRequest, now: float) -> None:
+        """Put a pod on the node, or replace what is known of it.
+
+        A pod that does not say when it was scheduled was scheduled now, unless nothing of it that matters changed.
+        """
+        former = self._pods.get(pod.uid)
+        self.unassign(pod.uid)
+        unchanged = former is not None and former.pod.fingerprint == pod.fingerprint
+        since = former.timestamp if former and unchanged else now
+        entry = Assigned(pod, since if pod.scheduled_at is None else pod.scheduled_at)
+        self._pods[pod.uid] = entry
+        self._count(pod.uid, terms(entry, self.report, self.update_time))
+
+    def unassign(self, uid: str) -> None:
+        """Take a pod off the node. Its measured usage stays in the node's until the next report."""
+        if self._pods.pop(uid, None) is None:
+            return
+        gone = self._terms.pop(uid)
+        self.node_delta = _minus(self.node_delta, gone.node_delta)
+        self.prod_delta = _minus(self.prod_delta, gone.prod_delta)
+        self.node_estimated = _minus(self.node_estimated, gone.estimated)
+        self._prod_measured = _minus(self._prod_measured, gone.prod_usage)
+
+    def receive(self, report: NodeReport | None) -> None:
+        """Replace the report (None: the NodeMetric is gone) and count all pods anew."""
+        self.report = report
+        if report is None:
+            self.update_time = NEVER
+        elif report.update_time is not None:
+            self.update_time = report.update_time
+        self._clear_sums()
+        for uid, entry in self._pods.items():
+            self._count(uid, terms(entry, report, self.update_time))
+
+    def _count(self, uid: str, more: Terms) -> None:
+        self._terms[uid] = more
+        self.node_delta = _plus(self.node_delta, more.node_delta)
+        self.prod_delta = _plus(self.prod_delta, more.prod_delta)
+        self.node_estimated = _plus(self.node_estimated, more.estimated)
+        self._prod_measured = _plus(self._prod_measured, more.prod_usage)
+
+
+def _plus(left: Vector, right: Vector) -> Vector:
+    return tuple(map(add, left, right))
+
+
+def _minus(left: Vector, right: Vector) -> Vector:
+    return tuple(map(sub, left, right))

@@ -1,0 +1,91 @@
+"""A pod as the scheduler needs it: who it is, what it is expected to use, since when it is where."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from crds import names
+from crds.pod import is_terminal, pod_key
+from crds.priority import PriorityBand, priority_class
+from scheduler_plugins.snapshot.estimate import (
+    EstimationWindow,
+    LoadRules,
+    condition_time,
+    estimate_pod,
+    estimation_window,
+)
+from scheduler_plugins.snapshot.units import Vector
+
+
+@dataclass(frozen=True, slots=True)
+class PodRequest:
+    """One pod, pending or placed."""
+
+    uid: str
+    """Its identity; a pod of the same name that is created anew has another."""
+    key: str
+    """`namespace/name`."""
+    node_name: str
+    """Where it is bound; empty while it is pending."""
+    prod: bool
+    """Whether its band is Prod, by label, priority or QoS."""
+    estimate: Vector
+    """What it is expected to use. [per resource of the load rules]"""
+    window: EstimationWindow
+    """Until when the estimate counts although usage is reported."""
+    scheduled_at: float | None
+    """Time of its condition PodScheduled=True. [unix s]"""
+    refused_at: float | None
+    """Time of its condition PodScheduled=False. [unix s]"""
+    fingerprint: bytes
+    """Changes with spec and conditions; only of a placed pod that does not say when it was scheduled."""
+    of_daemon_set: bool
+    """Whether a DaemonSet owns it."""
+    has_preferences: bool
+    """Whether it states soft constraints (preferred affinity, ScheduleAnyway spread) that kube-scheduler weighs."""
+    present: bool
+    """Whether it uses anything where it is: not terminated, and no reservation's placeholder."""
+
+    @classmethod
+    def from_json(cls, pod: Mapping[str, Any], rules: LoadRules) -> "PodRequest":
+        """Read a pod.
+
+        Raises:
+            QuantityError: a request or limit is not a quantity.
+            ValueError: a time is not RFC 3339.
+        """
+        metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        estimate = estimate_pod(pod, rules)
+        node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
+        annotations = metadata.get("annotations") or {}
+        return cls(
+            uid=str(metadata.get("uid") or ""),
+            key=pod_key(pod),
+            node_name=node_name,
+            prod=priority_class(pod) is PriorityBand.PROD,
+            estimate=tuple(estimate.get(name, 0) for name in rules.resources),
+            window=estimation_window(pod, rules),
+            scheduled_at=scheduled_at,
+            refused_at=condition_time(pod, "PodScheduled", "False"),
+            fingerprint=_fingerprint(pod) if node_name and scheduled_at is None else b"",
+            of_daemon_set=any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()),
+            has_preferences=_has_preferences(spec),
+            present=not is_terminal(pod) and annotations.get(names.ANNOTATION_RESERVE_POD) != "true",
+        )
+
+
+def _fingerprint(pod: Mapping[str, Any]) -> bytes:
+    parts = [pod.get("spec"), (pod.get("status") or {}).get("conditions")]
+    return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).digest()
+
+
+def _has_preferences(spec: Mapping[str, Any]) -> bool:
+    affinities = (spec.get("affinity") or {}).values()
+    return any(
+        (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") for affinity in affinities
+    ) or any(
+        constraint.get("whenUnsatisfiable") == "ScheduleAnyway"
+        for constraint in spec.get("topologySpreadConstraints") or ()
+    )

@@ -1,0 +1,1 @@
+"""Configuration: text in, judged strategy out. Pure: no I/O, no clock, no logging."""

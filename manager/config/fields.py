@@ -1,0 +1,153 @@
+"""Checks JSON field by field against the types of the API, and gathers every fault instead of stopping at the first."""
+
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from typing import Any, Final
+
+from crds.codec import json_fields
+from crds.colocation import ALLOWED, ALLOWED_MID_EVICTION, MetricAggregatePolicy, MidEviction
+from crds.predict_policy import RANGES, ModelChoice, PredictPolicy, ResourceOverride
+from crds.ranges import Allowed, Choice
+from manager.config.findings import Finding, join, nearest, shown
+
+_ALLOWED: Final[Mapping[type, Mapping[str, Allowed]]] = {
+    MidEviction: ALLOWED_MID_EVICTION,
+    PredictPolicy: RANGES,
+    ResourceOverride: RANGES,
+    ModelChoice: {},
+    MetricAggregatePolicy: {},
+}
+# Settings of Koordinator that take any text there: an odd one changes nothing here, so it is no reason to refuse.
+_ANY_TEXT: Final = frozenset({"midReclaimMode", "cpuCalculatePolicy", "memoryCalculatePolicy"})
+_NAMES: Final[Mapping[type, str]] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+MISSING: Final = object()
+"""Stands for a value that cannot be used."""
+
+
+class Fields:
+    """Reads one document and gathers what is wrong (`errors`) and what is odd (`warnings`) about it."""
+
+    def __init__(self) -> None:
+        self.errors: list[Finding] = []
+        """Faults: the document, or the entry they are in, cannot be used."""
+        self.warnings: list[Finding] = []
+        """What is ignored, or probably not meant."""
+
+    def error(self, path: str, message: str) -> None:
+        """Note a fault."""
+        self.errors.append(Finding(path, message))
+
+    def warn(self, path: str, message: str) -> None:
+        """Note an oddity."""
+        self.warnings.append(Finding(path, message))
+
+    def read(self, cls: type, data: Any, path: str, special: Mapping[str, Callable[[Any, str], Any]]) -> dict[str, Any]:  # noqa: ANN401
+        """The usable fields of a JSON object, by their right names; null and unusable ones are left out.
+
+        Args:
+            cls: the type of the API that says which fields there are.
+            data: parsed JSON.
+            path: where it stands.
+            special: readers for fields that need more than their type; each takes (value, path).
+        """
+        if not isinstance(data, Mapping):
+            self.error(path, f"must be an object with fields, got {shown(data)}")
+            return {}
+        known = _kinds(cls)
+        read: dict[str, Any] = {}
+        for written, value in data.items():
+            name = self._name(written, known, data, path)
+            if name is None or value is None:
+                continue
+            where = join(path, name)
+            clean = special[name](value, where) if name in special else self.value(known[name], value, where)
+            if clean is not MISSING and self._within(cls, name, clean, where):
+                read[name] = clean
+        return read
+
+    def _name(self, written: str, known: Mapping[str, Any], data: Mapping[str, Any], path: str) -> str | None:
+        """The right name of a field as written; `None` when there is none."""
+        if written in known:
+            return written
+        where = join(path, written)
+        same = next((name for name in known if name.lower() == written.lower()), None)
+        if same is not None and same not in data:
+            self.warn(where, f"read as {same}: write it like that")
+            return same
+        if same is not None:
+            self.error(where, f"given twice, also as {same}: remove one")
+        elif (meant := nearest(written, known)) is not None:
+            self.error(where, f"unknown field: did you mean {meant}?")
+        else:
+            self.warn(where, "unknown field: ignored")
+        return None
+
+    def _within(self, cls: type, name: str, value: Any, path: str) -> bool:  # noqa: ANN401
+        rule = _ALLOWED.get(cls, ALLOWED).get(name)
+        if rule is None or rule.allows(value):
+            return True
+        if name in _ANY_TEXT and isinstance(value, str):
+            self.warn(path, f"{shown(value)} is not {_words(rule)}: it has no effect")
+            return True
+        self.error(path, f"must be {_words(rule)}, got {shown(value)}")
+        return False
+
+    def value(self, kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401
+        """A value of a type, cleaned; `MISSING` after noting why it cannot be used."""
+        if is_dataclass(kind):
+            return self.read(typing.cast("type", kind), value, path, {})
+        origin = typing.get_origin(kind)
+        if origin is tuple:
+            return self.items(typing.get_args(kind)[0], value, path)
+        if origin is not None:  # a mapping with free content
+            if isinstance(value, Mapping):
+                return dict(value)
+            self.error(path, f"must be an object, got {shown(value)}")
+            return MISSING
+        return self._scalar(kind, value, path)
+
+    def items(self, kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401
+        """The usable items of a list."""
+        if not isinstance(value, list):
+            self.error(path, f"must be a list, got {shown(value)}")
+            return MISSING
+        read = []
+        for index, item in enumerate(value):
+            where = join(path, index)
+            clean = self.value(kind, item, where)
+            if is_dataclass(kind) and isinstance(item, Mapping):
+                self._required(typing.cast("type", kind), clean, where)
+            if clean is not MISSING:
+                read.append(clean)
+        return read
+
+    def _required(self, cls: type, read: Mapping[str, Any], path: str) -> None:
+        if cls is ModelChoice and "model" not in read:
+            self.error(path, "model is missing: name one, such as nsigma-v2")
+
+    def _scalar(self, kind: type, value: Any, path: str) -> Any:  # noqa: ANN401
+        # JSON's true is no number, and 60.5 seconds are no whole number; a whole number is a number.
+        if type(value) is kind or (kind is float and type(value) is int):
+            return value
+        self.error(path, f"must be {_NAMES[kind]}, got {shown(value)}")
+        return MISSING
+
+
+def _words(rule: Allowed) -> str:
+    return "one of " + ", ".join(shown(option) for option in rule.options) if isinstance(rule, Choice) else str(rule)
+
+
+@cache
+def _kinds(cls: type) -> dict[str, Any]:
+    """JSON name -> type of each field, without `None`."""
+    hints = typing.get_type_hints(cls)
+    return {name: _present(hints[field.name]) for name, field in json_fields(cls).items()}
+
+
+def _present(hint: Any) -> Any:  # noqa: ANN401 - a type expression
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        return next(arg for arg in typing.get_args(hint) if arg is not type(None))
+    return hint

@@ -1,0 +1,48 @@
+"""What is wrong, or odd, about a piece of configuration: one sentence per field."""
+
+import difflib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+_LONGEST_VALUE: Final = 60
+_LONGEST_NAME: Final = 60
+_CLOSE: Final = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing about one field."""
+
+    path: str
+    """Where, such as `nodeConfigs[0].midCPUThresholdPercent`; empty for the document as a whole."""
+    message: str
+    """What is the matter and what is allowed."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+def shown(value: Any) -> str:  # noqa: ANN401 - configuration can hold anything
+    """A value as JSON, cut to what fits on a line."""
+    try:
+        text = json.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+
+
+def join(path: str, name: str | int) -> str:
+    """The path of a field or item below another."""
+    if isinstance(name, int):
+        return f"{path}[{name}]"
+    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+    return f"{path}.{name}" if path else name
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that somebody most likely meant, or `None` when it resembles none of them."""
+    by_lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), by_lower, n=1, cutoff=_CLOSE)
+    return by_lower[close[0]] if close else None

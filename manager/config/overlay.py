@@ -1,0 +1,140 @@
+"""The strategy of one node, and where each of its values comes from.
+
+Built-in default < cluster < first matching `nodeConfigs` entry < node annotation < node ratio labels. A node's own
+layers may also enable what the cluster's part disables.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any, Final
+
+from crds import names
+from crds.codec import from_json, to_json
+from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy
+from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
+from manager.config.findings import Finding, join, shown
+from manager.config.parse import parse_strategy
+from manager.config.selector import matches
+
+DEFAULT: Final = "default"
+CLUSTER: Final = "cluster"
+
+RATIO_LABELS: Final[Mapping[str, str]] = {
+    names.LABEL_CPU_RECLAIM_RATIO: "cpuReclaimThresholdPercent",
+    names.LABEL_MEMORY_RECLAIM_RATIO: "memoryReclaimThresholdPercent",
+    names.LABEL_MID_STATIC_CPU_RATIO: "midStaticCPUReservedPercent",
+    names.LABEL_MID_STATIC_MEMORY_RATIO: "midStaticMemoryReservedPercent",
+}
+"""Node label with a ratio -> the field whose percentage it sets."""
+
+# These have parts of their own, which are overlaid one by one; everything else is taken whole.
+_NESTED: Final = frozenset({"midEviction", "nodePredictPolicy", "nodePredictPolicy.cpu", "nodePredictPolicy.memory"})
+# A model's arguments belong to it: whoever names another model starts without them.
+_OF_MODEL: Final = ("parameters", "of")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStrategyView:
+    """The strategy in force on one node."""
+
+    strategy: ColocationStrategy
+    """Complete: built-in defaults included."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Field (such as `midPolicy`, `nodePredictPolicy.model`) -> the layer its value comes from."""
+    findings: tuple[Finding, ...] = ()
+    """Annotations and labels that are ignored because they are invalid, and entries that overlap."""
+
+
+@dataclass(slots=True)
+class _Layers:
+    values: dict[str, Any] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+
+    def lay(self, layer: Mapping[str, Any], source: str) -> None:
+        _overlay(self.values, layer, source, "", self.sources)
+
+
+def _overlay(below: dict[str, Any], layer: Mapping[str, Any], source: str, path: str, sources: dict[str, str]) -> None:
+    if "model" in layer and layer["model"] != below.get("model"):
+        for name in _OF_MODEL:
+            below.pop(name, None)
+            sources.pop(join(path, name), None)
+    for name, value in layer.items():
+        where = join(path, name)
+        if where in _NESTED and isinstance(value, Mapping):
+            part = dict(below.get(name) or {})
+            _overlay(part, value, source, where, sources)
+            below[name] = part
+        else:
+            below[name] = value
+            sources[where] = source
+
+
+_BELOW_ALL: Final[Mapping[str, Any]] = {**to_json(DEFAULTS), "nodePredictPolicy": to_json(PREDICT_DEFAULTS)}
+_NOT_A_STRATEGY: Final = frozenset({"nodeConfigs", "name", "nodeSelector"})
+
+
+def _strategy_fields(layer: ColocationStrategy) -> dict[str, Any]:
+    return {name: value for name, value in to_json(layer).items() if name not in _NOT_A_STRATEGY}
+
+
+def overlay(
+    config: ColocationConfig, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None
+) -> NodeStrategyView:
+    """The strategy of a node with these labels and annotations.
+
+    An annotation or label with any fault is ignored as a whole, and a finding says so.
+    """
+    labels, annotations = labels or {}, annotations or {}
+    layers, findings = _Layers(), list[Finding]()
+    layers.lay(_BELOW_ALL, DEFAULT)
+    layers.lay(_strategy_fields(config), CLUSTER)
+    matching = [
+        (index, entry) for index, entry in enumerate(config.node_configs or ()) if matches(entry.node_selector, labels)
+    ]
+    for index, entry in matching[:1]:
+        layers.lay(_strategy_fields(entry), entry_name(index, entry.name))
+    findings += [
+        Finding(entry_name(index, entry.name), f"matches too, but {entry_name(*_named(matching[0]))} comes first")
+        for index, entry in matching[1:]
+    ]
+    text = annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
+    if text:
+        source = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}"
+        judged = parse_strategy(text)
+        findings += [Finding(source, f"ignored: {each}") for each in judged.errors]
+        findings += [Finding(source, str(each)) for each in judged.warnings]
+        if judged.strategy is not None:
+            layers.lay(_strategy_fields(judged.strategy), source)
+    for label, name in RATIO_LABELS.items():
+        if label not in labels:
+            continue
+        percent = percent_of_ratio(labels[label])
+        if percent is None:
+            findings.append(
+                Finding(f"label {label}", f"ignored: must be a ratio from 0 to 1, got {shown(labels[label])}")
+            )
+        else:
+            layers.lay({name: percent}, f"label {label}")
+    return NodeStrategyView(from_json(ColocationStrategy, layers.values), layers.sources, tuple(findings))
+
+
+def _named(matching: tuple[int, Any]) -> tuple[int, str | None]:
+    return matching[0], matching[1].name
+
+
+def entry_name(index: int, name: str | None) -> str:
+    """How messages call an entry of `nodeConfigs`."""
+    return f"nodeConfigs[{index}] {name}" if name else f"nodeConfigs[{index}]"
+
+
+def percent_of_ratio(text: str) -> int | None:
+    """A label's ratio as a whole percentage, rounded half up: "0.29" -> 29; `None` when it is not from 0 to 1."""
+    try:
+        ratio = Decimal(text)
+    except InvalidOperation:
+        return None
+    if not ratio.is_finite() or not 0 <= ratio <= 1:
+        return None
+    return int((ratio * 100).to_integral_value(ROUND_HALF_UP))

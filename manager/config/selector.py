@@ -1,0 +1,73 @@
+"""Kubernetes label selectors: their form, and whether they match."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from manager.config.findings import Finding, join, shown
+
+_WITH_VALUES: Final = frozenset({"In", "NotIn"})
+_WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
+
+
+def faults(selector: Any, path: str) -> list[Finding]:  # noqa: ANN401 - configuration can hold anything
+    """What is wrong with the form of a selector."""
+    if not isinstance(selector, Mapping):
+        return [Finding(path, f"must be an object with matchLabels or matchExpressions, got {shown(selector)}")]
+    found = [
+        Finding(join(path, name), "unknown field: only matchLabels and matchExpressions are allowed")
+        for name in selector
+        if name not in {"matchLabels", "matchExpressions"}
+    ]
+    labels = selector.get("matchLabels")
+    if labels is not None and not _texts(labels):
+        found.append(Finding(join(path, "matchLabels"), f"must map texts to texts, got {shown(labels)}"))
+    expressions = selector.get("matchExpressions")
+    if expressions is None:
+        return found
+    if not isinstance(expressions, list):
+        return [*found, Finding(join(path, "matchExpressions"), f"must be a list, got {shown(expressions)}")]
+    for index, expression in enumerate(expressions):
+        found += _expression_faults(expression, join(join(path, "matchExpressions"), index))
+    return found
+
+
+def _texts(labels: object) -> bool:
+    return isinstance(labels, Mapping) and all(isinstance(text, str) for text in labels.values())
+
+
+def _expression_faults(expression: Any, path: str) -> list[Finding]:  # noqa: ANN401
+    if not isinstance(expression, Mapping):
+        return [Finding(path, f"must be an object with key and operator, got {shown(expression)}")]
+    found = []
+    if not isinstance(expression.get("key"), str) or not expression["key"]:
+        found.append(Finding(join(path, "key"), f"must be a label's name, got {shown(expression.get('key'))}"))
+    operator, values = expression.get("operator"), expression.get("values")
+    if not isinstance(operator, str) or operator not in _WITH_VALUES | _WITHOUT_VALUES:
+        allowed = "In, NotIn, Exists or DoesNotExist"
+        found.append(Finding(join(path, "operator"), f"must be {allowed}, got {shown(operator)}"))
+    elif operator in _WITH_VALUES and not (
+        isinstance(values, list) and values and all(isinstance(each, str) for each in values)
+    ):
+        found.append(Finding(join(path, "values"), f"must list at least one text for {operator}, got {shown(values)}"))
+    elif operator in _WITHOUT_VALUES and values:
+        found.append(Finding(join(path, "values"), f"must be absent for {operator}, got {shown(values)}"))
+    return found
+
+
+def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Whether a well-formed selector matches labels; an absent one matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    if any(labels.get(name) != wanted for name, wanted in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_expression_matches(expression, labels) for expression in selector.get("matchExpressions") or ())
+
+
+def _expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, operator = expression["key"], expression["operator"]
+    if operator == "Exists":
+        return key in labels
+    if operator == "DoesNotExist":
+        return key not in labels
+    listed = labels.get(key) in expression["values"]
+    return listed if operator == "In" else not listed

@@ -1,0 +1,147 @@
+"""What to write to a Node, and when: current against desired. Pure; the clock is an argument."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from crds.quantity import QuantityError, value
+from manager.facts import Amounts, Resource, StrategyFacts
+
+Json = dict[str, Any]
+
+SMALLEST_STEP: Final = Amounts(cpu=10, memory=16 * 1024 * 1024)
+"""A decrease below this is never urgent. [milli-cores, bytes]"""
+_URGENT_PERCENT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a Node offers of one Mid resource now."""
+
+    amount: int | None
+    """The number; `None` when the resource is not there. [milli-cores, bytes]"""
+    consistent: bool = True
+    """Whether capacity and allocatable say the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rise:
+    """An increase that waits until it has held long enough."""
+
+    since: float
+    """When the desired number first exceeded what the Node offers. [unix s]"""
+    lowest: int
+    """The lowest number desired since then: what really has held. [milli-cores, bytes]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What the writer remembers of one node between two decisions."""
+
+    written_at: float | None = None
+    """When it last wrote to this node; `None` counts as long ago. [unix s]"""
+    rises: Mapping[Resource, Rise] = field(default_factory=dict)
+    """Increases that wait, per resource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do about one node."""
+
+    writes: Mapping[Resource, int | None]
+    """Numbers to write now; `None` removes the resource; empty: write nothing. [milli-cores, bytes]"""
+    memory: Memory
+    """What to remember, `written_at` as before: the writer sets it when the write succeeded."""
+    look_again_at: float | None = None
+    """When a difference that waits falls due. [unix s]"""
+
+
+def offers(node: Mapping[str, Any]) -> dict[Resource, Offer]:
+    """What a Node offers of each Mid resource; an unreadable number counts as a difference."""
+    status = node.get("status") or {}
+    found = {}
+    for resource in Resource:
+        stated = [_stated(status.get(part), resource) for part in ("capacity", "allocatable")]
+        known = [amount for amount in stated if amount is not None]
+        found[resource] = Offer(min(known) if known else None, stated[0] == stated[1])
+    return found
+
+
+def _stated(amounts: object, resource: Resource) -> int | None:
+    text = amounts.get(resource.mid_name) if isinstance(amounts, Mapping) else None
+    try:
+        return None if text is None else value(text)
+    except (QuantityError, TypeError):
+        return -1
+
+
+def decide(
+    current: Mapping[Resource, Offer], desired: Amounts | None, strategy: StrategyFacts, memory: Memory, now: float
+) -> Decision:
+    """Which resources to write now, and when to look again.
+
+    At once: a resource appears or disappears, capacity and allocatable disagree, or it falls by more than 1 % and at
+    least 10m / 16Mi. After it has held `midIncreaseHoldSeconds`: an increase above `resourceDiffThreshold`; what is
+    written is the lowest number of that time. After `updateTimeThresholdSeconds` without a write: any difference, of
+    an increase what has held. Never without a difference.
+    """
+    writes: dict[Resource, int | None] = {}
+    rises: dict[Resource, Rise] = {}
+    due: list[float] = []
+    for resource in Resource:
+        offer, wanted = current[resource], desired[resource] if desired else None
+        if offer.amount == wanted and offer.consistent:
+            continue
+        if offer.amount is None or wanted is None or not offer.consistent:
+            writes[resource] = wanted
+        elif wanted > offer.amount:
+            rise = _rise(memory.rises.get(resource), offer.amount, wanted, now)
+            when = _increase_due(offer.amount, rise, strategy, memory)
+            if when <= now:
+                writes[resource] = rise.lowest
+            else:
+                rises[resource] = rise
+                due.append(when)
+        else:
+            when = now if is_urgent(offer.amount, wanted, resource) else _calm_due(strategy, memory)
+            if when <= now:
+                writes[resource] = wanted
+            else:
+                due.append(when)
+    return Decision(writes, replace(memory, rises=rises), min(due, default=None))
+
+
+def is_urgent(old: int, new: int, resource: Resource) -> bool:
+    """Whether a decrease must be written at once: 10000 -> 9899 is, 10000 -> 9900 and 900 -> 891 are not."""
+    fall = old - new
+    return fall * 100 > old * _URGENT_PERCENT and fall >= SMALLEST_STEP[resource]
+
+
+def exceeds(old: int, new: int, strategy: StrategyFacts) -> bool:
+    """Whether an increase is more than `resourceDiffThreshold`: with 0.05, 20000 -> 21001 is and 21000 is not."""
+    return new - old > old * strategy.diff_threshold
+
+
+def _rise(before: Rise | None, offered: int, wanted: int, now: float) -> Rise:
+    if before is None or before.lowest <= offered:
+        return Rise(now, wanted)
+    return Rise(before.since, min(before.lowest, wanted))
+
+
+def _increase_due(offered: int, rise: Rise, strategy: StrategyFacts, memory: Memory) -> float:
+    """An increase always holds first; one within the threshold waits for the calm deadline too."""
+    held = rise.since + strategy.increase_hold_seconds
+    return held if exceeds(offered, rise.lowest, strategy) else max(held, _calm_due(strategy, memory))
+
+
+def _calm_due(strategy: StrategyFacts, memory: Memory) -> float:
+    return float("-inf") if memory.written_at is None else memory.written_at + strategy.update_seconds
+
+
+def status_patch(writes: Mapping[Resource, int | None]) -> Json:
+    """The smallest merge patch of a Node's status: the same numbers in capacity and allocatable, null removes.
+
+    kubelet copies capacity to allocatable at its next sync, and leaves allocatable standing when only capacity goes.
+    """
+    amounts = {each.mid_name: None if number is None else str(number) for each, number in writes.items()}
+    return {"status": {"capacity": dict(amounts), "allocatable": dict(amounts)}}

@@ -36,7 +36,7 @@ class View:
     """What the node sees."""
 
     cgroup: str
-    """Name of its cgroup, made already."""
+    """Name of its cgroup, made already; empty: it stays where its starter is."""
     kept: tuple[str, ...]
     """Folders that stay visible below those that are covered."""
     binds: dict[str, str]
@@ -72,7 +72,7 @@ def cover_folders(view: View) -> None:
     for folder in COVERED:
         mode = "1777" if folder == "/tmp" else "755"  # noqa: S108
         mount("tmpfs", os.path.realpath(folder), "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode}")
-    for path, descriptor in kept.items():
+    for path, descriptor in sorted(kept.items()):  # parents first
         Path(path).mkdir(parents=True, exist_ok=True)
         if not os.path.samestat(os.stat(path), os.fstat(descriptor)):
             mount(f"/proc/self/fd/{descriptor}", path, flags=MS_BIND | MS_REC)
@@ -123,7 +123,8 @@ def prepare(view: View) -> None:
         OSError: a mount or a cgroup could not be made.
     """
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    enter_cgroups(view.cgroup)
+    if view.cgroup:
+        enter_cgroups(view.cgroup)
     cover_folders(view)
     show_sysctls()
     mount("", "/", flags=MS_REC | MS_SHARED)  # mounts of the kubelet and containerd must reach each other's

@@ -4,11 +4,21 @@ import os
 import sys
 from pathlib import Path
 
+from devcluster.binaries import Binaries
+from devcluster.errors import DevClusterError
 from devcluster.network import Network
 from devcluster.node_init import View
-from devcluster.process import Supervisor
+from devcluster.places import cache_directory
+from devcluster.process import Supervisor, last_lines
 
 ROOT = Path(__file__).parents[1]
+PROGRAMS = ("containerd", "kubelet")
+
+
+def program_folders(binaries: Binaries) -> tuple[str, ...]:
+    """Folders that a node must keep visible, wherever they are: what its first process and its programs run from."""
+    programs = {str(binaries.path(program).parent) for program in PROGRAMS if program in binaries.paths}
+    return (str(cache_directory()), str(ROOT), sys.prefix, sys.base_prefix, *sorted(programs))
 
 
 def open_sandbox(view: View, logs: Path, network: Network | None = None) -> Supervisor:
@@ -21,11 +31,21 @@ def open_sandbox(view: View, logs: Path, network: Network | None = None) -> Supe
         view: what the node sees of the machine.
         logs: folder for the logs of its programs.
         network: without one, the node has none but its own loopback.
+
+    Raises:
+        DevClusterError: the namespaces could not be made; with the reason.
     """
     network_argv = network.command() if network else ["unshare", "--net"]
     namespaces = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
     init = [sys.executable, "-S", "-m", "devcluster.node_init", view.to_json()]
-    return Supervisor(logs, name="node", argv=[*network_argv, *namespaces, "env", f"PYTHONPATH={ROOT}", *init])
+    argv = [*network_argv, *namespaces, "env", f"PYTHONPATH={ROOT}", *init]
+    supervisor = Supervisor(logs, name="node", argv=argv)
+    try:
+        supervisor.request(op="ready")
+    except DevClusterError as error:
+        supervisor.close()
+        raise DevClusterError(f"the node's namespaces could not be made:\n{last_lines(supervisor.log)}") from error
+    return supervisor
 
 
 def init_pid(supervisor: Supervisor) -> int:

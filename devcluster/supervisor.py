@@ -167,6 +167,7 @@ def run(parent_pid: int, between: Callable[[Children], None] = lambda _: None) -
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, leave)
     operations = {
+        "ready": lambda _: {},
         "start": children.start,
         "poll": children.poll,
         "signal": children.signal,

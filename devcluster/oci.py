@@ -1,0 +1,118 @@
+"""Container images as OCI layouts in folders: write one from a program, read which blobs one has, pack one for import."""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import tarfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+CONFIG = "application/vnd.oci.image.config.v1+json"
+LAYER = "application/vnd.oci.image.layer.v1.tar"
+NAME_ANNOTATION = "io.containerd.image.name"
+"""By this name of index.json containerd knows the image."""
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+CHUNK_BYTES = 1 << 20
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An image in a folder, under the name it has on the node."""
+
+    name: str
+    """Such as `localhost/pause:dev`."""
+    directory: Path
+
+    @property
+    def digest(self) -> str:
+        """Digest of the manifest: two layouts with the same one are the same image."""
+        digest: str = json.loads((self.directory / "index.json").read_text())["manifests"][0]["digest"]
+        return digest
+
+    def blob(self, digest: str) -> Path:
+        """The file of a blob."""
+        return self.directory / "blobs" / digest.replace(":", "/", 1)
+
+    def blobs(self) -> list[str]:
+        """Digests of all blobs of the image: manifest, configuration, layers."""
+        manifest = json.loads(self.blob(self.digest).read_text())
+        return [self.digest, manifest["config"]["digest"], *(layer["digest"] for layer in manifest["layers"])]
+
+    def pack(self, file: IO[bytes]) -> None:
+        """Write the layout as an archive, as `ctr images import` wants it."""
+        with tarfile.open(fileobj=file, mode="w|", bufsize=CHUNK_BYTES) as archive:
+            for part in ("oci-layout", "index.json"):
+                archive.add(self.directory / part, arcname=part)
+            for digest in self.blobs():
+                archive.add(self.blob(digest), arcname=f"blobs/{digest.replace(':', '/', 1)}")
+
+
+def name_layout(directory: Path, name: str) -> Layout:
+    """Give the one image of a layout that another program wrote its name on the node, and drop unused blobs."""
+    index = json.loads((directory / "index.json").read_text())
+    index["manifests"] = index["manifests"][-1:]
+    index["manifests"][0]["annotations"] = {NAME_ANNOTATION: name}
+    (directory / "index.json").write_text(json.dumps(index))
+    layout = Layout(name, directory)
+    used = {layout.blob(digest) for digest in layout.blobs()}
+    for blob in (directory / "blobs" / "sha256").iterdir():
+        if blob not in used:
+            blob.unlink()
+    return layout
+
+
+def write_program_image(directory: Path, name: str, program: Path, path: str, labels: Mapping[str, str]) -> Layout:
+    """Write an image that holds one static program and nothing else.
+
+    Args:
+        directory: becomes the layout; must not exist.
+        name: the image's name on the node.
+        program: the file on this machine.
+        path: where it is in the image; its folder becomes the PATH, and it is what the image runs.
+        labels: put on the image.
+    """
+    (directory / "blobs" / "sha256").mkdir(parents=True)
+    layer, layer_size = _write_layer(directory, program, path)
+    config: Json = {
+        "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "config": {"Entrypoint": [path], "Env": [f"PATH={os.path.dirname(path)}"], "Labels": dict(labels)},  # noqa: PTH120
+        "rootfs": {"type": "layers", "diff_ids": [layer]},
+    }
+    manifest: Json = {
+        "schemaVersion": 2,
+        "mediaType": MANIFEST,
+        "config": _write_json(directory, config) | {"mediaType": CONFIG},
+        "layers": [{"mediaType": LAYER, "digest": layer, "size": layer_size}],
+    }
+    described = _write_json(directory, manifest) | {"mediaType": MANIFEST, "annotations": {NAME_ANNOTATION: name}}
+    (directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [described]}))
+    (directory / "oci-layout").write_text(json.dumps({"imageLayoutVersion": "1.0.0"}))
+    return Layout(name, directory)
+
+
+def _write_json(directory: Path, document: Json) -> Json:
+    data = json.dumps(document, sort_keys=True).encode()
+    digest = hashlib.sha256(data).hexdigest()
+    (directory / "blobs" / "sha256" / digest).write_bytes(data)
+    return {"digest": f"sha256:{digest}", "size": len(data)}
+
+
+def _write_layer(directory: Path, program: Path, path: str) -> tuple[str, int]:
+    partial = directory / "blobs" / "layer"
+    entry = tarfile.TarInfo(path.lstrip("/"))
+    entry.size, entry.mode = program.stat().st_size, 0o755
+    with partial.open("wb") as file, program.open("rb") as source:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            archive.addfile(entry, io.BufferedReader(source))  # type: ignore[arg-type]
+    with partial.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    partial.rename(directory / "blobs" / "sha256" / digest)
+    return f"sha256:{digest}", (directory / "blobs" / "sha256" / digest).stat().st_size

@@ -2,8 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from fractions import Fraction
+from typing import Any
 
-from crds.priority import PriorityBand, QoS
+from agent.host.cgroup import PodCgroup
+from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE
+from crds.pod import cgroup_uid, is_terminal, pod_key, pod_limits, pod_requests, workload_key
+from crds.priority import PriorityBand, QoS, priority_class, qos, tier
+from crds.quantity import milli_value, value
 
 Resources = Mapping[str, int]
 """Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. What was not asked for is absent."""
@@ -37,3 +44,71 @@ class PodRef:
     """The workload whose history it shares, or None."""
     terminal: bool = False
     """Whether it has ended: Succeeded or Failed. Terminal pods are not measured."""
+    running: bool = True
+    """Whether its containers were started, so that it must have a cgroup."""
+
+
+def pod_ref(pod: Mapping[str, Any]) -> PodRef:
+    """A pod as the API server has it.
+
+    Args:
+        pod: Kubernetes JSON.
+
+    Raises:
+        ValueError: It has no uid, or an amount that is no quantity; the message names pod and field.
+    """
+    metadata = pod.get("metadata") or {}
+    uid = metadata.get("uid")
+    if not uid:
+        raise ValueError(f"pod {pod_key(pod)} has no metadata.uid")
+    return PodRef(
+        uid=uid,
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", uid),
+        band=tier(pod),
+        qos=qos(pod),
+        requests=_amounts(pod_requests(pod)),
+        limits=_amounts(pod_limits(pod)),
+        priority_label=str(priority_class(pod)),
+        cgroup_uid=cgroup_uid(pod),
+        created=_unix(metadata.get("creationTimestamp")),
+        workload=workload_key(pod),
+        terminal=is_terminal(pod),
+        running=(pod.get("status") or {}).get("phase") == "Running",
+    )
+
+
+def pod_of_cgroup(cgroup: PodCgroup) -> PodRef:
+    """A pod of which only the cgroup is known: its tier is that of its QoS folder, and it requests nothing.
+
+    Guaranteed and Burstable count as Prod, BestEffort as Batch, as for pods without label and priority.
+    """
+    best_effort = cgroup.qos == BEST_EFFORT
+    band = PriorityBand.BATCH if best_effort else PriorityBand.PROD
+    return PodRef(
+        uid=cgroup.uid,
+        namespace="",
+        name=cgroup.uid,
+        band=band,
+        qos=QoS.BE if best_effort else QoS.LS if cgroup.qos == BURSTABLE else QoS.LSR,
+        priority_label=str(band),
+        cgroup_uid=cgroup.uid,
+    )
+
+
+def _amounts(resources: Mapping[str, Fraction]) -> dict[str, int]:
+    amounts: dict[str, int] = {}
+    if "cpu" in resources:
+        amounts["cpu"] = milli_value(resources["cpu"])
+    if "memory" in resources:
+        amounts["memory"] = value(resources["memory"])
+    return amounts
+
+
+def _unix(timestamp: str | None) -> float:
+    if not timestamp:
+        return 0.0
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return 0.0

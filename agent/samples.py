@@ -1,6 +1,6 @@
 """The noun that crosses stages: one value of one series at one time. Imports nothing of ours."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 NODE: Final = "node"
@@ -33,3 +33,25 @@ class Sample:
     """When, the same for every sample of a tick. [seconds since 1970]"""
     value: float
     """How much, in the metric's unit. Always finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """One value that a tick should have had, and has not."""
+
+    metric: str
+    """What was to be measured."""
+    entity: str
+    """Whose it is."""
+    reason: str
+    """Why not: a short name, counted by the runner."""
+
+
+@dataclass(slots=True)
+class Harvest:
+    """What one collector brought home from one tick."""
+
+    samples: list[Sample] = field(default_factory=list)
+    """What was measured."""
+    missing: list[Missing] = field(default_factory=list)
+    """What should have been, and was not."""

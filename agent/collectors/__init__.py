@@ -1,1 +1,10 @@
 """Collectors, one file each, and the registry that names them. They read, they never store."""
+
+from typing import Final
+
+COLLECTORS: Final[dict[str, str]] = {
+    "node": "agent.collectors.node:NodeCollector",
+    "pod": "agent.collectors.pod:PodCollector",
+    "pressure": "agent.collectors.pressure:PressureCollector",
+}
+"""Collector by name; resolved when the agent starts, in this order."""

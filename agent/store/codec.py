@@ -90,7 +90,7 @@ def decode(data: bytes, fields: int, times: int) -> tuple[list[Integers], Mask |
 
 
 def encode_times(times_ms: Integers) -> bytes:
-    """Rising times as first value, and differences of differences. [milliseconds]"""
+    """Rising times as first value, and differences of differences [milliseconds]."""
     gaps = np.diff(times_ms)
     return zlib.compress(
         _COUNT.pack(len(times_ms), 0) + _FIELD.pack(0, int(times_ms[0]), 0) + _encode_field(gaps), _LEVEL
@@ -98,7 +98,7 @@ def encode_times(times_ms: Integers) -> bytes:
 
 
 def decode_times(data: bytes) -> Integers:
-    """The inverse of `encode_times`. [milliseconds]
+    """Undo `encode_times` [milliseconds].
 
     Raises:
         CodecError: The bytes are damaged.

@@ -20,7 +20,8 @@ MERGE_BLOCKS = 36
 _DAY = (
     "INSERT INTO days (day, series, highest, highest_average, total, count) VALUES (?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (day, series) DO UPDATE SET highest = max(highest, excluded.highest), "
-    "highest_average = max(highest_average, excluded.highest_average), total = total + excluded.total, count = count + excluded.count"
+    "highest_average = max(highest_average, excluded.highest_average), "
+    "total = total + excluded.total, count = count + excluded.count"
 )
 
 
@@ -97,7 +98,7 @@ def merge(connection: sqlite3.Connection, scales: Mapping[int, float]) -> Iterat
 def _parts(connection: sqlite3.Connection, ids: list[int], series: int, scale: float) -> list[Points]:
     marks = ",".join("?" * len(ids))
     query = (
-        "SELECT blocks.times, chunks.data FROM blocks JOIN chunks ON chunks.block = blocks.id "
+        "SELECT blocks.times, chunks.data FROM blocks JOIN chunks ON chunks.block = blocks.id "  # noqa: S608
         f"WHERE blocks.id IN ({marks}) AND chunks.series = ?"
     )
     parts = []

@@ -23,7 +23,7 @@ class Head:
 
     @property
     def times_ms(self) -> Integers:
-        """Times of the ticks, shape (N,). [milliseconds]"""
+        """Times of the ticks, shape (N,) [milliseconds]."""
         return self._times[: self._rows]
 
     def append(self, time_ms: int, series: Sequence[int], values: Floats) -> None:
@@ -56,7 +56,7 @@ class Head:
         return dict(self._columns)
 
     def first(self, rows: int, column: int) -> Floats:
-        """The oldest values of a column, NaN where there is none. shape (rows,)"""
+        """The oldest values of a column, NaN where there is none; shape (rows,)."""
         return self._table[:rows, column].copy()
 
     def drop(self, rows: int) -> None:

@@ -36,7 +36,10 @@ def orphans(connection: sqlite3.Connection, in_head: set[int]) -> list[int]:
         connection: The open database.
         in_head: Ids of the series that recent ticks have.
     """
-    query = "SELECT id FROM series WHERE id NOT IN (SELECT DISTINCT series FROM chunks) AND id NOT IN (SELECT DISTINCT series FROM days)"
+    query = (
+        "SELECT id FROM series WHERE id NOT IN (SELECT DISTINCT series FROM chunks) "
+        "AND id NOT IN (SELECT DISTINCT series FROM days)"
+    )
     return [row[0] for row in connection.execute(query) if row[0] not in in_head]
 
 

@@ -15,7 +15,7 @@ class Points:
     """Summaries of equally long periods of one series, oldest first; a period without samples is absent."""
 
     starts_ms: Integers
-    """When each period begins, shape (N,). [milliseconds]"""
+    """When each period begins, shape (N,) [milliseconds]."""
     average: Floats
     """Mean of its samples, shape (N,)."""
     highest: Floats

@@ -14,7 +14,7 @@ class StoreSettings:
     minute_days: int = 8
     """How long 1-minute points are kept at least. [days] A prediction policy may ask for more: windowDays + 1."""
     daily_days: int = 31
-    """How long daily maxima are kept. [days]"""
+    """How long daily maxima are kept [days]."""
     max_bytes: int = 256 * _MIB
     """The file's hard bound, write-ahead log included. [bytes] The oldest samples go first when it is reached."""
     block_ticks: int = 600

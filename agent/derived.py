@@ -1,0 +1,46 @@
+"""One tick's samples to more samples: what runs outside pods. Only ever from values of the same tick."""
+
+from collections.abc import Iterable, Sequence
+
+from agent.samples import CPU, MEMORY, NODE, SYS, Harvest, Missing, Sample
+
+
+def system_usage(node: float | None, pods: Iterable[float | None]) -> float | None:
+    """What the node uses beyond its pods: max(node - sum of pods, 0); None when any of them is unknown.
+
+    node 3.0 cores, pods 1.0 and 0.5: 1.5 cores.
+    """
+    known = list(pods)
+    if node is None or any(value is None for value in known):
+        return None
+    return max(node - sum(value for value in known if value is not None), 0.0)
+
+
+def system(harvest: Harvest, now: float) -> Harvest:
+    """System CPU and memory of a tick.
+
+    Args:
+        harvest: Everything that was collected in it, node and pods.
+        now: The tick's time. [seconds since 1970]
+
+    Returns:
+        At most two samples; a resource of which the node or any pod is missing is missing too.
+    """
+    derived = Harvest()
+    for metric in (CPU, MEMORY):
+        samples = [sample for sample in harvest.samples if sample.metric == metric]
+        value = system_usage(_node(samples), _pods(samples, harvest.missing, metric))
+        if value is None:
+            derived.missing.append(Missing(metric, SYS, "input-missing"))
+        else:
+            derived.samples.append(Sample(metric, SYS, now, value))
+    return derived
+
+
+def _node(samples: Sequence[Sample]) -> float | None:
+    return next((sample.value for sample in samples if sample.entity == NODE), None)
+
+
+def _pods(samples: Sequence[Sample], missing: Sequence[Missing], metric: str) -> list[float | None]:
+    values: list[float | None] = [sample.value for sample in samples if sample.entity not in (NODE, SYS)]
+    return values + [None for one in missing if one.metric == metric and one.entity != NODE]

@@ -1,0 +1,164 @@
+"""Text of cgroup files as numbers, of both versions; and which file holds what. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from agent.host.procfs import Malformed
+
+FILES: Final[dict[str, dict[int, tuple[str, str]]]] = {
+    "cpu-usage": {1: ("cpuacct", "cpuacct.usage"), 2: ("", "cpu.stat")},
+    "cpu-throttling": {1: ("cpu", "cpu.stat"), 2: ("", "cpu.stat")},
+    "cpu-quota": {1: ("cpu", "cpu.cfs_quota_us"), 2: ("", "cpu.max")},
+    "cpu-period": {1: ("cpu", "cpu.cfs_period_us"), 2: ("", "cpu.max")},
+    "memory-stat": {1: ("memory", "memory.stat"), 2: ("", "memory.stat")},
+    "memory-usage": {1: ("memory", "memory.usage_in_bytes"), 2: ("", "memory.current")},
+    "memory-limit": {1: ("memory", "memory.limit_in_bytes"), 2: ("", "memory.max")},
+}
+"""Hierarchy (version 1 only) and file name by what is wanted and the cgroup version."""
+
+UNLIMITED: Final = -1
+"""What a limit of ``max`` reads as."""
+_V1_NO_LIMIT: Final = 0x7FFFFFFFFFFFF000
+
+
+@dataclass(frozen=True, slots=True)
+class Throttling:
+    """How often a cgroup was held back by its CPU quota."""
+
+    periods: int
+    """Quota periods in which it was active."""
+    throttled: int
+    """Those of them in which it was held back."""
+    throttled_nanoseconds: int
+    """For how long [ns]."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStat:
+    """The part of memory.stat that counts, descendants included."""
+
+    inactive_anon: int
+    active_anon: int
+    unevictable: int
+    inactive_file: int
+    active_file: int
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory in use without page cache: inactive_anon + active_anon + unevictable."""
+        return self.inactive_anon + self.active_anon + self.unevictable
+
+    @property
+    def used_with_page_cache_bytes(self) -> int:
+        """The same plus active_file + inactive_file."""
+        return self.used_bytes + self.active_file + self.inactive_file
+
+
+_MEMORY_KEYS: Final = ("inactive_anon", "active_anon", "unevictable", "inactive_file", "active_file")
+
+
+def cpu_usage_nanoseconds(text: str, version: int) -> int:
+    """CPU time used since the cgroup was made [ns].
+
+    Args:
+        text: cpuacct.usage (version 1) or cpu.stat (version 2).
+        version: The cgroup version.
+
+    Raises:
+        Malformed: The counter is not in the text.
+    """
+    if version == 1:
+        return _number(text.strip(), "cpuacct.usage")
+    return _value(_pairs(text, "cpu.stat"), "usage_usec", "cpu.stat") * 1000
+
+
+def throttling(text: str, version: int) -> Throttling:
+    """How often the quota held the cgroup back, from cpu.stat.
+
+    Raises:
+        Malformed: A counter is missing: version 2 has none where the cpu controller is not enabled.
+    """
+    pairs = _pairs(text, "cpu.stat")
+    name, factor = ("throttled_time", 1) if version == 1 else ("throttled_usec", 1000)
+    periods, throttled, time = (_value(pairs, key, "cpu.stat") for key in ("nr_periods", "nr_throttled", name))
+    return Throttling(periods, throttled, time * factor)
+
+
+def memory_stat(text: str, version: int) -> MemoryStat:
+    """Memory in use, from memory.stat; version 1 counts descendants in its ``total_`` keys.
+
+    Raises:
+        Malformed: A key is missing, or any line is not a name and a number.
+    """
+    pairs = _pairs(text, "memory.stat")
+    prefix = "total_" if version == 1 else ""
+    return MemoryStat(*(_value(pairs, prefix + key, "memory.stat") for key in _MEMORY_KEYS))
+
+
+def memory_bytes(text: str) -> int:
+    """A single amount of memory; no limit reads as `UNLIMITED` [bytes].
+
+    Raises:
+        Malformed: It is no number.
+    """
+    text = text.strip()
+    amount = UNLIMITED if text == "max" else _number(text, "memory amount")
+    return UNLIMITED if amount >= _V1_NO_LIMIT else amount
+
+
+def cpu_quota_microseconds(text: str, version: int) -> int:
+    """CPU quota per period, from cpu.cfs_quota_us or cpu.max; no limit reads as `UNLIMITED` [us].
+
+    Raises:
+        Malformed: It is no number.
+    """
+    quota = text.strip() if version == 1 else _two(text)[0]
+    return UNLIMITED if quota in ("max", "-1") else _number(quota, "cpu quota")
+
+
+def cpu_period_microseconds(text: str, version: int) -> int:
+    """Length of the quota period, from cpu.cfs_period_us or cpu.max [us].
+
+    Raises:
+        Malformed: It is no number.
+    """
+    return _number(text.strip() if version == 1 else _two(text)[1], "cpu period")
+
+
+def throttled_ratio(before: Throttling, now: Throttling) -> float:
+    """Share of the periods since the earlier reading in which the cgroup was held back; 0 if there was no period."""
+    periods = now.periods - before.periods
+    return (now.throttled - before.throttled) / periods if periods > 0 else 0.0
+
+
+def cpu_cores(nanoseconds: float, elapsed_seconds: float) -> float:
+    """Cores in use: CPU time / elapsed time."""
+    return nanoseconds / (elapsed_seconds * 1e9)
+
+
+def _pairs(text: str, file: str) -> dict[str, int]:
+    fields = text.split()
+    try:
+        return dict(zip(fields[::2], map(int, fields[1::2]), strict=True))
+    except ValueError as error:
+        raise Malformed(f"{file} is not a list of names and numbers") from error
+
+
+def _value(pairs: dict[str, int], key: str, file: str) -> int:
+    try:
+        return pairs[key]
+    except KeyError as error:
+        raise Malformed(f"{file} has no {key}") from error
+
+
+def _number(text: str, what: str) -> int:
+    if not text.isdigit():
+        raise Malformed(f"{what} is {text!r}, not a number")
+    return int(text)
+
+
+def _two(text: str) -> tuple[str, str]:
+    fields = text.split()
+    if len(fields) != 2:  # noqa: PLR2004 - quota and period
+        raise Malformed(f"cpu.max is {text.strip()!r}, not a quota and a period")
+    return fields[0], fields[1]

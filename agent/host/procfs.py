@@ -1,0 +1,120 @@
+"""Text of /proc files as numbers. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+_BUSY: Final = (1, 2, 3, 6, 7)  # user, nice, system, irq, softirq; not idle, iowait, steal, guest
+
+
+class Malformed(ValueError):  # noqa: N818 - what the file is
+    """A kernel file without what it should hold: a short read, or another file. The message names what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemInfo:
+    """What /proc/meminfo says of the whole machine."""
+
+    total_bytes: int
+    """MemTotal."""
+    free_bytes: int
+    """MemFree."""
+    available_bytes: int
+    """MemAvailable."""
+
+    @property
+    def used_bytes(self) -> int:
+        """Memory in use without page cache: total - available."""
+        return self.total_bytes - self.available_bytes
+
+    @property
+    def used_with_page_cache_bytes(self) -> int:
+        """Memory in use with page cache: total - free."""
+        return self.total_bytes - self.free_bytes
+
+
+def busy_ticks(stat: str) -> int:
+    """Ticks in which the machine's CPUs worked: user + nice + system + irq + softirq of the first line.
+
+    Raises:
+        Malformed: There is no complete ``cpu`` line.
+    """
+    return _busy(stat.split("\n", 1)[0].split(), "cpu")
+
+
+def busy_ticks_per_cpu(stat: str) -> dict[int, int]:
+    """The same for each CPU by number.
+
+    Raises:
+        Malformed: There is no complete line of any CPU.
+    """
+    lines = [line.split() for line in stat.splitlines() if line.startswith("cpu") and line[3:4].isdigit()]
+    if not lines:
+        raise Malformed("/proc/stat has no line of a CPU")
+    return {int(fields[0][3:]): _busy(fields, fields[0]) for fields in lines}
+
+
+def cpu_count(stat: str) -> int:
+    """CPUs that are online: the lines ``cpu0`` and so on."""
+    return sum(line.startswith("cpu") and line[3:4].isdigit() for line in stat.splitlines())
+
+
+def meminfo_kilobytes(text: str) -> dict[str, int]:
+    """Every line of /proc/meminfo that is an amount [kB].
+
+    Raises:
+        Malformed: A line has no number.
+    """
+    amounts = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(":")
+        number, _, unit = rest.strip().partition(" ")
+        if not number.isdigit():
+            raise Malformed(f"/proc/meminfo: {name or 'a line'} is {rest.strip()!r}, not a number")
+        if unit == "kB":
+            amounts[name] = int(number)
+    return amounts
+
+
+def meminfo(text: str) -> MemInfo:
+    """The machine's memory.
+
+    Raises:
+        Malformed: A line that we need is missing.
+    """
+    amounts = meminfo_kilobytes(text)
+    missing = [name for name in ("MemTotal", "MemFree", "MemAvailable") if name not in amounts]
+    if missing:
+        raise Malformed(f"/proc/meminfo has no {', '.join(missing)}")
+    return MemInfo(amounts["MemTotal"] * 1024, amounts["MemFree"] * 1024, amounts["MemAvailable"] * 1024)
+
+
+def pressure_totals(text: str) -> dict[str, int]:
+    """Time that tasks were stalled since boot, by ``some`` and ``full`` [microseconds].
+
+    Raises:
+        Malformed: It is no pressure file.
+    """
+    totals = {}
+    for line in text.splitlines():
+        kind, *pairs = line.split()
+        total = next((pair[6:] for pair in pairs if pair.startswith("total=")), "")
+        if kind not in ("some", "full") or not total.isdigit():
+            raise Malformed(f"not a line of a pressure file: {line!r}")
+        totals[kind] = int(total)
+    if not totals:
+        raise Malformed("a pressure file is empty")
+    return totals
+
+
+def node_cpu_cores(ticks: float, elapsed_seconds: float, ticks_per_second: float) -> float:
+    """Cores that were busy: ticks / (elapsed * ticks per second)."""
+    return ticks / (elapsed_seconds * ticks_per_second)
+
+
+def _busy(fields: list[str], name: str) -> int:
+    try:
+        if fields[0] != name:
+            raise ValueError  # noqa: TRY301 - the same answer as a short line's
+        return sum(int(fields[number]) for number in _BUSY)
+    except (IndexError, ValueError) as error:
+        raise Malformed(f"/proc/stat has no complete line {name!r}") from error

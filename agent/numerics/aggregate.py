@@ -1,0 +1,166 @@
+"""Statistics of the samples in a window.
+
+A percentile is a sample that was really seen, never a number between two: ``sorted[max(int(n * p) - 1, 0)]`` with n
+and p in single precision. It errs downwards: of two samples every percentile below p100 is the smaller one.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from agent.numerics.arrays import FloatArray, IntArray
+
+COLD_START_SHARE: Final = 0.5
+"""A window whose samples span less than this share of it says too little to be reported."""
+PERCENTILES: Final = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+"""The percentiles that are reported, by name."""
+
+
+class NoSamplesError(ValueError):
+    """A statistic of nothing was asked for; only `count` has an answer then."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowStatistics:
+    """What a window says."""
+
+    average: float
+    """Mean of the samples."""
+    stdev: float
+    """Standard deviation of the samples about their mean (divided by n)."""
+    p50: float
+    """Median."""
+    p90: float
+    """90th percentile."""
+    p95: float
+    """95th percentile."""
+    p99: float
+    """99th percentile."""
+    max: float
+    """Largest sample."""
+    last: float
+    """Latest sample."""
+    count: int
+    """Number of samples."""
+    span_seconds: float
+    """Time between the first and the last sample. [s]"""
+
+
+@lru_cache(maxsize=8192)
+def percentile_index(count: int, percentile: float) -> int:
+    """Place of a percentile among that many sorted samples: int(n * p) - 1 in single precision, at least 0."""
+    return max(min(int(np.float32(count) * np.float32(percentile)), count) - 1, 0)
+
+
+def percentile(values: FloatArray, percentile: float) -> float:
+    """A percentile of samples in any order.
+
+    Raises:
+        NoSamplesError: there are none.
+    """
+    if values.size == 0:
+        raise NoSamplesError("a percentile of no samples")
+    place = percentile_index(values.size, percentile)
+    return float(np.partition(values, place)[place])
+
+
+def percentile_rows(table: FloatArray, percentile: float) -> FloatArray:
+    """The same percentile of every row at once; NaN where a row has no sample.
+
+    Args:
+        table: shape (R, T), NaN where a sample is missing.
+        percentile: 0..1.
+    """
+    if table.shape[1] == 0:
+        return np.full(table.shape[0], np.nan)
+    counts = np.count_nonzero(~np.isnan(table), axis=1)
+    places = np.array([percentile_index(count, percentile) for count in range(table.shape[1] + 1)], dtype=np.intp)
+    answer: FloatArray = np.sort(table, axis=1)[np.arange(table.shape[0]), places[counts]]
+    return answer
+
+
+def statistics(times: FloatArray, values: FloatArray) -> WindowStatistics:
+    """All statistics of one window.
+
+    Args:
+        times: shape (N,), rising. [s]
+        values: shape (N,).
+
+    Raises:
+        NoSamplesError: N is 0.
+    """
+    if values.size == 0:
+        raise NoSamplesError("statistics of no samples")
+    ordered = np.sort(values)
+    places = {name: percentile_index(ordered.size, share) for name, share in PERCENTILES.items()}
+    return WindowStatistics(
+        average=float(np.mean(values)),
+        stdev=float(np.std(values)),
+        max=float(ordered[-1]),
+        last=float(values[-1]),
+        count=int(values.size),
+        span_seconds=float(times[-1] - times[0]),
+        **{name: float(ordered[place]) for name, place in places.items()},
+    )
+
+
+def is_cold(span_seconds: float, window_seconds: float) -> bool:
+    """Whether the samples span too little of the window: below half of it; exactly half is enough."""
+    return span_seconds < COLD_START_SHARE * window_seconds
+
+
+def whole(value: float, scale: int = 1) -> int:
+    """A measured value as a whole number of smaller units, cut off: 1.9996 cores -> 1999 milli-cores (scale 1000).
+
+    Never negative; what is no number counts as 0.
+    """
+    return int(value * scale) if math.isfinite(value) and value > 0.0 else 0
+
+
+def table(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    """Series side by side over the ticks that any of them has.
+
+    Args:
+        parts: times and values of each series, R of them; the values of one tick carry the very same time.
+
+    Returns:
+        The ticks, shape (T,), rising, and the values, shape (R, T), NaN where a series lacks the tick.
+    """
+    if not parts:
+        return np.empty(0), np.empty((0, 0))
+    times = np.concatenate([times for times, _ in parts])
+    first = parts[0][0]
+    if times.size == first.size * len(parts) and (times.reshape(len(parts), -1) == first).all():
+        return first, np.concatenate([values for _, values in parts]).reshape(len(parts), -1)
+    ticks = _distinct(times)
+    values = np.full((len(parts), len(ticks)), np.nan)
+    rows: IntArray = np.repeat(np.arange(len(parts)), [len(times) for times, _ in parts])
+    values[rows, np.searchsorted(ticks, times)] = np.concatenate([values for _, values in parts])
+    return ticks, values
+
+
+def _distinct(times: FloatArray) -> FloatArray:
+    ordered = np.sort(times)
+    return ordered[np.append([True], ordered[1:] != ordered[:-1])] if ordered.size else ordered
+
+
+def total(values: FloatArray) -> FloatArray:
+    """Sum of the series at each tick, skipping ticks at which a series has a hole.
+
+    A series counts from its first to its last sample: before and after, it was not there and adds nothing. A tick
+    missing in between is a missing measurement, so the sum of that tick is unknown.
+
+    Args:
+        values: shape (R, T), NaN where a sample is missing.
+
+    Returns:
+        shape (T,), NaN where the sum is unknown or nothing was there.
+    """
+    there = ~np.isnan(values)
+    begun = np.logical_or.accumulate(there, axis=1)
+    goes_on = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
+    holes = (begun & goes_on & ~there).any(axis=0)
+    return np.where(there.any(axis=0) & ~holes, np.where(there, values, 0.0).sum(axis=0), np.nan)

@@ -1,0 +1,22 @@
+"""Borg-default: overcommit by a fixed rate, whatever is used."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agent.predictors.base import ClassView, require
+
+
+@dataclass(frozen=True, slots=True)
+class BorgDefault:
+    """Sum of the requests / a; no margin on top. Requests of 22 cores, a = 1.1: 20 cores."""
+
+    a: float = 1.1
+    """The rate of overcommitment."""
+    measured: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        require("a", self.a, 1.0, 10.0)
+
+    def peak(self, view: ClassView, margin: float) -> float:  # noqa: ARG002 - nothing here was measured
+        """Sum of the requests / a."""
+        return float(view.requests.sum()) / self.a

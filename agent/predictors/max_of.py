@@ -1,0 +1,26 @@
+"""Max: the most cautious of several models."""
+
+from dataclasses import dataclass
+
+from agent.predictors.base import ClassView, Model
+
+
+@dataclass(frozen=True, slots=True)
+class MaxOf:
+    """The largest of the listed models' peaks; each applies the margin to what it measured itself."""
+
+    of: tuple[Model, ...] = ()
+    """The models."""
+
+    def __post_init__(self) -> None:
+        if not self.of:
+            raise ValueError("of: model max needs at least one model to take the largest of")
+
+    @property
+    def measured(self) -> bool:
+        """Whether one of them looks at what was measured."""
+        return any(model.measured for model in self.of)
+
+    def peak(self, view: ClassView, margin: float) -> float:
+        """The largest of the peaks."""
+        return max(model.peak(view, margin) for model in self.of)

@@ -1,0 +1,22 @@
+"""Recent maximum: the pods present now will not use more together than they did in the last days."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from agent.predictors.base import WINDOW_DAYS, ClassView, require
+
+
+@dataclass(frozen=True, slots=True)
+class RecentMax:
+    """C, the highest coincident usage of the pods present now: max over time of the sum of their 5-minute averages."""
+
+    window_days: float = 7.0
+    """How far back to look. [days]"""
+    measured: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        require("windowDays", self.window_days, 0.01, WINDOW_DAYS)
+
+    def peak(self, view: ClassView, margin: float) -> float:
+        """C, times the margin."""
+        return margin * view.coincident(self.window_days)

@@ -1,0 +1,166 @@
+"""Whose history is in which row: the node, the system, the classes, each pod, and workloads whose pods have ended."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agent.pods import PodRef
+from agent.samples import NODE, SYS
+from crds.priority import PriorityBand
+
+CLASS_NAMES: Final[Mapping[PriorityBand, str]] = {
+    PriorityBand.PROD: "prod",
+    PriorityBand.NONE: "prod",
+    PriorityBand.MID: "mid",
+    PriorityBand.BATCH: "batch",
+    PriorityBand.FREE: "free",
+}
+"""The class that a pod's usage is summed in; pods without a band count as Prod."""
+CLASS_ENTITIES: Final = ("prod", "mid", "batch", "free")
+"""The classes of pods, in the order of the report."""
+FIXED: Final = (NODE, SYS, *CLASS_ENTITIES)
+"""What always has a row, rows 0 to 5."""
+
+_WORKLOAD: Final = "workload:"
+
+
+@dataclass(slots=True)
+class Member:
+    """What is known about the owner of a row."""
+
+    row: int
+    """Its row."""
+    class_name: str = ""
+    """The class that a pod counts to; empty for what is no pod."""
+    workload: str | None = None
+    """A pod's workload, which inherits the row when the pod ends."""
+    departed: float | None = None
+    """Since when a pod is no longer listed, or its workload has none on this node. [seconds since 1970]"""
+
+
+@dataclass(frozen=True, slots=True)
+class RosterLimits:
+    """How long and how many rows are kept after their pods."""
+
+    grace_seconds: float = 900.0
+    """A pod no longer listed keeps its row this long: what it used still belongs to its class's recent sums. [s]"""
+    workload_seconds: float = 7 * 86400.0
+    """A workload without a pod on this node is remembered this long. [s]"""
+    workloads: int = 200
+    """At most so many workloads without a pod are remembered; the ones longest gone are forgotten first."""
+
+
+class Roster:
+    """Owners and their rows. The tables with those rows are changed through the two functions it is given."""
+
+    def __init__(self, limits: RosterLimits, clear: Callable[[int], None], copy: Callable[[int, int], None]) -> None:
+        """Make a roster.
+
+        Args:
+            limits: how long and how many.
+            clear: forgets a row; the row may not exist yet.
+            copy: lets a row (second) continue another's (first) history.
+        """
+        self.limits = limits
+        self.members: dict[str, Member] = {entity: Member(row) for row, entity in enumerate(FIXED)}
+        self.rows = len(FIXED)
+        self._free: list[int] = []
+        self._clear = clear
+        self._copy = copy
+
+    def row(self, entity: str) -> int | None:
+        """The row of an entity, if it has one."""
+        member = self.members.get(entity)
+        return None if member is None else member.row
+
+    def pods(self) -> Iterator[tuple[str, Member]]:
+        """Every pod with a row, those that departed lately included, by uid."""
+        return ((entity, member) for entity, member in self.members.items() if member.class_name)
+
+    def update(self, now: float, pods: Sequence[PodRef], richness: Callable[[int], float]) -> None:
+        """Take in which pods are here now.
+
+        A new pod continues the history of its workload on this node: of the pod or ended pod with the richest one.
+        A pod that is gone for longer than the grace time leaves its row to its workload.
+
+        Args:
+            now: the time. [seconds since 1970]
+            pods: the pods on this node; terminal ones count as gone.
+            richness: how much is known in a row; 0 for nothing.
+        """
+        present = {pod.uid: pod for pod in pods if not pod.terminal}
+        for uid, member in self.pods():
+            if uid in present:
+                member.departed = None
+            elif member.departed is None:
+                member.departed = now
+        for uid, pod in present.items():
+            member = self.members.get(uid) or self._welcome(uid, pod, richness)
+            member.class_name, member.workload = CLASS_NAMES[pod.band], pod.workload
+        self._retire(now, richness)
+
+    def to_json(self) -> dict[str, Any]:
+        """Everyone, in an order that a checkpoint's rows can follow."""
+        return {
+            entity: [member.class_name, member.workload, member.departed] for entity, member in self.members.items()
+        }
+
+    def from_json(self, everyone: Mapping[str, Sequence[Any]]) -> None:
+        """Take over everyone of `to_json`, rows numbered in its order.
+
+        Raises:
+            ValueError: it does not begin with the fixed entities, or an entry is malformed.
+        """
+        if tuple(everyone)[: len(FIXED)] != FIXED:
+            raise ValueError(f"it begins with {list(everyone)[: len(FIXED)]}, not with {list(FIXED)}")
+        members = {}
+        for row, (entity, (class_name, workload, departed)) in enumerate(everyone.items()):
+            members[entity] = Member(row, str(class_name), workload, departed)
+        self.members, self.rows, self._free = members, len(members), []
+
+    def _welcome(self, uid: str, pod: PodRef, richness: Callable[[int], float]) -> Member:
+        member = self.members[uid] = Member(self._free.pop() if self._free else self.rows)
+        self.rows = max(self.rows, member.row + 1)
+        self._clear(member.row)
+        if pod.workload is not None:
+            related = [
+                other.row for other in self.members.values() if other is not member and other.workload == pod.workload
+            ]
+            richest = max(related, key=richness, default=None)
+            if richest is not None and richness(richest) > 0.0:
+                self._copy(richest, member.row)
+        return member
+
+    def _retire(self, now: float, richness: Callable[[int], float]) -> None:
+        for uid, member in list(self.pods()):
+            if member.departed is not None and now - member.departed > self.limits.grace_seconds:
+                self._bequeath(uid, richness)
+        ended = [(member.departed or 0.0, entity) for entity, member in self.members.items() if _is_workload(entity)]
+        ended.sort(reverse=True)
+        for rank, (departed, entity) in enumerate(ended):
+            if rank >= self.limits.workloads or now - departed > self.limits.workload_seconds:
+                self._forget(entity)
+
+    def _bequeath(self, uid: str, richness: Callable[[int], float]) -> None:
+        """Let a departed pod's workload keep its row, unless the workload already knows more."""
+        member = self.members[uid]
+        if member.workload is None or richness(member.row) <= 0.0:
+            self._forget(uid)
+            return
+        heir = _WORKLOAD + member.workload
+        known = self.members.get(heir)
+        if known is not None and richness(known.row) > richness(member.row):
+            known.departed = max(known.departed or 0.0, member.departed or 0.0)
+            self._forget(uid)
+            return
+        if known is not None:
+            self._forget(heir)
+        del self.members[uid]
+        self.members[heir] = Member(member.row, workload=member.workload, departed=member.departed)
+
+    def _forget(self, entity: str) -> None:
+        self._free.append(self.members.pop(entity).row)
+
+
+def _is_workload(entity: str) -> bool:
+    return entity.startswith(_WORKLOAD)

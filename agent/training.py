@@ -1,0 +1,202 @@
+"""Learning from the store: one training round per interval turns raw seconds into one sample for every entity."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+
+from agent.numerics.aggregate import percentile_rows, table, total
+from agent.numerics.arrays import FloatArray, IntArray
+from agent.numerics.history import ResourceHistory, cpu_history, memory_history
+from agent.numerics.packing import CheckpointError, pack, unpack
+from agent.numerics.peaks import SLOT_SECONDS, SLOTS
+from agent.pods import PodRef
+from agent.roster import CLASS_ENTITIES, FIXED, Roster, RosterLimits
+from agent.samples import CPU, MEMORY, NODE, SYS
+
+SAMPLE_PERCENTILE: Final = 0.9
+"""A training sample is this percentile of the raw seconds of its interval."""
+_PREFIX: Final = "training/"
+_ROSTER: Final = _PREFIX + "roster"
+
+
+class SeriesLike(Protocol):
+    """Samples of one series, oldest first."""
+
+    @property
+    def times(self) -> FloatArray:
+        """Shape (N,), rising. [seconds since 1970]."""
+
+    @property
+    def values(self) -> FloatArray:
+        """Shape (N,). [cores or bytes]."""
+
+
+class TrainingStore(Protocol):
+    """What learning asks of the store."""
+
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, SeriesLike]:
+        """Raw samples with start < time <= end, by entity."""
+
+    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> Mapping[str, SeriesLike]:
+        """Averages of whole periods by entity, at the times the periods begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingSettings:
+    """How the agent learns."""
+
+    interval_seconds: float = 30.0
+    """Time from one training round to the next. [s]"""
+    catch_up_seconds: float = 3600.0
+    """After a restart, what the store holds of this much time is learned; older seconds are left out. [s]"""
+    roster: RosterLimits = field(default_factory=RosterLimits)
+    """How long pods and workloads are remembered."""
+
+
+class Learner:
+    """Everything that was learned on this node, by resource and entity. Survives restarts through its checkpoints."""
+
+    def __init__(self, settings: TrainingSettings | None = None) -> None:
+        self.settings = settings or TrainingSettings()
+        self.histories: dict[str, ResourceHistory] = {CPU: cpu_history(), MEMORY: memory_history()}
+        self.trained_until: float | None = None
+        self._tick_seconds = 1.0
+        self._windows_known = False
+        self._roster = Roster(self.settings.roster, self._clear_row, self._copy_row)
+        self._grow()
+
+    def row(self, entity: str) -> int | None:
+        """The row of the node, the system, a class or a pod in every history; None for a pod never seen."""
+        return self._roster.row(entity)
+
+    def class_of(self, uid: str) -> str | None:
+        """The class that a pod counts to; also of one that departed lately. None when it is not known."""
+        member = self._roster.members.get(uid)
+        return member.class_name or None if member is not None else None
+
+    def observe(self, now: float, store: TrainingStore, pods: Sequence[PodRef]) -> None:
+        """One training round: learn what the store got since the last one.
+
+        A missing measurement is skipped: an entity without samples gets none, and so does a class without pods.
+
+        Args:
+            now: the time. [seconds since 1970]
+            store: where the raw seconds are.
+            pods: the pods on this node.
+        """
+        self._roster.update(now, pods, self._evidence)
+        self._grow()
+        edges = self._edges(now)
+        for metric, history in self.histories.items():
+            rows, ticks, values = self._table(store.windows(metric, float(edges[0]), now))
+            bounds = np.searchsorted(ticks, edges, side="right")
+            for end, low, high in zip(edges[1:], bounds[:-1], bounds[1:], strict=True):
+                self._train(history, rows, ticks[low:high], values[:, low:high], float(end))
+        if not self._windows_known:
+            self._fill_windows(now, store)
+        self.trained_until = now
+
+    def checkpoints(self) -> dict[str, bytes]:
+        """Everything that was learned, as bytes by name; the 5-minute averages stay in the store."""
+        everyone = self._roster.to_json()
+        rows = np.array([member.row for member in self._roster.members.values()], dtype=np.intp)
+        facts = {"everyone": everyone, "trained_until": self.trained_until}
+        return {
+            _ROSTER: pack(facts, {}),
+            **{_PREFIX + metric: history.checkpoint(rows) for metric, history in self.histories.items()},
+        }
+
+    def restore(self, checkpoints: Mapping[str, bytes]) -> None:
+        """Take over what `checkpoints` gave; other names are left alone, and nothing to restore is fine.
+
+        Raises:
+            CheckpointError: they are damaged or incomplete. The learner is empty then, as a new one.
+        """
+        if not any(name.startswith(_PREFIX) for name in checkpoints):
+            return
+        fresh = Learner(self.settings)
+        try:
+            facts, _ = unpack(checkpoints[_ROSTER])
+            fresh._roster.from_json(facts["everyone"])
+            fresh._grow()
+            rows = np.arange(fresh._roster.rows, dtype=np.intp)
+            for metric, history in fresh.histories.items():
+                history.restore(checkpoints[_PREFIX + metric], rows)
+            fresh.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
+        except KeyError as error:
+            raise CheckpointError(f"the learner's checkpoint {error} is missing") from error
+        except (TypeError, ValueError) as error:
+            raise CheckpointError(f"the learner's checkpoint cannot be used: {error}") from error
+        self.histories, self.trained_until = fresh.histories, fresh.trained_until
+        self._windows_known = False
+        self._roster = Roster(self.settings.roster, self._clear_row, self._copy_row)
+        self._roster.from_json(facts["everyone"])
+
+    def _edges(self, now: float) -> FloatArray:
+        """Bounds of the intervals to learn: one after a normal wait, several after a restart."""
+        interval = self.settings.interval_seconds
+        start = self.trained_until
+        if start is None or start >= now or now - start > self.settings.catch_up_seconds:
+            start = now - interval if start is None or start >= now else now - self.settings.catch_up_seconds
+        return np.linspace(start, now, max(round((now - start) / interval), 1) + 1)
+
+    def _train(
+        self, history: ResourceHistory, rows: IntArray, ticks: FloatArray, values: FloatArray, now: float
+    ) -> None:
+        """One sample for each row, from the ticks of one interval."""
+        if not ticks.size:
+            return
+        if ticks.size > 1:
+            self._tick_seconds = float(np.median(np.diff(ticks)))
+        samples = percentile_rows(values, SAMPLE_PERCENTILE)
+        measured = np.count_nonzero(~np.isnan(values), axis=1) * self._tick_seconds
+        there = ~np.isnan(samples)
+        history.windows.add(rows, ticks, values, self._tick_seconds)
+        history.learn(rows[there], samples[there], now, measured[there])
+
+    def _table(self, series: Mapping[str, SeriesLike]) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Rows, ticks and values of everything known that has samples, the classes' sums included."""
+        names = {entity: row for entity in (NODE, SYS) if (row := self.row(entity)) is not None and entity in series}
+        names |= {uid: member.row for uid, member in self._roster.pods() if uid in series}
+        ticks, values = table([(series[entity].times, series[entity].values) for entity in names])
+        values[~((values >= 0.0) & (values < math.inf))] = np.nan
+        classes = np.array([self._roster.members[entity].class_name for entity in names], dtype=np.str_)
+        rows, sums = list(names.values()), []
+        for name in CLASS_ENTITIES:
+            own = values[classes == name]
+            if own.size:
+                rows.append(FIXED.index(name))
+                sums.append(total(own))
+        return np.array(rows, dtype=np.intp), ticks, np.vstack([values, *sums]) if sums else values
+
+    def _fill_windows(self, now: float, store: TrainingStore) -> None:
+        """After a start, take the 5-minute averages of the last days from the store."""
+        self._windows_known = True
+        for metric, history in self.histories.items():
+            for entity, averages in store.averages(metric, now - SLOTS * SLOT_SECONDS, now, int(SLOT_SECONDS)).items():
+                row = self.row(entity)
+                if row is not None:
+                    history.windows.fill(row, averages.times, averages.values)
+
+    def _evidence(self, row: int) -> float:
+        return max((float(history.observed[row]) for history in self.histories.values()), default=0.0)
+
+    def _clear_row(self, row: int) -> None:
+        self._grow()
+        for history in self.histories.values():
+            history.clear(row)
+
+    def _copy_row(self, source: int, target: int) -> None:
+        self._grow()
+        for history in self.histories.values():
+            history.copy(source, target)
+
+    def _grow(self) -> None:
+        have = len(self.histories[CPU].observed)
+        if self._roster.rows > have:
+            rows = max(self._roster.rows, have + have // 4, 32)
+            for history in self.histories.values():
+                history.grow(rows)

@@ -1,0 +1,96 @@
+"""How long one training round takes: samples of one interval in, histograms and moments of everything up to date.
+
+The store's query is not part of it (the reference leaves it out too). Prints, asserts nothing.
+Run: .venv/bin/python -m bench.training_round
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.numerics.arrays import FloatArray
+from agent.pods import PodRef
+from agent.training import Learner
+from crds.priority import PriorityBand, QoS
+
+INTERVAL_SECONDS = 30
+ROUNDS = 200
+WARM_UP = 20
+BUDGET_MILLISECONDS = {250: 2.0}
+REFERENCE_MILLISECONDS = {50: 0.013, 110: 0.028, 250: 0.065}
+START = 1_700_000_000.0
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of one series."""
+
+    times: FloatArray
+    """When. [s]"""
+    values: FloatArray
+    """How much."""
+
+
+class NextInterval:
+    """A store that always holds the same next interval, made beforehand."""
+
+    def __init__(self, entities: list[str]) -> None:
+        self.entities = entities
+        self.content: dict[str, dict[str, Series]] = {}
+
+    def fill(self, start: float, random: np.random.Generator) -> None:
+        """Make the samples of the interval that begins at `start`."""
+        ticks = np.arange(start + 1.0, start + 1.0 + INTERVAL_SECONDS)
+        for metric, scale in (("cpu", 1.0), ("memory", GIB)):
+            noise = random.uniform(0.1 * scale, 2.0 * scale, (len(self.entities), INTERVAL_SECONDS))
+            self.content[metric] = {e: Series(ticks, row) for e, row in zip(self.entities, noise, strict=True)}
+
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
+        """The interval, whatever is asked."""
+        del start, end
+        return self.content[metric]
+
+    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> Mapping[str, Series]:
+        """Nothing from before."""
+        del metric, start, end, period_seconds
+        return {}
+
+
+def rounds(pod_count: int) -> FloatArray:
+    """Durations of the rounds with that many pods, shape (ROUNDS,), in ms."""
+    bands = (PriorityBand.PROD, PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH)
+    pods = [
+        PodRef(f"uid-{n}", "shop", f"pod-{n}", bands[n % len(bands)], QoS.LS, {"cpu": 1000, "memory": GIB})
+        for n in range(pod_count)
+    ]
+    store, learner, random = (
+        NextInterval(["node", "sys", *(pod.uid for pod in pods)]),
+        Learner(),
+        np.random.default_rng(7),
+    )
+    now, durations = START, []
+    for _ in range(ROUNDS + WARM_UP):
+        store.fill(now, random)
+        now += INTERVAL_SECONDS
+        begin = time.perf_counter()
+        learner.observe(now, store, pods)
+        durations.append((time.perf_counter() - begin) * 1000)
+    return np.array(durations[WARM_UP:])
+
+
+def main() -> None:
+    """Measure and print."""
+    print("one training round, both resources, store query left out [ms]")
+    print(f"{'pods':>5} {'median':>8} {'p95':>8} {'budget':>8} {'koordlet (Go)':>14}")
+    for pods, reference in REFERENCE_MILLISECONDS.items():
+        measured = rounds(pods)
+        budget = BUDGET_MILLISECONDS.get(pods)
+        shown = "-" if budget is None else f"{budget:.1f}"
+        print(f"{pods:>5} {np.median(measured):8.3f} {np.percentile(measured, 95):8.3f} {shown:>8} {reference:14.3f}")
+
+
+if __name__ == "__main__":
+    main()

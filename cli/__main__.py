@@ -1,0 +1,61 @@
+"""Entry point of `kubectl-headroom`: one command, one exit code, never a traceback for what the user can mend."""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+from cli import arguments
+from cli.errors import FAILED, INTERRUPTED, CommandError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the arguments; those of the process by default.
+
+    Returns:
+        The exit code, see `cli.errors`.
+    """
+    options = arguments.parser().parse_args(argv)
+    try:
+        if options.command == "version":
+            _print_version(options.output)
+        else:
+            asyncio.run(_run(options))
+        sys.stdout.flush()
+    except CommandError as error:
+        print(f"kubectl headroom: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough; nothing may be written when Python closes the stream.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    return 0
+
+
+async def _run(options: argparse.Namespace) -> None:
+    from cli import explain, live, top  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
+
+    async with live.cluster(options.kubeconfig, options.context) as api:
+        if options.command == "explain":
+            await explain.node(api, options.name, options.namespace, options.config_name, options.output)
+        elif options.what.startswith("pod"):
+            await top.pods(api, options.namespace, options.node, options.output)
+        else:
+            await top.nodes(api, options.node, options.output)
+
+
+def _print_version(output: str) -> None:
+    version = metadata.version("headroom")
+    print(json.dumps({"version": version}) if output == "json" else f"kubectl headroom {version}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

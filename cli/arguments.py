@@ -1,0 +1,63 @@
+"""The command line: what can be typed, with help."""
+
+import argparse
+from typing import Final, TypeAlias
+
+NAMESPACE: Final = "headroom-system"
+"""Namespace of Headroom, by convention."""
+CONFIG_NAME: Final = "slo-controller-config"
+"""Name of the colocation ConfigMap."""
+
+_EPILOG: Final = (
+    "exit codes: 0 done, 1 the cluster has not got what was asked for, 2 wrong command line, "
+    "3 no login or no API server"
+)
+
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - its only name
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    login = argparse.ArgumentParser(add_help=False)
+    login.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig file (default: as kubectl does)")
+    login.add_argument("--context", metavar="NAME", help="context of the kubeconfig (default: its current one)")
+    output = argparse.ArgumentParser(add_help=False)
+    output.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+
+    root = argparse.ArgumentParser(
+        prog="kubectl headroom",
+        description="What nodes and pods really use, what of the rest is sold as Mid resources, and why.",
+        epilog=_EPILOG,
+    )
+    commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_top(commands, [login, output])
+    _add_explain(commands, [login, output])
+    commands.add_parser("version", help="print the version of this command", parents=[output])
+    return root
+
+
+def _add_top(commands: _Commands, parents: list[argparse.ArgumentParser]) -> None:
+    about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources"
+    top = commands.add_parser("top", help=about, description=f"{about}.", parents=parents)
+    top.add_argument(
+        "what", nargs="?", choices=("nodes", "node", "pods", "pod"), default="nodes", help="default: nodes"
+    )
+    top.add_argument("-n", "--namespace", metavar="NAME", help="pods: only of this namespace (default: all)")
+    top.add_argument("--node", metavar="NAME", help="only this node, or pods on it")
+
+
+def _add_explain(commands: _Commands, parents: list[argparse.ArgumentParser]) -> None:
+    about = "every term of a node's Mid resources, its inputs and their age, and why a number is zero"
+    explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
+    explain.add_argument("what", choices=("node",), help="the kind of object")
+    explain.add_argument("name", help="name of the node")
+    explain.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        default=NAMESPACE,
+        help=f"namespace of Headroom, where its ConfigMap is (default: {NAMESPACE})",
+    )
+    explain.add_argument(
+        "--config-name", metavar="NAME", default=CONFIG_NAME, help=f"name of that ConfigMap (default: {CONFIG_NAME})"
+    )

@@ -1,0 +1,24 @@
+"""What ends a command early: one sentence and an exit code."""
+
+from typing import Final
+
+FAILED: Final = 1
+"""Exit code: the cluster answered, and what was asked for is not there or not allowed."""
+USAGE: Final = 2
+"""Exit code: the command line is wrong (argparse uses the same)."""
+UNAVAILABLE: Final = 3
+"""Exit code: there is no login, or the API server cannot be reached."""
+INTERRUPTED: Final = 130
+"""Exit code: Ctrl-C."""
+
+
+class CommandError(Exception):
+    """The command cannot be carried out; the message says why and what to do, in one line.
+
+    Attributes:
+        exit_code: `FAILED` or `UNAVAILABLE`.
+    """
+
+    def __init__(self, message: str, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

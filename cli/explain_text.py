@@ -1,0 +1,166 @@
+"""The explanation as text: the answer first, then why, then every number, then the strategy."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from cli import amounts, explain_terms
+from cli.explanation import Explanation
+from cli.table import Cell, Column, Row
+from crds.codec import to_json
+from manager.calculators.base import Result, Term
+from manager.config.overlay import DEFAULT
+from manager.facts import Resource
+
+Section = tuple[str, Sequence[Column], Sequence[Row]]
+"""Heading, columns, rows."""
+
+_MOST_NAMES: Final = 3
+
+
+def sections(explanation: Explanation) -> Iterator[Section]:
+    """The tables, in order."""
+    yield _answer(explanation)
+    shown = explanation.would_be or explanation.result
+    prefix = "If colocation were enabled: " if explanation.would_be else ""
+    for resource in Resource:
+        terms = [term for term in shown.terms if term.resource is resource]
+        if terms:
+            yield f"{prefix}{explain_terms.TITLES[resource]}", _TERM_COLUMNS, [_term(term) for term in terms]
+    if shown.terms:
+        yield "Inputs", _INPUT_COLUMNS, _inputs(explanation, shown)
+    yield "Sources", (Column("SOURCE"), Column("AGE", ">"), Column("STATE")), _sources(explanation)
+    yield "Strategy in force", (Column("FIELD"), Column("VALUE"), Column("FROM")), _strategy(explanation)
+
+
+_TERM_COLUMNS: Final = (Column("TERM"), Column("VALUE", ">"), Column("HOW"))
+_INPUT_COLUMNS: Final = (
+    Column("INPUT"),
+    Column("CPU", ">"),
+    Column("MEMORY", ">"),
+    Column("FROM"),
+    Column("AGE", ">"),
+)
+
+
+def _answer(explanation: Explanation) -> Section:
+    result, published = explanation.result, explanation.published
+    rows = [
+        ("on the Node", published.cpu, published.memory, "what pods can request"),
+        ("calculated", result.calculated.cpu, result.calculated.memory, "what may be sold now"),
+        ("requested", result.requested.cpu, result.requested.memory, _buyers(explanation)),
+        ("deficit", result.deficit.cpu, result.deficit.memory, "requested beyond what may be sold"),
+    ]
+    columns = (Column("MID"), Column("CPU", ">"), Column("MEMORY", ">"), Column(""))
+    cells = [
+        (
+            Cell(name, "bold"),
+            Cell(_or_none(Resource.CPU, cpu)),
+            Cell(_or_none(Resource.MEMORY, memory)),
+            Cell(note, "dim"),
+        )
+        for name, cpu, memory, note in rows
+    ]
+    return f"Node {explanation.node}", columns, cells
+
+
+def _or_none(resource: Resource, number: int | None) -> str:
+    return "none" if number is None else explain_terms.amount(resource, number)
+
+
+def _buyers(explanation: Explanation) -> str:
+    keys = [pod.key for pod in explanation.mid_pods]
+    if not keys:
+        return "by no Mid pod"
+    more = f" and {len(keys) - _MOST_NAMES} more" if len(keys) > _MOST_NAMES else ""
+    return f"by {', '.join(sorted(keys)[:_MOST_NAMES])}{more}"
+
+
+def _term(term: Term) -> Row:
+    last = term.name == "mid"
+    how = explain_terms.with_numbers(term)
+    return (
+        Cell(term.name, "bold" if last else ""),
+        Cell(explain_terms.amount(term.resource, term.value), "bold" if last else ""),
+        Cell(f"{how}  ({term.note})" if term.note else how),
+    )
+
+
+def _inputs(explanation: Explanation, result: Result) -> Sequence[Row]:
+    rows = []
+    for each in explain_terms.inputs(result.terms, explanation.facts):
+        numbers = (
+            explain_terms.shown(resource, each.name, each.values[resource])
+            if resource in each.values
+            else amounts.NOTHING
+            for resource in Resource
+        )
+        old = "now" if each.age_seconds is None else amounts.age(each.age_seconds)
+        rows.append((Cell(each.name), *(Cell(number) for number in numbers), Cell(each.origin), Cell(old)))
+    return rows
+
+
+def _sources(explanation: Explanation) -> Sequence[Row]:
+    facts, report, config = explanation.facts, explanation.report, explanation.config
+    every = f"asked for every {report.interval_seconds}s" if report.interval_seconds else ""
+    ready = report.prediction == "ready"
+    state = report.prediction if not explanation.ready_message else f"{report.prediction}: {explanation.ready_message}"
+    rows = [
+        (Cell("report"), Cell(amounts.age(facts.report_age)), Cell(every or report.prediction)),
+        (Cell("prediction"), Cell(amounts.age(facts.prediction_age)), Cell(state, "green" if ready else "yellow")),
+    ]
+    model, history = _model(explanation.prediction), _history(explanation.prediction)
+    rows += [(Cell("  model"), Cell(""), Cell(model))] if model else []
+    rows += [(Cell("  pods"), Cell(""), Cell(history))] if history else []
+    if not config.found:
+        text = f"ConfigMap {config.place} does not exist: the defaults hold"
+    elif config.judgement.config is None:
+        text = f"ConfigMap {config.place} cannot be used"
+    else:
+        text = f"ConfigMap {config.place}"
+    rows.append((Cell("config"), Cell(amounts.age(config.age_seconds)), Cell(text)))
+    return rows
+
+
+def _model(prediction: Mapping[str, Any]) -> str:
+    policy = prediction.get("policy") or {}
+    parts = [str(policy.get("model") or "")]
+    parts += [_compact(policy["parameters"])] if policy.get("parameters") else []
+    parts += [f"{name}: {_compact(policy[name])}" for name in ("of", "cpu", "memory") if policy.get(name)]
+    return " ".join(parts).strip()
+
+
+def _history(prediction: Mapping[str, Any]) -> str:
+    pods = prediction.get("pods") or {}
+    if "warm" not in pods and "cold" not in pods:
+        return ""
+    cold = ", ".join(pods.get("coldNames") or ())
+    named = f" ({cold})" if cold else ""
+    return f"{pods.get('warm', 0)} predicted from history, {pods.get('cold', 0)} counted at their request{named}"
+
+
+def _strategy(explanation: Explanation) -> Sequence[Row]:
+    values = _flat(to_json(explanation.strategy.strategy))
+    sources = explanation.strategy.sources
+    rows = []
+    # What somebody has set comes first.
+    for name, value in sorted(values.items(), key=lambda item: sources.get(item[0]) == DEFAULT):
+        source = sources.get(name, "")
+        rows.append((Cell(name), Cell(_compact(value)), Cell(source, "dim" if source == DEFAULT else "cyan")))
+    return rows
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested parts as "midEviction.mode"; lists and free-form maps stay whole."""
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        where = f"{prefix}{name}"
+        if name in {"midEviction", "nodePredictPolicy", "cpu", "memory"} and isinstance(value, Mapping):
+            flat.update(_flat(value, f"{where}."))
+        else:
+            flat[where] = value
+    return flat
+
+
+def _compact(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

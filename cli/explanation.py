@@ -1,0 +1,135 @@
+"""Why a node has the Mid resources it has: gathers from live objects what `explain` prints. Pure."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from cli.reports import Report, age, read
+from crds import names
+from crds.colocation import ColocationConfig
+from crds.quantity import QuantityError, value
+from manager.calculators.base import Result
+from manager.calculators.mid import calculate
+from manager.config.overlay import NodeStrategyView, overlay
+from manager.config.parse import Judgement, parse_config
+from manager.facts import Measured, NodeFacts, PodFacts, from_objects
+
+Json = Mapping[str, Any]
+
+DISABLED: Final = "ColocationDisabled"
+"""The calculator's reason for a node whose strategy sells nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigState:
+    """The colocation ConfigMap as it is now."""
+
+    place: str
+    """Namespace/name."""
+    found: bool
+    """Whether there is one; without it the defaults hold."""
+    age_seconds: float | None
+    """Time since somebody last wrote it; None when the object does not say. [s]"""
+    judgement: Judgement
+    """What came of its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything about one node's Mid resources."""
+
+    node: str
+    """Name of the node."""
+    config: ConfigState
+    """The ConfigMap."""
+    strategy: NodeStrategyView
+    """The strategy in force on this node, and where each value comes from."""
+    facts: NodeFacts
+    """What the formula read."""
+    result: Result
+    """What the formula says."""
+    would_be: Result | None
+    """What it would say if colocation were enabled here; None where it is."""
+    published: Measured
+    """What the Node offers now; None where it has no such resource."""
+    report: Report
+    """What the agent says."""
+    prediction: Json
+    """`status.prediction` of the NodeMetric."""
+    ready_message: str
+    """The agent's own sentence about its prediction."""
+    mid_pods: tuple[PodFacts, ...]
+    """The pods that bought Mid resources here."""
+
+
+def explain(
+    node: Json, node_metric: Json | None, pods: Sequence[Json], config_map: Json | None, place: str, now: float
+) -> Explanation:
+    """Gather the explanation of one node.
+
+    Args:
+        node: the Node.
+        node_metric: its NodeMetric, or None.
+        pods: the pods on it.
+        config_map: the colocation ConfigMap, or None.
+        place: namespace/name of that ConfigMap.
+        now: the clock. [unix s]
+    """
+    config = _config_state(config_map, place, now)
+    metadata = node["metadata"]
+    view = overlay(_config_in_force(config.judgement), metadata.get("labels"), metadata.get("annotations"))
+    here = [PodFacts.from_object(pod) for pod in pods]
+    facts = from_objects(node, node_metric, here, view.strategy, now)
+    result = calculate(facts)
+    enabled = dataclasses.replace(facts, strategy=dataclasses.replace(facts.strategy, enabled=True))
+    status = (node_metric or {}).get("status") or {}
+    return Explanation(
+        node=str(metadata["name"]),
+        config=config,
+        strategy=view,
+        facts=facts,
+        result=result,
+        would_be=calculate(enabled) if result.degraded and result.degraded.reason == DISABLED else None,
+        published=_published(node),
+        report=read(node_metric, now) if node_metric else Report(),
+        prediction=status.get("prediction") or {},
+        ready_message=_ready_message(status),
+        mid_pods=tuple(pod for pod in here if pod.holds_mid),
+    )
+
+
+def _config_state(config_map: Json | None, place: str, now: float) -> ConfigState:
+    if config_map is None:
+        return ConfigState(place, found=False, age_seconds=None, judgement=parse_config(None))
+    metadata = config_map.get("metadata") or {}
+    times = [str(entry["time"]) for entry in metadata.get("managedFields") or () if entry.get("time")]
+    written = max(times, default=metadata.get("creationTimestamp"))
+    text = (config_map.get("data") or {}).get(names.CONFIG_MAP_KEY)
+    return ConfigState(
+        place, found=True, age_seconds=age(written, now) if written else None, judgement=parse_config(text)
+    )
+
+
+def _config_in_force(judgement: Judgement) -> ColocationConfig:
+    """The config to calculate with. Of a bad one the manager keeps the one before, which nobody else can see."""
+    return judgement.config if judgement.config is not None else ColocationConfig(enable=True)
+
+
+def _published(node: Json) -> Measured:
+    offered = (node.get("status") or {}).get("allocatable") or {}
+    return Measured(_whole(offered.get(names.MID_CPU)), _whole(offered.get(names.MID_MEMORY)))
+
+
+def _whole(quantity: str | None) -> int | None:
+    try:
+        return None if quantity is None else value(quantity)
+    except QuantityError:  # the API server admits no such Node
+        return None
+
+
+def _ready_message(status: Json) -> str:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == names.CONDITION_PREDICTION_READY:
+            return str(condition.get("message") or "")
+    return ""

@@ -1,0 +1,130 @@
+"""Live objects: logs in, reads, and turns every failure into one sentence."""
+
+import asyncio
+import difflib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import kubeapi
+from cli.errors import UNAVAILABLE, CommandError
+from crds.node_metric import GROUP, PLURAL, VERSION
+
+Json = dict[str, Any]
+
+NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
+"""Path of the NodeMetrics."""
+
+_FORBIDDEN: Final = 403
+_UNAUTHORIZED: Final = 401
+
+
+@asynccontextmanager
+async def cluster(kubeconfig: str | None, context: str | None) -> AsyncIterator[kubeapi.ApiServer]:
+    """A session with the API server; whatever it refuses inside leaves as a `CommandError`.
+
+    Args:
+        kubeconfig: a file, or None for what kubectl would take.
+        context: a context in it, or None for its current one.
+    """
+    try:
+        connection = kubeapi.connect(kubeconfig=kubeconfig, context=context)
+        async with kubeapi.ApiServer(connection, user_agent="kubectl-headroom") as api:
+            yield api
+    except (kubeapi.LoginError, kubeapi.ApiUnavailable) as error:
+        raise CommandError(str(error), UNAVAILABLE) from error
+    except kubeapi.ApiError as error:
+        raise CommandError(_refused(error)) from error
+
+
+def _refused(error: kubeapi.ApiError) -> str:
+    if error.status == _UNAUTHORIZED:
+        return "The API server does not accept this login: check --kubeconfig and --context, or log in again."
+    if error.status == _FORBIDDEN:
+        return f"{error.message}. Ask for permission to read that, or use another --context."
+    return str(error)
+
+
+async def together(*requests: Any) -> Sequence[Any]:  # noqa: ANN401 - awaitables of several types
+    """Await all; when one fails, the others are cancelled and its own error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(request) for request in requests]
+    except* (CommandError, kubeapi.ApiError, kubeapi.ApiUnavailable) as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def objects(api: kubeapi.ApiServer, path: str, **params: str) -> list[Json]:
+    """All objects under a path."""
+    items, _ = await api.list(path, params)
+    return items
+
+
+async def node_metrics(api: kubeapi.ApiServer) -> list[Json]:
+    """All NodeMetrics.
+
+    Raises:
+        CommandError: the cluster does not know the kind.
+    """
+    try:
+        return await objects(api, NODE_METRICS)
+    except kubeapi.ApiError as error:
+        raise _unknown_kind(error) from error
+
+
+async def node_metric(api: kubeapi.ApiServer, name: str) -> Json | None:
+    """The NodeMetric of a node, or None when there is none yet.
+
+    Raises:
+        CommandError: the cluster does not know the kind.
+    """
+    try:
+        return await api.get(f"{NODE_METRICS}/{name}")
+    except kubeapi.ApiError as error:
+        if error.not_found and error.reason == "NotFound":
+            return None
+        raise _unknown_kind(error) from error
+
+
+def _unknown_kind(error: kubeapi.ApiError) -> Exception:
+    if not error.not_found:
+        return error
+    return CommandError(
+        "This cluster does not know NodeMetrics, so Headroom is not installed in it: "
+        "helm install headroom charts/headroom -n headroom-system --create-namespace"
+    )
+
+
+async def node(api: kubeapi.ApiServer, name: str) -> Json:
+    """The Node of that name.
+
+    Raises:
+        CommandError: there is none; the message suggests names that are close.
+    """
+    try:
+        return await api.get(kubeapi.paths.node(name))
+    except kubeapi.ApiError as error:
+        if not error.not_found:
+            raise
+    names = [str(item["metadata"]["name"]) for item in await objects(api, kubeapi.paths.NODES)]
+    raise CommandError(f"There is no node {name!r}. {_suggestion(name, names)}")
+
+
+def _suggestion(name: str, names: Sequence[str]) -> str:
+    if not names:
+        return "The cluster has no nodes."
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or [known for known in names if name in known][:3]
+    if near:
+        return f"Did you mean {' or '.join(near)}?"
+    return f"The cluster has {len(names)}, such as {', '.join(sorted(names)[:3])}."
+
+
+async def config_map(api: kubeapi.ApiServer, namespace: str, name: str) -> Json | None:
+    """A ConfigMap, or None where there is none."""
+    try:
+        return await api.get(kubeapi.paths.config_map(namespace, name))
+    except kubeapi.ApiError as error:
+        if error.not_found:
+            return None
+        raise

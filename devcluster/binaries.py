@@ -1,4 +1,4 @@
-"""Find or build the programs of a cluster: $KUBEBUILDER_ASSETS, PATH, a cache keyed by content, then the Go toolchain."""
+"""Find or build the programs of a cluster: $KUBEBUILDER_ASSETS, PATH, a cache keyed by content, else a build."""
 
 import hashlib
 import os

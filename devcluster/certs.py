@@ -53,11 +53,15 @@ class Pki:
             self._builder(name, name, self._key)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
+            .add_extension(self._identifier(), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         self.ca = directory / "ca.crt"
         self.ca.write_bytes(self._certificate.public_bytes(serialization.Encoding.PEM))
         self.ca_key = _write_key(directory / "ca.key", self._key)
+
+    def _identifier(self) -> x509.SubjectKeyIdentifier:
+        return x509.SubjectKeyIdentifier.from_public_key(self._key.public_key())
 
     @staticmethod
     def _builder(subject: x509.Name, issuer: x509.Name, key: PrivateKey) -> x509.CertificateBuilder:
@@ -81,6 +85,10 @@ class Pki:
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(self._identifier()), critical=False
+            )
         )
         if alternatives:
             builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)

@@ -1,4 +1,4 @@
-"""The families of programs that a cluster is made of: a `modules/<name>/go.mod` each, so that their needs do not clash."""
+"""The families of programs that a cluster is made of, each with a go.mod of its own: their needs do not clash."""
 
 import re
 from dataclasses import dataclass

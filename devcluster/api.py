@@ -1,0 +1,131 @@
+"""A small synchronous client of the API server for the dev cluster itself: readiness, nodes, pods of a node."""
+
+import base64
+import http.client
+import json
+import ssl
+import tempfile
+import threading
+import urllib.parse
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from devcluster.errors import DevClusterError
+
+TIMEOUT_SECONDS = 30.0
+WORKERS = 16
+"""Requests in flight when many objects are made; more does not make a small API server faster."""
+HTTP_ERRORS = 400
+NOT_FOUND = 404
+CONFLICT = 409
+
+Json = dict[str, Any]
+
+
+class ApiError(DevClusterError):
+    """The API server answered with an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class ApiClient:
+    """Requests with JSON bodies over one kept connection a thread. Unreachable servers raise OSError."""
+
+    def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
+        self._address = (host, port)
+        self._context = context
+        self._local = threading.local()
+
+    @classmethod
+    def from_kubeconfig(cls, path: Path) -> Self:
+        """Log in as the current context of a kubeconfig with embedded certificates, as `certs.Pki` writes it."""
+        document = yaml.safe_load(path.read_text())
+        cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+        context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
+        with tempfile.NamedTemporaryFile() as pem:  # the ssl module takes a client certificate only from a file
+            pem.write(base64.b64decode(user["client-certificate-data"]) + base64.b64decode(user["client-key-data"]))
+            pem.flush()
+            context.load_cert_chain(pem.name)
+        url = urllib.parse.urlsplit(cluster["server"])
+        return cls(url.hostname or "", url.port or http.client.HTTPS_PORT, context)
+
+    def request(self, method: str, path: str, body: Json | None = None, content_type: str = "application/json") -> Json:
+        """Send one request and return the decoded answer; an answer that is not JSON comes as `{"text": …}`.
+
+        Raises:
+            ApiError: the server answered with a status of 400 or more.
+            OSError: the server cannot be reached.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": content_type, "Accept": "application/json"}
+        connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
+        for attempt in ("kept", "new"):
+            if connection is None or attempt == "new":
+                connection = http.client.HTTPSConnection(*self._address, timeout=TIMEOUT_SECONDS, context=self._context)
+            try:
+                connection.request(method, path, data, headers)
+                response = connection.getresponse()
+                text = response.read()
+            except (http.client.HTTPException, OSError) as error:
+                connection.close()
+                self._local.connection = None
+                if attempt == "new":  # a kept connection may have been closed by a restart: once more
+                    raise OSError(f"no answer from https://{self._address[0]}:{self._address[1]}: {error}") from error
+            else:
+                self._local.connection = connection
+                return _decode(response.status, text)
+        raise AssertionError("the loop returns or raises")
+
+    def get(self, path: str) -> Json:
+        """Read one object or list."""
+        return self.request("GET", path)
+
+    def exists(self, path: str) -> bool:
+        """Whether an object is there."""
+        try:
+            self.get(path)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def merge(self, path: str, patch: Mapping[str, object]) -> Json:
+        """Patch an object (JSON merge patch)."""
+        return self.request("PATCH", path, dict(patch), "application/merge-patch+json")
+
+    def create_all(self, requests: Iterable[tuple[str, Json]]) -> None:
+        """Create many objects, several at a time; one that exists already is left as it is.
+
+        Args:
+            requests: path of the collection and the object.
+
+        Raises:
+            ApiError: the server refused one.
+        """
+        with ThreadPoolExecutor(WORKERS) as pool:
+            for _ in pool.map(self._create, requests):
+                pass
+
+    def _create(self, request: tuple[str, Json]) -> None:
+        try:
+            self.request("POST", *request)
+        except ApiError as error:
+            if error.status != CONFLICT:
+                raise
+
+
+def _decode(status: int, text: bytes) -> Json:
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = {"text": text.decode(errors="replace")}
+    if status >= HTTP_ERRORS:
+        raise ApiError(status, f"the API server answered {status}: {answer.get('message') or answer.get('text')}")
+    return dict(answer)

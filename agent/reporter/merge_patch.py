@@ -1,0 +1,64 @@
+"""JSON merge patches of a part of an object: what has to be sent so that our part becomes what we want. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def merge_patch(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
+    """The merge patch that makes an object what is wanted.
+
+    A merge patch keeps every key of a map that it does not name, so keys that are no longer wanted are set to null.
+
+    Args:
+        current: The object as the server has it.
+        wanted: The object as it should be.
+    """
+    patch: Json = dict.fromkeys(current.keys() - wanted.keys())
+    for key, value in wanted.items():
+        before = current.get(key)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            patch[key] = merge_patch(before, value)
+        else:
+            patch[key] = value
+    return patch
+
+
+def patch_of_keys(current: Mapping[str, Any], wanted: Mapping[str, Any], keys: frozenset[str]) -> Json:
+    """The same for some keys of the object alone; the others are never touched.
+
+    Args:
+        current: The object as the server has it.
+        wanted: Ours; a key that is absent from it is removed.
+        keys: The keys that are ours.
+    """
+    mine = {key: value for key, value in current.items() if key in keys}
+    return merge_patch(mine, {key: value for key, value in wanted.items() if key in keys})
+
+
+def lost(wanted: Any, answered: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON
+    """Paths that were sent and are absent from the answer: the server's schema does not know them.
+
+    Args:
+        wanted: What was sent.
+        answered: What the server made of it.
+        path: Where we are.
+    """
+    if isinstance(wanted, Mapping):
+        if not isinstance(answered, Mapping):
+            return [path] if wanted else []
+        return [
+            name
+            for key, value in wanted.items()
+            if value is not None
+            for name in (
+                lost(value, answered[key], f"{path}.{key}".lstrip("."))
+                if key in answered
+                else [f"{path}.{key}".lstrip(".")] * (value not in ({}, [], ()))
+            )
+        ]
+    if isinstance(wanted, list | tuple) and isinstance(answered, list) and len(wanted) == len(answered):
+        found = [name for one, other in zip(wanted, answered, strict=True) for name in lost(one, other, f"{path}[]")]
+        return list(dict.fromkeys(found))
+    return []

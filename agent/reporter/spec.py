@@ -1,0 +1,125 @@
+"""What the manager asks of this agent: the NodeMetric's spec, checked, with defaults filled in. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from crds.codec import CodecError, from_json
+from crds.duration import parse_duration
+from crds.node_metric import (
+    MEMORY_COLLECT_POLICIES,
+    WITHOUT_PAGE_CACHE,
+    MetricCollectPolicy,
+    NodeAggregatePolicy,
+    NodeMetricSpec,
+)
+from crds.predict_policy import RANGES, PredictPolicy, with_defaults
+from crds.ranges import problems
+
+SHORTEST_REPORT_SECONDS: Final = 30
+"""A shorter report interval is taken as this. [s]"""
+SHORTEST_WINDOW_SECONDS: Final = 60
+"""A shorter averaging window is taken as this. [s]"""
+_COLLECT_DEFAULTS: Final = MetricCollectPolicy(
+    aggregate_duration_seconds=300,
+    report_interval_seconds=60,
+    node_aggregate_policy=NodeAggregatePolicy(durations=("5m0s", "10m0s", "30m0s")),
+    node_memory_collect_policy=WITHOUT_PAGE_CACHE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecInForce:
+    """The spec that the agent obeys."""
+
+    spec: NodeMetricSpec
+    """With every default filled in."""
+    problem: str = ""
+    """What is wrong with the spec as written, in one line; then this is the last good one. Empty when it is fine."""
+
+    @property
+    def report_interval_seconds(self) -> int:
+        """Time from one full report to the next. [s]"""
+        return report_interval_seconds(self.spec)
+
+    @property
+    def window_seconds(self) -> int:
+        """Window of the averages. [s]"""
+        return window_seconds(self.spec)
+
+    @property
+    def predict_policy(self) -> PredictPolicy:
+        """The prediction policy, every general key set."""
+        return with_defaults(self.spec.predict_policy)
+
+
+def merged(spec: NodeMetricSpec | None) -> NodeMetricSpec:
+    """The spec with the built-in default for each absent key."""
+    spec = spec or NodeMetricSpec()
+    collect = spec.metric_collect_policy or MetricCollectPolicy()
+    durations = collect.node_aggregate_policy and collect.node_aggregate_policy.durations
+    filled = replace(
+        collect,
+        aggregate_duration_seconds=_or(
+            collect.aggregate_duration_seconds, _COLLECT_DEFAULTS.aggregate_duration_seconds
+        ),
+        report_interval_seconds=_or(collect.report_interval_seconds, _COLLECT_DEFAULTS.report_interval_seconds),
+        node_aggregate_policy=collect.node_aggregate_policy if durations else _COLLECT_DEFAULTS.node_aggregate_policy,
+        node_memory_collect_policy=collect.node_memory_collect_policy or _COLLECT_DEFAULTS.node_memory_collect_policy,
+    )
+    return replace(spec, metric_collect_policy=filled)
+
+
+def report_interval_seconds(spec: NodeMetricSpec | None) -> int:
+    """Time between two full reports, at least `SHORTEST_REPORT_SECONDS`. [s]"""
+    collect = merged(spec).metric_collect_policy or _COLLECT_DEFAULTS
+    return max(collect.report_interval_seconds or 0, SHORTEST_REPORT_SECONDS)
+
+
+def window_seconds(spec: NodeMetricSpec | None) -> int:
+    """Window of the averages, at least `SHORTEST_WINDOW_SECONDS`. [s]"""
+    collect = merged(spec).metric_collect_policy or _COLLECT_DEFAULTS
+    return max(collect.aggregate_duration_seconds or 0, SHORTEST_WINDOW_SECONDS)
+
+
+def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:
+    """The spec to obey from now on.
+
+    Args:
+        spec: As the API server has it; None when it is absent.
+        last: What was obeyed so far: it stays in force, with the reason, when the new one is not valid.
+    """
+    found = _problems(spec or {})
+    if found:
+        return SpecInForce(last.spec, "; ".join(found))
+    return SpecInForce(merged(from_json(NodeMetricSpec, spec or {})))
+
+
+def default() -> SpecInForce:
+    """What holds until a NodeMetric was seen, and for a machine without one."""
+    return SpecInForce(merged(None))
+
+
+def _problems(spec: Mapping[str, Any]) -> list[str]:
+    try:
+        parsed = from_json(NodeMetricSpec, spec)
+    except CodecError as error:
+        return [f"spec.{error}"]
+    found = problems(spec.get("predictPolicy") or {}, RANGES, "spec.predictPolicy")
+    collect = parsed.metric_collect_policy or MetricCollectPolicy()
+    policy = collect.node_memory_collect_policy
+    if policy is not None and policy not in MEMORY_COLLECT_POLICIES:
+        allowed = ", ".join(MEMORY_COLLECT_POLICIES)
+        found.append(f"spec.metricCollectPolicy.nodeMemoryCollectPolicy: must be one of {allowed}, got {policy!r}")
+    aggregate = collect.node_aggregate_policy or NodeAggregatePolicy()
+    for duration in aggregate.durations or ():
+        try:
+            if parse_duration(duration) <= 0:
+                raise ValueError(f"must be positive, got {duration!r}")  # noqa: TRY301 - the same answer as garbage
+        except ValueError as error:
+            found.append(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {error}")
+    return found
+
+
+def _or(value: int | None, default_value: int | None) -> int | None:
+    return default_value if value is None else value

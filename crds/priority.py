@@ -67,33 +67,43 @@ def band_of_value(priority: int | None) -> PriorityBand:
     return PriorityBand.NONE
 
 
-def priority_class_raw(pod: Mapping[str, Any]) -> PriorityBand:
-    """The band that the pod states by label or priority; `NONE` when it states none or an unknown one."""
+def priority_class_raw(pod: Mapping[str, Any] | None) -> PriorityBand:
+    """The band that the pod states by label or priority; `NONE` when it states none or an unknown one.
+
+    As in all functions here, no pod at all (None) has no band, no QoS class and priority 0.
+    """
+    if pod is None:
+        return PriorityBand.NONE
     labels = (pod.get("metadata") or {}).get("labels") or {}
     if names.LABEL_PRIORITY_CLASS in labels:
         return _BANDS.get(labels[names.LABEL_PRIORITY_CLASS], PriorityBand.NONE)
     return band_of_value((pod.get("spec") or {}).get("priority"))
 
 
-def priority_class(pod: Mapping[str, Any]) -> PriorityBand:
+def priority_class(pod: Mapping[str, Any] | None) -> PriorityBand:
     """The stated band, else the one that follows from the QoS class: BE is Batch, everything else Prod."""
-    return priority_class_raw(pod) or (PriorityBand.BATCH if qos(pod) is QoS.BE else PriorityBand.PROD)
+    stated = priority_class_raw(pod)
+    if stated or pod is None:
+        return stated
+    return PriorityBand.BATCH if qos(pod) is QoS.BE else PriorityBand.PROD
 
 
-def priority_value(pod: Mapping[str, Any]) -> int:
+def priority_value(pod: Mapping[str, Any] | None) -> int:
     """The pod's numeric priority, else the default number of its band."""
-    stated = (pod.get("spec") or {}).get("priority")
+    stated = ((pod or {}).get("spec") or {}).get("priority")
     return DEFAULT_VALUE[priority_class(pod)] if stated is None else int(stated)
 
 
-def qos_raw(pod: Mapping[str, Any]) -> QoS:
+def qos_raw(pod: Mapping[str, Any] | None) -> QoS:
     """The QoS class of the label; `NONE` when it is absent or unknown. Case matters."""
-    labels = (pod.get("metadata") or {}).get("labels") or {}
+    labels = ((pod or {}).get("metadata") or {}).get("labels") or {}
     return _CLASSES.get(labels.get(names.LABEL_QOS, ""), QoS.NONE)
 
 
-def qos(pod: Mapping[str, Any]) -> QoS:
+def qos(pod: Mapping[str, Any] | None) -> QoS:
     """The QoS class of the label, else the one that follows from the Kubernetes QoS class."""
+    if pod is None:
+        return QoS.NONE
     return qos_raw(pod) or _QOS_OF_KUBERNETES.get(kubernetes_qos(pod), QoS.NONE)
 
 

@@ -1,0 +1,165 @@
+"""What is out of scope, and where we answer differently on purpose: rules over a vector's input, never over its name.
+
+Each rule has a reason. A deviation also says what we answer instead; the runner asserts exactly that.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+Input = Mapping[str, Any]
+
+
+def always(_input: Input) -> bool:
+    """Every input of the operation."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfScope:
+    """Vectors that are counted apart: nothing of ours is meant to answer them."""
+
+    family: str
+    """Vector file without its ending."""
+    operations: tuple[str, ...]
+    """The operations that the rule is about."""
+    reason: str
+    """Why we leave it out."""
+    when: Callable[[Input], bool] = always
+    """Which of their inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Vectors that we answer differently on purpose."""
+
+    family: str
+    """Vector file without its ending."""
+    operations: tuple[str, ...]
+    """The operations that the rule is about."""
+    reason: str
+    """Why we differ."""
+    ours: Callable[[Input, Any], Any]
+    """(input, what the peer answers) -> what we answer instead."""
+    when: Callable[[Input], bool] = always
+    """Which of their inputs."""
+
+
+_INTERNALS: Final = "internals of the peer"
+_UNUSED_FILES: Final = ("numa_stat", "cpuset", "blkio", "shares", "weight")
+
+
+def _reads_unused_file(vector: Input) -> bool:
+    text = " ".join(str(vector.get(key, "")) for key in ("resource", "file", "field")).lower()
+    return any(name in text for name in _UNUSED_FILES)
+
+
+def _counts_hot_pages(vector: Input) -> bool:
+    policy = vector.get("memoryCollectPolicy")
+    collect = (vector.get("nodeMetricSpec") or {}).get("metricCollectPolicy") or {}
+    return "usageWithHotPageCache" in (policy, collect.get("nodeMemoryCollectPolicy"))
+
+
+OUT_OF_SCOPE: Final = (
+    OutOfScope(
+        "peak_predictor",
+        ("model_gc", "checkpoint_schedule", "checkpoint_restore", "checkpoint_file", "uid_generator"),
+        _INTERNALS,
+    ),
+    OutOfScope(
+        "mid_resource",
+        (
+            "calculate_node_resource",
+            "update_node_resource",
+            "min_resource_list",
+            "resource_list_equal_ignore_zero",
+            "is_resource_diff",
+            "mask_cpu_memory",
+            "reconcile_noderesource",
+            "nodemetric_event",
+        ),
+        _INTERNALS,
+    ),
+    OutOfScope("mid_resource", ("node_safety_margin",), "the Batch tier is left out"),
+    OutOfScope(
+        "mid_resource",
+        ("pod_numa_request_and_usage", "add_zone_resource_list", "pod_unknown_numa_usage", "divide_resource_list"),
+        "NUMA is left out",
+    ),
+    OutOfScope(
+        "colocation_config",
+        (
+            "webhook_cfg_not_empty_and_changed",
+            "webhook_create_profile_checker",
+            "webhook_checker_init",
+            "configmap_event",
+            "is_config_available",
+            "is_node_cfg_valid",
+        ),
+        _INTERNALS,
+    ),
+    OutOfScope("nodemetric_policy", ("node_event", "reconcile_nodemetric", "init_nodemetric"), _INTERNALS),
+    OutOfScope("nodemetric_policy", ("agent_query_window",), "hot page accounting is left out", when=_counts_hot_pages),
+    OutOfScope("nodemetric_report", ("collect_host_app",), "host applications are left out"),
+    OutOfScope(
+        "nodemetric_report",
+        ("collect_numa", "system_numa_usage", "numa_memory", "numa_cpu"),
+        "NUMA is left out",
+    ),
+    OutOfScope("nodemetric_report", ("collect_node_gpu",), "GPUs are left out"),
+    OutOfScope("nodemetric_report", ("pod_filter", "sync"), _INTERNALS),
+    OutOfScope(
+        "nodemetric_report",
+        ("collect_node", "collect_pod"),
+        "hot page accounting is left out",
+        when=_counts_hot_pages,
+    ),
+    OutOfScope(
+        "cgroup_parse",
+        (
+            "milli_cpu_to_quota",
+            "milli_cpu_to_shares",
+            "cpu_weight_to_shares",
+            "cpu_shares_to_weight",
+            "qos_cpuset_dir",
+            "select_formatter",
+            "kube_qos_from_cgroup_parent",
+        ),
+        "we read cgroups and never write them",
+    ),
+    OutOfScope(
+        "cgroup_parse",
+        ("read", "parse", "pod_cgroup_file", "container_cgroup_file"),
+        "files that we do not read",
+        when=_reads_unused_file,
+    ),
+    OutOfScope(
+        "trimaran_args",
+        ("defaults", "decode_plugin_config", "encode_plugin_args"),
+        "plugins that are left out",
+        when=lambda vector: any(
+            name in str(vector.get("kind", vector.get("plugin", "")))
+            for name in ("TargetLoadPacking", "LoadVariationRiskBalancing")
+        ),
+    ),
+    OutOfScope("trimaran_args", ("encode_plugin_args", "scheduled_pod_cache_cleanup"), _INTERNALS),
+    OutOfScope("load_watcher", ("datadog_response", "datadog_request"), "the Datadog provider is left out"),
+)
+"""What is counted apart."""
+
+
+def _is_no_sample_list(vector: Input) -> bool:
+    values = vector.get("values")
+    return not isinstance(values, list) or not values or not all(isinstance(value, int | float) for value in values)
+
+
+DEVIATIONS: Final = (
+    Deviation(
+        "nodemetric_report",
+        ("percentile",),
+        "an error carries no value: a 0 could be taken for a measurement",
+        ours=lambda _input, _theirs: {"error": True},
+        when=_is_no_sample_list,
+    ),
+)
+"""Where we differ on purpose."""

@@ -1,0 +1,39 @@
+"""Our copies of the reference vectors, in pytest."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.golden.__main__ import VECTORS
+from tests.golden.rules import DEVIATIONS, OUT_OF_SCOPE
+from tests.golden.runner import Outcome, run_file
+
+FILES = sorted(VECTORS.glob("*.json"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_no_vector_fails(file: Path) -> None:
+    """Every reference vector passes, deviates as its rule says, or is counted apart."""
+    report = run_file(file)
+    assert [f"{failure.name}: {failure.detail}" for failure in report.failures] == []
+
+
+def test_histogram_is_complete() -> None:
+    """All histogram vectors are driven through our histogram."""
+    report = run_file(VECTORS / "histogram.json")
+    assert report.count(Outcome.PASSED) == len(report.judgements)
+
+
+def test_priority_and_qos_are_complete() -> None:
+    """All priority and QoS vectors are driven through our derivation."""
+    judgements = run_file(VECTORS / "nodemetric_report.json").judgements
+    found = [judgement for judgement in judgements if judgement.operation.startswith(("priority_", "qos_"))]
+    assert len(found) == 40
+    assert {judgement.outcome for judgement in found} == {Outcome.PASSED}
+
+
+def test_rules_have_reasons() -> None:
+    """Every rule says why, and is about at least one operation."""
+    for rule in (*OUT_OF_SCOPE, *DEVIATIONS):
+        assert rule.reason
+        assert rule.operations

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ class NodeState:
     """Its measured and expected load. To be read only."""
 
 
+@runtime_checkable
 class NodeTable(Protocol):
     """A plugin that wants numbers of every node kept ready between pods."""
 
@@ -58,6 +59,12 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.names)
 
+    def take(self, rows: Sequence[int]) -> "Nodes":
+        """Only the nodes of these rows, in this order."""
+        names, taken = self.names, np.array(rows, dtype=np.intp)
+        tables = {plugin: table[taken] for plugin, table in self.tables.items()}
+        return Nodes([names[row] for row in rows], tables, self.in_flight[taken], self.in_flight_prod[taken], self.now)
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(Nodes):
@@ -66,19 +73,10 @@ class Snapshot(Nodes):
     index: Mapping[str, int]
     """Row by name."""
 
-    def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
-        """The nodes of these names, in this order, and the names that are not known.
-
-        Args:
-            names: as kube-scheduler sent them.
-            now: the time to judge ages by. [unix s]
-        """
+    def select(self, names: Sequence[str]) -> tuple[Nodes, list[str]]:
+        """The nodes of these names, in this order, and the names that are not known."""
         rows = [self.index.get(name, -1) for name in names]
-        unknown: list[str] = []
-        if -1 in rows:
-            unknown = [name for name, row in zip(names, rows, strict=True) if row < 0]
-            names = [name for name, row in zip(names, rows, strict=True) if row >= 0]
-            rows = [row for row in rows if row >= 0]
-        taken = np.array(rows, dtype=np.intp)
-        tables = {plugin: table[taken] for plugin, table in self.tables.items()}
-        return Nodes(names, tables, self.in_flight[taken], self.in_flight_prod[taken], now), unknown
+        if -1 not in rows:
+            return self.take(rows), []
+        unknown = [name for name, row in zip(names, rows, strict=True) if row < 0]
+        return self.take([row for row in rows if row >= 0]), unknown

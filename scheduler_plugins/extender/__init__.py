@@ -1,0 +1,1 @@
+"""What kube-scheduler talks to: extender/v1 over HTTP. Judges nothing itself; asks the framework."""

@@ -1,0 +1,148 @@
+"""What the extender answers: from the snapshot, through the cycle, to names or scores; and who is charged for it."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+
+from scheduler_plugins.extender.wire import Arguments, FilterResult
+from scheduler_plugins.framework.cycle import Cycle, best, rounded
+from scheduler_plugins.framework.verdict import Verdict
+from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.pod import PodRequest
+
+_REMEMBERED_PODS: Final = 64
+
+
+class Mode(StrEnum):
+    """How kube-scheduler is configured to ask."""
+
+    SHORTLIST = "shortlist"
+    WEIGHTED = "weighted"
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """How requests are answered."""
+
+    mode: Mode = Mode.SHORTLIST
+    """shortlist: filter answers with the best few. weighted: filter lets all that pass through, prioritize scores."""
+    shortlist_size: int = 8
+    """How many nodes a shortlist names. [nodes]"""
+    shortlist_size_for_preferences: int = 64
+    """The same for pods with soft constraints of their own. [nodes]"""
+
+
+class Extender:
+    """Answers filter and prioritize.
+
+    Args:
+        cache: the cluster.
+        cycle: the plugins.
+        answering: how to answer.
+        clock: the present time. [unix s]
+        generator: draws lots between equal nodes.
+    """
+
+    def __init__(
+        self,
+        cache: ClusterCache,
+        cycle: Cycle,
+        answering: Answering,
+        clock: Callable[[], float],
+        generator: np.random.Generator,
+    ) -> None:
+        self._cache = cache
+        self._cycle = cycle
+        self._answering = answering
+        self._clock = clock
+        self._generator = generator
+        self._pods: OrderedDict[tuple[str, str], PodRequest] = OrderedDict()
+
+    def filter(self, asked: Arguments) -> FilterResult:
+        """The nodes that the pod may be bound to, or a reason for every node when there is none.
+
+        Raises:
+            PluginError: a plugin failed.
+            ValueError: the pod cannot be read.
+        """
+        pod, nodes, unknown = self._look_up(asked, retry=True)
+        verdict = self._cycle.filter(pod, nodes)
+        passing = np.flatnonzero(verdict.passes)
+        if not len(passing) and not unknown:
+            return _refused(nodes, verdict)
+        if self._answering.mode is Mode.WEIGHTED:
+            names = [nodes.names[row] for row in passing.tolist()] + unknown
+            if len(names) == 1:  # kube-scheduler does not ask for scores then
+                self._cache.charge(pod, names, nodes.now)
+            return FilterResult(names)
+        candidates = nodes if len(passing) == len(nodes) else nodes.take(passing.tolist())
+        names = self._best(pod, candidates, unknown)
+        self._cache.charge(pod, names, nodes.now)
+        return FilterResult(names)
+
+    def prioritize(self, asked: Arguments) -> IntArray:
+        """The score of every node that was asked about, 0..100, in the order of the names.
+
+        Raises:
+            PluginError: a plugin failed.
+            ValueError: the pod cannot be read.
+        """
+        pod, nodes, unknown = self._look_up(asked, retry=False)
+        scores = self._cycle.score(pod, nodes)
+        if self._answering.mode is Mode.WEIGHTED:
+            self._cache.charge(pod, self._top(pod, nodes, scores), nodes.now)
+        if not unknown:
+            return rounded(scores)
+        known = dict(zip(nodes.names, rounded(scores).tolist(), strict=True))
+        return np.array([known.get(name, 0) for name in asked.names], np.int64)
+
+    def _look_up(self, asked: Arguments, *, retry: bool) -> tuple[PodRequest, Nodes, list[str]]:
+        """The pod, and the nodes it is about; names that the watch has not brought yet come apart.
+
+        A pod that is asked about anew is in flight no longer: whatever became of the last attempt, it is over.
+        """
+        pod, now = self._read(asked.pod), self._clock()
+        if retry:
+            self._cache.release(pod.uid)
+        nodes, unknown = self._cache.freeze(now).select(asked.names)
+        return pod, nodes, unknown
+
+    def _read(self, pod: Mapping[str, Any]) -> PodRequest:
+        """The pod as numbers; filter and prioritize of one attempt get the same object, so it is remembered."""
+        metadata = pod["metadata"]
+        key = (str(metadata.get("uid")), str(metadata.get("resourceVersion")))
+        request = self._pods.get(key)
+        if request is None:
+            request = PodRequest.from_json(pod, self._cache.rules)
+            if all(metadata.get(name) for name in ("uid", "resourceVersion")):
+                self._pods[key] = request
+                while len(self._pods) > _REMEMBERED_PODS:
+                    self._pods.popitem(last=False)
+        return request
+
+    def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:
+        """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""
+        names = self._top(pod, nodes, self._cycle.score(pod, nodes))
+        return names + list(unknown[: self._size(pod) - len(names)])
+
+    def _top(self, pod: PodRequest, nodes: Nodes, scores: FloatArray) -> list[str]:
+        return [nodes.names[row] for row in best(scores, self._size(pod), self._generator).tolist()]
+
+    def _size(self, pod: PodRequest) -> int:
+        answering = self._answering
+        return answering.shortlist_size_for_preferences if pod.has_preferences else answering.shortlist_size
+
+
+def _refused(nodes: Nodes, verdict: Verdict) -> FilterResult:
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    for row, name in enumerate(nodes.names):
+        refusal = verdict.refusal(row)
+        if refusal is not None:
+            (failed if refusal.eviction_helps else unresolvable)[name] = refusal.reason
+    return FilterResult(failed=failed, unresolvable=unresolvable)

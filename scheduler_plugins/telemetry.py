@@ -1,0 +1,72 @@
+"""What the extender tells about itself at /metrics."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+class Telemetry:
+    """The metrics. Each extender has its own registry, so that several can live in one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        """Where the metrics are registered."""
+        self._requests = Histogram(
+            "headroom_scheduler_request_seconds",
+            "Time from a request's body to its answer, by verb and outcome (answered, refused_all, error).",
+            ["verb", "outcome"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._plugins = Histogram(
+            "headroom_scheduler_plugin_seconds",
+            "Time in a plugin, by plugin and step.",
+            ["plugin", "step"],
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self._plugin_errors = Counter(
+            "headroom_scheduler_plugin_errors_total",
+            "Calls of a plugin that failed.",
+            ["plugin", "step"],
+            registry=self.registry,
+        )
+        self._refusals = Counter(
+            "headroom_scheduler_refused_pods_total",
+            "Pods that found every node refused, by the reasons that occurred.",
+            ["reason"],
+            registry=self.registry,
+        )
+
+    def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
+        """Register a gauge that is read when it is asked for."""
+        Gauge(f"headroom_scheduler_{name}", text, registry=self.registry).set_function(value)
+
+    def observe_plugin(self, plugin: str, step: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - an Observer
+        """Note a call of a plugin."""
+        self._plugins.labels(plugin, step).observe(seconds)
+        if failed:
+            self._plugin_errors.labels(plugin, step).inc()
+
+    def refused(self, reasons: set[str]) -> None:
+        """Note a pod that found every node refused."""
+        for reason in reasons:
+            self._refusals.labels(reason).inc()
+
+    @contextmanager
+    def request(self, verb: str) -> Iterator[list[str]]:
+        """Time a request; the caller puts its outcome into the list, which starts as an error."""
+        started, outcome = perf_counter(), ["error"]
+        try:
+            yield outcome
+        finally:
+            self._requests.labels(verb, outcome[-1]).observe(perf_counter() - started)
+
+    def text(self) -> bytes:
+        """All metrics in Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -39,12 +39,12 @@ class SpecInForce:
 
     @property
     def report_interval_seconds(self) -> int:
-        """Time from one full report to the next. [s]"""
+        """Time from one full report to the next [s]."""
         return report_interval_seconds(self.spec)
 
     @property
     def window_seconds(self) -> int:
-        """Window of the averages. [s]"""
+        """Window of the averages [s]."""
         return window_seconds(self.spec)
 
     @property
@@ -71,13 +71,13 @@ def merged(spec: NodeMetricSpec | None) -> NodeMetricSpec:
 
 
 def report_interval_seconds(spec: NodeMetricSpec | None) -> int:
-    """Time between two full reports, at least `SHORTEST_REPORT_SECONDS`. [s]"""
+    """Time between two full reports, at least `SHORTEST_REPORT_SECONDS` [s]."""
     collect = merged(spec).metric_collect_policy or _COLLECT_DEFAULTS
     return max(collect.report_interval_seconds or 0, SHORTEST_REPORT_SECONDS)
 
 
 def window_seconds(spec: NodeMetricSpec | None) -> int:
-    """Window of the averages, at least `SHORTEST_WINDOW_SECONDS`. [s]"""
+    """Window of the averages, at least `SHORTEST_WINDOW_SECONDS` [s]."""
     collect = merged(spec).metric_collect_policy or _COLLECT_DEFAULTS
     return max(collect.aggregate_duration_seconds or 0, SHORTEST_WINDOW_SECONDS)
 

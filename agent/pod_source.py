@@ -1,0 +1,93 @@
+"""Which pods run on this node: from the API server's watch, or from the cgroup tree alone."""
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import kubeapi
+from agent.host.cgroup import CgroupTree
+from agent.pods import PodRef, pod_of_cgroup, pod_ref
+
+log = logging.getLogger(__name__)
+
+
+class PodSource(Protocol):
+    """Knows the pods on this node."""
+
+    def pods(self) -> Sequence[PodRef]:
+        """The pods as known now. Called every tick; cheap."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether the list is complete."""
+
+    async def run(self) -> None:
+        """Keep the list current, until cancelled."""
+
+
+class ApiPods:
+    """Pods bound to this node, by a watch with a field selector. The last list stays while the server is away."""
+
+    def __init__(self, api: kubeapi.ApiServer, node_name: str) -> None:
+        self._api = api
+        self._selector = f"spec.nodeName={node_name}"
+        self._pods: dict[str, PodRef] = {}
+        self.health = kubeapi.WatchHealth()
+        """When the watch last heard from the server."""
+
+    def pods(self) -> Sequence[PodRef]:
+        """All of them, ended ones too."""
+        return tuple(self._pods.values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list has come."""
+        return self.health.synced
+
+    async def run(self) -> None:
+        """Follow the watch for ever; it takes care of outages itself."""
+        changes = kubeapi.list_and_watch(
+            self._api, kubeapi.paths.PODS, field_selector=self._selector, health=self.health
+        )
+        async for change in changes:
+            self.apply(change)
+
+    def apply(self, change: kubeapi.Relisted | kubeapi.Changed) -> None:
+        """Take over one message of the watch."""
+        if isinstance(change, kubeapi.Relisted):
+            refs = [ref for ref in map(_ref, change.items) if ref is not None]
+            self._pods = {ref.uid: ref for ref in refs}
+            return
+        uid = (change.object.get("metadata") or {}).get("uid", "")
+        ref = None if change.type == "DELETED" else _ref(change.object)
+        if ref is None:
+            self._pods.pop(uid, None)
+        else:
+            self._pods[ref.uid] = ref
+
+
+class CgroupPods:
+    """Pods as the cgroup tree shows them: tier by QoS folder, no names, no requests."""
+
+    def __init__(self, cgroups: CgroupTree) -> None:
+        self._cgroups = cgroups
+
+    def pods(self) -> Sequence[PodRef]:
+        """All that have a cgroup now."""
+        return tuple(pod_of_cgroup(cgroup) for cgroup in self._cgroups.pods().values())
+
+    @property
+    def synced(self) -> bool:
+        """Always: the tree is read each time."""
+        return True
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+def _ref(pod: dict[str, Any]) -> PodRef | None:
+    try:
+        return pod_ref(pod)
+    except ValueError as error:
+        log.warning("a pod on this node is left out: %s", error)
+        return None

@@ -1,0 +1,171 @@
+"""What the node has: from its Node object by a watch, or from the machine itself."""
+
+import json
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import kubeapi
+from agent.host import procfs
+from agent.host.paths import HostPaths
+from agent.prediction import NodeFacts
+from crds import names
+from crds.quantity import QuantityError, milli_value, value
+
+log = logging.getLogger(__name__)
+
+_MOST_CPUS: Final = 1 << 16
+
+
+class ApiNode:
+    """This agent's own Node object, by a watch with a field selector. The last one stays while the server is away."""
+
+    def __init__(self, api: kubeapi.ApiServer, node_name: str) -> None:
+        self._api = api
+        self._name = node_name
+        self.health = kubeapi.WatchHealth()
+        """When the watch last heard from the server."""
+        self._facts = NodeFacts()
+        self._problems: tuple[str, ...] = ()
+        self._missing = False
+
+    @property
+    def facts(self) -> NodeFacts:
+        """Empty until the node was seen."""
+        return self._facts
+
+    async def run(self) -> None:
+        """Follow the watch for ever; it takes care of outages itself."""
+        selector = f"metadata.name={self._name}"
+        changes = kubeapi.list_and_watch(self._api, kubeapi.paths.NODES, field_selector=selector, health=self.health)
+        async for change in changes:
+            self.apply(change)
+
+    def apply(self, change: kubeapi.Relisted | kubeapi.Changed) -> None:
+        """Take over one message of the watch."""
+        if isinstance(change, kubeapi.Relisted):
+            nodes = change.items
+        else:
+            nodes = [] if change.type == "DELETED" else [change.object]
+        if not nodes:
+            if not self._missing:
+                log.warning("there is no Node named %s; give the right one with --node-name", self._name)
+            self._facts, self._missing = NodeFacts(), True
+            return
+        self._missing = False
+        self._facts, problems = node_facts(nodes[0])
+        if problems != self._problems:
+            for problem in problems:
+                log.warning("node %s: %s", self._name, problem)
+        self._problems = problems
+
+
+class MachineNode:
+    """The machine as a node of which nothing is reserved: for an agent without a cluster."""
+
+    def __init__(self, paths: HostPaths) -> None:
+        self._paths = paths
+
+    @property
+    def facts(self) -> NodeFacts:
+        """All CPUs and all memory, as they are now; empty when they cannot be read."""
+        try:
+            cpus = procfs.cpu_count((self._paths.proc / "stat").read_text(encoding="ascii"))
+            memory = procfs.meminfo((self._paths.proc / "meminfo").read_text(encoding="ascii")).total_bytes
+        except (OSError, ValueError):
+            return NodeFacts()
+        amounts = {"cpu": cpus * 1000, "memory": memory}
+        return NodeFacts(allocatable=amounts, capacity=amounts)
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
+    """What a Node object says that it has.
+
+    Args:
+        node: Kubernetes JSON.
+
+    Returns:
+        The facts, and one sentence for each thing that could not be used.
+    """
+    status, problems = node.get("status") or {}, _Problems()
+    annotations = (node.get("metadata") or {}).get("annotations") or {}
+    stated = problems.amounts(status.get("allocatable"), "status.allocatable")
+    raw = problems.amounts(
+        problems.annotation(annotations, names.ANNOTATION_RAW_ALLOCATABLE), names.ANNOTATION_RAW_ALLOCATABLE
+    )
+    facts = NodeFacts(
+        allocatable={**stated, **raw},
+        capacity=problems.amounts(status.get("capacity"), "status.capacity"),
+        reservation=_reservation(problems, annotations),
+    )
+    return facts, tuple(problems.found)
+
+
+def count_cpus(text: str) -> int:
+    """How many CPUs a list such as ``0-3,8`` names.
+
+    Raises:
+        ValueError: It is not such a list.
+    """
+    cpus: set[int] = set()
+    for piece in text.split(","):
+        first, _, last = piece.strip().partition("-")
+        if not (first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit()))):
+            raise ValueError(f"{text!r} is not a list of CPUs such as 0-3,8")
+        low, high = int(first), int(last or first)
+        if not low <= high < _MOST_CPUS:
+            raise ValueError(f"{text!r} is not a list of CPUs such as 0-3,8")
+        cpus.update(range(low, high + 1))
+    return len(cpus)
+
+
+def _reservation(problems: "_Problems", annotations: Mapping[str, str]) -> dict[str, int]:
+    """What the annotation reserves; named CPUs count whole, and override its number of CPUs."""
+    name = names.ANNOTATION_NODE_RESERVATION
+    content = problems.annotation(annotations, name)
+    amounts = problems.amounts(content.get("resources"), name)
+    named = content.get("reservedCPUs")
+    if not named:
+        return amounts
+    try:
+        return {**amounts, "cpu": count_cpus(str(named)) * 1000}
+    except ValueError as error:
+        problems.found.append(f"annotation {name}: reservedCPUs: {error}; it is ignored")
+        return {}
+
+
+class _Problems:
+    """Reads amounts, and remembers what could not be read."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def annotation(self, annotations: Mapping[str, str], name: str) -> Mapping[str, Any]:
+        text = annotations.get(name)
+        if not text:
+            return {}
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):
+            content = None
+        if isinstance(content, dict):
+            return content
+        self.found.append(f"annotation {name}: not a JSON object; it is ignored")
+        return {}
+
+    def amounts(self, resources: object, where: str) -> dict[str, int]:
+        result: dict[str, int] = {}
+        if not isinstance(resources, Mapping):
+            return result
+        for name, convert in (("cpu", milli_value), ("memory", value)):
+            quantity = resources.get(name)
+            if quantity is None:
+                continue
+            try:
+                result[name] = max(convert(quantity), 0)
+            except (QuantityError, TypeError) as error:
+                self.found.append(f"{where}.{name}: {error}; it is ignored")
+        return result

@@ -1,0 +1,165 @@
+"""One tick: collect, derive, store, learn. Each step is timed and counted; none stops the others."""
+
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from agent import derived
+from agent.collectors.base import Collector, NoData, Tick
+from agent.learning import Learning
+from agent.pod_source import PodSource
+from agent.pods import PodRef
+from agent.samples import NODE, Harvest, Missing, Sample
+from agent.store.schema import StoreCorrupt
+from agent.store.tsdb import Tsdb
+from agent.telemetry import Metrics
+
+log = logging.getLogger(__name__)
+
+_SIZE_EVERY_TICKS = 30
+
+
+class Pipeline:
+    """What happens every CollectInterval, in order."""
+
+    def __init__(
+        self,
+        collectors: dict[str, Collector],
+        pods: PodSource,
+        open_store: Callable[[], Tsdb],
+        learn: Callable[[Tsdb], Learning],
+        metrics: Metrics,
+    ) -> None:
+        """Opens the store.
+
+        Args:
+            collectors: By name, in the order in which they run.
+            pods: The pods on this node.
+            open_store: Opens the database; called again when its file turns out to be damaged.
+            learn: Makes the learner of an open store.
+            metrics: Where to count.
+
+        Raises:
+            StoreError: The database cannot be opened.
+        """
+        self._collectors = collectors
+        self._pods = pods
+        self._open_store = open_store
+        self._learn = learn
+        self._metrics = metrics
+        self.store = open_store()
+        """The database."""
+        self.learning = learn(self.store)
+        """What was learned."""
+        self.failing: dict[str, str] = {}
+        """Steps whose last run failed, and why; what the condition Collecting tells."""
+        self.missing: list[Missing] = []
+        """What the last tick should have had and has not."""
+        self.last_tick: float | None = None
+        """When the last tick stored something. [seconds since 1970]"""
+        self._ticks = 0
+
+    def run_once(self, now: float) -> None:
+        """One tick; never raises for what a machine, a disk or a pod can do.
+
+        Args:
+            now: The time that everything in it bears. [seconds since 1970]
+        """
+        pods = list(self._pods.pods())
+        with self._metrics.tick_seconds.time():
+            harvest = self._collect(Tick(now, pods))
+            with self._step("derive"):
+                system = derived.system(harvest, now)
+                harvest.samples.extend(system.samples)
+                harvest.missing.extend(system.missing)
+            self._count(harvest)
+            with self._step("store"):
+                self.store.append(now, harvest.samples)
+                self.last_tick = now
+            with self._step("learn"):
+                self._train(now, pods)
+            with self._step("maintain"):
+                self.store.maintain(now)
+        self._ticks += 1
+
+    def close(self, now: float) -> None:
+        """Save what was learned, and close the database."""
+        with self._step("save"):
+            self.learning.save(now)
+        self.store.close()
+
+    def _train(self, now: float, pods: list[PodRef]) -> None:
+        if self._pods.synced:  # before the first list every pod would look like one that has gone
+            self.learning.step(now, pods)
+
+    def _collect(self, tick: Tick) -> Harvest:
+        harvest = Harvest()
+        for name, collector in self._collectors.items():
+            with self._step(name):
+                try:
+                    found = collector.collect(tick)
+                except NoData as lacking:
+                    log.debug("%s: %s", name, lacking)
+                    continue
+                harvest.samples.extend(_finite(found))
+                harvest.missing.extend(found.missing)
+        return harvest
+
+    def _count(self, harvest: Harvest) -> None:
+        self.missing = harvest.missing
+        self._metrics.samples.inc(len(harvest.samples))
+        for one in harvest.missing:
+            self._metrics.gaps.labels(one.metric, one.reason).inc()
+        if self._ticks % _SIZE_EVERY_TICKS == 0:
+            size = self.store.size()
+            self._metrics.store_bytes.set(size.file_bytes)
+            self._metrics.store_series.set(size.series)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        """Time one step. Its failure is counted, said once, and over."""
+        started = time.perf_counter()
+        try:
+            yield
+        except StoreCorrupt as error:
+            self._failed(name, error)
+            self._reopen()
+        except Exception as error:  # noqa: BLE001 - the outer runner: no step may stop the others
+            self._failed(name, error)
+        else:
+            if self.failing.pop(name, None) is not None:
+                log.info("%s works again", name)
+        finally:
+            self._metrics.step_seconds.labels(name).observe(time.perf_counter() - started)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        kind = type(error).__name__
+        self._metrics.failures.labels(name, kind).inc()
+        expected = isinstance(error, OSError | ValueError | RuntimeError)
+        text = str(error) if expected else f"{kind}: {error}"
+        if self.failing.get(name) != text:
+            log.error("%s failed: %s", name, text, exc_info=None if expected else error)
+        self.failing[name] = text
+
+    def _reopen(self) -> None:
+        """Begin a new file in place of the damaged one; what was learned is kept, and saved there."""
+        learner = self.learning.learner
+        self.store.close()
+        self.store = self._open_store()
+        self.learning = self._learn(self.store)
+        self.learning.learner = learner
+
+
+def _finite(harvest: Harvest) -> Sequence[Sample]:
+    good = [sample for sample in harvest.samples if math.isfinite(sample.value)]
+    for sample in harvest.samples:
+        if not math.isfinite(sample.value):
+            harvest.missing.append(Missing(sample.metric, sample.entity, "not-finite"))
+    return good
+
+
+def node_is_measured(missing: Sequence[Missing]) -> bool:
+    """Whether the last tick had everything of the node itself."""
+    return not any(one.entity == NODE and not one.metric.startswith("psi_") for one in missing)

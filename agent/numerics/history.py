@@ -21,8 +21,8 @@ CPU_HALF_LIFE_SECONDS: Final = 12 * 3600.0
 """A CPU sample weighs half as much after this much observed time. [s]"""
 MEMORY_HALF_LIFE_SECONDS: Final = 24 * 3600.0
 """A memory sample weighs half as much after this much observed time. [s]"""
-MINIMUM_EFFECTIVE_SAMPLES: Final = 2.0
-"""Below this a standard deviation says nothing, however long the span."""
+MINIMUM_EFFECTIVE_SAMPLES: Final = 1.5
+"""Below this (two samples, the older one a little decayed) there is no spread to know, however long the span."""
 _COVERED: Final = 0.5
 
 
@@ -74,7 +74,7 @@ class ResourceHistory:
 
     def warm(self, rows: IntArray, period_seconds: float) -> npt.NDArray[np.bool_]:
         """Whether each row's evidence covers the period: observed span, and samples enough to know a spread."""
-        enough = self.moments.effective_samples(rows) >= MINIMUM_EFFECTIVE_SAMPLES - 1e-9
+        enough = self.moments.effective_samples(rows) >= MINIMUM_EFFECTIVE_SAMPLES
         return enough & (self.observed[rows] >= period_seconds)
 
     def checkpoint(self, rows: IntArray) -> bytes:

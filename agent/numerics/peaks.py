@@ -68,6 +68,8 @@ class PeakWindows:
     def fill(self, row: int, times: FloatArray, averages: FloatArray) -> None:
         """Put averages known from elsewhere into the slots before the current one.
 
+        A slot without the one before it may be a few seconds of start-up, so it is left out.
+
         Args:
             row: the entity's row.
             times: shape (N,), any time within its slot. [seconds since 1970]
@@ -75,7 +77,8 @@ class PeakWindows:
         """
         slots = (times // self.slot_seconds).astype(np.int64)
         count = self.averages.shape[1]
-        kept = (slots < self.slot) & (slots > self.slot - count)
+        follows = np.append([False], slots[1:] - slots[:-1] == 1)[: len(slots)]
+        kept = follows & (slots < self.slot) & (slots > self.slot - count)
         self.averages[row, slots[kept] % count] = averages[kept]
 
     def highest(self, rows: IntArray, window_seconds: float) -> FloatArray:

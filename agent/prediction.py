@@ -1,0 +1,291 @@
+"""From what was learned to what can be resold: peaks by class, and Reclaimable. No clocks, no I/O.
+
+Per resource, with m = 1 + safety margin on what was measured (models apply it themselves):
+
+    Peak[c]     = m * model(warm pods of c) + sum over its cold pods of max(request, else limit; highest seen),
+                  at most the node's capacity
+    sysExtra    = max(0, Peak[sys] - max(capacity - allocatable, annotation reservation))
+    slack       = max(0, allocatable - requests of the Prod pods)
+    Reclaimable = max(0, min(ratio * requests of warm Prod pods + requests of cold Prod pods
+                               - Peak[Prod] - max(0, sysExtra - slack),
+                             allocatable - Peak[Prod] - sysExtra))
+
+The margin is in Peak[sys] once. Amounts are milli-cores and bytes; a peak is rounded up, Reclaimable down.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray
+from agent.numerics.history import ResourceHistory
+from agent.pods import PodRef, Resources
+from agent.policy import ResourceModel, in_force
+from agent.predictors.base import ClassView
+from agent.readiness import Readiness, judge
+from agent.roster import CLASS_NAMES, FIXED
+from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.training import Learner
+from crds.predict_policy import PredictPolicy
+
+PROD: Final = "prod"
+"""The class whose requests are resold."""
+UNITS: Final[Mapping[str, int]] = {CPU: 1000, MEMORY: 1}
+"""What a history's unit has of the unit of amounts: milli-cores per core, bytes per byte."""
+_ROUNDING: Final = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What the node has. A resource that is absent is unknown, and then nothing of it can be resold."""
+
+    allocatable: Resources = field(default_factory=dict)
+    """What pods may request: annotation raw-allocatable, else status.allocatable. [milli-cores, bytes]"""
+    capacity: Resources = field(default_factory=dict)
+    """What the machine has. [milli-cores, bytes]"""
+    reservation: Resources = field(default_factory=dict)
+    """What the reservation annotation keeps. [milli-cores, bytes]"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClassNumbers:
+    """What is known and expected of the node, the system, or a class of pods."""
+
+    mean: Resources
+    """Decayed mean; a resource never measured is absent. [milli-cores, bytes]"""
+    stdev: Resources
+    """Decayed standard deviation; a resource never measured is absent. [milli-cores, bytes]"""
+    peak: Resources
+    """Predicted peak, margin and cold pods included; absent while unknown. [milli-cores, bytes]"""
+    samples: int
+    """Training samples behind it, of the resource that has fewer."""
+    span_seconds: int
+    """Observed time behind it, of the resource that has less. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reclaim:
+    """Reclaimable with its terms, in milli-cores or bytes."""
+
+    system_extra: float
+    """What the system uses beyond what the node reserves for it."""
+    slack: float
+    """What no Prod pod requested; it pays for the system's extra first."""
+    reclaimable: float
+    """What can be resold."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePrediction:
+    """Everything that is reported of a prediction."""
+
+    time: float
+    """When it was made. [seconds since 1970]"""
+    policy: PredictPolicy
+    """The policy in force."""
+    classes: Mapping[str, ClassNumbers]
+    """By class: node, sys, prod, mid, batch, free."""
+    warm: int
+    """Pods predicted from history."""
+    cold: tuple[str, ...]
+    """Pods that count at their request, "namespace/name", sorted."""
+    reclaimable: Resources
+    """What the Prod pods requested and will not use; absent for a resource that cannot be judged."""
+    prod_peak: Resources
+    """Peak of Prod plus the system's, margin included; absent for a resource that cannot be judged."""
+    terms: Mapping[str, Reclaim]
+    """How Reclaimable came about, by resource."""
+    readiness: Readiness
+    """Whether it can be relied upon, and what to do if not."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pods:
+    """The pods on the node as arrays for one resource, shape (P,) each; amounts in the history's unit."""
+
+    rows: IntArray
+    classes: tuple[str, ...]
+    requests: FloatArray
+    floors: FloatArray
+    warm: BoolArray
+
+    def of(self, name: str) -> BoolArray:
+        """Which pods belong to a class; all of them belong to the node, none to the system."""
+        if name in (NODE, SYS):
+            return np.full(len(self.rows), name == NODE)
+        return np.array([own == name for own in self.classes], dtype=np.bool_)
+
+
+def predict(
+    now: float,
+    learner: Learner,
+    pods: Sequence[PodRef],
+    node: NodeFacts,
+    policy: PredictPolicy | None,
+    previous: NodePrediction | None = None,
+) -> NodePrediction:
+    """The prediction for this node.
+
+    Args:
+        now: the time. [seconds since 1970]
+        learner: what was learned.
+        pods: the pods on this node; terminal ones are left out.
+        node: what the node has.
+        policy: what the spec asks for; None is the default policy.
+        previous: the last prediction: its policy stays in force when the one asked for cannot be followed.
+    """
+    chosen = in_force(policy, previous.policy if previous is not None else None)
+    present = [pod for pod in pods if not pod.terminal]
+    tables = {
+        metric: _table(metric, history, learner, present, chosen.cold_start_seconds)
+        for metric, history in learner.histories.items()
+    }
+    peaks = {
+        metric: _peaks(history, tables[metric], chosen.models[metric], node.capacity.get(metric, 0) / UNITS[metric])
+        for metric, history in learner.histories.items()
+    }
+    terms = {
+        metric: _reclaim(metric, tables[metric], peaks[metric], node, chosen.reclaim_ratio)
+        for metric in learner.histories
+        if metric in node.allocatable and metric in node.capacity and peaks[metric].keys() >= {PROD, SYS}
+    }
+    judged = [tables[metric].warm for metric in terms] or [tables[CPU].warm]
+    warm = np.logical_and.reduce(judged)
+    return NodePrediction(
+        time=now,
+        policy=chosen.policy,
+        classes={name: _numbers(name, learner, peaks) for name in FIXED},
+        warm=int(warm.sum()),
+        cold=tuple(
+            sorted(f"{pod.namespace}/{pod.name}" for pod, is_warm in zip(present, warm, strict=True) if not is_warm)
+        ),
+        reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
+        prod_peak={metric: _prod_peak(metric, peaks[metric], node) for metric in terms},
+        terms=terms,
+        readiness=judge(learner, present, warm, terms.keys(), chosen),
+    )
+
+
+def reclaim(
+    *,
+    allocatable: float,
+    reserved: float,
+    warm_requests: float,
+    cold_requests: float,
+    prod_peak: float,
+    system_peak: float,
+    ratio: float,
+) -> Reclaim:
+    """Reclaimable of one resource, all amounts in the same unit.
+
+    Capacity 16 and allocatable 15.5 cores (0.5 reserved), warm Prod requests 10, cold 1, Peak[Prod] 4.5 and
+    Peak[sys] 0.9 cores, ratio 1: sysExtra = 0.4, slack = 4.5, min(10 + 1 - 4.5 - 0, 15.5 - 4.5 - 0.4) = 6.5 cores.
+
+    Args:
+        allocatable: what pods may request.
+        reserved: max(capacity - allocatable, annotation reservation).
+        warm_requests: requests of the warm Prod pods.
+        cold_requests: requests of the cold Prod pods.
+        prod_peak: Peak[Prod].
+        system_peak: Peak[sys], margin included.
+        ratio: share of the warm requests that may be resold, 0..1.
+    """
+    extra = max(0.0, system_peak - reserved)
+    slack = max(0.0, allocatable - warm_requests - cold_requests)
+    unused = ratio * warm_requests + cold_requests - prod_peak - max(0.0, extra - slack)
+    return Reclaim(extra, slack, max(0.0, min(unused, allocatable - prod_peak - extra)))
+
+
+def class_peak(view: ClassView, cold: FloatArray, model: ResourceModel, capacity: float) -> float:
+    """Peak[c] of one class, in the view's unit.
+
+    Args:
+        view: the class and its warm pods.
+        cold: what each cold pod counts with, shape (C,).
+        model: the model and its margin.
+        capacity: what the machine has; where nothing is known of the warm pods, they are expected to use all of it.
+    """
+    warm = 0.0
+    if view.pods.size:
+        known = view.history.moments.counts[view.series] > 0.0
+        warm = model.model.peak(view, model.margin) if known else math.inf
+    return min(warm + float(cold.sum()), capacity) if 0.0 <= warm < math.inf else capacity
+
+
+def _table(metric: str, history: ResourceHistory, learner: Learner, pods: Sequence[PodRef], period: float) -> _Pods:
+    known = [learner.row(pod.uid) for pod in pods]
+    rows = np.array([-1 if row is None else row for row in known], dtype=np.intp)
+    unit = UNITS[metric]
+    requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64) / unit
+    limits = np.array([pod.limits.get(metric, 0) for pod in pods], dtype=np.float64) / unit
+    highest = np.where(rows >= 0, history.moments.highest[rows], 0.0)
+    return _Pods(
+        rows=rows,
+        classes=tuple(CLASS_NAMES[pod.band] for pod in pods),
+        requests=requests,
+        floors=np.maximum(np.where(requests > 0.0, requests, limits), highest),
+        warm=(rows >= 0) & history.warm(rows, period),
+    )
+
+
+def _peaks(history: ResourceHistory, pods: _Pods, model: ResourceModel, capacity: float) -> dict[str, float]:
+    """Peak of every class that can have one, in cores or bytes."""
+    peaks = {}
+    system = np.array([FIXED.index(SYS)], dtype=np.intp)
+    system_known = bool(history.moments.counts[system[0]] > 0.0)
+    for row, name in enumerate(FIXED):
+        if name in (NODE, SYS) and not system_known:
+            continue
+        own = pods.of(name)
+        rows, requests, chosen = pods.rows[own & pods.warm], pods.requests[own & pods.warm], model
+        if name in (NODE, SYS):
+            # What runs outside of pods is one more pod, of which nothing was requested.
+            rows, requests = np.append(rows, system), np.append(requests, 0.0)
+            chosen = model.for_system
+        peaks[name] = class_peak(
+            ClassView(history, row, rows, requests), pods.floors[own & ~pods.warm], chosen, capacity
+        )
+    if system_known and not history.warm(system, model.cold_start_seconds)[0]:
+        peaks[SYS] = min(max(peaks[SYS], float(history.moments.highest[system[0]])), capacity)
+    return peaks
+
+
+def _reclaim(metric: str, pods: _Pods, peaks: Mapping[str, float], node: NodeFacts, ratio: float) -> Reclaim:
+    unit, prod = UNITS[metric], pods.of(PROD)
+    allocatable, capacity = node.allocatable[metric], node.capacity[metric]
+    return reclaim(
+        allocatable=float(allocatable),
+        reserved=float(max(capacity - allocatable, node.reservation.get(metric, 0))),
+        warm_requests=float(pods.requests[prod & pods.warm].sum()) * unit,
+        cold_requests=float(pods.requests[prod & ~pods.warm].sum()) * unit,
+        prod_peak=peaks[PROD] * unit,
+        system_peak=peaks[SYS] * unit,
+        ratio=ratio,
+    )
+
+
+def _prod_peak(metric: str, peaks: Mapping[str, float], node: NodeFacts) -> int:
+    return min(_up((peaks[PROD] + peaks[SYS]) * UNITS[metric]), node.capacity[metric])
+
+
+def _numbers(name: str, learner: Learner, peaks: Mapping[str, Mapping[str, float]]) -> ClassNumbers:
+    row = np.array([FIXED.index(name)], dtype=np.intp)
+    seen = {metric: h for metric, h in learner.histories.items() if h.moments.counts[row[0]] > 0.0}
+    return ClassNumbers(
+        mean={metric: _near(h.moments.mean(row)[0] * UNITS[metric]) for metric, h in seen.items()},
+        stdev={metric: _near(h.moments.stdev(row)[0] * UNITS[metric]) for metric, h in seen.items()},
+        peak={metric: _up(by_class[name] * UNITS[metric]) for metric, by_class in peaks.items() if name in by_class},
+        samples=min((int(h.moments.counts[row[0]]) for h in seen.values()), default=0),
+        span_seconds=min((_near(h.observed[row[0]]) for h in seen.values()), default=0),
+    )
+
+
+def _near(amount: float) -> int:
+    return math.floor(amount + 0.5)
+
+
+def _up(amount: float) -> int:
+    return math.ceil(amount - _ROUNDING)

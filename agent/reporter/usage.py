@@ -1,0 +1,166 @@
+"""What the node, the system, the classes and the pods used lately: averages and percentiles from the store."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from agent.numerics.aggregate import WindowStatistics, statistics, table
+from agent.numerics.arrays import BoolArray, FloatArray
+from agent.pods import PodRef
+from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
+from crds.node_metric import CLASSES, WITH_PAGE_CACHE
+
+Amounts = Mapping[str, float]
+"""Usage by resource: cpu in cores, memory in bytes. A resource without a sample is absent."""
+_POD_CLASSES: Final = tuple(name for name in CLASSES if name not in (NODE, SYS))
+
+
+class SeriesLike(Protocol):
+    """Samples of one series, oldest first."""
+
+    @property
+    def times(self) -> FloatArray:
+        """When, shape (N,), rising, in seconds since 1970."""
+
+    @property
+    def values(self) -> FloatArray:
+        """How much, shape (N,), in cores or bytes."""
+
+
+class UsageStore(Protocol):
+    """What reporting asks of the store."""
+
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, SeriesLike]:
+        """Raw samples with start < time <= end, by entity."""
+
+    def window(self, metric: str, entity: str, start: float, end: float) -> SeriesLike:
+        """The same of one entity; empty when there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Statistics of one entity over one of the windows that the spec lists."""
+
+    seconds: float
+    """Length of the window. [s]"""
+    statistics: Mapping[str, WindowStatistics]
+    """By resource; one without samples is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usages:
+    """What a report says about the recent past."""
+
+    node: Amounts
+    """Mean of everything."""
+    system: Amounts
+    """Mean of what runs outside of pods."""
+    classes: Mapping[str, Amounts]
+    """Mean by class, all over the same ticks: node = sys + prod + mid + batch + free."""
+    pods: Mapping[str, Amounts]
+    """Mean by pod uid, of the pods whose CPU and memory were both measured."""
+    node_windows: Sequence[Window]
+    """Statistics of everything."""
+    system_windows: Sequence[Window]
+    """Statistics of what runs outside of pods."""
+
+
+def measure(
+    now: float,
+    store: UsageStore,
+    pods: Sequence[PodRef],
+    class_of: Callable[[str], str | None],
+    *,
+    window_seconds: float,
+    durations_seconds: Sequence[float],
+    memory_policy: str,
+) -> Usages:
+    """Everything that a report needs from the store.
+
+    Args:
+        now: the time. [seconds since 1970]
+        store: the samples.
+        pods: the pods on this node; terminal ones are left out.
+        class_of: the class of a pod's uid, also of one that departed lately.
+        window_seconds: length of the averages. [s]
+        durations_seconds: lengths of the percentile windows. [s]
+        memory_policy: what counts as memory in use (`crds.node_metric`); the hot page cache is not measured.
+    """
+    start = now - window_seconds
+    cpu, memory = store.windows(CPU, start, now), store.windows(MEMORY, start, now)
+    shown = store.windows(MEMORY_WITH_PAGE_CACHE, start, now) if memory_policy == WITH_PAGE_CACHE else memory
+    present = {pod.uid for pod in pods if not pod.terminal}
+    return Usages(
+        node=_means({CPU: cpu, MEMORY: shown}, NODE),
+        system=_means({CPU: cpu, MEMORY: memory}, SYS),
+        classes=_by_class({CPU: cpu, MEMORY: memory}, class_of),
+        pods={uid: _means({CPU: cpu, MEMORY: shown}, uid) for uid in present & cpu.keys() & shown.keys()},
+        node_windows=_windows(now, store, NODE, durations_seconds, memory_policy),
+        system_windows=_windows(now, store, SYS, durations_seconds, ""),
+    )
+
+
+def class_means(
+    ticks: BoolArray, values: FloatArray, classes: Sequence[str | None], names: Sequence[str] = _POD_CLASSES
+) -> dict[str, float]:
+    """Mean of the sum of each class over the chosen ticks; a pod that is not there adds nothing.
+
+    Args:
+        ticks: which ticks count, shape (T,).
+        values: usage of each pod, shape (P, T), NaN where it has no sample.
+        classes: class of each pod, P of them; None for one that nobody knows.
+        names: the classes to answer for; without pods their mean is 0.
+    """
+    sums = np.nansum(values[:, ticks], axis=1)
+    own = np.array([name or "" for name in classes], dtype=np.str_)
+    count = max(int(ticks.sum()), 1)
+    return {name: float(sums[own == name].sum()) / count for name in names}
+
+
+def _by_class(
+    series: Mapping[str, Mapping[str, SeriesLike]], class_of: Callable[[str], str | None]
+) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for metric, by_entity in series.items():
+        if NODE not in by_entity or SYS not in by_entity:
+            continue
+        entities = [NODE, SYS, *(entity for entity in by_entity if entity not in (NODE, SYS))]
+        _, values = table([(by_entity[entity].times, by_entity[entity].values) for entity in entities])
+        ticks: BoolArray = np.logical_not(np.isnan(values[:2]).any(axis=0))
+        if not ticks.any():
+            continue
+        classes = [NODE, SYS, *(class_of(entity) for entity in entities[2:])]
+        for name, mean in class_means(ticks, values, classes, CLASSES).items():
+            found.setdefault(name, {})[metric] = mean
+    return found
+
+
+def _means(series: Mapping[str, Mapping[str, SeriesLike]], entity: str) -> dict[str, float]:
+    return {
+        metric: float(np.mean(by_entity[entity].values))
+        for metric, by_entity in series.items()
+        if entity in by_entity and by_entity[entity].values.size
+    }
+
+
+def _windows(
+    now: float, store: UsageStore, entity: str, durations: Sequence[float], memory_policy: str
+) -> tuple[Window, ...]:
+    memory = MEMORY_WITH_PAGE_CACHE if memory_policy == WITH_PAGE_CACHE else MEMORY
+    longest = max(durations, default=0.0)
+    series = {
+        resource: store.window(metric, entity, now - longest, now)
+        for resource, metric in ((CPU, CPU), (MEMORY, memory))
+    }
+    return tuple(Window(seconds, _statistics(series, now - seconds)) for seconds in durations)
+
+
+def _statistics(series: Mapping[str, SeriesLike], start: float) -> dict[str, WindowStatistics]:
+    found = {}
+    for resource, samples in series.items():
+        first = int(np.searchsorted(samples.times, start, side="right"))
+        if first < samples.values.size:
+            found[resource] = statistics(samples.times[first:], samples.values[first:])
+    return found

@@ -145,3 +145,8 @@ def status_patch(writes: Mapping[Resource, int | None]) -> Json:
     """
     amounts = {each.mid_name: None if number is None else str(number) for each, number in writes.items()}
     return {"status": {"capacity": dict(amounts), "allocatable": dict(amounts)}}
+
+
+def wrote(memory: Memory, now: float) -> Memory:
+    """What to remember after a write."""
+    return replace(memory, written_at=now)

@@ -29,7 +29,15 @@ RATIO_LABELS: Final[Mapping[str, str]] = {
 """Node label with a ratio -> the field whose percentage it sets."""
 
 # These have parts of their own, which are overlaid one by one; everything else is taken whole.
-_NESTED: Final = frozenset({"midEviction", "nodePredictPolicy", "nodePredictPolicy.cpu", "nodePredictPolicy.memory"})
+_NESTED: Final = frozenset(
+    {
+        "metricAggregatePolicy",
+        "midEviction",
+        "nodePredictPolicy",
+        "nodePredictPolicy.cpu",
+        "nodePredictPolicy.memory",
+    }
+)
 # A model's arguments belong to it: whoever names another model starts without them.
 _OF_MODEL: Final = ("parameters", "of")
 

@@ -125,8 +125,11 @@ def _document(text: str, fields: Fields) -> Any:  # noqa: ANN401
     except RecursionError:
         fields.error("", "not usable: it is nested too deeply")
         return None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         fields.error("", f"not valid JSON: {error}")
+        return None
+    except ValueError:  # Python reads no number of thousands of digits
+        fields.error("", "not usable: a number has too many digits")
         return None
     for name in twice.names:
         fields.error(join("", name), "given twice in the same object: remove one")

@@ -1,0 +1,135 @@
+"""Composition root of headroom-manager: flags -> settings -> one clear line if something is missing -> run."""
+
+import argparse
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+from crds.names import CONFIG_MAP_NAME
+from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
+from manager.context import Context
+from manager.operator import stop_on_signals
+from manager.runner import serve
+from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings
+from manager.telemetry import ListenError, Telemetry, TelemetryServer
+
+_LOG: Final = logging.getLogger("manager")
+_LATE_HEARTBEAT_SECONDS: Final = 30.0
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def parse_flags(arguments: Sequence[str]) -> Settings:
+    """Settings from the command line; a wrong flag ends the process with one line."""
+    parser = _Parser(
+        prog="headroom-manager", description="Publishes on each Node what Prod pods requested and will not use."
+    )
+    parser.add_argument("--kubeconfig", help="kubeconfig file; default: the pod's service account, else $KUBECONFIG")
+    parser.add_argument(
+        "--namespace",
+        default=os.environ.get("POD_NAMESPACE") or DEFAULT_NAMESPACE,
+        help="namespace of the ConfigMap and the Lease; default: $POD_NAMESPACE, else %(default)s",
+    )
+    parser.add_argument("--config-name", default=CONFIG_MAP_NAME, help="name of the ConfigMap; default: %(default)s")
+    parser.add_argument("--listen", default=":8080", help="host:port of /metrics and /healthz; default: %(default)s")
+    parser.add_argument(
+        "--leader-elect", action="store_true", help="take part in leader election; needed with more than one replica"
+    )
+    flags = parser.parse_args(arguments)
+    for name in ("namespace", "config_name"):
+        if not getattr(flags, name) or "/" in getattr(flags, name):
+            parser.error(f"--{name.replace('_', '-')} must be a name, got {getattr(flags, name)!r}")
+    return Settings(
+        kubeconfig=flags.kubeconfig,
+        namespace=flags.namespace,
+        config_name=flags.config_name,
+        listen=flags.listen,
+        leader=LeaderSettings(enabled=flags.leader_elect),
+        identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}",
+    )
+
+
+class _OneLine(logging.Filter):
+    """Keeps tracebacks of kopf and asyncio out of the log: they are about the API server, not about a bug of ours."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and record.name.partition(".")[0] in {"kopf", "asyncio"}:
+            record.exc_info = record.exc_text = None
+        return True
+
+
+def _set_up_logging() -> None:
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.addFilter(_OneLine())
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    # Retries of its watches are many lines about the one outage that we report ourselves.
+    logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)
+
+
+def _health(context: Context) -> tuple[bool, str]:
+    late = time.monotonic() - context.heartbeat
+    if late > _LATE_HEARTBEAT_SECONDS:
+        return False, f"the periodic task has not run for {late:.0f} s"
+    return True, "ok"
+
+
+async def _first_contact(api: ApiServer, connection: Connection) -> str | None:
+    """Why the API server cannot be used; `None` when it answers."""
+    try:
+        await api.get("/version")
+    except ApiUnavailable as error:
+        return f"{error}; check the server in {connection.origin or 'the service account'}"
+    except ApiError as error:
+        return f"The API server at {connection.server} refuses: {error}; check the login in {connection.origin}"
+    return None
+
+
+async def _run(settings: Settings, connection: Connection, context: Context) -> int:
+    stop = asyncio.Event()
+    stop_on_signals(stop)
+    async with ApiServer(connection, user_agent="headroom-manager") as api:
+        trouble = await _first_contact(api, connection)
+        if trouble is not None:
+            return _fail(trouble)
+        _LOG.info("Managing %s with ConfigMap %s/%s", connection.server, settings.namespace, settings.config_name)
+        await serve(api, connection, context, stop)
+    _LOG.info("Stopped")
+    return 0
+
+
+def _fail(line: str) -> int:
+    print(f"headroom-manager: {line}", file=sys.stderr)
+    return 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the manager; the exit code is 0 after SIGTERM, 1 when it could not start, 2 for a wrong flag."""
+    settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
+    _set_up_logging()
+    telemetry = Telemetry()
+    context = Context(settings, telemetry)
+    try:
+        connection = connect(settings.kubeconfig)
+        server = TelemetryServer(settings.listen, telemetry, lambda: _health(context))
+    except (LoginError, ListenError) as error:
+        return _fail(str(error))
+    server.start()
+    try:
+        return asyncio.run(_run(settings, connection, context))
+    finally:
+        server.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

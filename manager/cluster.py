@@ -1,0 +1,188 @@
+"""What the manager knows of the cluster, reduced to what formulas need. No I/O, no clock."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crds import names
+from manager.facts import PodFacts, Received, ReportFacts
+
+Json = Mapping[str, Any]
+
+_ANNOTATIONS: Final = frozenset(
+    {names.ANNOTATION_RAW_ALLOCATABLE, names.ANNOTATION_NODE_RESERVATION, names.ANNOTATION_COLOCATION_STRATEGY}
+)
+_RESOURCES: Final = frozenset({"cpu", "memory", names.MID_CPU, names.MID_MEMORY})
+
+
+@dataclass(frozen=True, slots=True)
+class KnownNodeMetric:
+    """What is kept of a NodeMetric."""
+
+    uid: str
+    """Identity of this very object."""
+    version: str
+    """Its resourceVersion."""
+    metadata: Json
+    """Name and owners."""
+    spec: Json
+    """The spec as it is."""
+    report: ReportFacts | None
+    """The status, if there is one."""
+    received: Received
+    """When its times were seen to change."""
+
+
+@dataclass(slots=True)
+class Cluster:
+    """Nodes, NodeMetrics and pods."""
+
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Node name -> what is kept of the Node: name, uid, labels, some annotations, capacity and allocatable."""
+    node_metrics: dict[str, KnownNodeMetric] = field(default_factory=dict)
+    """Node name -> its NodeMetric."""
+    pods_synced: bool = False
+    """Whether all pods have been listed."""
+    _pods: dict[str, dict[str, PodFacts]] = field(default_factory=dict)
+    _node_of_pod: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods are remembered."""
+        return len(self._node_of_pod)
+
+    def pods_on(self, node: str) -> Iterable[PodFacts]:
+        """The pods bound to a node that have not ended."""
+        return self._pods.get(node, {}).values()
+
+    def put_node(self, node: Json, *, listed: bool = False) -> bool:
+        """Remember a Node; whether anything changed that matters.
+
+        Args:
+            node: the object.
+            listed: whether it comes from a list, which may be older than what a watch has told since.
+        """
+        kept = _reduced_node(node)
+        name = kept["metadata"]["name"]
+        before = self.nodes.get(name)
+        if listed and before is not None and _older(node, before["metadata"]["resourceVersion"]):
+            return False
+        self.nodes[name] = kept
+        return before is None or _without_version(before) != _without_version(kept)
+
+    def drop_node(self, name: str) -> None:
+        """Forget a Node."""
+        self.nodes.pop(name, None)
+
+    def put_node_metric(self, node_metric: Json, now: float, *, listed: bool = False) -> bool:
+        """Remember a NodeMetric; whether anything changed that matters.
+
+        Args:
+            node_metric: the object.
+            now: when it was received. [unix s]
+            listed: whether it comes from a list, which may be older than what a watch has told since.
+        """
+        metadata = node_metric.get("metadata") or {}
+        name = str(metadata.get("name", ""))
+        before = self.node_metrics.get(name)
+        if listed and before is not None and before.uid == metadata.get("uid") and _older(node_metric, before.version):
+            return False
+        report = ReportFacts.from_object(node_metric)
+        kept = KnownNodeMetric(
+            uid=str(metadata.get("uid", "")),
+            version=str(metadata.get("resourceVersion", "")),
+            metadata={"name": name, "ownerReferences": metadata.get("ownerReferences") or []},
+            spec=node_metric.get("spec") or {},
+            report=report,
+            received=_received(before, report, now),
+        )
+        self.node_metrics[name] = kept
+        return before is None or (before.uid, before.metadata, before.spec, before.report) != (
+            kept.uid,
+            kept.metadata,
+            kept.spec,
+            kept.report,
+        )
+
+    def drop_node_metric(self, name: str) -> None:
+        """Forget a NodeMetric."""
+        self.node_metrics.pop(name, None)
+
+    def put_pods(self, pods: Iterable[PodFacts]) -> set[str]:
+        """Replace all pods; the nodes on which something changed."""
+        before, self._pods, self._node_of_pod = self._pods, {}, {}
+        for pod in pods:
+            self._put(pod)
+        self.pods_synced = True
+        return {node for node in before.keys() | self._pods.keys() if before.get(node) != self._pods.get(node)}
+
+    def put_pod(self, pod: PodFacts) -> set[str]:
+        """Remember a pod (or that it ended); the nodes on which something changed."""
+        node = self._node_of_pod.get(pod.uid)
+        before = self._pods[node].get(pod.uid) if node is not None else None
+        if before == pod:
+            return set()
+        touched = self.drop_pod(pod.uid)
+        if self._put(pod):
+            touched.add(pod.node)
+        return touched
+
+    def drop_pod(self, uid: str) -> set[str]:
+        """Forget a pod; the node it was on."""
+        node = self._node_of_pod.pop(uid, None)
+        if node is None:
+            return set()
+        here = self._pods[node]
+        del here[uid]
+        if not here:
+            del self._pods[node]
+        return {node}
+
+    def _put(self, pod: PodFacts) -> bool:
+        if not pod.node or pod.terminal:
+            return False
+        self._pods.setdefault(pod.node, {})[pod.uid] = pod
+        self._node_of_pod[pod.uid] = pod.node
+        return True
+
+
+def _received(before: KnownNodeMetric | None, report: ReportFacts | None, now: float) -> Received:
+    if report is None:
+        return Received()
+    old, seen = (before.report, before.received) if before else (None, Received())
+    same_report = old is not None and old.update_time == report.update_time
+    same_prediction = old is not None and old.prediction_time == report.prediction_time
+    return Received(
+        report=seen.report if same_report else now,
+        prediction=seen.prediction if same_prediction else now,
+    )
+
+
+def _reduced_node(node: Json) -> dict[str, Any]:
+    metadata, status = node.get("metadata") or {}, node.get("status") or {}
+    annotations = metadata.get("annotations") or {}
+    return {
+        "metadata": {
+            "name": str(metadata.get("name", "")),
+            "uid": str(metadata.get("uid", "")),
+            "resourceVersion": str(metadata.get("resourceVersion", "")),
+            "labels": dict(metadata.get("labels") or {}),
+            "annotations": {name: annotations[name] for name in _ANNOTATIONS if name in annotations},
+        },
+        "status": {part: _reduced_resources(status.get(part)) for part in ("capacity", "allocatable")},
+    }
+
+
+def _reduced_resources(amounts: Json | None) -> dict[str, Any]:
+    return {name: amount for name, amount in (amounts or {}).items() if name in _RESOURCES}
+
+
+def _without_version(kept: Json) -> tuple[Any, ...]:
+    metadata = kept["metadata"]
+    return metadata["uid"], metadata["labels"], metadata["annotations"], kept["status"]
+
+
+def _older(obj: Json, version: str) -> bool:
+    """Whether an object is older than a resourceVersion; versions of one kind grow within a cluster."""
+    own = str((obj.get("metadata") or {}).get("resourceVersion", ""))
+    return own.isdigit() and version.isdigit() and int(own) < int(version)

@@ -1,0 +1,84 @@
+"""What the parts of a running manager share."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kubeapi import ApiServer
+from kubeapi.events import EventRecorder
+from manager import patches
+from manager.cluster import Cluster
+from manager.config.in_force import InForce
+from manager.leader import Leadership
+from manager.queue import NodeQueue
+from manager.settings import Settings
+from manager.telemetry import Telemetry
+
+
+@dataclass(slots=True)
+class NodeMemory:
+    """What is remembered of one node from one look to the next."""
+
+    writer: patches.Memory = field(default_factory=patches.Memory)
+    """What the write decision needs."""
+    degraded: str | None = None
+    """Reason last seen for selling nothing; empty when something may be sold, `None` before the first look."""
+    told_degraded: bool = False
+    """Whether an event said that Mid is degraded, so that one may say that it is restored."""
+    told_deficit: bool = False
+    """Whether an event told of the deficit."""
+    told_findings: tuple[str, ...] = ()
+    """Faults of annotations and labels that an event told of."""
+    refused_correction: str = ""
+    """A correction of the NodeMetric that the API server swallowed; it is not repeated."""
+    failures: int = 0
+    """Failed writes in a row."""
+
+
+@dataclass(slots=True)
+class Context:
+    """Everything that lives as long as the process, and the session of the current run."""
+
+    settings: Settings
+    """Settings."""
+    telemetry: Telemetry
+    """Metrics."""
+    cluster: Cluster = field(default_factory=Cluster)
+    """What is known of the cluster."""
+    in_force: InForce = field(default_factory=InForce)
+    """The configuration in force."""
+    memories: dict[str, NodeMemory] = field(default_factory=dict)
+    """Node name -> what is remembered of it."""
+    heartbeat: float = field(default_factory=time.monotonic)
+    """When the periodic task last ran. [monotonic s]"""
+    complained: dict[str, float] = field(default_factory=dict)
+    """Kind of trouble -> when a line about it was last logged. [s]"""
+    wall: Callable[[], float] = time.time
+    """The wall clock, as reports are stamped. [unix s]"""
+    steady: Callable[[], float] = time.monotonic
+    """A clock that never jumps. [s]"""
+
+    def memory(self, name: str) -> NodeMemory:
+        """What is remembered of a node."""
+        return self.memories.setdefault(name, NodeMemory())
+
+
+@dataclass(slots=True)
+class Run:
+    """One run against the API server; when it breaks off, another one begins with the same `Context`."""
+
+    context: Context
+    """What outlives the run."""
+    api: ApiServer
+    """The session."""
+    queue: NodeQueue
+    """Nodes to look at."""
+    leader: Leadership
+    """Whether this replica writes."""
+    events: EventRecorder
+    """Events."""
+
+    def everything_changed(self) -> None:
+        """Look at every node again, and at NodeMetrics that have none."""
+        cluster = self.context.cluster
+        self.queue.add_all(cluster.nodes.keys() | cluster.node_metrics.keys())

@@ -1,0 +1,26 @@
+"""Nodes: noticed, never annotated, never finalized."""
+
+from typing import Any
+
+import kopf
+
+from manager.context import Run
+
+
+def register(registry: kopf.OperatorRegistry, run: Run) -> None:
+    """Tell kopf what to do when a Node changes. Only `on.event`: everything else in kopf would write to Nodes."""
+
+    @kopf.on.event("v1", "nodes", registry=registry)
+    async def node_event(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401
+        observe(run, str(event["type"]), dict(event["object"]))
+
+
+def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
+    """Remember a Node that changed, and have it looked at if that matters."""
+    name = str(obj["metadata"]["name"])
+    cluster = run.context.cluster
+    if type_ == "DELETED":
+        cluster.drop_node(name)
+        run.queue.add(name)
+    elif cluster.put_node(obj):
+        run.queue.add(name)

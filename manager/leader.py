@@ -1,0 +1,165 @@
+"""One replica writes at a time: leader election on a Lease, with the timing of Kubernetes' own controllers."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
+from manager.settings import LeaderSettings
+
+_LOG: Final = logging.getLogger(__name__)
+_JITTER: Final = 0.2
+
+Json = dict[str, Any]
+
+
+class Leadership:
+    """Holds or awaits the Lease.
+
+    Somebody else's Lease is judged by our own clock, from the moment we saw it change, so that clocks need not agree.
+
+    Args:
+        api: the session.
+        namespace: where the Lease is.
+        identity: name of this replica.
+        settings: times.
+        clock: a clock that never jumps. [s]
+        on_gain: called each time this replica becomes the leader.
+    """
+
+    def __init__(
+        self,
+        api: ApiServer,
+        namespace: str,
+        identity: str,
+        settings: LeaderSettings,
+        clock: Callable[[], float],
+        on_gain: Callable[[], None],
+    ) -> None:
+        self._api = api
+        self._collection = paths.LEASES.format(namespace=namespace)
+        self._path = paths.lease(namespace, settings.lease_name)
+        self._identity = identity
+        self._settings = settings
+        self._clock = clock
+        self._on_gain = on_gain
+        self._renewed_at: float | None = None
+        self._seen: tuple[str, float] = ("", float("-inf"))
+        self._complained = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether this replica may write now: always without an election, else while its Lease is surely its own."""
+        if not self._settings.enabled:
+            return True
+        return self._renewed_at is not None and (
+            self._clock() - self._renewed_at < self._settings.renew_deadline_seconds
+        )
+
+    async def run(self) -> None:
+        """Get the Lease and keep it, for ever."""
+        if not self._settings.enabled:
+            self._on_gain()
+            await asyncio.Event().wait()
+        while True:
+            led = self.leads
+            try:
+                async with asyncio.timeout(self._settings.renew_deadline_seconds):
+                    await self._attempt()
+                self._complained = False
+            except (ApiError, ApiUnavailable, TimeoutError) as error:
+                if not self._complained:
+                    _LOG.warning("The Lease %s cannot be read or written, trying again: %s", self._path, error)
+                self._complained = True
+            if self.leads and not led:
+                _LOG.info("Leading: this replica (%s) now writes", self._identity)
+                self._on_gain()
+            elif led and not self.leads:
+                _LOG.warning("No longer leading: this replica (%s) stops writing", self._identity)
+            pause = self._settings.retry_seconds * random.uniform(1, 1 + _JITTER)  # noqa: S311 - it spreads replicas
+            await asyncio.sleep(pause)
+
+    async def release(self) -> None:
+        """Give the Lease back, so that another replica need not wait for it to expire."""
+        if not self._settings.enabled or self._renewed_at is None:
+            return
+        self._renewed_at = None
+        try:
+            lease = await self._api.get(self._path)
+            if lease.get("spec", {}).get("holderIdentity") == self._identity:
+                await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()})
+        except (ApiError, ApiUnavailable) as error:
+            _LOG.warning("The Lease %s could not be given back; it expires by itself: %s", self._path, error)
+
+    async def _attempt(self) -> None:
+        started = self._clock()
+        try:
+            lease = await self._api.get(self._path)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            lease = None
+        try:
+            if lease is None:
+                await self._create()
+            elif self._may_take(lease):
+                await self._write(lease, self._claim(lease))
+            else:
+                self._renewed_at = None
+                return
+        except ApiError as error:
+            if error.conflict:  # somebody was faster
+                self._renewed_at = None
+                return
+            raise
+        self._renewed_at = started
+
+    def _may_take(self, lease: Json) -> bool:
+        spec = lease.get("spec") or {}
+        holder = spec.get("holderIdentity") or ""
+        record = f"{holder} {spec.get('renewTime')} {lease.get('metadata', {}).get('resourceVersion')}"
+        if self._seen[0] != record:
+            self._seen = (record, self._clock())
+        duration = spec.get("leaseDurationSeconds") or self._settings.lease_seconds
+        return holder in {"", self._identity} or self._clock() - self._seen[1] > duration
+
+    def _claim(self, lease: Json) -> Json:
+        spec = lease.get("spec") or {}
+        claim: Json = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": self._settings.lease_seconds,
+            "renewTime": _now(),
+        }
+        if spec.get("holderIdentity") != self._identity:
+            claim["acquireTime"] = claim["renewTime"]
+            claim["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
+        return claim
+
+    async def _create(self) -> None:
+        now = _now()
+        spec = {
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": self._settings.lease_seconds,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": 0,
+        }
+        body = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._settings.lease_name},
+            "spec": spec,
+        }
+        await self._api.create(self._collection, body)
+
+    async def _write(self, lease: Json, spec: Json) -> None:
+        # The version makes the server refuse when another replica wrote in between.
+        version = lease["metadata"]["resourceVersion"]
+        await self._api.patch(self._path, {"metadata": {"resourceVersion": version}, "spec": spec})
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

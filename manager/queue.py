@@ -1,0 +1,86 @@
+"""Which nodes need work: each name once, however often it is added, and never by two workers at the same time."""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable
+
+
+class NodeQueue:
+    """Names of nodes that changed, and names that become due later.
+
+    Args:
+        coalesce_seconds: a name is handed out this long after it was added, so that many changes are one. [s]
+        clock: a clock that never jumps. [s]
+    """
+
+    def __init__(self, coalesce_seconds: float, clock: Callable[[], float]) -> None:
+        self._coalesce_seconds = coalesce_seconds
+        self._clock = clock
+        self._waiting: dict[str, float] = {}  # name -> when it may be handed out; in order of arrival
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+        self._later: dict[str, float] = {}
+        self._heap: list[tuple[float, str]] = []
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._again)
+
+    def add(self, name: str) -> None:
+        """Ask for work on a node soon."""
+        if name in self._busy:
+            self._again.add(name)
+        elif name not in self._waiting:
+            self._waiting[name] = self._clock() + self._coalesce_seconds
+            self._changed.set()
+
+    def add_all(self, names: Iterable[str]) -> None:
+        """Ask for work on many nodes."""
+        for name in names:
+            self.add(name)
+
+    def add_at(self, name: str, when: float | None) -> None:
+        """Ask for work at a moment of the clock, in place of an earlier request of this kind; `None` takes it back."""
+        if when is None:
+            self._later.pop(name, None)
+        elif self._later.get(name) != when:
+            self._later[name] = when
+            heapq.heappush(self._heap, (when, name))
+
+    def release_due(self) -> None:
+        """Add the nodes whose moment has come."""
+        now = self._clock()
+        while self._heap and self._heap[0][0] <= now:
+            when, name = heapq.heappop(self._heap)
+            if self._later.get(name) == when:
+                del self._later[name]
+                self.add(name)
+
+    def forget(self, name: str) -> None:
+        """Drop whatever was planned for a node."""
+        self._waiting.pop(name, None)
+        self._again.discard(name)
+        self._later.pop(name, None)
+
+    async def take(self) -> str:
+        """Wait for the next node; `done` must follow."""
+        while True:
+            if not self._waiting:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            name, ready = next(iter(self._waiting.items()))
+            wait = ready - self._clock()
+            if wait > 0:
+                await asyncio.sleep(wait)
+                continue
+            del self._waiting[name]
+            self._busy.add(name)
+            return name
+
+    def done(self, name: str) -> None:
+        """Say that the work on a node has ended; what changed meanwhile is handed out again."""
+        self._busy.discard(name)
+        if name in self._again:
+            self._again.discard(name)
+            self.add(name)

@@ -1,0 +1,64 @@
+"""Everything that can be set on the manager itself; what it does to nodes is the ConfigMap's business."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from crds.names import CONFIG_MAP_NAME
+
+DEFAULT_NAMESPACE: Final = "headroom-system"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSettings:
+    """The Lease that decides which replica writes; the times are those of Kubernetes' own controllers."""
+
+    enabled: bool = False
+    """Whether to take part in an election; without it this process writes at once, so it must be the only one."""
+    lease_name: str = "headroom-manager"
+    """Name of the Lease, in the manager's namespace."""
+    lease_seconds: int = 15
+    """A leader that has not renewed for this long is replaced. [s]"""
+    renew_deadline_seconds: float = 10.0
+    """A leader that could not renew for this long stops writing; less than `lease_seconds`. [s]"""
+    retry_seconds: float = 2.0
+    """Time between two attempts to get or renew the Lease. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class PaceSettings:
+    """How fast things are done: chosen for 5,000 nodes that report each minute on one core."""
+
+    workers: int = 8
+    """How many nodes are worked on at the same time; they wait for the API server, not for the CPU."""
+    coalesce_seconds: float = 0.2
+    """Changes of one node within this time lead to one calculation. [s]"""
+    tick_seconds: float = 1.0
+    """How often deadlines are looked at: expired reports, increases that have held. [s]"""
+    resync_seconds: float = 600.0
+    """How often everything is listed again, which finds objects whose deletion no watch has told. [s]"""
+    first_retry_seconds: float = 1.0
+    """Pause after a failed write; it doubles with each further failure of the same node. [s]"""
+    longest_retry_seconds: float = 30.0
+    """Longest such pause. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The whole of it; the flags of `headroom-manager` set the first five."""
+
+    kubeconfig: str | None = None
+    """Path of a kubeconfig; without it the pod's service account, $KUBECONFIG or ~/.kube/config."""
+    namespace: str = DEFAULT_NAMESPACE
+    """Where the ConfigMap and the Lease are."""
+    config_name: str = CONFIG_MAP_NAME
+    """Name of the ConfigMap."""
+    listen: str = ":8080"
+    """Address of /metrics and /healthz, host:port; an empty host means all."""
+    leader: LeaderSettings = LeaderSettings()
+    """Leader election."""
+    pace: PaceSettings = PaceSettings()
+    """Speed."""
+    last_good_name: str = "headroom-last-good-config"
+    """ConfigMap in which the last good configuration outlives a restart."""
+    identity: str = ""
+    """Name of this replica in the Lease; must differ between replicas."""

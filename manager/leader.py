@@ -64,8 +64,8 @@ class Leadership:
         if not self._settings.enabled:
             self._on_gain()
             await asyncio.Event().wait()
+        led = False
         while True:
-            led = self.leads
             try:
                 async with asyncio.timeout(self._settings.renew_deadline_seconds):
                     await self._attempt()
@@ -78,7 +78,8 @@ class Leadership:
                 _LOG.info("Leading: this replica (%s) now writes", self._identity)
                 self._on_gain()
             elif led and not self.leads:
-                _LOG.warning("No longer leading: this replica (%s) stops writing", self._identity)
+                _LOG.warning("No longer leading: this replica (%s) writes no more", self._identity)
+            led = self.leads
             pause = self._settings.retry_seconds * random.uniform(1, 1 + _JITTER)  # noqa: S311 - it spreads replicas
             await asyncio.sleep(pause)
 

@@ -97,7 +97,7 @@ class ConfigKeeper:
             ApiUnavailable: it is away.
         """
         if not self._run.leader.leads:
-            self._told = self._kept = None
+            self._kept = None
             return
         now = self._run.context.in_force
         if self._told != now:

@@ -21,6 +21,7 @@ class Learning:
         self.learner = Learner(TrainingSettings(interval_seconds=settings.interval_seconds))
         """What was learned."""
         self._saved_at: float | None = None
+        self._begun_at: float | None = None
         try:
             self.learner.restore(store.load_checkpoints())
         except CheckpointError as error:
@@ -36,13 +37,20 @@ class Learning:
         Raises:
             StoreError: What was learned cannot be saved; tried again at the next interval.
         """
-        last = self.learner.trained_until
-        if last is not None and 0 <= now - last < self._settings.interval_seconds:
+        if not self._is_time(now):
             return
         self.learner.observe(now, self._store, pods)
         if self._saved_at is None or not 0 <= now - self._saved_at < self._settings.checkpoint_seconds:
             self._saved_at = now
             self.save(now)
+
+    def _is_time(self, now: float) -> bool:
+        """The first round comes early, so that the first report has something to say."""
+        last, wait = self.learner.trained_until, self._settings.interval_seconds
+        if last is None:
+            self._begun_at = now if self._begun_at is None else self._begun_at
+            last, wait = self._begun_at, wait / 4
+        return not 0 <= now - last < wait
 
     def save(self, now: float) -> None:
         """Save what was learned.

@@ -49,7 +49,7 @@ class ReportSettings:
     """Reporting."""
 
     first_after_seconds: float = 10.0
-    """How long after the start the first report is made, or every report when standalone. [s]"""
+    """How long after the start the first report is made. [s]"""
     jitter: float = 0.1
     """Each wait is longer or shorter by up to this share, so that a thousand agents do not report at once."""
     longest_backoff_seconds: float = 60.0
@@ -114,7 +114,7 @@ def parser() -> argparse.ArgumentParser:
     add("--pods-from", metavar="SOURCE", help="api, or cgroups for the tree alone (default: api)")
     add("--training-interval", metavar="TIME", help="time between two training rounds (default: 30s)")
     add("--checkpoint-interval", metavar="TIME", help="how often what was learned is saved (default: 60s)")
-    add("--report-after", metavar="TIME", help="time before the first report; standalone: every report (default: 10s)")
+    add("--report-after", metavar="TIME", help="time before the first report (default: 10s)")
     add("--store-raw", metavar="TIME", help="how long every sample is kept (default: 4h)")
     add("--store-max-mib", metavar="MIB", help="hard bound of the database's size (default: 256)")
     add("--listen", metavar="ADDRESS", help="address of /healthz and /metrics (default: 127.0.0.1:9316)")

@@ -13,8 +13,7 @@ from crds.node_metric import (
     NodeAggregatePolicy,
     NodeMetricSpec,
 )
-from crds.predict_policy import RANGES, PredictPolicy, with_defaults
-from crds.ranges import problems
+from crds.predict_policy import PredictPolicy, with_defaults
 
 SHORTEST_REPORT_SECONDS: Final = 30
 """A shorter report interval is taken as this. [s]"""
@@ -46,6 +45,19 @@ class SpecInForce:
     def window_seconds(self) -> int:
         """Window of the averages [s]."""
         return window_seconds(self.spec)
+
+    @property
+    def durations_seconds(self) -> tuple[float, ...]:
+        """Windows of the percentiles [s]."""
+        collect = self.spec.metric_collect_policy or _COLLECT_DEFAULTS
+        aggregate = collect.node_aggregate_policy or NodeAggregatePolicy()
+        return tuple(parse_duration(duration) for duration in aggregate.durations or ())
+
+    @property
+    def memory_policy(self) -> str:
+        """What counts as memory in use."""
+        collect = self.spec.metric_collect_policy or _COLLECT_DEFAULTS
+        return collect.node_memory_collect_policy or WITHOUT_PAGE_CACHE
 
     @property
     def predict_policy(self) -> PredictPolicy:
@@ -85,14 +97,27 @@ def window_seconds(spec: NodeMetricSpec | None) -> int:
 def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:
     """The spec to obey from now on.
 
+    A prediction policy that is well-formed passes: whether its model and numbers can be followed is for the
+    prediction to judge, which keeps its own last good one.
+
     Args:
         spec: As the API server has it; None when it is absent.
-        last: What was obeyed so far: it stays in force, with the reason, when the new one is not valid.
+        last: What was obeyed so far: a part that is not valid keeps its last good value, with the reason.
     """
-    found = _problems(spec or {})
-    if found:
-        return SpecInForce(last.spec, "; ".join(found))
-    return SpecInForce(merged(from_json(NodeMetricSpec, spec or {})))
+    found = []
+    parts: dict[str, Any] = {}
+    for name, field, check in (
+        ("metricCollectPolicy", "metric_collect_policy", _collect_problems),
+        ("predictPolicy", "predict_policy", _no_problems),
+    ):
+        try:
+            parsed = from_json(NodeMetricSpec, {name: (spec or {}).get(name)})
+            problems = check(parsed)
+        except CodecError as error:
+            problems = [f"spec.{error}"]
+        found += problems
+        parts[field] = getattr(last.spec if problems else parsed, field)
+    return SpecInForce(merged(NodeMetricSpec(**parts)), "; ".join(found))
 
 
 def default() -> SpecInForce:
@@ -100,13 +125,13 @@ def default() -> SpecInForce:
     return SpecInForce(merged(None))
 
 
-def _problems(spec: Mapping[str, Any]) -> list[str]:
-    try:
-        parsed = from_json(NodeMetricSpec, spec)
-    except CodecError as error:
-        return [f"spec.{error}"]
-    found = problems(spec.get("predictPolicy") or {}, RANGES, "spec.predictPolicy")
-    collect = parsed.metric_collect_policy or MetricCollectPolicy()
+def _no_problems(_: NodeMetricSpec) -> list[str]:
+    return []
+
+
+def _collect_problems(spec: NodeMetricSpec) -> list[str]:
+    found = []
+    collect = spec.metric_collect_policy or MetricCollectPolicy()
     policy = collect.node_memory_collect_policy
     if policy is not None and policy not in MEMORY_COLLECT_POLICIES:
         allowed = ", ".join(MEMORY_COLLECT_POLICIES)

@@ -94,6 +94,8 @@ class ClusterCache:
         facts = (metadata.get("annotations") or {}, allocatable)
         if name not in self._rows:
             self._rows.add(name)
+            for charge in self._in_flight.on(name):
+                self._rows.charge([name], charge.pod.estimate, prod=charge.pod.prod)
         elif self._nodes[name] == facts:
             return
         self._nodes[name] = facts
@@ -103,7 +105,6 @@ class ClusterCache:
         """Forget a Node. Its pods and report stay until they are gone themselves."""
         if self._nodes.pop(name, None) is not None:
             self._rows.remove(name)
-            self._in_flight.forget_node(name)
 
     # Reports
 

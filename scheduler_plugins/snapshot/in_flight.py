@@ -56,9 +56,6 @@ class InFlight:
                 return
             yield uid
 
-    def forget_node(self, name: str) -> None:
-        """Take a node that is gone out of all charges, so that a new one of that name starts clean."""
-        for uid, charge in self._charges.items():
-            if name in charge.names:
-                remaining = tuple(other for other in charge.names if other != name)
-                self._charges[uid] = Charge(charge.pod, remaining, charge.since)
+    def on(self, name: str) -> list[Charge]:
+        """The charges that a node carries."""
+        return [charge for charge in self._charges.values() if name in charge.names]

@@ -1,0 +1,229 @@
+"""The cluster as it is now, and the snapshots of it."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crds import names
+from scheduler_plugins.snapshot.cache import ClusterCache
+from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod
+
+
+def _delta(world: World, name: str = "n") -> int:
+    ledger = world.cache.ledger(name)
+    return 0 if ledger is None else ledger.node_delta[0]
+
+
+def test_pod_moves_between_nodes() -> None:
+    """A pod that turns up on another node leaves the first."""
+    world = World().put(pod("p", {"cpu": "1"}, node="a")).put(pod("p", {"cpu": "1"}, node="b"))
+    assert (_delta(world, "a"), _delta(world, "b")) == (0, 1000)
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_ended_pod_leaves(phase: str) -> None:
+    """A pod that ends leaves its node, also when nothing but its phase changes."""
+    world = World().put(pod("p", {"cpu": "1"}, node="n"))
+    ended = pod("p", {"cpu": "1"}, node="n")
+    ended["status"]["phase"] = phase
+    assert _delta(world.put(ended)) == 0
+    assert world.cache.ledger("n") is None
+
+
+def test_label_change_is_seen() -> None:
+    """A change of the priority label alone changes what the pod counts for."""
+    world = World().put(pod("p", {"cpu": "1"}, node="n"))
+    relabelled = pod("p", {"cpu": "1"}, node="n")
+    relabelled["metadata"]["labels"] = {names.LABEL_PRIORITY_CLASS: "koord-batch"}
+    world.put(relabelled)
+    ledger = world.cache.ledger("n")
+    assert ledger is not None
+    assert (ledger.node_estimated[0], ledger.prod_delta[0]) == (250, 0)
+
+
+def test_placeholder_is_not_counted() -> None:
+    """A reservation's placeholder uses nothing."""
+    placeholder = pod("p", {"cpu": "1"}, node="n")
+    placeholder["metadata"]["annotations"] = {names.ANNOTATION_RESERVE_POD: "true"}
+    assert World().put(placeholder).cache.ledger("n") is None
+
+
+def test_ledger_lives_while_needed() -> None:
+    """A node's account is dropped when neither report nor pods are left."""
+    world = World().put(node_metric(), pod("p", node="n"))
+    world.cache.delete_node_metric("n")
+    assert world.cache.ledger("n") is not None
+    world.cache.delete_pod("uid-p")
+    assert world.cache.ledger("n") is None
+
+
+def test_order_of_events_is_irrelevant() -> None:
+    """Pod, report and node may come in any order."""
+    things = [node(), node_metric(cpu="60"), pod("p", {"cpu": "6"}, node="n", scheduled=0)]
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        world = World().put(*(things[index] for index in order))
+        assert world.reasons(pod("incoming")) == ["node(s) cpu usage exceed threshold"]
+
+
+def test_relist_forgets_the_rest() -> None:
+    """After a list only what was listed remains."""
+    world = World().put(*(node(name) for name in "abc"), node_metric("a"), node_metric("b"), pod("p", node="a"))
+    world.cache.charge(world.request(pod("q")), ["a"], NOW)
+    world.cache.retain_nodes({"b"})
+    world.cache.retain_node_metrics({"b"})
+    world.cache.retain_pods(set())
+    assert list(world.cache.nodes) == ["b"]
+    assert world.cache.ledger("a") is None
+    assert not world.cache.in_flight
+
+
+def test_snapshot_does_not_change() -> None:
+    """A snapshot stays what it was, and nobody can write to it."""
+    world = World().put(node(), node_metric(cpu="50"))
+    before = world.cache.freeze(NOW)
+    world.put(node_metric(cpu="60"), node("m"))
+    world.cache.charge(world.request(pod("p")), ["n"], NOW)
+    assert before.tables["LoadAwareScheduling"]["load"][0][0] == 50_000
+    assert (len(before), before.in_flight.sum()) == (1, 0)
+    with pytest.raises(ValueError, match="read-only"):
+        before.in_flight[0] = 1
+
+
+def test_unchanged_parts_are_shared() -> None:
+    """A change copies only the arrays that it touched."""
+    world = World().put(node(), node_metric())
+    before = world.cache.freeze(NOW)
+    world.cache.charge(world.request(pod("p")), ["n"], NOW)
+    after = world.cache.freeze(NOW)
+    assert after.tables["LoadAwareScheduling"] is before.tables["LoadAwareScheduling"]
+    assert after.in_flight is not before.in_flight
+    assert after.index is before.index
+
+
+def test_select_keeps_order() -> None:
+    """Nodes come in the order of the names that were asked for; unknown names come apart."""
+    world = World().put(*(node(name, cpu=cpu) for name, cpu in (("a", "1"), ("b", "2"), ("c", "3"))))
+    nodes, unknown = world.cache.freeze(NOW).select(["c", "x", "a"])
+    assert list(nodes.names) == ["c", "a"]
+    assert nodes.tables["LoadAwareScheduling"]["allocatable"][:, 0].tolist() == [3000, 1000]
+    assert unknown == ["x"]
+
+
+# Pods in flight
+
+
+def _charged(world: World) -> dict[str, int]:
+    snapshot = world.cache.freeze(NOW)
+    return dict(zip(snapshot.names, snapshot.in_flight[:, 0].tolist(), strict=True))
+
+
+def _answered() -> World:
+    """A world in which pod p was answered for with nodes a and b."""
+    world = World().put(node("a"), node("b"))
+    world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a", "b"], NOW)
+    return world
+
+
+def test_binding_moves_the_charge() -> None:
+    """A pod is charged to all nodes of the answer until it is bound, then to its node alone."""
+    world = _answered()
+    assert _charged(world) == {"a": 2000, "b": 2000}
+    world.put(pod("p", {"cpu": "2"}, node="b"))
+    assert _charged(world) == {"a": 0, "b": 0}
+    assert (_delta(world, "a"), _delta(world, "b")) == (0, 2000)
+
+
+def test_deletion_drops_the_charge() -> None:
+    """A pod that is deleted before it is bound is charged no longer."""
+    world = _answered()
+    world.cache.delete_pod("uid-p")
+    assert _charged(world) == {"a": 0, "b": 0}
+
+
+@pytest.mark.parametrize(("since", "charged"), [(0, 0), (-5, 2000)])
+def test_refusal_drops_the_charge(since: float, charged: int) -> None:
+    """A pod that could not be scheduled after all is charged no longer; an older refusal says nothing."""
+    world = _answered()
+    refused = pod("p", {"cpu": "2"})
+    refused["status"]["conditions"] = [condition("PodScheduled", since, "False")]
+    assert _charged(world.put(refused))["a"] == charged
+
+
+def test_charge_ends_in_time() -> None:
+    """A pod that is never heard of again is charged for the stated time."""
+    world = _answered()
+    world.cache.freeze(NOW + 29)
+    assert len(world.cache.in_flight) == 1
+    world.cache.freeze(NOW + 30)
+    assert _charged(world) == {"a": 0, "b": 0}
+
+
+def test_new_answer_replaces_charge() -> None:
+    """A pod that is asked about again is charged to the new answer alone."""
+    world = _answered()
+    world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["b"], NOW)
+    assert _charged(world) == {"a": 0, "b": 2000}
+
+
+def test_bound_pod_is_not_charged() -> None:
+    """A pod that is seen bound counts there; a late answer does not charge it twice."""
+    world = World().put(node("a"), pod("p", {"cpu": "2"}, node="a"))
+    world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a"], NOW)
+    assert _charged(world) == {"a": 0}
+
+
+def test_late_node_is_charged() -> None:
+    """A node that was answered with before the watch brought it carries the charge as soon as it is known."""
+    world = World().put(node("a"))
+    world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a", "new"], NOW)
+    assert _charged(world.put(node("new"))) == {"a": 2000, "new": 2000}
+    world.cache.release("uid-p")
+    assert _charged(world) == {"a": 0, "new": 0}
+
+
+def _change(world: World, lot: random.Random) -> None:
+    name, who = lot.choice("abcde"), lot.choice("pqrs")
+    item: Json = pod(who, {"cpu": str(lot.randrange(1, 9))}, scheduled=-lot.randrange(100))
+    choice = lot.randrange(8)
+    if choice == 0:
+        world.put(node(name, cpu=str(lot.randrange(1, 99))))
+    elif choice == 1:
+        world.cache.delete_node(name)
+    elif choice == 2:
+        world.put(node_metric(name, cpu=str(lot.randrange(99))))
+    elif choice == 3:
+        world.cache.delete_node_metric(name)
+    elif choice == 4:
+        world.put(item | {"spec": item["spec"] | {"nodeName": name}})
+    elif choice == 5:
+        world.cache.delete_pod(f"uid-{who}")
+    else:
+        world.cache.charge(world.request(item), lot.sample("abcde", 2), NOW)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32))
+def test_snapshots_follow_all_changes(seed: int) -> None:
+    """However it came about, a snapshot has what a new cache with the same contents has."""
+    lot = random.Random(seed)  # noqa: S311 - a repeatable test
+    world = World()
+    for _ in range(40):
+        _change(world, lot)
+        if lot.random() < 0.3:
+            world.cache.freeze(NOW)
+    snapshot = world.cache.freeze(NOW)
+    anew = ClusterCache(world.rules, {"LoadAwareScheduling": world.plugin})
+    for name, (annotations, amounts) in world.cache._nodes.items():
+        anew._rows.add(name)
+        anew._nodes[name] = (annotations, amounts)
+        anew._stale.add(name)
+    anew._ledgers = world.cache._ledgers
+    for charge in world.cache.in_flight.values():
+        anew.charge(charge.pod, charge.names, charge.since)
+    expected = anew.freeze(NOW).select(snapshot.names)[0]
+    assert np.array_equal(snapshot.tables["LoadAwareScheduling"], expected.tables["LoadAwareScheduling"])
+    assert np.array_equal(snapshot.in_flight, expected.in_flight)
+    assert np.array_equal(snapshot.in_flight_prod, expected.in_flight_prod)

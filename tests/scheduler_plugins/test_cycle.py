@@ -1,0 +1,124 @@
+"""Running the plugins of a profile and joining what they say."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from scheduler_plugins.framework.cycle import Cycle, Enabled, PluginError, best, rounded
+from scheduler_plugins.framework.verdict import PASSES, Code, Refusal, Verdict
+from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
+from scheduler_plugins.snapshot.pod import PodRequest
+from tests.scheduler_plugins.objects import World, node, pod
+
+
+@dataclass(frozen=True)
+class Refuser:
+    """Refuses the nodes of these names."""
+
+    names: str
+    reason: str
+
+    def filter(self, _pod: PodRequest, nodes: Nodes) -> Verdict:
+        """Refuse them."""
+        refused = np.array([0 if name in self.names else PASSES for name in nodes.names])
+        return Verdict(refused, [Refusal(self.reason)])
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Gives every node its score from a list."""
+
+    scores: tuple[float, ...]
+
+    def score(self, _pod: PodRequest, _nodes: Nodes) -> FloatArray:
+        """Give them."""
+        return np.array(self.scores)
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Fails."""
+
+    def filter(self, _pod: PodRequest, _nodes: Nodes) -> Verdict:
+        """Fail."""
+        raise KeyError("table")
+
+
+WORLD = World().put(node("a"), node("b"), node("c"))
+POD = WORLD.request(pod())
+
+
+def _cycle(*plugins: object, weights: tuple[float, ...] = ()) -> Cycle:
+    weighted = zip(plugins, weights or (1.0,) * len(plugins), strict=True)
+    return Cycle([Enabled(type(plugin).__name__, weight, plugin) for plugin, weight in weighted])
+
+
+def test_first_refusal_stands() -> None:
+    """A node passes when every filter lets it; the first one to refuse gives the reason."""
+    verdict = _cycle(Refuser("a", "first"), Refuser("ab", "second")).filter(POD, WORLD.nodes("a", "b", "c"))
+    refusals = [verdict.refusal(row) for row in range(3)]
+    assert refusals == [Refusal("first"), Refusal("second"), None]
+    assert [verdict.code(row) for row in (0, 2)] == [Code.UNSCHEDULABLE, Code.SUCCESS]
+    assert verdict.passes.tolist() == [False, False, True]
+
+
+def test_scores_are_weighed() -> None:
+    """The score is the weighted mean: (3 * 100 + 1 * 50) / 4 = 87.5."""
+    cycle = _cycle(Scorer((100, 0, 60)), Scorer((50, 0, 60)), weights=(3, 1))
+    assert cycle.score(POD, WORLD.nodes("a", "b", "c")).tolist() == [87.5, 0, 60]
+
+
+def test_scores_are_clipped() -> None:
+    """A plugin that leaves 0..100 counts as the end it left at."""
+    assert _cycle(Scorer((-5, 105, 7))).score(POD, WORLD.nodes("a", "b", "c")).tolist() == [0, 100, 7]
+
+
+def test_weight_zero_is_silent() -> None:
+    """A plugin of weight 0 filters and does not score."""
+    assert _cycle(Scorer((9, 9, 9)), weights=(0,)).score(POD, WORLD.nodes("a", "b", "c")).tolist() == [0, 0, 0]
+
+
+def test_failure_names_the_plugin() -> None:
+    """A plugin that fails is an error that names it, and its score must be a number."""
+    with pytest.raises(PluginError, match=r"Broken could not filter: KeyError: 'table'"):
+        _cycle(Broken()).filter(POD, WORLD.nodes("a"))
+    with pytest.raises(PluginError, match="the score of node b is not a number"):
+        _cycle(Scorer((1, float("nan"), 1))).score(POD, WORLD.nodes("a", "b", "c"))
+
+
+def test_calls_are_observed() -> None:
+    """Every call of a plugin is told to the observer, failed ones as such."""
+    seen: list[tuple[str, str, bool]] = []
+    cycle = Cycle(
+        [Enabled("r", 1, Refuser("", "")), Enabled("b", 1, Broken())],
+        lambda name, step, _seconds, failed: seen.append((name, step, failed)),
+    )
+    with pytest.raises(PluginError):
+        cycle.filter(POD, WORLD.nodes("a"))
+    assert seen == [("r", "filter", False), ("b", "filter", True)]
+
+
+def test_rounding_happens_once() -> None:
+    """Integers for the wire are rounded from the weighted mean, halves up."""
+    assert rounded(np.array([87.5, 0.4, 99.5])).tolist() == [88, 0, 100]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, [2]), (2, [2, 0]), (9, [2, 0, 1])])
+def test_best_come_first(count: int, expected: list[int]) -> None:
+    """The best nodes come first, at most as many as there are."""
+    assert best(np.array([50.0, 10.0, 90.0]), count, np.random.default_rng(1)).tolist() == expected
+
+
+def test_equal_scores_are_drawn() -> None:
+    """Among equals lots decide, so that every one of them is chosen at some time."""
+    generator = np.random.default_rng(1)
+    scores = np.array([90.0, *[50.0] * 9])
+    drawn = [best(scores, 3, generator).tolist() for _ in range(60)]
+    assert all(rows[0] == 0 and len(set(rows)) == 3 for rows in drawn)
+    assert {row for rows in drawn for row in rows} == set(range(10))
+
+
+def test_best_of_nothing() -> None:
+    """Without nodes there is no best."""
+    assert best(np.zeros(0), 8, np.random.default_rng(1)).tolist() == []

@@ -1,0 +1,140 @@
+"""What a pod is expected to use."""
+
+import json
+from typing import Any
+
+import pytest
+
+from crds import names
+from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node, estimate_pod, estimation_window
+from scheduler_plugins.snapshot.units import units
+from tests.scheduler_plugins.objects import NOW, Json, condition, node, pod
+
+DEFAULTS = LoadRules()
+CUSTOM = LoadRules(allow_customize=True)
+
+
+@pytest.mark.parametrize(
+    ("item", "cpu", "memory"),
+    [
+        (pod(), 250, 209715200),  # asks for nothing: 250m and 200 MiB, unscaled
+        (pod(requests={"cpu": "4", "memory": "8Gi"}), 3400, 6012954214),
+        (pod(requests={"cpu": "4"}, limits={"cpu": "8"}), 6800, 209715200),  # the limit is larger: it is scaled
+        (pod(limits={"cpu": "4", "memory": "8Gi"}), 3400, 6012954214),  # limits alone
+        (pod(requests={"cpu": "10m"}), 9, 209715200),  # 8.5 rounds away from zero
+        (pod(requests={"cpu": "0"}), 250, 209715200),  # zero is nothing
+        (pod(priority=7500, requests={names.MID_CPU: "4k", names.MID_MEMORY: "1Gi"}), 3400, 751619277),
+        (pod(priority=7500, requests={"cpu": "4", "memory": "8Gi"}), 0, 0),  # Mid has no defaults
+        (pod(priority=5500), 250, 209715200),  # Batch has
+        (pod(priority=3500, requests={"cpu": "4"}), 0, 0),  # Free asks for nothing that is estimated
+    ],
+)
+def test_estimate_follows_class(item: Json, cpu: int, memory: int) -> None:
+    """The estimate is a share of what the pod's class asks for, with a default where it asks for nothing."""
+    assert estimate_pod(item, DEFAULTS) == {"cpu": cpu, "memory": memory}
+
+
+def test_limit_caps_estimate() -> None:
+    """A factor above 100 never brings the estimate over the limit."""
+    item = pod(requests={"cpu": "4"}, limits={"cpu": "4"})
+    assert estimate_pod(item, LoadRules(factors={"cpu": 110})) == {"cpu": 4000}
+
+
+def _annotated(factors: str) -> Json:
+    item = pod(requests={"cpu": "4", "memory": "8Gi"})
+    item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SCALING_FACTORS: factors}
+    return item
+
+
+@pytest.mark.parametrize(
+    ("factors", "cpu"),
+    [
+        ('{"cpu": 50}', 2000),
+        ('{"cpu": 200}', 8000),  # above 100 is the pod's own affair
+        ('{"cpu": 0}', 0),
+        ('{"cpu": -50}', 3400),  # negative usage does not exist: the rule's factor counts
+        ('{"cpu": 50.5}', 3400),  # no integer
+        ('{"cpu": 50, "memory": "x"}', 3400),  # one bad value spoils the annotation
+        ('{"cpu": true}', 3400),
+        ("[1]", 3400),
+        ("{", 3400),
+    ],
+)
+def test_annotation_replaces_factors(factors: str, cpu: int) -> None:
+    """A pod's annotation replaces the factors it names, if it can be read."""
+    assert estimate_pod(_annotated(factors), CUSTOM)["cpu"] == cpu
+
+
+def test_annotation_needs_permission() -> None:
+    """Without allowCustomizeEstimation annotations have no say."""
+    assert estimate_pod(_annotated('{"cpu": 50}'), DEFAULTS)["cpu"] == 3400
+
+
+SCHEDULED = NOW - 60
+INITIALIZED = condition("Initialized", -10)
+
+
+@pytest.mark.parametrize(
+    ("rules", "conditions", "expected"),
+    [
+        ({}, [], None),
+        ({"seconds_after_scheduled": 0}, [], None),  # 0 is off
+        ({"seconds_after_scheduled": 180}, [], SCHEDULED + 180),
+        ({"seconds_after_initialized": 30}, [INITIALIZED], NOW + 20),
+        ({"seconds_after_scheduled": 180, "seconds_after_initialized": 30}, [INITIALIZED], NOW + 20),  # replaces it
+        (
+            {"seconds_after_scheduled": 180, "seconds_after_initialized": 30},
+            [condition("Initialized", -10, "False")],  # not initialized yet
+            SCHEDULED + 180,
+        ),
+        (
+            {"seconds_after_scheduled": 180, "seconds_after_initialized": 30},
+            [condition("Initialized", None)],  # says no time
+            SCHEDULED + 180,
+        ),
+    ],
+)
+def test_window_ends_as_ruled(rules: dict[str, int], conditions: list[Json], expected: float | None) -> None:
+    """The window of initialization replaces the one of scheduling, once the pod is initialized."""
+    item = pod()
+    item["status"]["conditions"] = conditions
+    assert estimation_window(item, LoadRules(**rules)).end(SCHEDULED) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("30", SCHEDULED + 30),
+        ("+30", SCHEDULED + 30),
+        ("0", None),  # switches the rule's window off
+        ("-5", SCHEDULED + 180),  # no answer: the rule's
+        ("1m", SCHEDULED + 180),
+        ("1_0", SCHEDULED + 180),
+    ],
+)
+def test_window_follows_annotation(text: str, expected: float | None) -> None:
+    """A pod's annotation replaces the rule's seconds if it is a whole number of them."""
+    item = pod()
+    item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED: text}
+    rules = LoadRules(seconds_after_scheduled=180, allow_customize=True)
+    assert estimation_window(item, rules).end(SCHEDULED) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ({"cpu": "32"}, {"cpu": "32", "memory": "100Gi"}),  # key by key
+        ({"x.io/y": 3}, {"cpu": "100", "memory": "100Gi", "x.io/y": 3}),  # JSON numbers are quantities
+        ({"cpu": "lots"}, {"cpu": "100", "memory": "100Gi"}),  # unreadable: as if it were not there
+        ({"cpu": None}, {"cpu": "100", "memory": "100Gi"}),
+    ],
+)
+def test_raw_allocatable_overlays(raw: dict[str, Any], expected: dict[str, Any]) -> None:
+    """The raw-allocatable annotation lies over the status, key by key."""
+    item = node(annotations={names.ANNOTATION_RAW_ALLOCATABLE: json.dumps(raw)})
+    assert estimate_node(item) == expected
+
+
+def test_amounts_are_bounded() -> None:
+    """An absurd quantity cannot overflow the arrays."""
+    assert units("memory", "9E") == 2**53

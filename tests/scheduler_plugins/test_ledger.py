@@ -1,0 +1,191 @@
+"""The account of one node's load."""
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.report import NodeReport
+from tests.scheduler_plugins.objects import GI, NOW, Json, node_metric, pod, pod_metric
+
+RULES = LoadRules(factors={"cpu": 100, "memory": 100})
+
+
+def _pod(name: str = "p", scheduled: float | None = -30, **spec: Any) -> PodRequest:  # noqa: ANN401 - a PodSpec
+    item = pod(name, {"cpu": "10", "memory": "10Gi"}, node="n", scheduled=scheduled, **spec)
+    return PodRequest.from_json(item, RULES)
+
+
+def _report(**parts: Any) -> NodeReport:  # noqa: ANN401 - as node_metric
+    return NodeReport.from_json(node_metric(**parts), RULES.resources)
+
+
+def _ledger(report: NodeReport | None, *pods: PodRequest, rules: LoadRules = RULES) -> NodeLedger:
+    ledger = NodeLedger(rules)
+    ledger.receive(report)
+    for one in pods:
+        ledger.assign(one, NOW)
+    return ledger
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "delta"),
+    [
+        (-60, 0),  # the report covers one whole interval of it: measured only
+        (-59, 8000),
+        (10, 8000),  # scheduled after the report
+    ],
+)
+def test_recent_pod_is_estimated(scheduled: float, delta: int) -> None:
+    """An estimate counts beyond the measured usage until a report covers one interval of the pod."""
+    ledger = _ledger(_report(pods=[pod_metric()]), _pod(scheduled=scheduled))
+    assert ledger.node_delta[0] == delta
+    assert ledger.load() == (50_000 + delta, 10 * GI + (9 * GI if delta else 0))
+
+
+def test_unreported_pod_is_estimated() -> None:
+    """A pod that the report does not name counts with its whole estimate, however old it is."""
+    assert _ledger(_report(), _pod(scheduled=-3600)).node_delta == (10_000, 10 * GI)
+
+
+@pytest.mark.parametrize(
+    ("usage", "delta"),
+    [
+        ({}, 10_000),  # an entry without amounts is no report
+        ({"cpu": "0"}, 0),  # zero is
+    ],
+)
+def test_empty_usage_is_unreported(usage: dict[str, str], delta: int) -> None:
+    """A pod's entry without amounts counts as unreported, one with zeros as reported."""
+    entry = pod_metric() | {"podUsage": {"resources": usage}}
+    assert _ledger(_report(pods=[entry]), _pod(scheduled=-3600)).node_delta[0] == delta
+
+
+def test_measured_above_estimate_adds_nothing() -> None:
+    """Where a pod uses more than was expected, the measured usage stands alone."""
+    assert _ledger(_report(pods=[pod_metric(cpu="12", memory="1Gi")]), _pod()).node_delta == (0, 9 * GI)
+
+
+@pytest.mark.parametrize(("seconds", "delta"), [(3600, 0), (3601, 8000)])
+def test_forced_window_extends_estimate(seconds: int, delta: int) -> None:
+    """Within its forced window the estimate counts although the pod is reported; at its end it no longer does."""
+    rules = LoadRules(factors=RULES.factors, seconds_after_scheduled=seconds)
+    item = pod(requests={"cpu": "10", "memory": "10Gi"}, node="n", scheduled=-3600)
+    ledger = _ledger(_report(pods=[pod_metric()]), PodRequest.from_json(item, rules), rules=rules)
+    assert ledger.node_delta[0] == delta
+
+
+@pytest.mark.parametrize(
+    ("pod_priority", "reported", "usage", "delta"),
+    [
+        (9500, "koord-prod", 2000, 0),
+        (9500, "koord-mid", 0, 10_000),  # the Prod sum lacks its usage: all of its estimate stands in
+        (7500, "koord-prod", 0, 0),  # not Prod, whatever the report says
+    ],
+)
+def test_prod_needs_both(pod_priority: int, reported: str, usage: int, delta: int) -> None:
+    """A pod's usage counts as Prod when the pod and the report say so."""
+    ledger = _ledger(_report(pods=[pod_metric(priority=reported)]), _pod(scheduled=-3600, priority=pod_priority))
+    assert (ledger.prod_usage[0], ledger.prod_delta[0]) == (usage, delta)
+
+
+def test_system_usage_can_count() -> None:
+    """With prodUsageIncludeSys the system's usage is Prod usage."""
+    rules = LoadRules(factors=RULES.factors, prod_includes_system=True)
+    assert _ledger(_report(system={"cpu": "3"}), rules=rules).prod_usage == (3000, 0)
+
+
+def test_unknown_prod_usage_is_left_out() -> None:
+    """Usage of reported Prod pods that are not here does not count as Prod."""
+    assert _ledger(_report(pods=[pod_metric("elsewhere")])).prod_usage == (0, 0)
+
+
+AGGREGATED = {
+    "5m0s": {"p95": {"cpu": "60", "memory": "1Gi"}, "avg": {"cpu": "40"}},
+    "15m0s": {"p95": {"cpu": "70", "memory": "2Gi"}, "avg": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "duration", "cpu"),
+    [
+        ("p95", 300, 70_000),
+        ("p95", 0, 80_000),  # the longest
+        ("avg", 0, 50_000),  # the longest that has data
+        ("p50", 0, 60_000),  # none reported: the plain usage
+        ("p50", 300, 10_000),  # asked for by name and not there: the estimates alone
+        ("p95", 600, 10_000),
+    ],
+)
+def test_aggregation_is_looked_up(kind: str, duration: float, cpu: int) -> None:
+    """Aggregated usage is matched exactly, or by the longest window; otherwise the sum of estimates stands in."""
+    ledger = _ledger(_report(aggregated=AGGREGATED), _pod(scheduled=0))
+    assert ledger.load((kind, duration))[0] == cpu
+
+
+def test_report_without_time_keeps_last() -> None:
+    """A report without updateTime is judged by the time of the one before."""
+    ledger = _ledger(_report(updated=0, pods=[pod_metric()]), _pod(scheduled=-3600))
+    ledger.receive(_report(updated=None, pods=[pod_metric()]))
+    assert (ledger.update_time, ledger.node_delta[0]) == (NOW, 0)
+
+
+def test_nothing_measured_counts_estimates() -> None:
+    """Without a report, or with one that says nothing about the node, the estimates are the load."""
+    assert _ledger(None, _pod(), _pod("q")).load() == (20_000, 20 * GI)
+    assert _ledger(_report(cpu=None), _pod()).load() == (10_000, 10 * GI)
+
+
+def test_time_of_scheduling_is_kept() -> None:
+    """A pod that does not say when it was scheduled keeps the time at which it was first seen."""
+    ledger = NodeLedger(RULES)
+    for later in (0, 30):
+        ledger.assign(_pod(scheduled=None), NOW + later)
+    assert ledger.pods["uid-p"].timestamp == NOW
+    ledger.assign(_pod(scheduled=None, priority=7500), NOW + 60)
+    assert ledger.pods["uid-p"].timestamp == NOW + 60
+
+
+def _events(seed: int) -> list[tuple[str, Json]]:
+    lot = random.Random(seed)  # noqa: S311 - a repeatable test
+    events: list[tuple[str, Json]] = []
+    for _ in range(30):
+        name, what = lot.choice("abcd"), lot.randrange(4)
+        if what == 0:
+            measured = [
+                pod_metric(n, priority=lot.choice(["koord-prod", "koord-mid"])) for n in "abc" if lot.random() < 0.6
+            ]
+            events.append(("report", node_metric(updated=lot.randrange(-90, 90), pods=measured)))
+        elif what == 1:
+            events.append(("unassign", {"uid": f"uid-{name}"}))
+        else:
+            requests = {"cpu": str(lot.randrange(1, 9))}
+            events.append(("assign", pod(name, requests, node="n", scheduled=lot.randrange(-120, 30))))
+    return events
+
+
+@given(st.integers(0, 2**32))
+def test_sums_are_independent_of_history(seed: int) -> None:
+    """Kept up to date term by term, the sums are those of a new ledger with the same pods and report."""
+    ledger = NodeLedger(RULES)
+    for kind, item in _events(seed):
+        if kind == "report":
+            ledger.receive(NodeReport.from_json(item, RULES.resources))
+        elif kind == "unassign":
+            ledger.unassign(item["uid"])
+        else:
+            ledger.assign(PodRequest.from_json(item, RULES), NOW)
+    anew = NodeLedger(RULES)
+    for entry in ledger.pods.values():
+        anew.assign(entry.pod, entry.timestamp)
+    anew.update_time = ledger.update_time
+    anew.receive(ledger.report)
+    if ledger.report is None:
+        anew.update_time = ledger.update_time
+    sums = [(one.node_delta, one.prod_delta, one.node_estimated, one.prod_usage) for one in (ledger, anew)]
+    assert sums[0] == sums[1]

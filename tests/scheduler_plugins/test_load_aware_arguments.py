@@ -1,0 +1,151 @@
+"""LoadAwareScheduling: arguments, defaults, and what is wrong with them."""
+
+import dataclasses
+import inspect
+
+import pytest
+
+from scheduler_plugins.arguments import decode, encode
+from scheduler_plugins.framework.plugin import ProblemKind
+from scheduler_plugins.plugins.load_aware import Aggregated, LoadAware
+
+DEFAULTS = {
+    "filterExpiredNodeMetrics": True,
+    "nodeMetricExpirationSeconds": 180,
+    "enableScheduleWhenNodeMetricsExpired": False,
+    "resourceWeights": {"cpu": 1, "memory": 1},
+    "dominantResourceWeight": 0,
+    "usageThresholds": {"cpu": 65, "memory": 95},
+    "prodUsageThresholds": None,
+    "prodUsageIncludeSys": False,
+    "scoreAccordingProdUsage": False,
+    "estimator": "",
+    "estimatedScalingFactors": {"cpu": 85, "memory": 70},
+    "estimatedSecondsAfterPodScheduled": None,
+    "estimatedSecondsAfterInitialized": None,
+    "allowCustomizeEstimation": False,
+    "aggregated": None,
+    "supportedResources": None,
+}
+
+
+def test_defaults_are_upstreams() -> None:
+    """Nothing given means Koordinator's defaults."""
+    assert encode(decode(LoadAware, {}, "args").defaulted()) == DEFAULTS
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "effective"),
+    [
+        ({"usageThresholds": {}}, "usageThresholds", {"cpu": 65, "memory": 95}),  # empty is not given
+        ({"usageThresholds": {"cpu": 0}}, "usageThresholds", {"cpu": 0}),  # maps are not merged
+        ({"dominantResourceWeight": 5}, "resourceWeights", None),  # replaces the default weights
+        ({"dominantResourceWeight": 5, "resourceWeights": {"cpu": 1}}, "resourceWeights", {"cpu": 1}),
+        ({"estimatedScalingFactors": {"cpu": 50}}, "estimatedScalingFactors", {"cpu": 50, "memory": 70}),  # but this is
+        ({"filterExpiredNodeMetrics": False}, "filterExpiredNodeMetrics", False),
+    ],
+)
+def test_defaults_fill_gaps(given: dict[str, object], name: str, effective: object) -> None:
+    """Defaults stand in for what was not given; only the scaling factors are merged key by key."""
+    assert encode(decode(LoadAware, given, "args").defaulted())[name] == effective
+
+
+def test_every_map_names_resources() -> None:
+    """All names that any argument mentions are looked at, sorted by their bytes."""
+    plugin = LoadAware(
+        usage_thresholds={"b": 1},
+        prod_usage_thresholds={"a": 1},
+        resource_weights={"d": 1},
+        estimated_scaling_factors={"c": 1},
+        aggregated=Aggregated({"e": 1}),
+        supported_resources=("f", "Z"),
+    )
+    assert plugin.resources == ("Z", "a", "b", "c", "cpu", "d", "e", "f", "memory")
+
+
+FACTORS = {"cpu": 85, "memory": 70}
+
+
+@pytest.mark.parametrize(
+    ("plugin", "field", "kind"),
+    [
+        (LoadAware(node_metric_expiration_seconds=0), "nodeMetricExpirationSeconds", ProblemKind.INVALID),
+        (
+            LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors=FACTORS),
+            "resourceWeights",
+            "FieldValueInvalid",
+        ),
+        (
+            LoadAware(resource_weights={"cpu": 101}, estimated_scaling_factors=FACTORS),
+            "resourceWeights",
+            "FieldValueInvalid",
+        ),
+        (LoadAware(dominant_resource_weight=-1), "dominantResourceWeight", "FieldValueInvalid"),
+        (LoadAware(dominant_resource_weight=101), "dominantResourceWeight", "FieldValueInvalid"),
+        (LoadAware(usage_thresholds={"cpu": 101}), "usageThresholds", "FieldValueInvalid"),
+        (LoadAware(prod_usage_thresholds={"cpu": -1}), "prodUsageThresholds", "FieldValueInvalid"),
+        (LoadAware(estimated_scaling_factors={"cpu": 0}), "estimatedScalingFactors", "FieldValueInvalid"),
+        (LoadAware(resource_weights={"cpu": 1}), "estimatedScalingFactors", ProblemKind.NOT_FOUND),
+        (LoadAware(estimated_seconds_after_pod_scheduled=-1), "estimatedSecondsAfterPodScheduled", "FieldValueInvalid"),
+        (LoadAware(estimated_seconds_after_initialized=-1), "estimatedSecondsAfterInitialized", "FieldValueInvalid"),
+        (LoadAware(aggregated=Aggregated({"cpu": 101})), "aggregated.usageThresholds", "FieldValueInvalid"),
+        (
+            LoadAware(aggregated=Aggregated(usage_aggregation_type="P95")),  # case matters
+            "aggregated.usageAggregationType",
+            ProblemKind.NOT_SUPPORTED,
+        ),
+        (
+            LoadAware(aggregated=Aggregated(score_aggregation_type="max")),
+            "aggregated.scoreAggregationType",
+            ProblemKind.NOT_SUPPORTED,
+        ),
+        (
+            LoadAware(aggregated=Aggregated(usage_aggregated_duration=-1.0)),
+            "aggregated.usageAggregatedDuration",
+            ProblemKind.INVALID,
+        ),
+        (
+            LoadAware(aggregated=Aggregated(score_aggregated_duration=-1.0)),
+            "aggregated.scoreAggregatedDuration",
+            ProblemKind.INVALID,
+        ),
+    ],
+)
+def test_bad_argument_is_named(plugin: LoadAware, field: str, kind: str) -> None:
+    """A value out of range is a problem under the argument's JSON name."""
+    assert [(problem.field, problem.kind) for problem in plugin.problems()] == [(field, kind)]
+
+
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        LoadAware(),
+        LoadAware().defaulted(),
+        LoadAware(usage_thresholds={"cpu": 0, "memory": 100}),  # both ends are allowed
+        LoadAware(estimated_scaling_factors={"cpu": 100}),
+        LoadAware(dominant_resource_weight=100),
+        LoadAware(aggregated=Aggregated(usage_aggregation_type="p50", score_aggregation_type="avg")),
+        LoadAware(estimated_seconds_after_pod_scheduled=0),  # off
+        LoadAware(estimator="anything"),  # there is only one
+    ],
+)
+def test_good_arguments_have_no_problem(plugin: LoadAware) -> None:
+    """Both ends of every range are allowed."""
+    assert not plugin.problems()
+
+
+def test_all_problems_come_together() -> None:
+    """One look shows everything that is wrong, also several values of one map."""
+    plugin = LoadAware(dominant_resource_weight=-1, usage_thresholds={"cpu": 101, "memory": -1})
+    problems = plugin.problems()
+    assert [problem.field for problem in problems] == ["dominantResourceWeight", "usageThresholds"]
+    assert "cpu 101, memory -1" in problems[1].message
+
+
+@pytest.mark.parametrize("kind", [LoadAware, Aggregated])
+def test_every_argument_is_documented(kind: type) -> None:
+    """Below each argument stands what it means."""
+    source = inspect.getsource(kind)
+    for field in dataclasses.fields(kind):
+        after = source.split(f"\n    {field.name}:", 1)[1].split("\n", 1)[1]
+        assert after.lstrip().startswith('"""'), field.name

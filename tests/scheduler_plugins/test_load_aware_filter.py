@@ -1,0 +1,215 @@
+"""LoadAwareScheduling: which nodes are refused, and why."""
+
+import json
+
+import pytest
+
+from crds import names
+from scheduler_plugins.framework.verdict import Code
+from scheduler_plugins.plugins.load_aware import EXPIRED, NAME, Aggregated, LoadAware
+from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
+
+CPU = "node(s) cpu usage exceed threshold"
+MEMORY = "node(s) memory usage exceed threshold"
+AGGREGATED_CPU = "node(s) cpu aggregated usage exceed threshold"
+TINY = pod("incoming", {"cpu": "1m", "memory": "1"})
+
+
+@pytest.mark.parametrize(
+    ("used", "reason"),
+    [
+        ("65.489", None),  # 65.49 with the pod's 1m: 65 passes at 65
+        ("65.499", CPU),  # 65.5: 66
+        ("65.498", None),
+    ],
+)
+def test_percent_is_rounded(used: str, reason: str | None) -> None:
+    """The rounded percent is compared, and only more than the threshold is too much."""
+    world = World().put(node(), node_metric(cpu=used))
+    assert world.reasons(TINY) == [reason]
+
+
+@pytest.mark.parametrize(
+    ("used", "threshold", "passes"),
+    [
+        ("64.499", 64, False),  # 64.5 -> 65; half to even would give 64
+        ("28.499", 28, True),  # 28500/100000*100 is 28.499999999999996 in doubles
+        ("100.499", 100, True),  # 100.49999999999999
+        ("100.599", 100, False),
+    ],
+)
+def test_rounding_is_upstreams(used: str, threshold: int, *, passes: bool) -> None:
+    """Percents are computed in doubles, used / total * 100, and halves go away from zero."""
+    world = World(load_aware(usage_thresholds={"cpu": threshold})).put(node(), node_metric(cpu=used))
+    assert world.reasons(TINY) == [None if passes else CPU]
+
+
+def test_pod_estimate_is_added() -> None:
+    """What the incoming pod is expected to use counts: 60 + 5 pass at 65, 60 + 6 do not."""
+    world = World().put(node(), node_metric(cpu="60"))
+    assert world.reasons(pod(requests={"cpu": "5"})) == [None]
+    assert world.reasons(pod(requests={"cpu": "6"})) == [CPU]
+
+
+def test_existing_pods_are_added() -> None:
+    """What pods on the node are expected to use beyond their measured usage counts: 50 + (10 - 2) + 8 is too much."""
+    world = World().put(node(), node_metric(pods=[pod_metric()]), pod("p", {"cpu": "10"}, node="n", scheduled=-30))
+    assert world.reasons(pod("incoming", {"cpu": "8"})) == [CPU]
+    assert world.reasons(pod("incoming", {"cpu": "7"})) == [None]
+
+
+def test_first_resource_is_named() -> None:
+    """The first resource over its threshold, in the order of their bytes, is the reason."""
+    both = node_metric(cpu="90", memory="99Gi")
+    assert World().put(node(), both).reasons(TINY) == [CPU]
+    assert World().put(node(), node_metric(cpu="1", memory="99Gi")).reasons(TINY) == [MEMORY]
+
+
+@pytest.mark.parametrize(
+    ("item", "metric"),
+    [
+        (node(), None),  # no NodeMetric
+        (node(), node_metric(cpu=None)),  # it says nothing about the node
+        (node(cpu="0"), node_metric(cpu="90")),  # nothing to compare with
+    ],
+)
+def test_unknown_load_passes(item: Json, metric: Json | None) -> None:
+    """Where nothing is known, nothing is refused."""
+    assert World().put(item, *([metric] if metric else [])).reasons(TINY) == [None]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "age", "reason"),
+    [
+        (load_aware(), 179, None),
+        (load_aware(), 180, EXPIRED),  # exactly at the limit it is too old
+        (load_aware(), None, EXPIRED),  # never measured
+        (load_aware(), -60, None),  # from the future: fresh
+        (load_aware(node_metric_expiration_seconds=300), 180, None),
+        (load_aware(enable_schedule_when_node_metrics_expired=True), 180, None),
+        (load_aware(filter_expired_node_metrics=False), 180, CPU),  # stale usage compared as if fresh
+        (load_aware(usage_thresholds={"cpu": 0}), 180, None),  # nothing to compare: age does not matter
+    ],
+)
+def test_expired_report_refuses(plugin: LoadAware, age: float | None, reason: str | None) -> None:
+    """A report that is too old refuses the node, unless the arguments say otherwise."""
+    used = "90" if reason == CPU else "10"
+    world = World(plugin).put(node(), node_metric(cpu=used, updated=None if age is None else -age))
+    assert world.reasons(TINY) == [reason]
+
+
+def test_daemon_set_passes_always() -> None:
+    """Pods of a DaemonSet are not refused, by load or by age."""
+    item = pod("incoming")
+    item["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "d"}]
+    assert World().put(node(), node_metric(cpu="90", updated=-999)).reasons(item) == [None]
+
+
+PROD = load_aware(prod_usage_thresholds={"cpu": 40})
+BUSY_PROD = node_metric(cpu="80", pods=[pod_metric("p", "45")])
+PLACED = pod("p", {"cpu": "1"}, node="n", scheduled=-3600, priority=9500)
+
+
+def test_prod_has_its_own_threshold() -> None:
+    """With prodUsageThresholds a Prod pod is judged by the usage of Prod pods alone."""
+    world = World(PROD).put(node(), BUSY_PROD, PLACED)
+    assert world.reasons(pod("incoming", {"cpu": "1"}, priority=9500)) == [CPU]
+    world.put(node_metric(cpu="80", pods=[pod_metric("p", "30")]))
+    assert world.reasons(pod("incoming", {"cpu": "1"}, priority=9500)) == [None]
+    assert world.reasons(pod("incoming", priority=5500)) == [CPU]  # Batch: the whole node
+
+
+AGGREGATED = Aggregated(usage_thresholds={"cpu": 65}, usage_aggregation_type="p95", usage_aggregated_duration=300.0)
+BY_P95 = {"5m0s": {"p95": {"cpu": "70"}}}
+
+
+def test_aggregated_replaces_usage() -> None:
+    """With aggregated thresholds the statistic is compared, and the plain usage is not."""
+    world = World(load_aware(aggregated=AGGREGATED)).put(node(), node_metric(cpu="1", aggregated=BY_P95))
+    assert world.reasons(TINY) == [AGGREGATED_CPU]
+    world.put(node_metric(cpu="90", aggregated={"5m0s": {"p95": {"cpu": "10"}}}))
+    assert world.reasons(TINY) == [None]
+
+
+def test_zero_aggregated_disables() -> None:
+    """All-zero aggregated thresholds switch the filter off; the plain thresholds do not come back."""
+    plugin = load_aware(aggregated=Aggregated({"cpu": 0}, "p95"))
+    assert World(plugin).put(node(), node_metric(cpu="90")).reasons(TINY) == [None]
+
+
+def test_unreported_window_counts_estimates() -> None:
+    """A window that the node does not report counts the estimates of its pods in place of the measured load."""
+    world = World(load_aware(aggregated=AGGREGATED)).put(node(), node_metric(cpu="90"))
+    assert world.reasons(TINY) == [None]
+    assert world.put(pod("p", {"cpu": "66"}, node="n")).reasons(TINY) == [AGGREGATED_CPU]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "reason"),
+    [
+        ('{"usageThresholds": {"cpu": 90}}', None),
+        ('{"UsageThresholds": {"cpu": 90}}', None),  # Go matches names in any case
+        ('{"usageThresholds": {"cpu": 90}, "other": 1}', None),
+        ('{"usageThresholds": {}}', CPU),  # empty: the arguments stay
+        ('{"usageThresholds": {"cpu": 90.0}}', CPU),  # no integer: the annotation is ignored
+        ('{"usageThresholds": {"cpu": "90"}}', CPU),
+        ('{"usageThresholds": {"cpu": 90}, "aggregatedUsage": {"usageAggregatedDuration": "5"}}', CPU),
+        ('{"usageThresholds": {"cpu": 0}}', None),  # off
+        ('{"usageThresholds": {"x.io/y": 1}}', None),  # only names nobody looks at: off
+        ('{"usageThresholds": {"cpu": -1}}', CPU),  # below anything
+        ("{", CPU),
+        ("[]", CPU),
+    ],
+)
+def test_node_annotation_overrides(annotation: str, reason: str | None) -> None:
+    """A node's annotation replaces a group of thresholds as a whole, if it can be read."""
+    item = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: annotation})
+    assert World().put(item, node_metric(cpu="80")).reasons(TINY) == [reason]
+
+
+def test_node_annotation_may_aggregate() -> None:
+    """An annotation's aggregated group counts when it names a type."""
+    group = {"usageThresholds": {"cpu": 65}, "usageAggregationType": "p95"}
+    item = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: json.dumps({"aggregatedUsage": group})})
+    metric = node_metric(cpu="1", aggregated=BY_P95)
+    assert World().put(item, metric).reasons(TINY) == [AGGREGATED_CPU]
+    del group["usageAggregationType"]
+    item = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: json.dumps({"aggregatedUsage": group})})
+    assert World().put(item, metric).reasons(TINY) == [None]
+
+
+def test_in_flight_pods_count() -> None:
+    """A pod that was answered for counts until it is bound, then as a pod of its node."""
+    world = World().put(node(), node_metric(cpu="60"))
+    world.cache.charge(world.request(pod("first", {"cpu": "5"})), ["n"], NOW)
+    assert world.reasons(pod("second", {"cpu": "1"})) == [CPU]
+    world.put(pod("first", {"cpu": "5"}, node="n"))
+    assert world.reasons(pod("second", {"cpu": "1"})) == [CPU]
+    world.cache.delete_pod("uid-first")
+    assert world.reasons(pod("second", {"cpu": "1"})) == [None]
+
+
+def test_prod_in_flight_counts_apart() -> None:
+    """Prod thresholds see the Prod pods in flight, the others see all."""
+    world = World(PROD).put(node(), node_metric(cpu="60"))
+    world.cache.charge(world.request(pod("batch", {names.BATCH_CPU: "39k"}, priority=5500)), ["n"], NOW)
+    assert world.reasons(pod("second", {"cpu": "2"}, priority=9500)) == [None]
+    world.cache.charge(world.request(pod("prod", {"cpu": "39"}, priority=9500)), ["n"], NOW)
+    assert world.reasons(pod("second", {"cpu": "2"}, priority=9500)) == [CPU]
+
+
+def test_refusal_is_not_cured_by_eviction() -> None:
+    """kube-scheduler must not evict pods because a node is hot."""
+    world = World().put(node(), node_metric(cpu="90"))
+    verdict = world.plugin.filter(world.request(TINY), world.nodes())
+    refusal = verdict.refusal(0)
+    assert refusal is not None
+    assert not refusal.eviction_helps
+    assert verdict.code(0) is Code.UNSCHEDULABLE
+
+
+def test_no_nodes_no_verdict() -> None:
+    """An empty list of nodes is answered by an empty verdict."""
+    world = World()
+    assert len(world.plugin.filter(world.request(TINY), world.cache.freeze(NOW).select([])[0]).refused) == 0
+    assert NAME in world.cache.freeze(NOW).tables

@@ -1,0 +1,90 @@
+"""LoadAwareScheduling: which nodes are preferred."""
+
+import pytest
+
+from crds import names
+from scheduler_plugins.plugins.load_aware import Aggregated, LoadAware
+from tests.scheduler_plugins.objects import NOW, World, load_aware, node, node_metric, pod, pod_metric
+
+FREE = pod("incoming", priority=3500)
+"""A pod that is expected to use nothing."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cpu", "memory", "score"),
+    [
+        ({}, "60", "10Gi", 65),  # (40 + 90) / 2
+        ({"resource_weights": {"cpu": 2, "memory": 1}}, "60", "10Gi", 56),  # 170 / 3 = 56.67
+        ({}, "20.5", "20Gi", 79),  # 79.5 -> 79, then (79 + 80) / 2 = 79.5 -> 79
+        ({}, "101", "10Gi", 45),  # overused: 0
+        ({"resource_weights": {"cpu": 1}}, "60", "10Gi", 40),
+        ({"dominant_resource_weight": 1, "resource_weights": {"cpu": 1, "memory": 1}}, "60", "10Gi", 56),  # + 40
+        ({"dominant_resource_weight": 1}, "60", "10Gi", 40),  # the worst resource alone
+        ({"dominant_resource_weight": 1, "resource_weights": {"cpu": 1}}, "10", "60Gi", 65),  # (90 + 40) / 2
+    ],
+)
+def test_free_share_is_weighed(arguments: dict[str, object], cpu: str, memory: str, score: int) -> None:
+    """The score is the weighted share that is left, truncated per resource and in all."""
+    world = World(load_aware(**arguments)).put(node(), node_metric(cpu=cpu, memory=memory))
+    assert world.scores(FREE) == [score]
+
+
+def test_lacking_resource_scores_zero() -> None:
+    """A resource that the node lacks scores 0, and is the worst one for the dominant part."""
+    plugin = load_aware(usage_thresholds={"x.io/y": 50}, dominant_resource_weight=1, resource_weights={"cpu": 1})
+    world = World(plugin).put(node(), node_metric(cpu="20"))
+    assert world.scores(FREE) == [40]  # (80 + 0) / 2
+
+
+@pytest.mark.parametrize(
+    ("updated", "cpu"),
+    [
+        (-180, "1"),  # too old
+        (None, "1"),  # never
+        (0, None),  # nothing about the node
+    ],
+)
+def test_unknown_load_scores_zero(updated: float | None, cpu: str | None) -> None:
+    """A node whose load is not known scores 0, whatever the filter's arguments say about age."""
+    plugin = load_aware(filter_expired_node_metrics=False, enable_schedule_when_node_metrics_expired=True)
+    world = World(plugin).put(node(), node_metric(cpu=cpu, updated=updated), node("bare"))
+    assert world.scores(FREE, "n", "bare") == [0, 0]
+
+
+def test_zero_weights_switch_off() -> None:
+    """Without any weight every score is 0."""
+    plugin = LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors={"cpu": 100})
+    assert World(plugin).put(node(), node_metric(cpu="1")).scores(FREE) == [0]
+
+
+def test_prod_scored_by_prod() -> None:
+    """With scoreAccordingProdUsage a Prod pod sees the load of Prod pods alone."""
+    placed = pod("p", {"cpu": "1"}, node="n", scheduled=-3600, priority=9500)
+    metric = node_metric(cpu="60", memory="0", pods=[pod_metric("p", "10", "0")])
+    arriving = pod("incoming", {"cpu": "10", "memory": "1"}, priority=9500)
+    weights = {"cpu": 1}
+    by_node = World(load_aware(resource_weights=weights)).put(node(), metric, placed)
+    by_prod = World(load_aware(resource_weights=weights, score_according_prod_usage=True)).put(node(), metric, placed)
+    assert by_node.scores(arriving) == [30]
+    assert by_prod.scores(arriving) == [80]
+    assert by_prod.scores(FREE) == [40]
+
+
+def test_statistic_can_be_scored() -> None:
+    """ScoreAggregationType scores a statistic, whether or not the filter uses one."""
+    plugin = load_aware(aggregated=Aggregated(score_aggregation_type="p95"), resource_weights={"cpu": 1})
+    metric = node_metric(cpu="10", aggregated={"5m0s": {"p95": {"cpu": "70"}}})
+    assert World(plugin).put(node(), metric).scores(FREE) == [30]
+
+
+def test_thresholds_do_not_score() -> None:
+    """A node's threshold annotation does not change its score."""
+    annotated = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: '{"usageThresholds": {"cpu": 1}}'})
+    assert World().put(annotated, node_metric(cpu="60")).scores(FREE) == [65]
+
+
+def test_in_flight_lowers_score() -> None:
+    """A pod in flight makes its nodes look fuller."""
+    world = World(load_aware(resource_weights={"cpu": 1})).put(node(), node_metric(cpu="50"))
+    world.cache.charge(world.request(pod("first", {"cpu": "10"})), ["n"], NOW)
+    assert world.scores(FREE) == [40]

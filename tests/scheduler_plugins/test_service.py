@@ -1,0 +1,136 @@
+"""What the extender answers, and who is charged for it."""
+
+import numpy as np
+import pytest
+
+from scheduler_plugins.extender.service import Answering, Extender, Mode
+from scheduler_plugins.extender.wire import Arguments
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.plugins.load_aware import EXPIRED, NAME
+from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
+
+HOT = "node(s) cpu usage exceed threshold"
+
+
+def _extender(world: World, mode: Mode = Mode.SHORTLIST, size: int = 2, larger: int = 4) -> Extender:
+    cycle = Cycle([Enabled(NAME, 1.0, world.plugin)])
+    return Extender(world.cache, cycle, Answering(mode, size, larger), lambda: NOW, np.random.default_rng(1))
+
+
+def _cluster(**used: str) -> World:
+    world = World()
+    for name, cpu in used.items():
+        world.put(node(name), node_metric(name, cpu=cpu))
+    return world
+
+
+def _ask(item: Json, *names: str) -> Arguments:
+    return Arguments(item, list(names), None)
+
+
+def test_shortlist_has_the_best() -> None:
+    """A shortlist names the best of those that pass, and gives no reason for the others."""
+    extender = _extender(_cluster(a="60", b="10", c="90", d="30"))
+    result = extender.filter(_ask(pod(), "a", "b", "c", "d"))
+    assert list(result.names) == ["b", "d"]
+    assert not result.failed
+    assert not result.unresolvable
+
+
+def test_only_asked_nodes_are_named() -> None:
+    """The best node of the cluster is no answer when it was not asked about."""
+    assert list(_extender(_cluster(a="60", b="10")).filter(_ask(pod(), "a")).names) == ["a"]
+
+
+def test_preferences_get_a_longer_list() -> None:
+    """A pod with soft constraints gets more nodes to choose from."""
+    extender = _extender(_cluster(a="1", b="2", c="3", d="4"))
+    spread = pod("s", topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}])
+    preferred = pod("t", affinity={"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}})
+    hard = pod("h", topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}], affinity={"nodeAffinity": None})
+    sizes = [len(extender.filter(_ask(item, "a", "b", "c", "d")).names) for item in (spread, preferred, hard)]
+    assert sizes == [4, 4, 2]
+
+
+def test_nothing_left_has_reasons() -> None:
+    """When no node is left every one of them has its reason, as not to be cured by preemption."""
+    world = _cluster(a="90", b="90").put(node_metric("b", updated=-999))
+    result = _extender(world).filter(_ask(pod(), "a", "b"))
+    assert list(result.names) == []
+    assert result.unresolvable == {"a": HOT, "b": EXPIRED}
+    assert not result.failed
+
+
+def test_unknown_node_comes_last() -> None:
+    """A node that the watch has not brought yet may be the only one that fits: it passes, after all others."""
+    extender = _extender(_cluster(a="60", b="90"))
+    assert list(extender.filter(_ask(pod(), "new", "a")).names) == ["a", "new"]
+    assert list(extender.filter(_ask(pod(), "new", "b")).names) == ["new"]
+
+
+def test_shortlist_is_charged() -> None:
+    """The pod is charged to the nodes of its shortlist, so that the next pods look elsewhere."""
+    world = _cluster(a="10", b="14", c="18", d="22")
+    extender = _extender(world)
+    big = {"cpu": "20"}
+    assert list(extender.filter(_ask(pod("p", big), "a", "b", "c", "d")).names) == ["a", "b"]
+    assert list(extender.filter(_ask(pod("q", big), "a", "b", "c", "d")).names) == ["c", "d"]
+    assert world.cache.in_flight["uid-q"].names == ("c", "d")
+
+
+def test_retry_sees_no_own_charge() -> None:
+    """A pod that is asked about again is not in its own way."""
+    world = _cluster(a="40")
+    extender = _extender(world)
+    item = pod("p", {"cpu": "20"})
+    for _ in range(3):
+        assert list(extender.filter(_ask(item, "a")).names) == ["a"]
+    world.put(node_metric("a", cpu="60"))
+    assert extender.filter(_ask(item, "a")).unresolvable == {"a": HOT}
+    assert not world.cache.in_flight
+
+
+def test_burst_spreads() -> None:
+    """Sixty pods before any of them is seen bound do not all go to the coldest node."""
+    world = _cluster(**{f"n{index:02}": str(index) for index in range(20)})
+    extender = _extender(world, size=4)
+    first = [extender.filter(_ask(pod(f"p{index}", {"cpu": "2"}), *world.cache.nodes)).names[0] for index in range(60)]
+    assert max(first.count(name) for name in set(first)) <= 12
+
+
+def test_weighted_keeps_all() -> None:
+    """In weighted mode filter lets all that pass through and prioritize scores them."""
+    world = _cluster(a="60", b="10", c="90")
+    extender = _extender(world, Mode.WEIGHTED)
+    free = pod(priority=3500)
+    assert list(extender.filter(_ask(free, "a", "b", "c")).names) == ["a", "b"]
+    assert extender.prioritize(_ask(free, "a", "new", "b")).tolist() == [65, 0, 90]
+
+
+def test_weighted_charges_the_best() -> None:
+    """In weighted mode the best nodes of the scores are charged; a single node already by filter."""
+    world = _cluster(a="60", b="10", c="20")
+    extender = _extender(world, Mode.WEIGHTED)
+    extender.filter(_ask(pod("p"), "a", "b", "c"))
+    assert not world.cache.in_flight
+    extender.prioritize(_ask(pod("p"), "a", "b", "c"))
+    assert world.cache.in_flight["uid-p"].names == ("b", "c")
+    extender.filter(_ask(pod("q"), "a"))
+    assert world.cache.in_flight["uid-q"].names == ("a",)
+
+
+def test_changed_pod_is_read_anew() -> None:
+    """What is remembered of a pod holds for one version of it."""
+    world = _cluster(a="60")
+    extender = _extender(world)
+    item = pod("p", {"cpu": "1"})
+    assert list(extender.filter(_ask(item, "a")).names) == ["a"]
+    item = pod("p", {"cpu": "50"})
+    item["metadata"]["resourceVersion"] = "2"
+    assert list(extender.filter(_ask(item, "a")).names) == []
+
+
+def test_unreadable_pod_is_an_error() -> None:
+    """A pod whose requests are no quantities cannot be judged."""
+    with pytest.raises(ValueError, match="is not a quantity"):
+        _extender(_cluster(a="1")).filter(_ask(pod(requests={"cpu": "lots"}), "a"))

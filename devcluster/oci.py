@@ -1,12 +1,9 @@
 """Container images as OCI layouts in folders: write one from a program, read which blobs one has, pack one for import."""
 
 import hashlib
-import io
 import json
-import os
 import platform
 import tarfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -17,6 +14,7 @@ LAYER = "application/vnd.oci.image.layer.v1.tar"
 NAME_ANNOTATION = "io.containerd.image.name"
 """By this name of index.json containerd knows the image."""
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+EPOCH = "1970-01-01T00:00:00Z"
 CHUNK_BYTES = 1 << 20
 
 Json = dict[str, Any]
@@ -68,7 +66,7 @@ def name_layout(directory: Path, name: str) -> Layout:
     return layout
 
 
-def write_program_image(directory: Path, name: str, program: Path, path: str, labels: Mapping[str, str]) -> Layout:
+def write_program_image(directory: Path, name: str, program: Path, path: str) -> Layout:
     """Write an image that holds one static program and nothing else.
 
     Args:
@@ -76,21 +74,42 @@ def write_program_image(directory: Path, name: str, program: Path, path: str, la
         name: the image's name on the node.
         program: the file on this machine.
         path: where it is in the image; its folder becomes the PATH, and it is what the image runs.
-        labels: put on the image.
+    """
+    directory.mkdir(parents=True)
+    layer = directory / "layer.tar"
+    entry = tarfile.TarInfo(path.lstrip("/"))
+    entry.size, entry.mode = program.stat().st_size, 0o755
+    with tarfile.open(layer, mode="w", format=tarfile.USTAR_FORMAT) as archive, program.open("rb") as source:
+        archive.addfile(entry, source)
+    return write_layout(directory, name, layer, {"Entrypoint": [path], "Env": [f"PATH={Path(path).parent}"]})
+
+
+def write_layout(directory: Path, name: str, layer: Path, config: Json) -> Layout:
+    """Write an image of one layer.
+
+    Args:
+        directory: becomes the layout.
+        name: the image's name on the node.
+        layer: an uncompressed archive; it is moved into the layout.
+        config: what the image says about how to run it (`Env`, `Entrypoint`, `User` …).
     """
     (directory / "blobs" / "sha256").mkdir(parents=True)
-    layer, layer_size = _write_layer(directory, program, path)
-    config: Json = {
+    with layer.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    size = layer.stat().st_size
+    layer.rename(directory / "blobs" / "sha256" / digest)
+    document: Json = {
         "architecture": ARCHITECTURES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Entrypoint": [path], "Env": [f"PATH={os.path.dirname(path)}"], "Labels": dict(labels)},  # noqa: PTH120
-        "rootfs": {"type": "layers", "diff_ids": [layer]},
+        "config": config,
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        "history": [{"created": EPOCH, "created_by": "devcluster"}],  # buildah wants one entry per layer
     }
     manifest: Json = {
         "schemaVersion": 2,
         "mediaType": MANIFEST,
-        "config": _write_json(directory, config) | {"mediaType": CONFIG},
-        "layers": [{"mediaType": LAYER, "digest": layer, "size": layer_size}],
+        "config": _write_json(directory, document) | {"mediaType": CONFIG},
+        "layers": [{"mediaType": LAYER, "digest": f"sha256:{digest}", "size": size}],
     }
     described = _write_json(directory, manifest) | {"mediaType": MANIFEST, "annotations": {NAME_ANNOTATION: name}}
     (directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [described]}))
@@ -103,16 +122,3 @@ def _write_json(directory: Path, document: Json) -> Json:
     digest = hashlib.sha256(data).hexdigest()
     (directory / "blobs" / "sha256" / digest).write_bytes(data)
     return {"digest": f"sha256:{digest}", "size": len(data)}
-
-
-def _write_layer(directory: Path, program: Path, path: str) -> tuple[str, int]:
-    partial = directory / "blobs" / "layer"
-    entry = tarfile.TarInfo(path.lstrip("/"))
-    entry.size, entry.mode = program.stat().st_size, 0o755
-    with partial.open("wb") as file, program.open("rb") as source:
-        with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-            archive.addfile(entry, io.BufferedReader(source))  # type: ignore[arg-type]
-    with partial.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    partial.rename(directory / "blobs" / "sha256" / digest)
-    return f"sha256:{digest}", (directory / "blobs" / "sha256" / digest).stat().st_size

@@ -3,15 +3,18 @@
 import json
 import sys
 import time
-from typing import Any
+from typing import Any, Final
 
 import kubeapi
 from cli import explain_terms, explain_text, live, table
 from cli.explain_findings import findings
-from cli.explanation import Explanation, explain
+from cli.explanation import Explanation, config_state, explain
 from crds.codec import to_json
 from manager.calculators.base import Result
 from manager.facts import Amounts, Measured
+
+LAST_GOOD_NAME: Final = "headroom-last-good-config"
+"""The ConfigMap in which the manager keeps the last good text."""
 
 
 async def node(api: kubeapi.ApiServer, name: str, namespace: str, config_name: str, output: str) -> None:
@@ -27,13 +30,16 @@ async def node(api: kubeapi.ApiServer, name: str, namespace: str, config_name: s
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
-    found, metric, pods, config_map = await live.together(
+    found, metric, pods, config_map, last_good = await live.together(
         live.node(api, name),
         live.node_metric(api, name),
         live.objects(api, kubeapi.paths.PODS, fieldSelector=f"spec.nodeName={name}"),
         live.config_map(api, namespace, config_name),
+        live.config_map(api, namespace, LAST_GOOD_NAME),
     )
-    explanation = explain(found, metric, pods, config_map, f"{namespace}/{config_name}", time.time())
+    now = time.time()
+    config = config_state(config_map, last_good, f"{namespace}/{config_name}", now)
+    explanation = explain(found, metric, pods, config, now)
     if output == "json":
         print(json.dumps(as_json(explanation), indent=2))
     else:

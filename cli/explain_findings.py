@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from cli.explain_terms import TITLES, amount
 from cli.explanation import Explanation
 from manager.calculators.base import Term
+from manager.config.in_force import Origin
 from manager.facts import Resource
 
 
@@ -19,13 +20,14 @@ def findings(explanation: Explanation) -> list[str]:
 
 
 def _config(explanation: Explanation) -> Iterator[str]:
-    judgement = explanation.config.judgement
-    yield from (f"config: {finding}" for finding in judgement.errors)
-    if judgement.config is None:
-        yield "config: the manager goes on with the last good one, which only it knows; here the defaults stand in"
-    yield from (f"config: {finding}" for finding in judgement.entry_errors)
+    state = explanation.config.in_force
+    yield from (f"config: {finding}" for finding in state.errors)
+    if state.errors:
+        kept = "the last good one stays" if state.origin is Origin.LAST_GOOD else "the defaults are"
+        yield f"config: ConfigMap {explanation.config.place} cannot be used: {kept} in force until it is mended"
+    yield from (f"config: {finding}" for finding in state.entry_errors)
     yield from (f"config: {finding}" for finding in explanation.strategy.findings)
-    yield from (f"config: {finding}" for finding in judgement.warnings)
+    yield from (f"config: {finding}" for finding in state.warnings)
 
 
 def _of_term(term: Term) -> str:

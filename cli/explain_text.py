@@ -112,12 +112,11 @@ def _sources(explanation: Explanation) -> Sequence[Row]:
     model, history = _model(explanation.prediction), _history(explanation.prediction)
     rows += [(Cell("  model"), Cell(""), Cell(model))] if model else []
     rows += [(Cell("  pods"), Cell(""), Cell(history))] if history else []
-    if not config.found:
-        text = f"ConfigMap {config.place} does not exist: the defaults hold"
-    elif config.judgement.config is None:
-        text = f"ConfigMap {config.place} cannot be used"
-    else:
-        text = f"ConfigMap {config.place}"
+    text = f"ConfigMap {config.place}"
+    if not config.in_force.present:
+        text += " does not exist: the defaults hold"
+    elif config.in_force.errors:
+        text += f" cannot be used: {config.in_force.origin} in force"
     rows.append((Cell("config"), Cell(amounts.age(config.age_seconds)), Cell(text)))
     return rows
 
@@ -140,8 +139,8 @@ def _history(prediction: Mapping[str, Any]) -> str:
 
 
 def _strategy(explanation: Explanation) -> Sequence[Row]:
-    values = _flat(to_json(explanation.strategy.strategy))
     sources = explanation.strategy.sources
+    values = _flat(to_json(explanation.strategy.strategy), sources)
     rows = []
     # What somebody has set comes first.
     for name, value in sorted(values.items(), key=lambda item: sources.get(item[0]) == DEFAULT):
@@ -150,13 +149,13 @@ def _strategy(explanation: Explanation) -> Sequence[Row]:
     return rows
 
 
-def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested parts as "midEviction.mode"; lists and free-form maps stay whole."""
+def _flat(data: Mapping[str, Any], sources: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
+    """One entry per value that has a source of its own, nested ones as "midEviction.mode"."""
     flat: dict[str, Any] = {}
     for name, value in data.items():
         where = f"{prefix}{name}"
-        if name in {"midEviction", "nodePredictPolicy", "cpu", "memory"} and isinstance(value, Mapping):
-            flat.update(_flat(value, f"{where}."))
+        if isinstance(value, Mapping) and where not in sources:
+            flat.update(_flat(value, sources, f"{where}."))
         else:
             flat[where] = value
     return flat

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from cli.reports import Report, age, read
 from crds import names
-from crds.colocation import ColocationConfig
 from crds.quantity import QuantityError, value
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
+from manager.config.in_force import InForce, at_start
 from manager.config.overlay import NodeStrategyView, overlay
-from manager.config.parse import Judgement, parse_config
 from manager.facts import Measured, NodeFacts, PodFacts, from_objects
 
 Json = Mapping[str, Any]
@@ -27,12 +26,10 @@ class ConfigState:
 
     place: str
     """Namespace/name."""
-    found: bool
-    """Whether there is one; without it the defaults hold."""
     age_seconds: float | None
-    """Time since somebody last wrote it; None when the object does not say. [s]"""
-    judgement: Judgement
-    """What came of its text."""
+    """Time since somebody last wrote it; None when there is none. [s]"""
+    in_force: InForce
+    """What the manager makes of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,22 +60,18 @@ class Explanation:
     """The pods that bought Mid resources here."""
 
 
-def explain(
-    node: Json, node_metric: Json | None, pods: Sequence[Json], config_map: Json | None, place: str, now: float
-) -> Explanation:
+def explain(node: Json, node_metric: Json | None, pods: Sequence[Json], config: ConfigState, now: float) -> Explanation:
     """Gather the explanation of one node.
 
     Args:
         node: the Node.
         node_metric: its NodeMetric, or None.
         pods: the pods on it.
-        config_map: the colocation ConfigMap, or None.
-        place: namespace/name of that ConfigMap.
+        config: the colocation config, of `config_state`.
         now: the clock. [unix s]
     """
-    config = _config_state(config_map, place, now)
     metadata = node["metadata"]
-    view = overlay(_config_in_force(config.judgement), metadata.get("labels"), metadata.get("annotations"))
+    view = overlay(config.in_force.config, metadata.get("labels"), metadata.get("annotations"))
     here = [PodFacts.from_object(pod) for pod in pods]
     facts = from_objects(node, node_metric, here, view.strategy, now)
     result = calculate(facts)
@@ -99,21 +92,28 @@ def explain(
     )
 
 
-def _config_state(config_map: Json | None, place: str, now: float) -> ConfigState:
-    if config_map is None:
-        return ConfigState(place, found=False, age_seconds=None, judgement=parse_config(None))
+def config_state(config_map: Json | None, last_good: Json | None, place: str, now: float) -> ConfigState:
+    """What the manager makes of the ConfigMap.
+
+    Args:
+        config_map: the colocation ConfigMap, or None.
+        last_good: the ConfigMap in which the manager keeps the last good text, or None.
+        place: namespace/name of the first.
+        now: the clock. [unix s]
+    """
+    in_force = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
+    return ConfigState(place, _written_ago(config_map, now) if config_map else None, in_force)
+
+
+def _text(config_map: Json | None) -> str | None:
+    return ((config_map or {}).get("data") or {}).get(names.CONFIG_MAP_KEY)
+
+
+def _written_ago(config_map: Json, now: float) -> float | None:
     metadata = config_map.get("metadata") or {}
     times = [str(entry["time"]) for entry in metadata.get("managedFields") or () if entry.get("time")]
     written = max(times, default=metadata.get("creationTimestamp"))
-    text = (config_map.get("data") or {}).get(names.CONFIG_MAP_KEY)
-    return ConfigState(
-        place, found=True, age_seconds=age(written, now) if written else None, judgement=parse_config(text)
-    )
-
-
-def _config_in_force(judgement: Judgement) -> ColocationConfig:
-    """The config to calculate with. Of a bad one the manager keeps the one before, which nobody else can see."""
-    return judgement.config if judgement.config is not None else ColocationConfig(enable=True)
+    return age(written, now) if written else None
 
 
 def _published(node: Json) -> Measured:

@@ -1,0 +1,77 @@
+"""The chart as helm renders it."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = ROOT / "charts/headroom"
+NAMESPACE: Final = "headroom-system"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """All objects of one rendering."""
+
+    objects: tuple[Json, ...]
+    """The objects as JSON."""
+
+    def one(self, kind: str, name: str) -> Json:
+        """The object of that kind and name."""
+        (found,) = [obj for obj in self.objects if (obj["kind"], obj["metadata"]["name"]) == (kind, name)]
+        return found
+
+    def of_kind(self, *kinds: str) -> list[Json]:
+        """All objects of some kinds."""
+        return [obj for obj in self.objects if obj["kind"] in kinds]
+
+    def pods(self) -> Iterator[tuple[str, Json]]:
+        """The pod specs, with the names of their owners."""
+        for owner in self.of_kind("DaemonSet", "Deployment"):
+            yield owner["metadata"]["name"], owner["spec"]["template"]["spec"]
+
+    def containers(self) -> Iterator[tuple[str, Json]]:
+        """All containers, init containers too, as "owner/container"."""
+        for owner, pod in self.pods():
+            for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+                yield f"{owner}/{container['name']}", container
+
+    def container(self, path: str) -> Json:
+        """The container of that "owner/container"."""
+        return dict(self.containers())[path]
+
+    def config(self, name: str, key: str) -> Any:  # noqa: ANN401 - whatever the YAML holds
+        """Parsed YAML (or JSON) in a ConfigMap."""
+        return yaml.safe_load(self.one("ConfigMap", name)["data"][key])
+
+
+def render(helm: Callable[..., str], *settings: str, kube_version: str = "v1.36.2") -> Rendered:
+    """Render the chart with `--set` settings.
+
+    Args:
+        helm: runs helm, as `cluster.helm` does.
+        settings: values such as "manager.replicas=1".
+        kube_version: the cluster's version.
+    """
+    flags = [flag for setting in settings for flag in ("--set", setting)]
+    text = helm(
+        *("template", "headroom", str(CHART), "--namespace", NAMESPACE, "--kube-version", kube_version),
+        *flags,
+    )
+    return Rendered(tuple(obj for obj in yaml.safe_load_all(text) if obj))
+
+
+def rules(role: Mapping[str, Any]) -> set[tuple[str, str, str, str]]:
+    """A role's rules, one tuple per grant: (group, resource, verb, names)."""
+    return {
+        (group, resource, verb, ",".join(rule.get("resourceNames", ())))
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }

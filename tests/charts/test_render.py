@@ -1,0 +1,235 @@
+"""What must hold for everything that the chart renders."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from crds.names import CONFIG_MAP_NAME
+from crds.priority import VALUES as BANDS
+from crds.priority import PriorityBand
+from devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART, NAMESPACE, ROOT, Rendered, render, rules
+
+pytestmark = pytest.mark.cluster
+
+PACKAGES = {
+    "headroom-agent/agent": "agent",
+    "headroom-manager/manager": "manager",
+    "headroom-scheduler/extender": "scheduler_plugins",
+}
+
+
+@pytest.fixture(scope="module")
+def chart(cluster: Cluster) -> Rendered:
+    """The chart with its default values."""
+    return render(cluster.helm)
+
+
+def test_lint_is_clean(cluster: Cluster) -> None:
+    """`helm lint --strict` has nothing to say."""
+    assert "0 chart(s) failed" in cluster.helm("lint", "--strict", str(CHART))
+
+
+def test_containers_hold_no_privilege(chart: Rendered) -> None:
+    """No container has a capability, a writable root or a way to gain privileges, but for the one init container."""
+    for path, container in chart.containers():
+        security = container["securityContext"]
+        assert security["allowPrivilegeEscalation"] is False, path
+        assert security["readOnlyRootFilesystem"] is True, path
+        assert "privileged" not in security, path
+        assert security["capabilities"]["drop"] == ["ALL"], path
+        gained = ["CHOWN"] if path == "headroom-agent/own-data-dir" else []
+        assert security["capabilities"].get("add", []) == gained, path
+        if not gained:
+            assert "runAsUser" not in security, path
+
+
+def test_pods_are_nobody(chart: Rendered) -> None:
+    """Every pod runs as uid 65532 under the runtime's seccomp profile and shares nothing with the node."""
+    for owner, pod in chart.pods():
+        security = pod["securityContext"]
+        assert security["runAsNonRoot"] is True, owner
+        assert security["runAsUser"] == 65532, owner
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}, owner
+        for shared in ("hostNetwork", "hostPID", "hostIPC"):
+            assert shared not in pod, owner
+
+
+def test_only_agent_mounts_host(chart: Rendered) -> None:
+    """Only the agent sees the node's files: /proc and cgroups read-only, and one folder of its own."""
+    host = {
+        owner: {volume["name"]: volume["hostPath"]["path"] for volume in pod.get("volumes", ()) if "hostPath" in volume}
+        for owner, pod in chart.pods()
+    }
+    data = {"proc": "/proc", "cgroup": "/sys/fs/cgroup", "data": "/var/lib/headroom"}
+    assert host == {"headroom-agent": data, "headroom-manager": {}, "headroom-scheduler": {}}
+    mounts = {mount["name"]: mount for mount in chart.container("headroom-agent/agent")["volumeMounts"]}
+    for name in ("proc", "cgroup"):
+        assert mounts[name]["readOnly"] is True
+        assert mounts[name]["mountPropagation"] == "HostToContainer"
+        assert mounts[name]["mountPath"] == f"/host{data[name]}"
+    assert mounts["data"]["mountPath"] == data["data"]
+
+
+def test_containers_state_resources(chart: Rendered) -> None:
+    """Every container requests CPU and memory, and has a memory limit and no CPU limit."""
+    for path, container in chart.containers():
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}, path
+        assert set(container["resources"]["limits"]) == {"memory"}, path
+
+
+def test_services_are_probed(chart: Rendered) -> None:
+    """Every long-running container is probed for readiness and liveness."""
+    for owner, pod in chart.pods():
+        for container in pod["containers"]:
+            assert {"readinessProbe", "livenessProbe"} <= set(container), owner
+
+
+def test_rbac_has_no_wildcard(chart: Rendered) -> None:
+    """No role of ours holds a wildcard, reads secrets, or goes through the kubelet's proxy."""
+    for role in chart.of_kind("ClusterRole", "Role"):
+        for group, resource, verb, _ in rules(role):
+            assert "*" not in (group, resource, verb), role["metadata"]["name"]
+            assert resource not in {"secrets", "nodes/proxy", "pods/exec"}, role["metadata"]["name"]
+
+
+def test_agent_may_do_this(chart: Rendered) -> None:
+    """The agent reads pods and nodes, and writes the status of NodeMetrics: nothing else."""
+    assert rules(chart.one("ClusterRole", "headroom-agent")) == {
+        ("", "pods", "list", ""),
+        ("", "pods", "watch", ""),
+        ("", "nodes", "list", ""),
+        ("", "nodes", "watch", ""),
+        ("slo.koordinator.sh", "nodemetrics", "get", ""),
+        ("slo.koordinator.sh", "nodemetrics/status", "patch", ""),
+    }
+
+
+def test_only_manager_writes_nodes(chart: Rendered) -> None:
+    """Only the manager may write to Nodes, and only their status."""
+    writers = {
+        (role["metadata"]["name"], resource, verb)
+        for role in chart.of_kind("ClusterRole", "Role")
+        for _, resource, verb, _ in rules(role)
+        if resource.startswith("nodes") and verb not in {"get", "list", "watch"}
+    }
+    assert writers == {("headroom-manager", "nodes/status", "patch")}
+
+
+def test_bindings_have_their_accounts(chart: Rendered) -> None:
+    """Every binding names one of our service accounts in the release namespace."""
+    accounts = {account["metadata"]["name"] for account in chart.of_kind("ServiceAccount")}
+    assert {pod["serviceAccountName"] for _, pod in chart.pods()} == accounts
+    for binding in chart.of_kind("ClusterRoleBinding", "RoleBinding"):
+        for subject in binding["subjects"]:
+            assert subject["name"] in accounts
+            assert subject["namespace"] == NAMESPACE
+
+
+@pytest.mark.parametrize("path", PACKAGES)
+def test_flags_exist(chart: Rendered, path: str) -> None:
+    """Every flag in the chart is one that the service knows, and every command is one of our console scripts."""
+    help_text = subprocess.run(
+        [sys.executable, "-m", PACKAGES[path], "--help"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout
+    container = chart.container(path)
+    scripts = (ROOT / "pyproject.toml").read_text()
+    assert f'\n{container["command"][0]} = "{PACKAGES[path]}.__main__:main"' in scripts
+    known = set(re.findall(r"--[a-z][a-z-]*", help_text))
+    assert {flag.partition("=")[0] for flag in container["args"]} <= known
+
+
+def test_scheduler_config_is_documented_one(chart: Rendered) -> None:
+    """kube-scheduler's configuration is the one that stands in scheduler_plugins/."""
+    documented = yaml.safe_load((ROOT / "scheduler_plugins/kube-scheduler-configuration.yaml").read_text())
+    assert chart.config("headroom-scheduler", "kube-scheduler.yaml") == documented
+
+
+def test_weighted_mode_scores(cluster: Cluster) -> None:
+    """Mode `weighted` adds the prioritize verb, and ten times the weights of kube-scheduler's own plugins."""
+    config = render(cluster.helm, "scheduler.mode=weighted").config("headroom-scheduler", "kube-scheduler.yaml")
+    (extender,) = config["extenders"]
+    assert extender["prioritizeVerb"] == "prioritize"
+    weights = {plugin["name"]: plugin["weight"] for plugin in config["profiles"][0]["plugins"]["multiPoint"]["enabled"]}
+    assert weights["TaintToleration"] == 30
+    assert weights["NodeResourcesFit"] == 10
+
+
+def test_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
+    """A profile in the values reaches the extender in the form that it reads."""
+    from scheduler_plugins.settings import load_profile  # noqa: PLC0415 - numpy, only where it is needed
+
+    rendered = render(
+        cluster.helm,
+        "scheduler.mode=weighted",
+        "scheduler.profile.shortlist.size=4",
+        "scheduler.profile.plugins[0].name=LoadAwareScheduling",
+        "scheduler.profile.plugins[0].args.usageThresholds.cpu=70",
+    )
+    path = tmp_path / "profile.yaml"
+    path.write_text(rendered.one("ConfigMap", "headroom-scheduler")["data"]["profile.yaml"])
+    profile = load_profile(path)
+    assert profile.answering.mode == "weighted"
+    assert profile.answering.shortlist_size == 4
+    assert "--profile=/etc/headroom/profile.yaml" in rendered.container("headroom-scheduler/extender")["args"]
+
+
+def test_config_change_restarts_scheduler(cluster: Cluster) -> None:
+    """Another scheduler configuration is another pod template, because both programs read it at start only."""
+
+    def template(*settings: str) -> object:
+        deployment = render(cluster.helm, *settings).one("Deployment", "headroom-scheduler")
+        return deployment["spec"]["template"]["metadata"]["annotations"]
+
+    assert template() == template("scheduler.replicas=3")
+    assert template() != template("scheduler.ignorable=false")
+
+
+@pytest.mark.parametrize(
+    ("version", "tag"), [("v1.36.2", "v1.36.2"), ("v1.33.5-gke.1000", "v1.33.5"), ("v1.31.4+k3s1", "v1.31.4")]
+)
+def test_scheduler_image_follows_cluster(cluster: Cluster, version: str, tag: str) -> None:
+    """kube-scheduler has the cluster's version, without what a vendor adds to it."""
+    rendered = render(cluster.helm, kube_version=version)
+    image = rendered.container("headroom-scheduler/kube-scheduler")["image"]
+    assert image == f"registry.k8s.io/kube-scheduler:{tag}"
+
+
+def test_scheduler_can_be_left_out(cluster: Cluster) -> None:
+    """Without the scheduler nothing of it is rendered."""
+    rendered = render(cluster.helm, "scheduler.enabled=false")
+    assert [obj for obj in rendered.objects if obj["metadata"]["name"].startswith("headroom-scheduler")] == []
+
+
+def test_priority_classes_match_bands(chart: Rendered) -> None:
+    """Each PriorityClass has the lowest value of the band that we derive from it."""
+    found = {each["metadata"]["name"]: each["value"] for each in chart.of_kind("PriorityClass")}
+    assert found == {band.value: BANDS[band][0] for band in PriorityBand if band}
+
+
+def test_config_map_from_values(cluster: Cluster) -> None:
+    """The ConfigMap is the values' object as JSON; null leaves it to somebody else."""
+    rendered = render(cluster.helm, "colocationConfig.enable=true", "colocationConfig.degradeTimeMinutes=5")
+    assert rendered.config(CONFIG_MAP_NAME, "colocation-config") == {"enable": True, "degradeTimeMinutes": 5}
+    without = render(cluster.helm, "colocationConfig=null")
+    assert [obj for obj in without.of_kind("ConfigMap") if obj["metadata"]["name"] == CONFIG_MAP_NAME] == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("agnet.dataDir=/x/y", "'agnet' not allowed"),
+        ("scheduler.mode=best", "'shortlist', 'weighted'"),
+        ("agent.dataDir=relative", "/agent/dataDir"),
+        ("scheduler.profile.inFlightSeconds=5", "missing property 'plugins'"),
+        ("agent.extraArgs={oops}", "/agent/extraArgs/0"),
+    ],
+)
+def test_wrong_values_are_named(cluster: Cluster, setting: str, complaint: str) -> None:
+    """A value that does not exist or cannot be is refused by name before anything is installed."""
+    with pytest.raises(CommandError, match=re.escape(complaint)):
+        render(cluster.helm, setting)

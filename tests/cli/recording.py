@@ -1,0 +1,59 @@
+"""Objects that were read from an API server once: three nodes, their reports, pods and the colocation ConfigMap."""
+
+import copy
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from cli.explanation import Explanation, config_state, explain
+
+NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()
+"""One minute after web-1 reported. [unix s]"""
+HERE: Final = Path(__file__).parent
+Json = dict[str, Any]
+_AS_RECORDED: Final[Json] = {}
+_CLUSTER: Final = json.loads((HERE / "recorded" / "cluster.json").read_text())
+
+
+def recorded(part: str) -> Any:  # noqa: ANN401 - lists and objects of the API
+    """A fresh copy of "nodes", "nodeMetrics", "pods" or "configMap"."""
+    return copy.deepcopy(_CLUSTER[part])
+
+
+def named(part: str, name: str) -> Json:
+    """One object of a recorded list."""
+    found: Json = next(item for item in recorded(part) if item["metadata"]["name"] == name)
+    return found
+
+
+def golden(name: str) -> str:
+    """The expected output in a file."""
+    return (HERE / "recorded" / name).read_text()
+
+
+def explained(
+    name: str,
+    *,
+    config: str | None = None,
+    last_good: str | None = None,
+    node_metric: Json | None = _AS_RECORDED,
+    now: float = NOW,
+) -> Explanation:
+    """The explanation of a recorded node, with the recorded objects unless others are given."""
+    config_map = recorded("configMap")
+    if config is not None:
+        config_map["data"]["colocation-config"] = config
+    metric = next((each for each in recorded("nodeMetrics") if each["metadata"]["name"] == name), None)
+    return explain(
+        named("nodes", name),
+        metric if node_metric is _AS_RECORDED else node_metric,
+        [pod for pod in recorded("pods") if pod["spec"].get("nodeName") == name],
+        config_state(
+            config_map,
+            {"data": {"colocation-config": last_good}} if last_good is not None else None,
+            "headroom-system/slo-controller-config",
+            now,
+        ),
+        now,
+    )

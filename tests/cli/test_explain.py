@@ -1,0 +1,142 @@
+import io
+import json
+from contextlib import redirect_stdout
+from typing import Any
+
+import pytest
+
+from cli.explain import as_json, show
+from cli.explain_findings import findings
+from cli.explain_terms import ORIGINS, Origin, inputs, with_numbers
+from cli.explanation import Explanation
+from manager.calculators.mid import calculate
+from manager.facts import Resource
+from tests.cli.recording import NOW, explained, golden, named
+
+
+def text(explanation: Explanation) -> str:
+    """What the command prints into a pipe."""
+    out = io.StringIO()
+    with redirect_stdout(out):
+        show(explanation)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("node", ["web-1", "web-2", "web-3"])
+def test_explain_text(node: str) -> None:
+    """The whole text for a node that sells, one whose report is too old, and one that has not reported."""
+    assert text(explained(node)) == golden(f"explain_{node}.txt")
+
+
+def test_disabled_node_shows_offer() -> None:
+    """Where colocation is off, the terms say what would be sold if it were on."""
+    explanation = explained("web-1", config='{"midUnallocatedPercent": 50}')
+    assert explanation.would_be is not None
+    assert explanation.would_be.calculated.cpu == 7000
+    shown = text(explanation)
+    assert "If colocation were enabled: CPU" in shown
+    assert "colocation is disabled for this node" in shown
+
+
+def test_bad_config_keeps_last_good() -> None:
+    """A ConfigMap that cannot be used is named with its fault, and the last good text decides."""
+    explanation = explained("web-1", config='{"enable": "yes"}', last_good='{"enable": true}')
+    assert explanation.facts.strategy.enabled
+    first, second, *_ = findings(explanation)
+    assert first.startswith("config: enable: must be true or false")
+    assert second.endswith("the last good one stays in force until it is mended")
+
+
+def test_bad_config_without_good_one() -> None:
+    """When there never was a good one, the defaults are in force, which sell nothing."""
+    explanation = explained("web-1", config="{")
+    assert explanation.result.degraded is not None
+    assert any(note.endswith("the defaults are in force until it is mended") for note in findings(explanation))
+
+
+def test_zero_says_why() -> None:
+    """A node that offers nothing because nothing is reclaimable says so, with the setting that would change it."""
+    metric = named("nodeMetrics", "web-1")
+    del metric["status"]["prodReclaimableMetric"]
+    explanation = explained("web-1", config='{"enable": true}', node_metric=metric)
+    notes = " ".join(findings(explanation))
+    assert "reclaimable is 0m: the NodeMetric has no prediction" in notes
+    assert "midUnallocatedPercent is 0" in notes
+
+
+def test_waiting_increase_says_why() -> None:
+    """A Node that offers less than was calculated is explained by the time an increase has to hold."""
+    assert any("held 120s" in note for note in findings(explained("web-1")))
+
+
+def test_overdue_decrease_says_why() -> None:
+    """A Node that offers more than was calculated sends the reader to the manager."""
+    notes = findings(explained("web-1", config='{"enable": true}'))
+    assert any("the manager's log" in note for note in notes)
+
+
+def test_missing_report_says_why() -> None:
+    """A node without a NodeMetric says that there was no report, and what to look at."""
+    assert any("no NodeMetric report yet" in note for note in findings(explained("web-3")))
+
+
+def test_formula_with_numbers() -> None:
+    """A formula is shown with each number behind its name, whole names only."""
+    term = explained("web-1").result.term("reserved", Resource.CPU)
+    assert with_numbers(term) == (
+        "max(system usage 800m + Prod host applications 0m, capacity 16000m - allocatable 15000m, "
+        "annotation reservation 500m)"
+    )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{}, {"midPolicy": "design"}, {"midPolicy": "designMixed"}, {"midReclaimMode": "static"}],
+)
+def test_every_input_has_origin(settings: dict[str, Any]) -> None:
+    """Each number of each policy's formula is traced to where it comes from."""
+    explanation = explained("web-1", config=json.dumps({"enable": True, **settings}))
+    found = inputs(explanation.result.terms, explanation.facts)
+    assert found
+    assert [each.name for each in found if each.origin is Origin.UNKNOWN] == []
+    assert {each.name for each in found} <= set(ORIGINS)
+
+
+def test_ages_of_inputs() -> None:
+    """Inputs of the report and of the prediction carry their own ages; what was read just now has none."""
+    explanation = explained("web-1")
+    ages = {each.name: each.age_seconds for each in inputs(explanation.result.terms, explanation.facts)}
+    assert ages["node usage"] == 60
+    assert ages["Reclaimable"] == 20
+    assert ages["allocatable"] is None
+
+
+def test_same_numbers_as_manager() -> None:
+    """The explanation calculates with the manager's own function from the same facts."""
+    explanation = explained("web-1")
+    assert explanation.result == calculate(explanation.facts)
+
+
+def test_json_is_complete() -> None:
+    """JSON carries every term with its inputs, the ages, the strategy and its sources."""
+    data = json.loads(json.dumps(as_json(explained("web-1"))))
+    assert data["calculated"]["cpuMilli"] == 7000
+    assert data["published"]["cpuMilli"] == 6500
+    assert [term["name"] for term in data["terms"] if term["resource"] == "cpu"][-1] == "mid"
+    assert data["strategySources"]["midCPUThresholdPercent"] == "nodeConfigs[0] web"
+    assert data["reportAgeSeconds"] == 60
+    assert data["degraded"] is None
+
+
+def test_json_of_degraded_node() -> None:
+    """A degraded node's JSON has the reason for programs and the sentence for people."""
+    data = as_json(explained("web-3"))
+    assert data["degraded"]["reason"] == "NoReport"
+    assert data["terms"] == []
+
+
+def test_old_clock_degrades() -> None:
+    """Seen a day later, the same objects sell nothing, and the report's age says why."""
+    explanation = explained("web-1", now=NOW + 86400)
+    assert explanation.result.degraded is not None
+    assert explanation.result.degraded.reason == "ReportExpired"

@@ -176,6 +176,17 @@ class Cluster:
         self._claimed = False
         self._exit.close()
 
+    def check(self) -> None:
+        """See that every program of the control plane still runs.
+
+        Raises:
+            DevClusterError: one has ended; with the end of its log.
+        """
+        plane = self.control_plane
+        for component in (plane.etcd, plane.apiserver, plane.controller_manager, plane.scheduler, plane.forwarder):
+            if component is not None and component.process is not None:
+                component.process.require_running()
+
     def keep_logs(self) -> Path | None:
         """Copy the logs to the cache, say where, and return the folder; the oldest ones are removed."""
         if not self._claimed:  # nothing was started

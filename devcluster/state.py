@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import shutil
+import signal
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +16,9 @@ from devcluster.places import clusters_directory, state_directory
 FILE = "cluster.json"
 START_TIME_FIELD = 19
 """Index of the start time in /proc/<pid>/stat, counted after the closing parenthesis of the program's name."""
+
+PAUSE_SECONDS = 0.1
+SETTLE_SECONDS = 15.0
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,28 @@ def clusters() -> Iterator[ClusterState]:
         state = read(file.parent.name)
         if state is not None:
             yield state
+
+
+def end(cluster: ClusterState, timeout_seconds: float) -> None:
+    """End a cluster by ending its owner, and wait until its folder is gone.
+
+    Raises:
+        DevClusterError: it did not end in time.
+    """
+    if cluster.alive:
+        os.kill(cluster.pid, signal.SIGTERM)
+    deadline = time.monotonic() + timeout_seconds
+    while cluster.alive and time.monotonic() < deadline:
+        time.sleep(PAUSE_SECONDS)
+    if cluster.alive:
+        raise DevClusterError(
+            f"the cluster {cluster.name} has not ended within {timeout_seconds:.0f} s: pid {cluster.pid}"
+        )
+    # An owner that was killed leaves the clean-up to its supervisor, which needs a moment.
+    settle = time.monotonic() + SETTLE_SECONDS
+    while cluster.directory.exists() and time.monotonic() < settle:
+        time.sleep(PAUSE_SECONDS)
+    remove(cluster.name)
 
 
 def remove(name: str) -> None:

@@ -1,8 +1,8 @@
 """Kubernetes quantities: the only place where strings such as "1500m" and "9Gi" become numbers, and back.
 
 Values are exact (`fractions.Fraction`). Conversions to integers round away from zero, as Kubernetes does: whoever asks
-for a little gets at least that. Like Kubernetes, anything finer than a nano-unit is rounded up to one, and anything
-beyond 2^63-1 counts as 2^63-1.
+for a little gets at least that. Like Kubernetes, anything finer than a nano-unit is rounded up to one, and binary
+amounts beyond 2^63-1 count as 2^63-1. Unlike Kubernetes, a suffix without a number ("k") is an error, not a zero.
 """
 
 import re
@@ -44,7 +44,7 @@ _GRAMMAR: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<decimals>[0-9]*))?(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[numkMGTPE]|[KMGTPE]i)?)"
 )
 _NANO: Final = Fraction(1, 10**9)
-_LARGEST: Final = Fraction(2**63 - 1)
+_LARGEST_BINARY: Final = Fraction(2**63 - 1)
 _LONGEST_TEXT: Final = 512
 _LARGEST_EXPONENT: Final = 512
 
@@ -75,7 +75,9 @@ def _parse_text(text: str) -> Fraction:
         raise QuantityError(f"{shown!r} is not a quantity: write a number such as 2, 500m or 1Gi")
     decimals = match["decimals"] or ""
     number = Fraction(int((match["whole"] or "") + decimals or "0"), 10 ** len(decimals))
-    magnitude = min(_round_to_nano(_scaled(number, match["exponent"], match["suffix"] or "")), _LARGEST)
+    suffix = match["suffix"] or ""
+    magnitude = _round_to_nano(_scaled(number, match["exponent"], suffix))
+    magnitude = min(magnitude, _LARGEST_BINARY) if suffix in _BINARY else magnitude
     return -magnitude if match["sign"] == "-" else magnitude
 
 

@@ -1,0 +1,165 @@
+"""The manifests on a real API server: what it accepts, keeps, refuses and prints."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+import crds
+import kubeapi
+from crds import elastic_quota, node_metric
+from tests.crds.test_codec import KOORDINATOR
+
+if TYPE_CHECKING:
+    from devcluster import Cluster
+
+pytestmark = pytest.mark.cluster
+MANIFESTS = Path(crds.__file__).parent
+NODE_METRICS = f"/apis/{node_metric.GROUP}/{node_metric.VERSION}/{node_metric.PLURAL}"
+QUOTAS = f"/apis/{elastic_quota.GROUP}/{elastic_quota.VERSION}/namespaces/default/{elastic_quota.PLURAL}"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+COLUMNS = "NAME CPU MEMORY PROD PEAK CPU PROD PEAK MEMORY RECLAIMABLE CPU RECLAIMABLE MEMORY READY AGE"
+DRY_RUN = {"dryRun": "All"}
+
+
+async def _install(api: kubeapi.ApiServer, manifest: dict[str, Any]) -> None:
+    path = f"{DEFINITIONS}/{manifest['metadata']['name']}"
+    await api.patch(path, manifest, kubeapi.APPLY, {"fieldManager": "headroom-tests", "force": "true"})
+    for _ in range(100):
+        conditions = (await api.get(path)).get("status", {}).get("conditions", [])
+        if any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions):
+            return
+        await asyncio.sleep(0.1)
+    pytest.fail(f"{path} is not established")
+
+
+@pytest.fixture
+async def api(cluster: "Cluster") -> AsyncIterator[kubeapi.ApiServer]:
+    """A session with a server that has both kinds."""
+    async with kubeapi.ApiServer(kubeapi.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as session:
+        for file in sorted(MANIFESTS.glob("*.yaml")):
+            await _install(session, yaml.safe_load(file.read_text()))
+        yield session
+
+
+@pytest.fixture
+async def stored(api: kubeapi.ApiServer) -> AsyncIterator[str]:
+    """The path of a NodeMetric that exists for one test."""
+    name = "manifest-test"
+    await api.create(NODE_METRICS, {**KOORDINATOR, "metadata": {"name": name}})
+    yield f"{NODE_METRICS}/{name}"
+    await api.delete(f"{NODE_METRICS}/{name}")
+
+
+async def test_koordinator_status_is_kept(api: kubeapi.ApiServer, stored: str) -> None:
+    """A status as Koordinator writes it is accepted, and nothing of it is pruned."""
+    answer = await api.patch(kubeapi.paths.status(stored), {"status": KOORDINATOR["status"]})
+    assert answer["status"] == KOORDINATOR["status"]
+    assert answer["spec"] == KOORDINATOR["spec"]
+
+
+async def test_our_fields_are_kept(api: kubeapi.ApiServer, stored: str) -> None:
+    """Everything that we add to spec and status survives the server."""
+    policy = {
+        "model": "max",
+        "of": [{"model": "diversity", "parameters": {"windowDays": 7, "lambdaMin": 0.4, "capAtHighest": True}}],
+        "memory": {"model": "recent-max", "safetyMarginPercent": 5},
+        "reclaimRatioPercent": 90,
+    }
+    prediction = {
+        "time": "2026-01-02T03:04:05Z",
+        "policy": {"model": "diversity", "parameters": {"windowDays": 7, "lambdaMin": 0.4}},
+        "classes": [
+            {
+                "name": "prod",
+                **{name: {"cpu": "3100m", "memory": "9Gi"} for name in ("usage", "mean", "stdev", "peak")},
+                "evidence": {"samples": 20160, "spanSeconds": 604800},
+            }
+        ],
+        "pods": {"warm": 31, "cold": 2, "coldNames": ["shop/cart-7f"]},
+    }
+    condition = {"type": "PredictionReady", "status": "True", "reason": "Enough", "message": "It is."}
+    stdev = [{"duration": "5m0s", "usage": {"stdev": {"resources": {"cpu": "10m"}}}}]
+    status = {"prediction": prediction, "conditions": [condition], "nodeMetric": {"aggregatedNodeUsages": stdev}}
+    spec = (await api.patch(stored, {"spec": {"predictPolicy": policy}}))["spec"]
+    answer = await api.patch(kubeapi.paths.status(stored), {"status": status})
+    assert spec["predictPolicy"] == policy
+    assert {name: answer["status"][name] for name in status} == status
+
+
+async def test_columns_show_the_prediction(api: kubeapi.ApiServer, stored: str, cluster: "Cluster") -> None:
+    """`kubectl get nodemetrics` shows usage, predicted peak, reclaimable amounts and readiness."""
+    ready = {"type": "PredictionReady", "status": "True"}
+    peak = {"resource": {"resources": {"cpu": "5200m", "memory": "12Gi"}}}
+    await api.patch(
+        kubeapi.paths.status(stored),
+        {"status": {**KOORDINATOR["status"], "conditions": [ready], "prodPeakMetric": peak}},
+    )
+    header, row = cluster.kubectl("get", "nodemetrics", "manifest-test").splitlines()
+    assert " ".join(header.split()) == COLUMNS
+    assert row.split()[:8] == ["manifest-test", "3100m", "9Gi", "5200m", "12Gi", "2", "4Gi", "True"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({"checkIntervalSeconds": 600, "forceUpdateIntervalSeconds": 60}, "must not be longer than forceUpdate"),
+        ({"model": "max"}, "needs a list of models in `of`"),
+        ({"cpu": {"model": "max"}}, "needs a list of models in `of`"),
+        ({"safetyMarginPercent": 101}, "should be less than or equal to 100"),
+        ({"reclaimRatioPercent": -1}, "should be greater than or equal to 0"),
+        ({"model": ""}, "should be at least 1 chars long"),
+    ],
+)
+async def test_wrong_policy_is_refused(api: kubeapi.ApiServer, policy: dict[str, Any], message: str) -> None:
+    """A prediction policy out of range never reaches an agent."""
+    body = {**KOORDINATOR, "metadata": {"name": "refused"}, "spec": {"predictPolicy": policy}}
+    with pytest.raises(kubeapi.ApiError, match=message) as caught:
+        await api.create(NODE_METRICS, body, DRY_RUN)
+    assert caught.value.reason == "Invalid"
+
+
+def _quota(minimum: dict[str, Any] | None, maximum: dict[str, Any] | None) -> dict[str, Any]:
+    bounds = {"min": minimum, "max": maximum}
+    return {
+        "apiVersion": elastic_quota.ElasticQuota.API_VERSION,
+        "kind": elastic_quota.ElasticQuota.KIND,
+        "metadata": {"name": "quota"},
+        "spec": {name: bound for name, bound in bounds.items() if bound is not None},
+    }
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum"),
+    [
+        (None, None),
+        ({}, {}),
+        ({"cpu": "1"}, None),
+        ({"cpu": "1"}, {"memory": "1Gi"}),
+        ({"cpu": 1, "memory": "1Gi"}, {"cpu": "1000m", "memory": "1024Mi"}),  # equal, in other notations
+        ({f"example.com/r{index}": 1 for index in range(64)}, {f"example.com/r{index}": 1 for index in range(64)}),
+    ],
+)
+async def test_sound_quota_is_accepted(api: kubeapi.ApiServer, minimum: Any, maximum: Any) -> None:  # noqa: ANN401
+    """Bounds in any notation, absent ones and many resources are accepted."""
+    answer = await api.create(QUOTAS, _quota(minimum, maximum), DRY_RUN)
+    assert answer["spec"] == _quota(minimum, maximum)["spec"]
+
+
+@pytest.mark.parametrize(
+    ("minimum", "maximum"),
+    [
+        ({"cpu": "1001m"}, {"cpu": 1}),
+        ({"memory": "1Gi"}, {"memory": "1G"}),
+        ({"ephemeral-storage": "2k"}, {"ephemeral-storage": "1Ki"}),
+        ({"nvidia.com/gpu": "9"}, {"nvidia.com/gpu": "8"}),
+        ({"example.com/r": 2}, {"example.com/r": 1}),
+    ],
+)
+async def test_min_above_max_is_refused(api: kubeapi.ApiServer, minimum: Any, maximum: Any) -> None:  # noqa: ANN401
+    """A guarantee above the ceiling is refused, whatever the notation."""
+    with pytest.raises(kubeapi.ApiError, match="must not be larger than max"):
+        await api.create(QUOTAS, _quota(minimum, maximum), DRY_RUN)

@@ -1,0 +1,135 @@
+"""Requests, limits, cgroup uid and workload of a pod."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crds import pod as pods
+
+
+def _container(requests: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {"resources": {"requests": requests or {}, **more.pop("resources", {})}, **more}
+
+
+def _requests(**spec: Any) -> dict[str, Fraction]:  # noqa: ANN401
+    return pods.pod_requests({"spec": spec})
+
+
+def test_containers_add_up() -> None:
+    """The containers' requests are summed per resource."""
+    found = _requests(containers=[_container({"cpu": "500m"}), _container({"cpu": 1, "memory": "1Gi"}), {}])
+    assert found == {"cpu": Fraction(3, 2), "memory": 2**30}
+
+
+def test_init_phase_counts_as_maximum() -> None:
+    """The largest init container counts where it is more than all containers together."""
+    init = [_container({"cpu": "3", "memory": "1Gi"}), _container({"cpu": "1"})]
+    found = _requests(containers=[_container({"cpu": "2", "memory": "2Gi"})], initContainers=init)
+    assert found == {"cpu": 3, "memory": 2 * 2**30}
+
+
+def test_sidecars_stay() -> None:
+    """A restartable init container adds to the sum, and to the init containers that start after it only."""
+    sidecar = _container({"cpu": "1"}, restartPolicy="Always")
+    before, after = _container({"cpu": "4"}), _container({"cpu": "4"})
+    assert _requests(containers=[_container({"cpu": "1"})], initContainers=[before, sidecar]) == {"cpu": 4}
+    assert _requests(containers=[_container({"cpu": "1"})], initContainers=[sidecar, after]) == {"cpu": 5}
+    assert _requests(containers=[_container({"cpu": "2"})], initContainers=[sidecar, sidecar]) == {"cpu": 4}
+
+
+def test_pod_level_overrides() -> None:
+    """Pod-level amounts replace the sum for CPU, memory and huge pages, and overhead is added."""
+    found = _requests(
+        containers=[_container({"cpu": "1", "nvidia.com/gpu": "1"})],
+        resources={"requests": {"cpu": "3", "hugepages-2Mi": "2Mi", "nvidia.com/gpu": "7"}},
+        overhead={"cpu": "100m"},
+    )
+    assert found == {"cpu": Fraction(31, 10), "hugepages-2Mi": 2 * 2**20, "nvidia.com/gpu": 1}
+
+
+def test_overhead_needs_a_limit() -> None:
+    """Overhead is added to a limit, and makes none where there is none."""
+    limited = {"resources": {"limits": {"cpu": "1"}}}
+    found = pods.pod_limits({"spec": {"containers": [limited], "overhead": {"cpu": "100m", "memory": "1Mi"}}})
+    assert found == {"cpu": Fraction(11, 10)}
+
+
+def test_absent_is_not_zero() -> None:
+    """A resource that nobody requests is absent; one requested as 0 is 0."""
+    assert _requests(containers=[_container({"cpu": "0"})]) == {"cpu": 0}
+    assert pods.pod_requests({}) == {}
+    assert pods.pod_limits({"spec": None}) == {}
+
+
+amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "x.io/y"]), st.integers(0, 10**6), max_size=3)
+containers = st.lists(
+    st.builds(
+        lambda own, always: {
+            "resources": {"requests": own, "limits": own},
+            **({"restartPolicy": "Always"} if always else {}),
+        },
+        amounts,
+        st.booleans(),
+    ),
+    max_size=4,
+)
+
+
+@given(containers, containers, amounts)
+def test_requests_cover_every_phase(main: list[Any], init: list[Any], overhead: dict[str, int]) -> None:
+    """What is set aside is enough for all containers with all sidecars, and for every init container."""
+    found = pods.pod_requests({"spec": {"containers": main, "initContainers": init, "overhead": overhead}})
+    running = main + [container for container in init if "restartPolicy" in container]
+    for name, amount in found.items():
+        alone = [container["resources"]["requests"].get(name, 0) for container in init]
+        together = sum(container["resources"]["requests"].get(name, 0) for container in running)
+        assert amount >= max([together, *alone]) + overhead.get(name, 0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "terminal"),
+    [("Succeeded", True), ("Failed", True), ("Running", False), ("Pending", False), (None, False)],
+)
+def test_terminal_phases(phase: str | None, terminal: bool) -> None:  # noqa: FBT001
+    """A pod has ended when it has succeeded or failed."""
+    assert pods.is_terminal({"status": {"phase": phase}}) is terminal
+
+
+def test_static_pod_runs_under_hash() -> None:
+    """A static pod's cgroup bears the config hash, both in kubelet's view and in the mirror's."""
+    mirror = {"metadata": {"uid": "u", "annotations": {"kubernetes.io/config.mirror": "h"}}}
+    static = {"metadata": {"uid": "h", "annotations": {"kubernetes.io/config.hash": "h"}}}
+    assert [pods.cgroup_uid(pod) for pod in (mirror, static)] == ["h", "h"]
+    assert [pods.is_mirror_pod(pod) for pod in (mirror, static)] == [True, False]
+    assert pods.cgroup_uid({"metadata": {"uid": "u"}}) == "u"
+
+
+def _owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:  # noqa: ANN401
+    owner = {"kind": kind, "name": name, "controller": True}
+    return {"metadata": {"namespace": "shop", "name": "p-1", "ownerReferences": [owner], **metadata}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "workload"),
+    [
+        (_owned("ReplicaSet", "cart-7f9", labels={"pod-template-hash": "7f9"}), "shop/ReplicaSet/cart"),
+        (_owned("ReplicaSet", "cart-7f9"), "shop/ReplicaSet/cart-7f9"),  # not made by a Deployment
+        (_owned("StatefulSet", "db", labels={"pod-template-hash": "db"}), "shop/StatefulSet/db"),
+        (_owned("Job", "backup-29384756"), "shop/Job/backup"),  # a CronJob's run
+        (_owned("Job", "import-2"), "shop/Job/import-2"),
+        (_owned("Node", "n1"), "shop/Pod/p-1"),  # a static pod comes back under its name
+        ({"metadata": {"namespace": "shop", "name": "alone"}}, None),
+        ({"metadata": {"ownerReferences": [{"kind": "X", "name": "x"}]}}, None),  # owned, but not controlled
+    ],
+)
+def test_workload_outlives_pod(pod: dict[str, Any], workload: str | None) -> None:
+    """The workload's key is the same for every rollout and run of it."""
+    assert pods.workload_key(pod) == workload
+
+
+def test_pod_key() -> None:
+    """A pod's key is its namespace and name."""
+    assert pods.pod_key({"metadata": {"namespace": "a", "name": "b"}}) == "a/b"

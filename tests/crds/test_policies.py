@@ -1,0 +1,140 @@
+"""Defaults and ranges of the prediction policy and of the colocation strategy."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crds import colocation, from_json, predict_policy, to_json
+from crds.codec import json_fields
+from crds.predict_policy import PredictPolicy, effective, with_defaults
+from crds.ranges import Choice, Range, problems
+
+
+def test_predict_policy_defaults() -> None:
+    """The defaults of the prediction policy are these."""
+    assert to_json(with_defaults(None)) == {
+        "resourceDiffThresholdPercent": 5,
+        "checkIntervalSeconds": 20,
+        "forceUpdateIntervalSeconds": 600,
+        "coldStartPeriodSeconds": 86400,
+        "reclaimRatioPercent": 100,
+        "safetyMarginPercent": 10,
+        "model": "nsigma-v2",
+        "parameters": {"n": 3},
+    }
+
+
+def test_strategy_defaults() -> None:
+    """The defaults of the colocation strategy are these."""
+    assert to_json(colocation.DEFAULTS) == {
+        "enable": False,
+        "metricAggregateDurationSeconds": 300,
+        "metricReportIntervalSeconds": 60,
+        "metricAggregatePolicy": {"durations": ["5m0s", "10m0s", "30m0s"]},
+        "metricMemoryCollectPolicy": "usageWithoutPageCache",
+        "cpuReclaimThresholdPercent": 60,
+        "memoryReclaimThresholdPercent": 65,
+        "cpuCalculatePolicy": "usage",
+        "memoryCalculatePolicy": "usage",
+        "degradeTimeMinutes": 15,
+        "updateTimeThresholdSeconds": 300,
+        "resourceDiffThreshold": 0.1,
+        "midCPUThresholdPercent": 100,
+        "midMemoryThresholdPercent": 100,
+        "midUnallocatedPercent": 0,
+        "midStaticCPUReservedPercent": 0,
+        "midStaticMemoryReservedPercent": 0,
+        "mode": "active",
+        "midPolicy": "reclaimable",
+        "midShrinkPolicy": "floor",
+        "midIncreaseHoldSeconds": 120,
+        "midEviction": {"mode": "dry-run", "afterSeconds": 300, "maxPerNodePerMinute": 1, "maxPerMinute": 10},
+    }
+
+
+def test_defaults_are_allowed() -> None:
+    """Every default lies within what is allowed."""
+    assert problems(to_json(predict_policy.DEFAULTS), predict_policy.RANGES) == []
+    assert problems(to_json(colocation.DEFAULTS), colocation.ALLOWED) == []
+    assert problems(to_json(colocation.DEFAULTS)["midEviction"], colocation.ALLOWED_MID_EVICTION) == []
+
+
+def test_rules_name_real_fields() -> None:
+    """Every rule is about a field that exists."""
+    assert predict_policy.RANGES.keys() <= json_fields(PredictPolicy).keys()
+    assert colocation.ALLOWED.keys() <= json_fields(colocation.ColocationStrategy).keys()
+    assert colocation.ALLOWED_MID_EVICTION.keys() == json_fields(colocation.MidEviction).keys()
+
+
+def test_every_number_has_a_range() -> None:
+    """No number or choice of the strategy goes unchecked."""
+    free = {"enable", "metricAggregatePolicy", "extensions", "midEviction", "nodePredictPolicy"}
+    assert colocation.ALLOWED.keys() | free == json_fields(colocation.ColocationStrategy).keys()
+
+
+def test_problem_is_a_sentence() -> None:
+    """A value out of range is reported with its path, what is allowed, and what it is."""
+    found = problems({"model": "x", "safetyMarginPercent": 101}, predict_policy.RANGES, "nodePredictPolicy")
+    assert found == ["nodePredictPolicy.safetyMarginPercent: must be 0 to 100, got 101"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "allowed"),
+    [
+        (Range(0, 1), 0, True),
+        (Range(0, 1), 1.0, True),
+        (Range(0, 1), 1.01, False),
+        (Range(0, 1), True, False),  # true is not a number
+        (Range(0, 1), "1", False),
+        (Range(0, 1), float("nan"), False),
+        (Choice(("a", "b")), "a", True),
+        (Choice(("a", "b")), "A", False),
+    ],
+)
+def test_rule_ends(rule: Range | Choice, value: object, allowed: bool) -> None:  # noqa: FBT001
+    """Ranges include both ends; choices are literal."""
+    assert rule.allows(value) is allowed
+
+
+def test_resource_part_comes_first() -> None:
+    """A resource's own model and margin override the general ones, and only for that resource."""
+    policy = from_json(
+        PredictPolicy,
+        {
+            "model": "diversity",
+            "parameters": {"windowDays": 3},
+            "memory": {"model": "max", "of": [{"model": "recent-max"}], "safetyMarginPercent": 0},
+        },
+    )
+    cpu, memory = effective(policy, "cpu"), effective(policy, "memory")
+    assert (cpu.model, cpu.parameters, cpu.of, cpu.safety_margin_percent) == ("diversity", {"windowDays": 3}, (), 10)
+    assert (memory.model, memory.parameters, memory.safety_margin_percent) == ("max", {}, 0)
+    assert [choice.model for choice in memory.of] == ["recent-max"]
+
+
+def test_parameters_belong_to_model() -> None:
+    """Another model does not inherit the default model's parameters; the same model with a part of its own does."""
+    assert effective(PredictPolicy(model="percentile"), "cpu").parameters == {}
+    own_margin = PredictPolicy(cpu=predict_policy.ResourceOverride(safety_margin_percent=3))
+    assert effective(own_margin, "cpu").parameters == {"n": 3}
+
+
+optional_percent = st.none() | st.integers(0, 100)
+policies = st.builds(
+    PredictPolicy,
+    reclaim_ratio_percent=optional_percent,
+    safety_margin_percent=optional_percent,
+    model=st.none() | st.sampled_from(["nsigma-v1", "nsigma-v2"]),
+)
+
+
+@given(policies)
+def test_defaults_fill_only_gaps(policy: PredictPolicy) -> None:
+    """Filling in defaults changes nothing that was stated, and leaves no number open."""
+    full = with_defaults(policy)
+    for field in dataclasses.fields(policy):
+        stated = getattr(policy, field.name)
+        assert stated is None or getattr(full, field.name) == stated or field.name == "unknown"
+    assert with_defaults(full) == full

@@ -1,0 +1,138 @@
+"""Quantities: exact values, rounding, canonical texts, errors."""
+
+from contextlib import suppress
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crds.quantity import (
+    QuantityError,
+    format_bytes,
+    format_milli_cores,
+    milli_value,
+    parse_quantity,
+    value,
+)
+
+BIG = 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("text", "exact"),
+    [
+        ("0", Fraction(0)),
+        ("2", Fraction(2)),
+        ("500m", Fraction(1, 2)),
+        ("1500u", Fraction(3, 2000)),
+        ("7n", Fraction(7, 10**9)),
+        ("3k", Fraction(3000)),
+        ("1M", Fraction(10**6)),
+        ("1G", Fraction(10**9)),
+        ("1T", Fraction(10**12)),
+        ("1P", Fraction(10**15)),
+        ("1E", Fraction(10**18)),  # exa, not an exponent
+        ("1E0", Fraction(1)),
+        ("1Ki", Fraction(1024)),
+        ("1Mi", Fraction(2**20)),
+        ("1.5Gi", Fraction(3 * 2**29)),
+        ("1Ti", Fraction(2**40)),
+        ("1Pi", Fraction(2**50)),
+        ("1Ei", Fraction(2**60)),
+        ("1e3", Fraction(1000)),
+        ("1E+3", Fraction(1000)),
+        ("25e-1", Fraction(5, 2)),
+        ("-1.5Gi", Fraction(-3 * 2**29)),
+        ("+.5", Fraction(1, 2)),
+        ("5.", Fraction(5)),
+        ("00012", Fraction(12)),
+        ("0.1n", Fraction(1, 10**9)),  # finer than a nano-unit: rounded up
+        ("-0.1n", Fraction(-1, 10**9)),  # away from zero
+        ("8Ei", Fraction(BIG)),  # binary amounts are capped
+        ("10E", Fraction(10**19)),  # decimal ones are not
+        (3, Fraction(3)),
+        (0.25, Fraction(1, 4)),
+        (1e-07, Fraction(1, 10**7)),
+        (1e21, Fraction(10**21)),
+        (Fraction(1, 3), Fraction(1, 3)),
+    ],
+)
+def test_values_are_exact(text: str | float | Fraction, exact: Fraction) -> None:
+    """Every notation of Kubernetes has its exact value."""
+    assert parse_quantity(text) == exact
+
+
+GARBAGE = "| 1|1 |1ki|1K|1mi|1g|1e|1e+|1e1.5|1_0|0x1|--1|1,5|inf|nan|k|.|-|٣|1Gib|1\n"
+
+
+@pytest.mark.parametrize("text", [*GARBAGE.split("|"), "1" * 600, float("nan"), float("inf"), True])
+def test_garbage_is_refused(text: str | float) -> None:
+    """What is no quantity is refused in one line that quotes it."""
+    with pytest.raises(QuantityError, match="is not a quantity: write a number such as") as caught:
+        parse_quantity(text)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "milli", "whole"),
+    [
+        ("1500u", 2, 1),  # rounded up
+        ("1500m", 1500, 2),
+        ("-1500u", -2, -1),  # away from zero
+        ("-1500m", -1500, -2),
+        ("2", 2000, 2),
+        ("1Ki", 1024000, 1024),
+        ("0", 0, 0),
+        ("1n", 1, 1),
+    ],
+)
+def test_integers_round_up(text: str, milli: int, whole: int) -> None:
+    """Integers are rounded away from zero, as in Kubernetes."""
+    assert (milli_value(text), value(text)) == (milli, whole)
+
+
+@pytest.mark.parametrize(
+    ("milli", "text"), [(0, "0"), (1, "1m"), (1500, "1500m"), (2000, "2"), (-500, "-500m"), (-3000, "-3")]
+)
+def test_cpu_text(milli: int, text: str) -> None:
+    """CPU is written in cores where it is whole, else in milli-cores."""
+    assert format_milli_cores(milli) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        (0, "0"),
+        (9 * 2**30, "9Gi"),
+        (1536 * 2**20, "1536Mi"),
+        (1024, "1Ki"),
+        (1000, "1000"),
+        (2**60, "1Ei"),
+        (-(2**20), "-1Mi"),
+        (2**20 + 1, "1048577"),
+    ],
+)
+def test_bytes_text(amount: int, text: str) -> None:
+    """Bytes are written in the largest binary unit that is exact."""
+    assert format_bytes(amount) == text
+
+
+@given(st.integers(-(2**62), 2**62))
+def test_texts_come_back(amount: int) -> None:
+    """What we write is what we read."""
+    assert value(format_bytes(amount)) == amount
+    assert milli_value(format_milli_cores(amount)) == amount
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_judged(text: str) -> None:
+    """Whatever the text, the answer is a number or a QuantityError."""
+    with suppress(QuantityError):
+        assert isinstance(parse_quantity(text), Fraction)
+
+
+@given(st.sampled_from(["1e{}", "-1e{}", "1e-{}"]), st.integers(0, 10**12))
+def test_huge_exponents_are_quick(pattern: str, exponent: int) -> None:
+    """An exponent of any size is an answer at once, never a computation that does not end."""
+    assert isinstance(parse_quantity(pattern.format(exponent)), Fraction)

@@ -73,15 +73,22 @@ def _set_up_logging() -> None:
     handler.addFilter(_OneLine())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("kopf").setLevel(logging.WARNING)
-    # Retries of its watches are many lines about the one outage that we report ourselves.
-    logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)
+    # Retries of its watches are many lines about the one outage that we report ourselves, and so is its end.
+    for name in ("kopf._cogs.clients", "kopf._core.reactor"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 def _health(context: Context) -> tuple[bool, str]:
     late = time.monotonic() - context.heartbeat
     if late > _LATE_HEARTBEAT_SECONDS:
-        return False, f"the periodic task has not run for {late:.0f} s"
+        return False, f"the event loop has been stuck for {late:.0f} s"
     return True, "ok"
+
+
+async def _heartbeat(context: Context) -> None:
+    while True:
+        context.heartbeat = time.monotonic()
+        await asyncio.sleep(1.0)
 
 
 async def _first_contact(api: ApiServer, connection: Connection) -> str | None:
@@ -103,7 +110,9 @@ async def _run(settings: Settings, connection: Connection, context: Context) -> 
         if trouble is not None:
             return _fail(trouble)
         _LOG.info("Managing %s with ConfigMap %s/%s", connection.server, settings.namespace, settings.config_name)
+        heartbeat = asyncio.create_task(_heartbeat(context))
         await serve(api, connection, context, stop)
+        heartbeat.cancel()
     _LOG.info("Stopped")
     return 0
 

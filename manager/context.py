@@ -50,7 +50,7 @@ class Context:
     memories: dict[str, NodeMemory] = field(default_factory=dict)
     """Node name -> what is remembered of it."""
     heartbeat: float = field(default_factory=time.monotonic)
-    """When the periodic task last ran. [monotonic s]"""
+    """When the event loop last turned. [monotonic s]"""
     complained: dict[str, float] = field(default_factory=dict)
     """Kind of trouble -> when a line about it was last logged. [s]"""
     wall: Callable[[], float] = time.time

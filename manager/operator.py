@@ -7,7 +7,7 @@ only, it posts no events, keeps no progress, and takes no part in its own peerin
 import asyncio
 import signal
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 import kopf
@@ -17,6 +17,9 @@ from manager.context import Run
 from manager.handlers import config, node_metric, nodes
 from manager.handlers.config import ConfigKeeper
 from manager.settings import Settings
+
+_ENDING_SECONDS: Final = 10.0
+_SWEEPS: Final = 10
 
 
 def settings_for(settings: Settings) -> kopf.OperatorSettings:
@@ -71,7 +74,33 @@ async def operate(run: Run, connection: Connection, keeper: ConfigKeeper, stop: 
         registry=registry, settings=settings_for(own), namespaces=[own.namespace], stop_flag=stop
     )
     stop_on_signals(stop)  # kopf has taken them
-    await kopf.run_tasks(tasks, ignored=ours)
+    running = asyncio.create_task(kopf.run_tasks(tasks, ignored=ours))
+    try:
+        await asyncio.wait({running, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done() and not task.cancelled():
+                task.result()
+        await asyncio.wait({running}, timeout=_ENDING_SECONDS)
+    finally:
+        await _sweep(running, ours)
+
+
+async def _sweep(running: asyncio.Task[None], ours: set[asyncio.Task[Any]]) -> None:
+    """Cancel what kopf leaves behind.
+
+    A watch that is cancelled in the same moment as its pause-waiter takes that for a pause and goes on for ever, and
+    kopf then waits for it for ever. So the watches go first, and they take their pause-waiters with them.
+    """
+    ours = {*ours, running}
+    for _ in range(_SWEEPS):
+        left = {task for task in asyncio.all_tasks() - ours if not task.get_name().startswith("pause-waiter")}
+        if not left:
+            break
+        for task in left:
+            task.cancel()
+        await asyncio.wait(left, timeout=1.0)
+    running.cancel()
+    await asyncio.wait({running}, timeout=_ENDING_SECONDS)
 
 
 def _session(connection: Connection) -> aiohttp.ClientSession:

@@ -6,7 +6,6 @@ When a run breaks off, the next one begins with what is known; nothing is forgot
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -168,11 +167,10 @@ async def _resync(run: Run) -> None:
 
 
 async def _tick(run: Run) -> None:
-    """The one periodic task: deadlines of reports and of differences that wait, and the heartbeat."""
+    """The one periodic task: deadlines of reports and of differences that wait."""
     context, telemetry = run.context, run.context.telemetry
     while True:
         run.queue.release_due()
-        context.heartbeat = time.monotonic()
         telemetry.leading.set(run.leader.leads)
         telemetry.queue.set(len(run.queue))
         telemetry.known.labels("Node").set(len(context.cluster.nodes))

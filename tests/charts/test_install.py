@@ -1,0 +1,149 @@
+"""The chart on a real API server: what it may do there, and what it leaves alone."""
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from crds.names import CONFIG_MAP_NAME
+from devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE: Final = "chart-test"
+EDITED: Final = '{"enable": true, "midUnallocatedPercent": 7}'
+SETTINGS: Final = (
+    "--set",
+    "manager.replicas=0",
+    "--set",
+    "scheduler.replicas=0",
+    "--set",
+    "agent.nodeSelector.no=node",
+)
+
+
+@pytest.fixture
+def installed(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster with the chart installed; nobody runs, because no replica is asked for and no node is selected."""
+    cluster.helm("install", "headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", *SETTINGS)
+    yield cluster
+    if "headroom" in cluster.helm("list", "-q", "-n", NAMESPACE):
+        cluster.helm("uninstall", "headroom", "-n", NAMESPACE)
+    cluster.kubectl("delete", "priorityclass", "koord-prod", "koord-mid", "koord-batch", "koord-free")
+    cluster.kubectl("-n", NAMESPACE, "delete", "configmap", CONFIG_MAP_NAME, "--ignore-not-found")
+
+
+def config(cluster: Cluster) -> str:
+    """The text of the colocation config."""
+    found = cluster.kubectl("-n", NAMESPACE, "get", "configmap", CONFIG_MAP_NAME, "-o", "json")
+    return str(json.loads(found)["data"]["colocation-config"])
+
+
+def edit(cluster: Cluster) -> None:
+    """Change the colocation config as an operator would."""
+    patch = json.dumps({"data": {"colocation-config": EDITED}})
+    cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP_NAME, "--type", "merge", "-p", patch)
+
+
+def may(cluster: Cluster, account: str, *request: str) -> bool:
+    """Whether a service account of the chart may do that."""
+    user = f"--as=system:serviceaccount:{NAMESPACE}:headroom-{account}"
+    groups = ("--as-group=system:serviceaccounts", "--as-group=system:authenticated")
+    try:
+        return cluster.kubectl("auth", "can-i", user, *groups, *request).strip() == "yes"
+    except CommandError as error:  # kubectl says "no" with exit code 1, and whatever it warns about on the other stream
+        if error.returncode == 1:
+            return False
+        raise
+
+
+def test_server_accepts_everything(cluster: Cluster) -> None:
+    """The API server accepts every object of the chart, with all optional parts."""
+    cluster.helm(
+        *("install", "headroom", str(CHART), "-n", "default", "--dry-run=server"),
+        *("--set", "scheduler.mode=weighted", "--set", "imagePullSecrets[0].name=registry"),
+        *("--set", "scheduler.profile.plugins[0].name=LoadAwareScheduling"),
+    )
+
+
+def test_edits_survive(installed: Cluster) -> None:
+    """What an operator wrote into the ConfigMap survives an upgrade, a rollback, an uninstall and a new install."""
+    assert json.loads(config(installed)) == {"enable": False}
+    edit(installed)
+    flags = ("-n", NAMESPACE, *SETTINGS)
+    notes = installed.helm("upgrade", "headroom", str(CHART), *flags, "--set", "colocationConfig.enable=false")
+    assert "was left as it is" in notes
+    assert config(installed) == EDITED
+    installed.helm("rollback", "headroom", "1", "-n", NAMESPACE)
+    assert config(installed) == EDITED
+    installed.helm("uninstall", "headroom", "-n", NAMESPACE)
+    assert config(installed) == EDITED
+    installed.helm("install", "headroom", str(CHART), *flags)
+    assert config(installed) == EDITED
+
+
+def test_deleted_config_comes_back(installed: Cluster) -> None:
+    """An upgrade creates the ConfigMap again where somebody deleted it."""
+    installed.kubectl("-n", NAMESPACE, "delete", "configmap", CONFIG_MAP_NAME)
+    installed.helm("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
+    assert json.loads(config(installed)) == {"enable": False}
+
+
+def test_foreign_objects_are_left(cluster: Cluster) -> None:
+    """A PriorityClass that another product created is left alone and does not stop the install."""
+    cluster.kubectl("create", "priorityclass", "koord-batch", "--value=5500", "--description=of another product")
+    try:
+        text = cluster.helm("install", "headroom", str(CHART), "-n", "default", "--dry-run=server")
+        assert "name: koord-mid" in text
+        assert "name: koord-batch" not in text
+    finally:
+        cluster.kubectl("delete", "priorityclass", "koord-batch")
+
+
+ALLOWED: Final = [
+    ("agent", "list", "pods", "-A"),
+    ("agent", "watch", "nodes"),
+    ("agent", "get", "nodemetrics.slo.koordinator.sh/any"),
+    ("agent", "patch", "nodemetrics.slo.koordinator.sh/any", "--subresource=status"),
+    ("manager", "watch", "pods", "-A"),
+    ("manager", "patch", "nodes/any", "--subresource=status"),
+    ("manager", "create", "nodemetrics.slo.koordinator.sh"),
+    ("manager", "delete", "nodemetrics.slo.koordinator.sh/any"),
+    ("manager", "watch", "configmaps/slo-controller-config", "-n", NAMESPACE),
+    ("manager", "patch", "configmaps/headroom-last-good-config", "-n", NAMESPACE),
+    ("manager", "patch", "leases.coordination.k8s.io/headroom-manager", "-n", NAMESPACE),
+    ("manager", "create", "events.events.k8s.io", "-n", NAMESPACE),
+    ("manager", "create", "events.events.k8s.io", "-n", "default"),
+    ("scheduler", "watch", "nodemetrics.slo.koordinator.sh"),
+    ("scheduler", "list", "pods", "-A"),
+    ("scheduler", "create", "pods", "--subresource=binding", "-A"),
+    ("scheduler", "update", "leases.coordination.k8s.io/headroom-scheduler", "-n", NAMESPACE),
+]
+REFUSED: Final = [
+    ("agent", "patch", "nodes/any"),
+    ("agent", "patch", "nodes/any", "--subresource=status"),
+    ("agent", "create", "nodemetrics.slo.koordinator.sh"),
+    ("agent", "patch", "nodemetrics.slo.koordinator.sh/any"),
+    ("agent", "get", "nodes/any", "--subresource=proxy"),
+    ("agent", "get", "configmaps/slo-controller-config", "-n", NAMESPACE),
+    ("agent", "list", "secrets", "-A"),
+    ("manager", "patch", "nodes/any"),
+    ("manager", "delete", "pods/any", "-A"),
+    ("manager", "patch", "nodemetrics.slo.koordinator.sh/any", "--subresource=status"),
+    ("manager", "patch", "configmaps/slo-controller-config", "-n", NAMESPACE),
+    ("manager", "list", "configmaps", "-n", NAMESPACE),
+    ("manager", "get", "configmaps/any", "-n", "kube-system"),
+    ("manager", "patch", "leases.coordination.k8s.io/headroom-scheduler", "-n", NAMESPACE),
+    ("scheduler", "patch", "nodes/any"),
+    ("scheduler", "patch", "nodemetrics.slo.koordinator.sh/any"),
+    ("scheduler", "update", "leases.coordination.k8s.io/headroom-manager", "-n", NAMESPACE),
+    ("scheduler", "list", "secrets", "-A"),
+]
+
+
+def test_accounts_may_do_their_work(installed: Cluster) -> None:
+    """The API server lets each service account do what its service does, and nothing that others do."""
+    assert [request for request in ALLOWED if not may(installed, *request)] == []
+    assert [request for request in REFUSED if may(installed, *request)] == []

@@ -1,4 +1,4 @@
-"""The base of our images without a registry: this machine's Debian or Ubuntu release with Python, made by debootstrap."""
+"""The base of our images without a registry: this machine's Debian or Ubuntu release with Python, by debootstrap."""
 
 import hashlib
 import platform
@@ -119,7 +119,7 @@ def build(origin: Source, directory: Path, say: Say = print) -> Layout:
 def _bootstrap(origin: Source, root: Path) -> None:
     options = ["--variant=minbase", f"--include={','.join(PACKAGES)}", f"--components={','.join(origin.components)}"]
     # In a mount namespace of its own, so that what debootstrap mounts in the tree is gone with it.
-    command = ["unshare", "--mount", "debootstrap", *options, origin.suite, root, origin.mirror]
+    command: list[str | Path] = ["unshare", "--mount", "debootstrap", *options, origin.suite, root, origin.mirror]
     try:
         run(command, timeout_seconds=BOOTSTRAP_SECONDS)
     except CommandError as error:

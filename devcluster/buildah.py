@@ -18,13 +18,13 @@ CERTIFICATES = Path("/etc/ssl/certs")
 PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "default-timeout", "retries")
 """This machine's settings of pip that hold inside a build too."""
 LARGEST_STORE_MEBIBYTES = 8192
-"""Layers that no build wants any more cannot be told from those that the next one wants, so a larger store is begun anew."""
+"""A larger store is begun anew: layers without use cannot be told from those that the next build wants."""
 BUILD_SECONDS = 1200.0
 LAST_LINES = 15
 
 
 def store_directory() -> Path:
-    """buildah's store: layers of our images, so that a build repeats only what changed."""
+    """Folder with the layers of our images: a build repeats only what changed."""
     return cache_directory() / "buildah"
 
 
@@ -61,7 +61,14 @@ class Buildah:
             CommandError: it failed.
         """
         driver = "vfs" if _lies_on_overlay(store_directory()) else "overlay"
-        options = ["--root", store_directory(), "--runroot", self._runroot, "--storage-driver", driver]
+        options: list[str | Path] = [
+            "--root",
+            store_directory(),
+            "--runroot",
+            self._runroot,
+            "--storage-driver",
+            driver,
+        ]
         return run(
             ["unshare", "--mount", "buildah", *options, *argv],
             cwd=cwd,

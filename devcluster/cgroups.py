@@ -1,7 +1,7 @@
 """The cgroups of one real node: made before it starts, removed after its last process has ended.
 
-Each node gets one cgroup `hr-<name>-<hex>` at the top of every hierarchy and sees nothing above it (cgroup namespace), so that
-inside the node the kubelet's `kubepods` is at the top, as on any machine, and several nodes do not meet.
+Each node gets one cgroup `hr-<name>-<hex>` at the top of every hierarchy and sees nothing above it (cgroup namespace),
+so that inside the node the kubelet's `kubepods` is at the top, as on any machine, and several nodes do not meet.
 Runs as a script too (`cgroups.py NAME`): the clean-up of a cluster whose user was killed. Standard library only.
 """
 
@@ -94,7 +94,10 @@ def enter(name: str, trees: Sequence[Hierarchy]) -> None:
 
 
 def make_room(mount_point: Path) -> None:
-    """On v2, move this process from the namespace's top into a leaf: only a cgroup without processes may have controllers."""
+    """On v2, move this process from the namespace's top into a leaf.
+
+    Only a cgroup without processes may hand controllers to its children.
+    """
     leaf = mount_point / "init"
     leaf.mkdir()
     (leaf / "cgroup.procs").write_text("0")

@@ -119,7 +119,17 @@ def import_image(node: Supervisor, binaries: Binaries, image: Layout) -> None:
     Raises:
         DevClusterError: containerd refuses it, or takes too long.
     """
-    command = [binaries.path("ctr"), "--address", SOCKET, "--namespace", NAMESPACE, "images", "import", "--local", "-"]
+    command: list[str | Path] = [
+        binaries.path("ctr"),
+        "--address",
+        SOCKET,
+        "--namespace",
+        NAMESPACE,
+        "images",
+        "import",
+        "--local",
+        "-",
+    ]
     process = subprocess.Popen(
         enter_command(node, *command), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )

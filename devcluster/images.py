@@ -3,10 +3,10 @@
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,17 +86,17 @@ def build_all(binaries: Binaries, say: Say = print, root: Path = ROOT) -> list[L
         DevClusterError: a build failed.
     """
     with _lock(say):
-        system = [_pause(say), _kube_scheduler(binaries, say)]
+        system = [_pause(say), _kube_scheduler(binaries)]
         return [*system, *_own_images(root, say)]
 
 
 def build_system(binaries: Binaries, say: Say = print) -> list[Layout]:
     """Only the images without our code, which need neither debootstrap nor buildah: pause and kube-scheduler."""
     with _lock(say):
-        return [_pause(say), _kube_scheduler(binaries, say)]
+        return [_pause(say), _kube_scheduler(binaries)]
 
 
-def _lock(say: Say):  # noqa: ANN202
+def _lock(say: Say) -> AbstractContextManager[None]:
     return file_lock(images_directory() / "lock", "the container images", say)
 
 
@@ -129,14 +129,14 @@ def _pause(say: Say) -> Layout:
 
     def compile_it(work: Path) -> Path:
         go = find_go(LOWEST_GO).command(say)
-        command = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", work / "pause", PAUSE_SOURCE]
+        command: list[str | Path] = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", work / "pause", PAUSE_SOURCE]
         run(command, env={**os.environ, "CGO_ENABLED": "0"}, timeout_seconds=600)
         return work / "pause"
 
     return _program_image("pause", PAUSE_IMAGE, key, "/pause", compile_it)
 
 
-def _kube_scheduler(binaries: Binaries, say: Say) -> Layout:
+def _kube_scheduler(binaries: Binaries) -> Layout:
     program = binaries.path("kube-scheduler").resolve()
     stat = program.stat()
     key = hashlib.sha256(f"{program} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:KEY_LENGTH]
@@ -199,7 +199,3 @@ def main(say: Say = print) -> None:
         size = sum(image.blob(digest).stat().st_size for digest in image.blobs())
         say(f"{image.name}  {image.digest[:19]}  {size / 1e6:.0f} MB  {image.directory}")
     say(f"all images are ready ({time.monotonic() - started:.0f} s)")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,7 @@
 """The network of one cluster: a namespace of its own with a bridge that leads nowhere.
 
-Everything of the cluster lives in it (API server, kubelet, pods), so all clusters use the same addresses, and nothing can
-leave the machine: there is no uplink, no default route, and forwarding stays off. It lasts as long as its holder
+Everything of the cluster lives in it (API server, kubelet, pods), so all clusters use the same addresses, and nothing
+can leave the machine: there is no uplink, no default route, and forwarding stays off. It lasts as long as its holder
 process, and nothing of it can be seen from outside.
 """
 
@@ -21,7 +21,7 @@ POD_SUBNET = "10.244.0.0/24"
 FIRST_POD_ADDRESS = "10.244.0.10"
 SERVICE_SUBNET = "10.96.0.0/16"
 SERVICE_ADDRESS = "10.96.0.1"
-"""ClusterIP of the API server, which is bound to it: in-pod clients work without a kube-proxy. Other ClusterIPs are unreachable."""
+"""ClusterIP of the API server, which is bound to it, so in-pod clients need no kube-proxy. Others are unreachable."""
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
 CNI_PLUGINS = ("bridge", "host-local", "loopback")
 START_SECONDS = 10.0
@@ -98,7 +98,7 @@ def cni_config(directory: Path) -> str:
         "type": "host-local",
         "dataDir": str(directory),
         "ranges": [[{"subnet": POD_SUBNET, "rangeStart": FIRST_POD_ADDRESS, "gateway": NODE_ADDRESS}]],
-        "routes": [{"dst": SERVICE_SUBNET}],
+        "routes": [{"dst": f"{SERVICE_ADDRESS}/32"}],  # so that a pod learns at once that nothing else can be reached
     }
     bridge = {"type": "bridge", "bridge": BRIDGE, "isGateway": False, "ipMasq": False, "ipam": ipam}
     return json.dumps({"cniVersion": "1.0.0", "name": "headroom", "plugins": [bridge, {"type": "loopback"}]}, indent=2)

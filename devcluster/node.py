@@ -5,7 +5,6 @@ the namespaces of one process; `stop`, the death of this process, and `sweep` ea
 """
 
 import fcntl
-import os
 import secrets
 import shutil
 import sys
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from devcluster import cgroups, containerd, kubelet, network, sandbox, seeds
+from devcluster import cgroups, containerd, kubelet, network, packages, sandbox, seeds
 from devcluster.binaries import Binaries
 from devcluster.certs import Pki
 from devcluster.errors import DevClusterError, MissingRequirementError
@@ -22,6 +21,9 @@ from devcluster.node_init import View
 from devcluster.oci import Layout
 from devcluster.places import cache_directory
 from devcluster.process import Process, Supervisor
+
+NEEDED_PACKAGES = [one for one in packages.PACKAGES if one.name not in ("debootstrap", "buildah", "ca-certificates")]
+"""What the node itself needs; the rest is for building images."""
 
 Say = Callable[[str], None]
 
@@ -37,17 +39,14 @@ def require_root() -> None:
     Raises:
         MissingRequirementError: not Linux, not root, or a program is missing; says what to do.
     """
-    if sys.platform != "linux":
-        raise MissingRequirementError("the real node needs Linux: use kwok nodes here")
-    if os.geteuid() != 0:
-        raise MissingRequirementError("the real node needs root on Linux: run it with sudo, or use kwok nodes")
-    for program in ("unshare", "nsenter", "ip"):
-        if shutil.which(program) is None:
-            raise MissingRequirementError(
-                f"the real node needs `{program}` (Debian, Ubuntu: apt-get install util-linux iproute2)"
-            )
-    containerd.runc()
-    network.cni_folder()
+    refusal = packages.real_node_refusal()
+    if refusal:
+        raise MissingRequirementError(refusal)
+    missing = [package.name for package in packages.missing(NEEDED_PACKAGES)]
+    if missing:
+        raise MissingRequirementError(
+            f"the real node needs what Debian calls {', '.join(missing)}: `python -m devcluster packages` installs it"
+        )
 
 
 @dataclass(frozen=True)
@@ -104,9 +103,11 @@ class RealNode:
 
     def _claim(self, supervisor: Supervisor) -> None:
         """Make the node's folder and cgroups, and arrange for their removal."""
-        self.directory.mkdir(parents=True)
-        self._lock = (self.directory / "lock").open("wb")
+        partial = self.directory.with_name(f".{self.id}")
+        partial.mkdir(parents=True)
+        self._lock = (partial / "lock").open("wb")
         fcntl.flock(self._lock, fcntl.LOCK_EX)
+        partial.rename(self.directory)  # locked when it appears, so no sweep takes it
         supervisor.remove_at_exit(self.directory)
         supervisor.at_exit([sys.executable, "-I", "-S", cgroups.__file__, self.id])
         cgroups.create(self.id, cgroups.mounted())
@@ -189,7 +190,11 @@ class RealNode:
 def abandoned() -> Iterator[Path]:
     """Folders of nodes whose process is gone; each is locked while it is looked at."""
     for directory in sorted(nodes_directory().glob("hr-*")):
-        with (directory / "lock").open("ab") as lock:
+        try:
+            lock = (directory / "lock").open("rb")
+        except FileNotFoundError:  # it is being removed
+            continue
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -1,7 +1,7 @@
 """The first process of a real node: prepares what the node sees of the machine, then owns the node's processes.
 
-Runs as process 1 of a PID namespace, in a mount namespace of its own; when it ends, however it ends, the kernel ends all
-processes of the node and drops all of its mounts. Started by `sandbox.py` with one argument, the `View` as JSON.
+Runs as process 1 of a PID namespace, in a mount namespace of its own; when it ends, however it ends, the kernel ends
+all processes of the node and drops all of its mounts. Started by `sandbox.py` with one argument, the `View` as JSON.
 Standard library only.
 """
 
@@ -17,6 +17,7 @@ from devcluster import cgroups, supervisor
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWCGROUP = 0x02000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_SHARED = 0x2, 0x4, 0x8, 0x1000, 0x4000, 0x100000
+MNT_DETACH = 0x2
 
 COVERED = ("/run", "/var/lib", "/var/log", "/tmp")  # noqa: S108 - a fresh one for the node
 """Folders where kubelet, containerd, CNI and hostPath volumes write: the node gets empty ones in memory."""
@@ -74,7 +75,7 @@ def cover_folders(view: View) -> None:
         mount("tmpfs", os.path.realpath(folder), "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode}")
     for path, descriptor in sorted(kept.items()):  # parents first
         Path(path).mkdir(parents=True, exist_ok=True)
-        if not os.path.samestat(os.stat(path), os.fstat(descriptor)):
+        if not os.path.samestat(Path(path).stat(), os.fstat(descriptor)):
             mount(f"/proc/self/fd/{descriptor}", path, flags=MS_BIND | MS_REC)
     for path, source in view.binds.items():
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -90,6 +91,9 @@ def enter_cgroups(name: str) -> None:
     cgroups.enter(name, trees)
     if LIBC.unshare(CLONE_NEWCGROUP) != 0:
         raise OSError(ctypes.get_errno(), "no cgroup namespace: the kernel must have CONFIG_CGROUPS")
+    # Without the old ones there is one mount of each hierarchy to be found, and no way up.
+    if LIBC.umount2(b"/sys", MNT_DETACH) != 0:
+        raise OSError(ctypes.get_errno(), "cannot unmount /sys in the node's mount namespace")
     harmless = MS_NOSUID | MS_NODEV | MS_NOEXEC
     mount("sysfs", "/sys", "sysfs", harmless)  # shows this network namespace's links
     if not any(tree.is_v2 and tree.mount_point == Path("/sys/fs/cgroup") for tree in trees):

@@ -1,4 +1,4 @@
-"""Container images as OCI layouts in folders: write one from a program, read which blobs one has, pack one for import."""
+"""Container images as OCI layouts in folders: write one, read which blobs it has, pack it for import."""
 
 import hashlib
 import json

@@ -144,13 +144,14 @@ def predict(
         for metric, history in learner.histories.items()
     }
     peaks = {
-        metric: _peaks(history, tables[metric], chosen.models[metric], node.capacity.get(metric, 0) / UNITS[metric])
+        metric: _peaks(history, tables[metric], chosen.models[metric], node.capacity[metric] / UNITS[metric])
         for metric, history in learner.histories.items()
+        if metric in node.capacity
     }
     terms = {
         metric: _reclaim(metric, tables[metric], peaks[metric], node, chosen.reclaim_ratio)
         for metric in learner.histories
-        if metric in node.allocatable and metric in node.capacity and peaks[metric].keys() >= {PROD, SYS}
+        if metric in node.allocatable and SYS in peaks.get(metric, {})
     }
     judged = [tables[metric].warm for metric in terms] or [tables[CPU].warm]
     warm = np.logical_and.reduce(judged)

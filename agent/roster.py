@@ -37,6 +37,11 @@ class Member:
     departed: float | None = None
     """Since when a pod is no longer listed, or its workload has none on this node. [seconds since 1970]"""
 
+    @property
+    def here(self) -> bool:
+        """Whether it is here now."""
+        return self.departed is None
+
 
 @dataclass(frozen=True, slots=True)
 class RosterLimits:

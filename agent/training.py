@@ -91,7 +91,7 @@ class Learner:
         self._grow()
         edges = self._edges(now)
         for metric, history in self.histories.items():
-            rows, ticks, values = self._table(store.windows(metric, float(edges[0]), now))
+            rows, ticks, values = self._table(history, store.windows(metric, float(edges[0]), now))
             bounds = np.searchsorted(ticks, edges, side="right")
             for end, low, high in zip(edges[1:], bounds[:-1], bounds[1:], strict=True):
                 self._train(history, rows, ticks[low:high], values[:, low:high], float(end))
@@ -157,20 +157,31 @@ class Learner:
         history.windows.add(rows, ticks, values, self._tick_seconds)
         history.learn(rows[there], samples[there], now, measured[there])
 
-    def _table(self, series: Mapping[str, SeriesLike]) -> tuple[IntArray, FloatArray, FloatArray]:
-        """Rows, ticks and values of everything known that has samples, the classes' sums included."""
-        names = {entity: row for entity in (NODE, SYS) if (row := self.row(entity)) is not None and entity in series}
-        names |= {uid: member.row for uid, member in self._roster.pods() if uid in series}
-        ticks, values = table([(series[entity].times, series[entity].values) for entity in names])
+    def _table(
+        self, history: ResourceHistory, series: Mapping[str, SeriesLike]
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Rows, ticks and values of everything that has samples or should have, the classes' sums included."""
+        before = history.last > -math.inf
+        members = [self._roster.members[entity] for entity in (NODE, SYS)]
+        pods = [(uid, one) for uid, one in self._roster.pods() if uid in series or (before[one.row] and one.here)]
+        members += [member for _, member in pods]
+        nothing = (np.empty(0), np.empty(0))
+        ticks, values = table(
+            [
+                (series[entity].times, series[entity].values) if entity in series else nothing
+                for entity in (NODE, SYS, *(uid for uid, _ in pods))
+            ]
+        )
         values[~((values >= 0.0) & (values < math.inf))] = np.nan
-        classes = np.array([self._roster.members[entity].class_name for entity in names], dtype=np.str_)
-        rows, sums = list(names.values()), []
-        for name in CLASS_ENTITIES:
-            own = values[classes == name]
-            if own.size:
-                rows.append(FIXED.index(name))
-                sums.append(total(own))
-        return np.array(rows, dtype=np.intp), ticks, np.vstack([values, *sums]) if sums else values
+        rows = np.array([member.row for member in members], dtype=np.intp)
+        here = np.array([member.here for member in members], dtype=np.bool_)
+        classes = np.array([member.class_name for member in members], dtype=np.str_)
+        sums = {
+            FIXED.index(name): total(values[own], before[rows[own]], here[own])
+            for name in CLASS_ENTITIES
+            if (own := classes == name).any()
+        }
+        return np.append(rows, list(sums)).astype(np.intp), ticks, np.vstack([values, *sums.values()])
 
     def _fill_windows(self, now: float, store: TrainingStore) -> None:
         """After a start, take the 5-minute averages of the last days from the store."""

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from agent.numerics.arrays import FloatArray, IntArray
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 
 COLD_START_SHARE: Final = 0.5
 """A window whose samples span less than this share of it says too little to be reported."""
@@ -147,20 +147,23 @@ def _distinct(times: FloatArray) -> FloatArray:
     return ordered[np.append([True], ordered[1:] != ordered[:-1])] if ordered.size else ordered
 
 
-def total(values: FloatArray) -> FloatArray:
+def total(values: FloatArray, known_before: BoolArray, still_there: BoolArray) -> FloatArray:
     """Sum of the series at each tick, skipping ticks at which a series has a hole.
 
-    A series counts from its first to its last sample: before and after, it was not there and adds nothing. A tick
-    missing in between is a missing measurement, so the sum of that tick is unknown.
+    A series is expected from its first sample (or from the start, when it was known before) to its last (or to the
+    end, when its owner is still there). Before and after, it adds nothing. Where an expected sample is missing, the
+    sum of that tick is unknown.
 
     Args:
         values: shape (R, T), NaN where a sample is missing.
+        known_before: which series had samples before the first tick, shape (R,).
+        still_there: which series go on after the last tick, shape (R,).
 
     Returns:
         shape (T,), NaN where the sum is unknown or nothing was there.
     """
     there = ~np.isnan(values)
-    begun = np.logical_or.accumulate(there, axis=1)
-    goes_on = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
+    begun = np.logical_or.accumulate(there, axis=1) | known_before[:, None]
+    goes_on = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1] | still_there[:, None]
     holes = (begun & goes_on & ~there).any(axis=0)
     return np.where(there.any(axis=0) & ~holes, np.where(there, values, 0.0).sum(axis=0), np.nan)

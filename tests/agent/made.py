@@ -1,0 +1,126 @@
+"""Made-up pods and samples, and a store that answers with them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.numerics.arrays import FloatArray
+from agent.pods import PodRef
+from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.training import Learner
+from crds.priority import PriorityBand, QoS
+
+START = 1_700_000_000.0
+GIB = 1 << 30
+INTERVAL = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of one series."""
+
+    times: FloatArray
+    values: FloatArray
+
+
+NOTHING = Series(np.empty(0), np.empty(0))
+
+
+class MadeStore:
+    """A store in memory: constant or listed values, one a second."""
+
+    def __init__(self) -> None:
+        self.content: dict[tuple[str, str], Series] = {}
+        self.five_minutes: dict[str, dict[str, Series]] = {}
+
+    def put(self, metric: str, entity: str, start: float, values: Sequence[float] | FloatArray) -> None:
+        """Append values, the first one second after the start; NaN leaves a hole."""
+        times = np.arange(start + 1.0, start + 1.0 + len(values))
+        new = np.asarray(values, dtype=np.float64)
+        old = self.content.get((metric, entity), NOTHING)
+        there = ~np.isnan(new)
+        self.content[metric, entity] = Series(
+            np.concatenate([old.times, times[there]]), np.concatenate([old.values, new[there]])
+        )
+
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
+        """Samples with start < time <= end, by entity."""
+        found = {name: self.window(metric, name, start, end) for kind, name in self.content if kind == metric}
+        return {name: series for name, series in found.items() if series.times.size}
+
+    def window(self, metric: str, entity: str, start: float, end: float) -> Series:
+        """The same of one entity."""
+        series = self.content.get((metric, entity), NOTHING)
+        low, high = np.searchsorted(series.times, (start, end), side="right")
+        return Series(series.times[low:high], series.values[low:high])
+
+    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> Mapping[str, Series]:
+        """The 5-minute averages that a test has put in."""
+        assert period_seconds == 300
+        assert end - start == 7 * 86400
+        return self.five_minutes.get(metric, {})
+
+
+def pod(
+    name: str,
+    cpu: int = 1000,
+    memory: int = GIB,
+    *,
+    band: PriorityBand = PriorityBand.PROD,
+    limits: Mapping[str, int] | None = None,
+    workload: str | None = None,
+    terminal: bool = False,
+    qos: QoS = QoS.LS,
+) -> PodRef:
+    """A pod of namespace shop whose uid is its name; a request of 0 is no request."""
+    requests = {key: amount for key, amount in ((CPU, cpu), (MEMORY, memory)) if amount}
+    return PodRef(
+        name, "shop", name, band, qos, requests, limits or {}, str(band), workload=workload, terminal=terminal
+    )
+
+
+@dataclass(slots=True)
+class Machine:
+    """A node that goes through training rounds: usage in, learner up to date."""
+
+    learner: Learner
+    store: MadeStore
+    now: float = START
+
+    def rounds(
+        self,
+        count: int,
+        usage: Mapping[str, float],
+        pods: Sequence[PodRef],
+        *,
+        system: float = 0.0,
+        memory: bool = True,
+    ) -> None:
+        """Some rounds of constant usage: that many cores, and as many GiB, by pod; all pods measured.
+
+        Args:
+            count: how many rounds.
+            usage: cores by pod uid.
+            pods: the pods on the node.
+            system: what runs outside of pods.
+            memory: whether memory is measured too.
+        """
+        everyone = {**usage, SYS: system, NODE: system + sum(usage.values())}
+        for _ in range(count):
+            for entity, cores in everyone.items():
+                self.store.put(CPU, entity, self.now, [cores] * int(INTERVAL))
+                if memory:
+                    self.store.put(MEMORY, entity, self.now, [cores * GIB] * int(INTERVAL))
+            self.now += INTERVAL
+            self.learner.observe(self.now, self.store, pods)
+
+    def cores(self, entity: str, what: str = "means") -> float:
+        """A moment of an entity's CPU: means, highest, counts …; of a pod never seen it is 0."""
+        row = self.learner.row(entity)
+        return 0.0 if row is None else float(getattr(self.learner.histories[CPU].moments, what)[row])
+
+
+def machine() -> Machine:
+    """A node where nothing was learned yet."""
+    return Machine(Learner(), MadeStore())

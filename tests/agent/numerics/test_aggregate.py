@@ -1,0 +1,148 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.numerics import aggregate
+from agent.numerics.aggregate import NoSamplesError
+from agent.numerics.arrays import BoolArray
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "place"),
+    [
+        (1, 0.99, 0),  # one sample is every percentile
+        (2, 0.95, 0),  # of two, the smaller one
+        (10, 0.95, 8),
+        (60, 0.9, 53),  # 54th of a minute
+        (9, 0.5, 3),
+        (5, 1.0, 4),
+        (5, 0.0, 0),
+    ],
+)
+def test_percentile_place(count: int, share: float, place: int) -> None:
+    """A percentile is the sample at int(n * p) - 1, at least the first."""
+    assert aggregate.percentile_index(count, share) == place
+
+
+def test_percentile_needs_samples() -> None:
+    """Nothing has no percentile and no statistics."""
+    with pytest.raises(NoSamplesError):
+        aggregate.percentile(np.empty(0), 0.5)
+    with pytest.raises(NoSamplesError):
+        aggregate.statistics(np.empty(0), np.empty(0))
+
+
+def test_statistics_of_a_minute() -> None:
+    """1 to 60: the figures of the reference, with stdev, max and span beside them."""
+    found = aggregate.statistics(np.arange(60.0), np.arange(1.0, 61.0))
+    assert (found.average, found.p50, found.p90, found.p95, found.p99) == (30.5, 30.0, 54.0, 57.0, 59.0)
+    assert (found.max, found.last, found.count, found.span_seconds) == (60.0, 60.0, 60, 59.0)
+    assert found.stdev == pytest.approx(math.sqrt((60**2 - 1) / 12))
+
+
+@given(
+    rows=st.lists(
+        st.lists(st.one_of(st.floats(0.0, 1e6), st.just(NAN)), min_size=7, max_size=7), min_size=1, max_size=6
+    ),
+    share=st.floats(0.0, 1.0),
+)
+def test_rows_equal_single_percentiles(rows: list[list[float]], share: float) -> None:
+    """Percentiles of all rows at once are those of each row without its holes; NaN for an empty one."""
+    table = np.array(rows)
+    found = aggregate.percentile_rows(table, share)
+    for row, answer in zip(table, found, strict=True):
+        there = row[~np.isnan(row)]
+        if there.size:
+            assert answer == aggregate.percentile(there, share)
+        else:
+            assert math.isnan(answer)
+
+
+def test_percentile_rows_without_ticks() -> None:
+    """No ticks at all: nothing is known of any row."""
+    assert np.isnan(aggregate.percentile_rows(np.empty((2, 0)), 0.9)).all()
+
+
+@pytest.mark.parametrize(
+    ("span", "window", "cold"), [(149, 300, True), (150, 300, False), (899, 1800, True), (0, 60, True)]
+)
+def test_cold_below_half_window(span: float, window: float, cold: bool) -> None:  # noqa: FBT001 - an expectation
+    """A window is cold when its samples span less than half of it; exactly half is enough."""
+    assert aggregate.is_cold(span, window) is cold
+
+
+@pytest.mark.parametrize(("value", "whole"), [(1.9996, 1999), (0.0, 0), (-1.0, 0), (NAN, 0), (math.inf, 0)])
+def test_whole_cuts_off(value: float, whole: int) -> None:
+    """Cores become milli-cores, cut off; what is no amount is none."""
+    assert aggregate.whole(value, 1000) == whole
+
+
+def test_table_aligns_ticks() -> None:
+    """Series are put side by side over all ticks, with holes where one lacks a tick."""
+    ticks, values = aggregate.table(
+        [(np.array([1.0, 2.0]), np.array([10.0, 20.0])), (np.array([2.0, 3.0]), np.array([5.0, 6.0]))]
+    )
+    assert ticks.tolist() == [1.0, 2.0, 3.0]
+    np.testing.assert_array_equal(values, [[10.0, 20.0, NAN], [NAN, 5.0, 6.0]])
+
+
+def test_table_of_equal_ticks() -> None:
+    """Series with the same ticks, the usual case, give the same as the general way."""
+    ticks, values = aggregate.table([(np.array([1.0, 2.0]), np.array([1.0, 2.0]))] * 2)
+    assert ticks.tolist() == [1.0, 2.0]
+    assert values.tolist() == [[1.0, 2.0], [1.0, 2.0]]
+
+
+def test_table_of_nothing() -> None:
+    """No series: no ticks, no rows."""
+    ticks, values = aggregate.table([])
+    assert (ticks.shape, values.shape) == ((0,), (0, 0))
+
+
+NEW = np.array([False])
+KNOWN = np.array([True])
+
+
+def test_total_skips_holes() -> None:
+    """A tick that a pod lacks between two of its samples has no sum; before and after it adds nothing."""
+    values = np.array([[1.0, 1.0, 1.0, 1.0], [NAN, 2.0, NAN, 2.0], [5.0, NAN, NAN, NAN]])
+    found = aggregate.total(values, np.repeat(NEW, 3), np.repeat(NEW, 3))
+    np.testing.assert_array_equal(found, [6.0, 3.0, NAN, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("known_before", "still_there", "sums"),
+    [
+        (NEW, NEW, [NAN, 2.0, NAN]),  # it came and went: nothing is missing
+        (KNOWN, NEW, [NAN, 2.0, NAN]),  # alone, a hole and nothing look the same
+    ],
+)
+def test_total_of_one(known_before: BoolArray, still_there: BoolArray, sums: list[float]) -> None:
+    """A tick without any sample is unknown, not zero."""
+    np.testing.assert_array_equal(aggregate.total(np.array([[NAN, 2.0, NAN]]), known_before, still_there), sums)
+
+
+@pytest.mark.parametrize(
+    ("known_before", "still_there", "sums"),
+    [
+        (NEW, NEW, [1.0, 3.0, 1.0]),  # began at the second tick, ended there
+        (KNOWN, NEW, [NAN, 3.0, 1.0]),  # the first tick lacks it
+        (NEW, KNOWN, [1.0, 3.0, NAN]),  # the last tick lacks it
+    ],
+)
+def test_total_expects_known_pods(known_before: BoolArray, still_there: BoolArray, sums: list[float]) -> None:
+    """A pod known before is expected from the start, one still there to the end: its lack makes the sum unknown."""
+    values = np.array([[1.0, 1.0, 1.0], [NAN, 2.0, NAN]])
+    found = aggregate.total(values, np.append(KNOWN, known_before), np.append(KNOWN, still_there))
+    np.testing.assert_array_equal(found, sums)
+
+
+def test_total_without_a_known_pod() -> None:
+    """A pod that is there but was not measured at all makes every sum unknown."""
+    values = np.array([[1.0, 1.0], [NAN, NAN]])
+    assert np.isnan(aggregate.total(values, np.repeat(KNOWN, 2), np.repeat(KNOWN, 2))).all()

@@ -1,0 +1,118 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.numerics.peaks import PeakWindows
+
+START = 1_700_000_100.0  # a slot begins here
+DAY = 86400.0
+ROWS = np.array([0, 1])
+
+tables = st.lists(
+    st.lists(st.one_of(st.floats(0.0, 100.0), st.just(math.nan)), min_size=3, max_size=3), min_size=1, max_size=8
+)
+
+
+def windows(averages: list[list[float]]) -> PeakWindows:
+    """Windows that saw the given averages, one tick a minute; outer list: slots, inner: rows."""
+    found = PeakWindows(rows=len(averages[0]), slots=8)
+    for number, slot in enumerate(averages):
+        ticks = np.arange(START + 300.0 * number, START + 300.0 * (number + 1), 60.0)
+        found.add(np.arange(len(slot)), ticks, np.repeat(np.array(slot)[:, None], 5, axis=1), 60.0)
+    return found
+
+
+def test_coincident_below_sum() -> None:
+    """Two pods that alternate between 3 and 1 cores: together never above 4 (C), apart 6 (S)."""
+    found = windows([[3.0, 1.0], [1.0, 3.0]])
+    assert found.coincident(ROWS, DAY) == 4.0
+    assert found.highest(ROWS, DAY).tolist() == [3.0, 3.0]
+
+
+def test_departed_pods_do_not_linger() -> None:
+    """The highest usage of the pods asked for does not hold what others used."""
+    found = windows([[1.0, 50.0], [2.0, math.nan]])
+    assert found.coincident(np.array([0]), DAY) == 2.0
+
+
+def test_window_looks_back() -> None:
+    """A window of one slot sees the current slot, of two also the one before."""
+    found = windows([[9.0, 9.0], [2.0, 2.0], [1.0, 1.0]])
+    assert [found.coincident(ROWS, seconds) for seconds in (300.0, 600.0, 900.0)] == [2.0, 4.0, 18.0]
+
+
+def test_ring_forgets_oldest() -> None:
+    """With 8 slots the ninth overwrites the first."""
+    found = windows([[9.0, 0.0]] + [[1.0, 0.0]] * 8)
+    assert found.highest(ROWS, DAY)[0] == 1.0
+
+
+def test_slots_passed_over_are_empty() -> None:
+    """After a pause the slots in between hold nothing, and those before stay."""
+    found = windows([[4.0, 4.0]])
+    found.add(ROWS, np.arange(START + 900.0, START + 1200.0, 60.0), np.ones((2, 5)), 60.0)
+    assert found.coincident(ROWS, 900.0) == 2.0
+    assert found.coincident(ROWS, DAY) == 8.0
+
+
+def test_start_up_is_no_window() -> None:
+    """Less than half of a slot measured is no 5-minute average; half is."""
+    found = PeakWindows(rows=1, slots=8)
+    row = np.array([0])
+    found.add(row, START + np.arange(149.0), np.full((1, 149), 7.0), 1.0)
+    assert math.isnan(found.highest(row, DAY)[0])
+    found.add(row, np.array([START + 149.0]), np.array([[7.0]]), 1.0)
+    assert found.highest(row, DAY)[0] == 7.0
+
+
+def test_samples_split_between_slots() -> None:
+    """Ticks on both sides of a slot's end count each to their own slot."""
+    found = PeakWindows(rows=1, slots=8)
+    ticks = START + 150.0 + np.arange(300.0)
+    found.add(np.array([0]), ticks, np.where(ticks < START + 300.0, 1.0, 2.0)[None, :], 1.0)
+    assert found.highest(np.array([0]), 300.0)[0] == 2.0
+    assert np.nanmin(found.averages) == 1.0
+
+
+def test_clock_set_back_goes_on() -> None:
+    """A clock that jumps back begins its slot again; nothing is lost but that slot."""
+    found = windows([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    found.add(ROWS, np.arange(START + 300.0, START + 600.0, 60.0), np.full((2, 5), 5.0), 60.0)
+    assert found.coincident(ROWS, 600.0) == 10.0
+
+
+def test_fill_keeps_current_slot() -> None:
+    """Averages from the store fill earlier slots; the current one, and one after a gap, are left alone."""
+    found = windows([[1.0, 1.0]])
+    times = np.array([START - 1200.0, START - 600.0, START - 300.0, START])
+    found.fill(0, times, np.array([50.0, 60.0, 7.0, 80.0]))
+    assert found.highest(np.array([0]), DAY)[0] == 7.0
+
+
+def test_copy_continues_history() -> None:
+    """A row that continues another's history has its slots."""
+    found = windows([[4.0, 1.0], [2.0, 1.0]])
+    found.copy(0, 1)
+    assert found.highest(ROWS, DAY).tolist() == [4.0, 4.0]
+
+
+def test_empty_rows_answer() -> None:
+    """No rows, or rows that saw nothing: 0 together, unknown each."""
+    found = PeakWindows(rows=2, slots=8)
+    assert found.coincident(np.array([], dtype=np.intp), DAY) == 0.0
+    assert found.coincident(ROWS, DAY) == 0.0
+    assert np.isnan(found.highest(ROWS, DAY)).all()
+
+
+@given(table=tables)
+def test_peaks_equal_plain_loops(table: list[list[float]]) -> None:
+    """C and S are what plain loops over the averages find, and C is never above S."""
+    found, rows = windows(table), np.arange(3)
+    coincident = max(sum(value for value in slot if not math.isnan(value)) for slot in table)
+    assert found.coincident(rows, DAY) == pytest.approx(coincident, rel=1e-6, abs=1e-30)
+    own = [[slot[row] for slot in table if not math.isnan(slot[row])] for row in range(3)]
+    np.testing.assert_allclose(found.highest(rows, DAY), [max(seen, default=math.nan) for seen in own], 1e-6, 1e-30)
+    assert found.coincident(rows, DAY) <= np.nansum(found.highest(rows, DAY)) + 1e-9

@@ -1,0 +1,79 @@
+from importlib.metadata import EntryPoint
+
+import pytest
+
+import agent.predictors
+from agent.predictors import PolicyError, build
+from agent.predictors.max_of import MaxOf
+from agent.predictors.nsigma import NSigmaV2
+from agent.predictors.recent_max import RecentMax
+from crds.predict_policy import ModelChoice, ResourcePolicy
+
+
+def policy(model: str, parameters: dict[str, object] | None = None, *of: ModelChoice) -> ResourcePolicy:
+    """A policy of one resource."""
+    return ResourcePolicy(model, parameters or {}, of, safety_margin_percent=10)
+
+
+def test_parameters_are_fields() -> None:
+    """A policy's parameters become the model's fields; missing ones keep the model's default."""
+    assert build(policy("nsigma-v2", {"n": 2.5, "capAtHighest": False})) == NSigmaV2(2.5, cap_at_highest=False)
+    assert build(policy("recent-max")) == RecentMax(7.0)
+
+
+def test_max_is_composed() -> None:
+    """Max builds the models that it lists, each with its own parameters."""
+    built = build(policy("max", {}, ModelChoice("nsigma-v2", {"n": 1}), ModelChoice("recent-max")))
+    assert built == MaxOf((NSigmaV2(1), RecentMax()))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (policy("nsigma-v3"), ["predictPolicy.model", "'nsigma-v3'", "nsigma-v1, nsigma-v2"]),
+        (policy("nsigma-v2", {"N": 3}), ["predictPolicy.parameters.N", "n, capAtHighest"]),
+        (policy("nsigma-v2", {"n": 11}), ["predictPolicy.parameters.n", "0 to 10", "11"]),
+        (policy("nsigma-v2", {"n": "3"}), ["predictPolicy.parameters.n", "'3'"]),
+        (policy("nsigma-v2", {"n": True}), ["predictPolicy.parameters.n"]),
+        (policy("nsigma-v2", {"n": float("nan")}), ["predictPolicy.parameters.n"]),
+        (policy("nsigma-v1", {"capAtHighest": 1}), ["predictPolicy.parameters.capAtHighest", "true or false"]),
+        (policy("recent-max", {"windowDays": 8}), ["predictPolicy.parameters.windowDays", "7"]),
+        (policy("borg-default", {"a": 0.5}), ["predictPolicy.parameters.a"]),
+        (policy("max"), ["predictPolicy.of", "at least one"]),
+        (policy("max", {"n": 3}, ModelChoice("nsigma-v2")), ["predictPolicy.parameters.n", "none"]),
+        (policy("max", {}, ModelChoice("nothing")), ["predictPolicy.of[0].model", "'nothing'"]),
+        (policy("max", {}, ModelChoice("sum-max", {"days": 1})), ["predictPolicy.of[0].parameters.days", "windowDays"]),
+        (policy("nsigma-v2", {}, ModelChoice("sum-max")), ["predictPolicy.of", "use model max"]),
+    ],
+)
+def test_message_names_field_and_way_out(wrong: ResourcePolicy, words: list[str]) -> None:
+    """A policy that cannot be followed is answered in one line: the field, and what is allowed."""
+    with pytest.raises(PolicyError) as caught:
+        build(wrong)
+    message = str(caught.value)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def announced(value: str) -> EntryPoint:
+    """An entry point of another distribution."""
+    return EntryPoint("theirs", value, agent.predictors.ENTRY_POINT_GROUP)
+
+
+def test_third_party_model_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model announced by an entry point is built like ours."""
+    monkeypatch.setattr(
+        agent.predictors,
+        "entry_points",
+        lambda group: [announced("agent.predictors.recent_max:RecentMax")] if group else [],
+    )
+    assert build(policy("theirs", {"windowDays": 2})) == RecentMax(2)
+
+
+@pytest.mark.parametrize("value", ["no_such_package.at_all:Model", "agent.predictors.nsigma:Nothing", "math:sqrt"])
+def test_broken_third_party_model_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    """A model that cannot be loaded is answered with its name and where it should come from."""
+    monkeypatch.setattr(agent.predictors, "entry_points", lambda group: [announced(value)] if group else [])
+    with pytest.raises(PolicyError, match=f"theirs.*{value.partition(':')[0]}"):
+        build(policy("theirs"))

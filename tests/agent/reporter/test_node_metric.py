@@ -1,0 +1,238 @@
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.numerics.aggregate import WindowStatistics
+from agent.pods import PodRef
+from agent.prediction import NodeFacts, NodePrediction, predict
+from agent.reporter.node_metric import (
+    aggregated,
+    build_status,
+    condition,
+    pod_metric,
+    prediction_status,
+    resource_map,
+    timestamp,
+)
+from agent.reporter.usage import Usages, Window, measure
+from agent.samples import CPU, MEMORY
+from crds.codec import from_json, to_json
+from crds.meta import Condition
+from crds.node_metric import CLASSES, NodeMetricStatus
+from crds.predict_policy import ModelChoice, PredictPolicy
+from crds.priority import PriorityBand, QoS
+from crds.quantity import milli_value
+from tests.agent.made import GIB, START, Machine, machine, pod
+
+FACTS = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+PODS = [pod("b", 2000), pod("a", 4000, 4 * GIB), pod("m", 1000, band=PriorityBand.MID, qos=QoS.BE)]
+
+
+def busy() -> Machine:
+    """A node with two Prod pods and a Mid pod, ten minutes old."""
+    node = machine()
+    node.rounds(20, {"a": 1.0, "b": 0.5, "m": 0.25}, PODS, system=0.125)
+    return node
+
+
+def usages(node: Machine, pods: Sequence[PodRef] = PODS) -> Usages:
+    """What was used lately."""
+    return measure(
+        node.now,
+        node.store,
+        pods,
+        node.learner.class_of,
+        window_seconds=300,
+        durations_seconds=[300, 1800],
+        memory_policy="usageWithoutPageCache",
+    )
+
+
+def prediction(node: Machine, policy: PredictPolicy | None = None) -> NodePrediction:
+    """What is expected."""
+    return predict(node.now, node.learner, PODS, FACTS, policy or PredictPolicy(cold_start_period_seconds=60))
+
+
+def statistics(span: float) -> WindowStatistics:
+    """Statistics that tell themselves apart."""
+    return WindowStatistics(1.0, 0.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 300, span)
+
+
+def test_report_says_everything() -> None:
+    """The full report of a small node, number by number."""
+    node = busy()
+    status = build_status(node.now, usages(node), prediction(node), PODS)
+    assert status.update_time == timestamp(node.now)
+    assert status.node_metric is not None
+    assert status.node_metric.node_usage == resource_map({CPU: 1.875, MEMORY: 1.875 * GIB})
+    assert status.node_metric.system_usage == resource_map({CPU: 0.125, MEMORY: 0.125 * GIB})
+    assert [(one.namespace, one.name) for one in status.pods_metric or ()] == [
+        ("shop", "a"),
+        ("shop", "b"),
+        ("shop", "m"),
+    ]
+    assert status.prod_reclaimable_metric is not None
+    assert status.prod_reclaimable_metric.resource is not None
+    assert (status.prod_reclaimable_metric.resource.resources or {})[CPU] == "4350m"  # 6 - 1.1 * 1.5
+    assert status.prod_peak_metric is not None
+    assert status.prod_peak_metric.resource is not None
+    assert (status.prod_peak_metric.resource.resources or {})[CPU] == "1788m"  # 1.1 * (1.5 + 0.125), rounded up
+
+
+def test_classes_are_complete_and_add_up() -> None:
+    """One entry per class in the fixed order, usage from the same ticks."""
+    node = busy()
+    found = prediction_status(node.now, usages(node), prediction(node)).prediction
+    assert found is not None
+    classes = {one.name: one for one in found.classes or ()}
+    assert tuple(classes) == CLASSES
+    milli = {name: milli_value((one.usage or {})[CPU]) for name, one in classes.items()}
+    assert milli == {"node": 1875, "sys": 125, "prod": 1500, "mid": 250, "batch": 0, "free": 0}
+    assert classes["prod"].mean == {CPU: "1500m", MEMORY: "1536Mi"}
+    assert classes["prod"].stdev == {CPU: "0", MEMORY: "0"}
+    assert classes["prod"].evidence is not None
+    assert (classes["prod"].evidence.samples, classes["prod"].evidence.span_seconds) == (20, 600)
+    assert classes["batch"].mean is None
+
+
+def test_wire_round_trip() -> None:
+    """The report survives JSON: what is written is what is read."""
+    node = busy()
+    status = build_status(node.now, usages(node), prediction(node), PODS)
+    assert from_json(NodeMetricStatus, to_json(status)) == status
+
+
+def test_fast_report_is_prediction_only() -> None:
+    """A fast report touches prediction, Reclaimable and peak, not updateTime, usage, pods or conditions."""
+    node = busy()
+    found = to_json(prediction_status(node.now, usages(node), prediction(node)))
+    assert found.keys() == {"prediction", "prodReclaimableMetric", "prodPeakMetric"}
+
+
+def test_unknown_prediction_is_empty() -> None:
+    """Before anything is known: prodReclaimableMetric is there and empty, prodPeakMetric is absent."""
+    node = machine()
+    found = to_json(prediction_status(node.now, usages(node), prediction(node)))
+    assert found["prodReclaimableMetric"] == {}
+    assert "prodPeakMetric" not in found
+
+
+def test_policy_in_force_is_shown() -> None:
+    """The policy in force is reported with its parts."""
+    node = busy()
+    policy = PredictPolicy(cold_start_period_seconds=60, model="max", of=(ModelChoice("sum-max", {"windowDays": 2}),))
+    found = prediction_status(node.now, usages(node), prediction(node, policy)).prediction
+    assert found is not None
+    assert to_json(found.policy) == {"model": "max", "of": [{"model": "sum-max", "parameters": {"windowDays": 2}}]}
+
+
+def test_cold_names_are_few() -> None:
+    """Of many cold pods ten are named, sorted."""
+    node, pods = machine(), [pod(f"p{number:02}") for number in range(30)]
+    node.rounds(1, {one.uid: 0.1 for one in pods}, pods)
+    found = prediction_status(
+        node.now, usages(node, pods), predict(node.now, node.learner, pods, FACTS, PredictPolicy())
+    ).prediction
+    assert found is not None
+    assert found.pods is not None
+    assert (found.pods.warm, found.pods.cold) == (0, 30)
+    assert found.pods.cold_names == tuple(f"shop/p{number:02}" for number in range(10))
+
+
+def test_percentile_window() -> None:
+    """Every statistic of a window, cut off to milli-cores and bytes."""
+    found = aggregated(Window(300.0, {CPU: statistics(299.0), MEMORY: statistics(299.0)}))
+    assert found.duration == "5m0s"
+    assert {name: (part.resources or {})[CPU] for name, part in (found.usage or {}).items()} == {
+        "avg": "1",
+        "p50": "2",
+        "p90": "3",
+        "p95": "4",
+        "p99": "5",
+        "stdev": "500m",
+    }
+
+
+@pytest.mark.parametrize(("span", "empty"), [(149.0, True), (150.0, False)])
+def test_cold_window_is_empty(span: float, empty: bool) -> None:  # noqa: FBT001 - an expectation
+    """A window whose samples span less than half of it has empty statistics."""
+    found = aggregated(Window(300.0, {CPU: statistics(span), MEMORY: statistics(span)}))
+    assert all((part.resources is None) is empty for part in (found.usage or {}).values())
+
+
+def test_window_without_samples_is_empty() -> None:
+    """A window without any sample is reported, empty."""
+    found = to_json(aggregated(Window(300.0, {})))
+    assert found["usage"] == {name: {} for name in ("avg", "p50", "p90", "p95", "p99", "stdev")}
+
+
+def test_pod_metric_names_its_class() -> None:
+    """A pod's entry holds its usage, band and QoS class."""
+    found = to_json(pod_metric(PODS[2], {CPU: 2.0, MEMORY: 10.0 * GIB}))
+    assert found == {
+        "name": "m",
+        "namespace": "shop",
+        "podUsage": {"resources": {"cpu": "2", "memory": "10Gi"}},
+        "priority": "koord-mid",
+        "qos": "BE",
+    }
+
+
+def test_amounts_are_cut_off() -> None:
+    """1.9996 cores are 1999 milli-cores; what is absent stays absent."""
+    assert to_json(resource_map({CPU: 1.9996})) == {"resources": {"cpu": "1999m"}}
+    assert to_json(resource_map({})) == {}
+
+
+def test_condition_keeps_its_time() -> None:
+    """The time of a condition moves only when its status does, not with its reason or message."""
+    first = condition(START, "PredictionReady", ready=False, reason="CollectingHistory", message="…")
+    second = condition(START + 60, "PredictionReady", ready=False, reason="Other", message="…", previous=[first])
+    third = condition(START + 120, "PredictionReady", ready=True, reason="Ready", message="…", previous=[second])
+    assert second.last_transition_time == first.last_transition_time == timestamp(START)
+    assert (third.status, third.last_transition_time) == ("True", timestamp(START + 120))
+
+
+def test_other_conditions_lend_no_time() -> None:
+    """A condition of another type with the same status lends no time."""
+    other = Condition("Collecting", "True", last_transition_time=timestamp(START))
+    found = condition(START + 60, "PredictionReady", ready=True, reason="Ready", message="…", previous=[other])
+    assert found.last_transition_time == timestamp(START + 60)
+
+
+def conditions(node: Machine, *problems: str) -> dict[str, Condition]:
+    """The conditions of a report."""
+    status = build_status(node.now, usages(node), prediction(node), PODS, problems=problems)
+    return {one.type: one for one in status.conditions or ()}
+
+
+def test_collecting_is_true_when_measured() -> None:
+    """Node and pods measured: Collecting is true."""
+    found = conditions(busy())
+    assert tuple(found) == ("Collecting", "PredictionReady")
+    assert (found["Collecting"].status, found["Collecting"].reason) == ("True", "Measuring")
+
+
+def test_collecting_names_unmeasured_pods() -> None:
+    """A pod that is not measured is named; further problems stand beside it."""
+    node = machine()
+    node.rounds(20, {"a": 1.0, "b": 0.5}, PODS)
+    found = conditions(node, "spec.x: must be 1.")["Collecting"]
+    assert (found.status, found.reason) == ("True", "PodsNotMeasured")
+    assert found.message == "1 of 3 pods have no CPU or no memory measured lately: shop/m. spec.x: must be 1."
+
+
+def test_collecting_is_false_without_node() -> None:
+    """A node that cannot be measured is said to be so."""
+    found = conditions(machine())["Collecting"]
+    assert (found.status, found.reason) == ("False", "NodeNotMeasured")
+    assert "cpu and memory" in (found.message or "")
+
+
+@given(cores=st.floats(), amount=st.floats())
+def test_any_number_is_reported_safely(cores: float, amount: float) -> None:
+    """Whatever was measured, a quantity is written, and never a negative one."""
+    found = resource_map({CPU: cores, MEMORY: amount}).resources or {}
+    assert all(milli_value(quantity) >= 0 for quantity in found.values())

@@ -1,0 +1,72 @@
+import pytest
+
+from agent.policy import in_force, resolve
+from agent.predictors import PolicyError
+from agent.predictors.borg_default import BorgDefault
+from agent.predictors.nsigma import NSigmaV2
+from agent.predictors.recent_max import RecentMax
+from crds.predict_policy import DEFAULTS, ModelChoice, PredictPolicy, ResourceOverride
+
+BORG = PredictPolicy(model="borg-default")
+
+
+def test_default_policy_can_be_followed() -> None:
+    """Without a policy the default holds: nsigma-v2 with N = 3, 10 percent margin, a day of cold start."""
+    found = resolve(None)
+    assert {model.model for model in found.models.values()} == {NSigmaV2(3)}
+    assert [model.margin for model in found.models.values()] == [1.1, 1.1]
+    assert (found.cold_start_seconds, found.reclaim_ratio, found.problem) == (86400.0, 1.0, "")
+
+
+def test_resources_override() -> None:
+    """A part per resource overrides model, parameters and margin for that resource alone."""
+    policy = PredictPolicy(
+        model="recent-max",
+        parameters={"windowDays": 3},
+        safety_margin_percent=20,
+        memory=ResourceOverride(model="nsigma-v2", safety_margin_percent=0),
+        cpu=ResourceOverride(parameters={"windowDays": 2}),
+    )
+    found = resolve(policy).models
+    assert (found["cpu"].model, found["cpu"].margin) == (RecentMax(2), 1.2)
+    assert (found["memory"].model, found["memory"].margin) == (NSigmaV2(), 1.0)
+
+
+def test_system_needs_measuring_model() -> None:
+    """A model that looks at requests alone does not judge the system: the default model does."""
+    found = resolve(BORG).models["cpu"]
+    assert found.model == BorgDefault()
+    assert found.for_system.model == NSigmaV2(3)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        (PredictPolicy(cold_start_period_seconds=-1), "spec.predictPolicy.coldStartPeriodSeconds"),
+        (PredictPolicy(reclaim_ratio_percent=101), "spec.predictPolicy.reclaimRatioPercent"),
+        (PredictPolicy(cpu=ResourceOverride(safety_margin_percent=101)), "spec.predictPolicy.cpu.safetyMarginPercent"),
+        (PredictPolicy(model="nonsense"), "spec.predictPolicy.model"),
+        (PredictPolicy(memory=ResourceOverride(model="nonsense")), "spec.predictPolicy.memory.model"),
+        (PredictPolicy(model="max", of=(ModelChoice("nonsense"),)), "spec.predictPolicy.of[0].model"),
+    ],
+)
+def test_bad_policy_is_refused(wrong: PredictPolicy, field: str) -> None:
+    """A policy that cannot be followed is refused with the field's path."""
+    with pytest.raises(PolicyError) as caught:
+        resolve(wrong)
+    assert str(caught.value).startswith(field + ":")
+
+
+def test_last_good_policy_stays() -> None:
+    """The last good policy stays in force, and the reason is kept."""
+    found = in_force(PredictPolicy(model="nonsense"), BORG)
+    assert found.policy.model == "borg-default"
+    assert "nonsense" in found.problem
+
+
+def test_default_stands_in_last() -> None:
+    """Without a good policy, or with one that is not good any more, the default is in force."""
+    for last in (None, PredictPolicy(model="uninstalled")):
+        found = in_force(PredictPolicy(model="nonsense"), last)
+        assert found.policy == DEFAULTS
+        assert "nonsense" in found.problem

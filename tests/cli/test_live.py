@@ -19,7 +19,7 @@ pytestmark = pytest.mark.cluster
 
 ROOT: Final = Path(__file__).parents[2]
 NAMESPACE: Final = f"cli-test-{os.getpid()}"
-NODE: Final = "cli-web-1"
+NODE: Final = f"cli-web-{os.getpid()}"
 
 
 def run(cluster: Cluster, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -121,9 +121,11 @@ def test_explain_without_config(live: Cluster) -> None:
 
 def test_unknown_node_suggests(live: Cluster) -> None:
     """A node that does not exist ends with 1 and names those that are close."""
-    done = run(live, "explain", "node", "cli-wbe-1", "-n", NAMESPACE)
+    done = run(live, "explain", "node", NODE.replace("web", "wbe"), "-n", NAMESPACE)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"kubectl headroom: There is no node 'cli-wbe-1'. Did you mean {NODE}")
+    assert done.stderr.startswith(
+        f"kubectl headroom: There is no node {NODE.replace('web', 'wbe')!r}. Did you mean {NODE}"
+    )
     assert done.stderr.count("\n") == 1
 
 

@@ -58,7 +58,7 @@ true
 {{- end -}}
 {{- end }}
 
-{{/* Asks the extender's /healthz and fails unless it answers 200. */}}
+{{/* Asks the extender and fails unless it answers 200. Call with the path. */}}
 {{- define "headroom.extenderProbe" -}}
-import socket, sys; s = socket.create_connection(('127.0.0.1', 9820), 4); s.sendall(b'GET /healthz HTTP/1.0\r\n\r\n'); sys.exit(b' 200 ' not in s.recv(64))
+import socket, sys; s = socket.create_connection(('127.0.0.1', 9820), 4); s.sendall(b'GET {{ . }} HTTP/1.0\r\n\r\n'); sys.exit(b' 200 ' not in s.recv(64))
 {{- end }}

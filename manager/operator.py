@@ -7,7 +7,7 @@ only, it posts no events, keeps no progress, and takes no part in its own peerin
 import asyncio
 import signal
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import aiohttp
 import kopf
@@ -71,7 +71,12 @@ async def operate(run: Run, connection: Connection, keeper: ConfigKeeper, stop: 
     ours = asyncio.all_tasks()
     own = run.context.settings
     tasks = await kopf.spawn_tasks(
-        registry=registry, settings=settings_for(own), namespaces=[own.namespace], stop_flag=stop
+        registry=registry,
+        settings=settings_for(own),
+        namespaces=[own.namespace],
+        stop_flag=stop,
+        # kopf makes one up from the name of the user, and an image's uid need not have a name.
+        identity=cast("Any", own.identity or "headroom-manager"),
     )
     stop_on_signals(stop)  # kopf has taken them
     running = asyncio.create_task(kopf.run_tasks(tasks, ignored=ours))

@@ -1,0 +1,199 @@
+"""Requests and their failures."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+import kubeapi
+from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection
+from tests.kubeapi.fake import FakeServer, answer, connection, listed, refused, serving
+
+Fake = tuple[FakeServer, ApiServer]
+PATH = "/api/v1/pods"
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[Fake]:
+    """A fake server and a session with it."""
+    async with serving() as pair:
+        yield pair
+
+
+async def test_pages_become_one_list(fake: Fake) -> None:
+    """A list is read page by page, with the selectors on every page."""
+    server, api = fake
+    server.add("list", listed("7", "a", proceed="more"), listed("7", "b", "c"))
+    items, version = await api.list(PATH, {"fieldSelector": "x=y"})
+    assert [found["metadata"]["name"] for found in items] == ["a", "b", "c"]
+    assert version == "7"
+    assert server.queries("list") == [
+        {"limit": "500", "fieldSelector": "x=y"},
+        {"limit": "500", "fieldSelector": "x=y", "continue": "more"},
+    ]
+
+
+async def test_expired_page_takes_all(fake: Fake) -> None:
+    """When the moment of the pages has expired, everything is read at once, as of one later moment."""
+    server, api = fake
+    server.add("list", listed("7", "a", proceed="more"), refused(410, "Expired"), listed("9", "b", "c"))
+    items, version = await api.list(PATH)
+    assert ([found["metadata"]["name"] for found in items], version) == (["b", "c"], "9")
+    assert server.queries("list")[2] == {}
+
+
+async def test_first_page_gone_is_an_error(fake: Fake) -> None:
+    """A 410 without any page read is the caller's to know."""
+    server, api = fake
+    server.add("list", refused(410, "Expired"))
+    with pytest.raises(ApiError) as caught:
+        await api.list(PATH)
+    assert caught.value.gone
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        (kubeapi.MERGE_PATCH, {"a": None}),
+        (kubeapi.JSON_PATCH, [{"op": "remove", "path": "/a"}]),
+        (kubeapi.STRATEGIC_MERGE_PATCH, {"a": 1}),
+        (kubeapi.APPLY, {"apiVersion": "v1"}),
+    ],
+)
+async def test_patch_content_types(fake: Fake, content_type: str, body: Any) -> None:  # noqa: ANN401
+    """A patch is sent as what it is, with its parameters."""
+    server, api = fake
+    server.add("PATCH", answer({"done": True}))
+    assert await api.patch(f"{PATH}/a", body, content_type, {"fieldManager": "me"}) == {"done": True}
+    request = server.requests[0]
+    assert (request.headers["Content-Type"], request.query["fieldManager"]) == (content_type, "me")
+    assert server.bodies == [body]
+
+
+async def test_refusal_carries_the_reason(fake: Fake) -> None:
+    """A refusal names status, reason and the server's sentence."""
+    server, api = fake
+    server.add("list", refused(404, "NotFound", 'pods "a" not found'))
+    server.add("POST", refused(409, "AlreadyExists", "it exists"))
+    with pytest.raises(ApiError, match=r'^pods "a" not found \(NotFound, HTTP 404\)$') as missing:
+        await api.get(f"{PATH}/a")
+    with pytest.raises(ApiError) as conflict:
+        await api.create(PATH, {})
+    assert (missing.value.not_found, missing.value.conflict) == (True, False)
+    assert (conflict.value.not_found, conflict.value.conflict) == (False, True)
+
+
+@pytest.mark.parametrize("body", ["plain words", "[]", "", "{}"])
+async def test_refusal_without_status_object(fake: Fake, body: str) -> None:
+    """A refusal by a proxy in between is reported too, whatever its body."""
+    server, api = fake
+    server.add("list", answer(body, status=403))
+    with pytest.raises(ApiError) as caught:
+        await api.get(PATH)
+    assert caught.value.status == 403
+
+
+@pytest.mark.parametrize(("status", "header", "after"), [(429, "3", 3), (503, None, None), (500, "x", None)])
+async def test_overload_is_unavailable(fake: Fake, status: int, header: str | None, after: float | None) -> None:
+    """429 and 5xx are states that pass, with the wait that the server asks for."""
+    server, api = fake
+    server.add("list", refused(status, "", "busy", **({"Retry-After": header} if header else {})))
+    with pytest.raises(ApiUnavailable, match=f"answers {status}: busy") as caught:
+        await api.get(PATH)
+    assert (caught.value.status, caught.value.retry_after) == (status, after)
+
+
+async def test_nobody_listens(unused_tcp_port: int) -> None:
+    """A server that is not there is unavailable, in one line with its address."""
+    async with ApiServer(connection(f"http://127.0.0.1:{unused_tcp_port}"), user_agent="test") as api:
+        with pytest.raises(ApiUnavailable, match=f"127.0.0.1:{unused_tcp_port} cannot be reached") as caught:
+            await api.get(PATH)
+    assert caught.value.status is None
+    assert "\n" not in str(caught.value)
+
+
+async def test_silent_server_times_out() -> None:
+    """A server that accepts and says nothing is given up after the timeout."""
+    async with serving() as (_, api), ApiServer(api.connection, user_agent="test", timeout_seconds=0.05) as hasty:
+        with pytest.raises(ApiUnavailable, match="no answer in time"):
+            await hasty.get(PATH)
+
+
+async def test_cut_answer_is_unavailable(fake: Fake) -> None:
+    """An answer that breaks off is no answer."""
+    server, api = fake
+
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "1000"})
+        await response.prepare(request)
+        await response.write(b'{"items":')
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    server.add("list", cut)
+    with pytest.raises(ApiUnavailable, match="cannot be reached"):
+        await api.get(PATH)
+
+
+@pytest.mark.parametrize("body", ["<html>", "[]", "3", ""])
+async def test_other_answers_are_named(fake: Fake, body: str) -> None:
+    """An answer that is no JSON object is called what it is."""
+    server, api = fake
+    server.add("list", answer(body))
+    with pytest.raises(ApiUnavailable, match="does not answer like an API server"):
+        await api.get(PATH)
+
+
+async def test_redirect_is_not_followed(fake: Fake) -> None:
+    """A redirect is not followed: the token would go along."""
+    server, api = fake
+    server.add("list", answer("", status=302, headers={"Location": "/elsewhere"}))
+    with pytest.raises(ApiUnavailable, match="does not answer like an API server"):
+        await api.get(PATH)
+    assert len(server.requests) == 1
+
+
+async def test_rejected_token_is_renewed_once(fake: Fake) -> None:
+    """A 401 forgets the token and tries once with a fresh one; a second 401 is an error."""
+    server, api = fake
+    tokens = ["Bearer old"]
+    renewing = Connection(
+        server=api.connection.server,
+        tls=None,
+        authorization=lambda: tokens[-1],
+        forget_authorization=lambda: tokens.append("Bearer new"),
+    )
+    server.add("list", refused(401), answer({"ok": True}), refused(401), refused(401))
+    async with ApiServer(renewing, user_agent="headroom-test") as other:
+        assert await other.get(PATH) == {"ok": True}
+        with pytest.raises(ApiError):
+            await other.get(PATH)
+    assert [request.headers["Authorization"] for request in server.requests[:2]] == ["Bearer old", "Bearer new"]
+    assert server.requests[0].headers["User-Agent"] == "headroom-test"
+
+
+async def test_proxy_is_ignored_on_loopback(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy in the environment is for the world outside, not for this machine."""
+    server, api = fake
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    server.add("list", answer({"ok": True}))
+    async with ApiServer(api.connection, user_agent="test") as direct:
+        assert await direct.get(PATH) == {"ok": True}
+
+
+async def test_parallel_requests(fake: Fake) -> None:
+    """One session serves many requests at the same time."""
+    server, api = fake
+    server.add("list", *(answer({"n": number}) for number in range(20)))
+    found = await asyncio.gather(*(api.get(PATH) for _ in range(20)))
+    assert sorted(body["n"] for body in found) == list(range(20))
+
+
+async def test_session_must_be_open() -> None:
+    """Use outside of `async with` is a mistake of ours, and says so."""
+    with pytest.raises(RuntimeError, match="async with"):
+        await ApiServer(connection("http://127.0.0.1:1"), user_agent="test").get(PATH)

@@ -1,0 +1,235 @@
+"""List and watch through every fault: cuts, garbage, expired versions, refusals, outages."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+import kubeapi
+from kubeapi import Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
+from tests.kubeapi.fake import (
+    FakeServer,
+    answer,
+    connection,
+    error_event,
+    event,
+    item,
+    listed,
+    refused,
+    serving,
+    streamed,
+)
+
+QUICK = WatchTiming(first_delay_seconds=0.001, longest_delay_seconds=0.002)
+PATH = "/api/v1/pods"
+
+
+@pytest.fixture
+async def fake() -> AsyncIterator[tuple[FakeServer, kubeapi.ApiServer]]:
+    """A fake server and a session with it."""
+    async with serving() as pair:
+        yield pair
+
+
+async def _take(count: int, watch: AsyncIterator[Relisted | Changed]) -> list[Any]:
+    """The first so many results, in short: names of a list, or (type, name)."""
+    taken: list[Any] = []
+    async with asyncio.timeout(20), aclosing(watch) as changes:  # type: ignore[type-var]
+        async for change in changes:
+            if isinstance(change, Relisted):
+                taken.append([found["metadata"]["name"] for found in change.items])
+            else:
+                taken.append((change.type, change.object["metadata"]["name"]))
+            if len(taken) == count:
+                break
+    return taken
+
+
+Fake = tuple[FakeServer, kubeapi.ApiServer]
+
+
+async def test_changes_follow_the_list(fake: Fake) -> None:
+    """Everything is listed first, then each change comes, starting from the list's version."""
+    server, api = fake
+    server.add("list", listed("7", "a", "b"))
+    server.add("watch", streamed(event("ADDED", "c", "8"), event("DELETED", "a", "9")))
+    health = WatchHealth()
+    watch = list_and_watch(api, PATH, "spec.nodeName=n1", "app=x", health, QUICK)
+    assert await _take(3, watch) == [["a", "b"], ("ADDED", "c"), ("DELETED", "a")]
+    query = server.queries("watch")[0]
+    seconds = int(query.pop("timeoutSeconds"))
+    assert QUICK.shortest_watch_seconds <= seconds <= 2 * QUICK.shortest_watch_seconds
+    selectors = {"fieldSelector": "spec.nodeName=n1", "labelSelector": "app=x"}
+    assert query == {**selectors, "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "7"}
+    assert server.queries("list")[0] == {**selectors, "limit": "500"}
+    assert health.synced
+    assert health.last_contact is not None
+
+
+async def test_resumes_after_last_version(fake: Fake) -> None:
+    """A watch that ends goes on from the last version seen; a bookmark counts, and is not passed on."""
+    server, api = fake
+    server.add("list", listed("1"))
+    server.add("watch", streamed(event("ADDED", "a", "2"), event("BOOKMARK", "", "50")))
+    server.add("watch", streamed(event("ADDED", "b", "51")))
+    assert await _take(3, list_and_watch(api, PATH, timing=QUICK)) == [[], ("ADDED", "a"), ("ADDED", "b")]
+    assert [query["resourceVersion"] for query in server.queries("watch")] == ["1", "50"]
+
+
+async def test_cut_stream_loses_nothing(fake: Fake) -> None:
+    """A connection cut in the middle of a line is resumed after the last whole one."""
+    server, api = fake
+    server.add("list", listed("1"))
+    half = event("ADDED", "b", "3")[:20]
+    server.add("watch", streamed(event("ADDED", "a", "2") + half, cut=True))
+    server.add("watch", streamed(event("ADDED", "b", "3")))
+    assert await _take(3, list_and_watch(api, PATH, timing=QUICK)) == [[], ("ADDED", "a"), ("ADDED", "b")]
+    assert server.queries("watch")[1]["resourceVersion"] == "2"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refused(410, "Expired"),
+        streamed(error_event(410)),
+        streamed(error_event(500)),
+        refused(400, "BadRequest", "invalid resource version"),
+        refused(504, "Timeout", "Too large resource version: 9, current: 3"),  # a restored etcd
+    ],
+    ids=["http-410", "event-410", "event-500", "http-400", "http-504"],
+)
+async def test_unusable_version_relists(fake: Fake, fault: Callable[..., Awaitable[Any]]) -> None:
+    """When the version cannot be resumed from, everything is listed again."""
+    server, api = fake
+    server.add("list", listed("9", "a"), listed("3", "b"))
+    server.add("watch", fault)
+    assert await _take(2, list_and_watch(api, PATH, timing=QUICK)) == [["a"], ["b"]]
+
+
+async def test_busy_server_keeps_version(fake: Fake) -> None:
+    """A server that is only busy is asked again for the same version, without another list."""
+    server, api = fake
+    server.add("list", listed("5"))
+    server.add("watch", refused(429, "TooManyRequests"), refused(503), streamed(event("ADDED", "a", "6")))
+    assert await _take(2, list_and_watch(api, PATH, timing=QUICK)) == [[], ("ADDED", "a")]
+    assert [query["resourceVersion"] for query in server.queries("watch")] == ["5", "5", "5"]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [b"<html>\n", b"[]\n", b'{"type": "ADDED"}\n', b'{"type": "ADDED", "object": {"metadata": {}}}\n', b"\xff\xfe\n"],
+)
+async def test_garbage_is_survived(fake: Fake, garbage: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """Bytes that are no event end that stream, are logged, and the watch goes on from the last version."""
+    server, api = fake
+    server.add("list", listed("1"))
+    server.add("watch", streamed(event("ADDED", "a", "2") + garbage + event("ADDED", "lost", "3")))
+    server.add("watch", streamed(event("ADDED", "b", "3")))
+    assert await _take(3, list_and_watch(api, PATH, timing=QUICK)) == [[], ("ADDED", "a"), ("ADDED", "b")]
+    assert server.queries("watch")[1]["resourceVersion"] == "2"
+    assert "something that is not an event" in caplog.text
+
+
+async def test_large_objects_arrive(fake: Fake) -> None:
+    """An object far larger than a read buffer, split anywhere, arrives whole."""
+    server, api = fake
+    server.add("list", listed("1"))
+    large = event("ADDED", "large", "2", data="x" * 700_000)
+    pieces = [large[start : start + 65_521] for start in range(0, len(large), 65_521)]
+    server.add("watch", streamed(*pieces, event("ADDED", "small", "3")))
+    found = []
+    async with asyncio.timeout(20), aclosing(list_and_watch(api, PATH, timing=QUICK)) as changes:  # type: ignore[type-var]
+        async for change in changes:
+            if isinstance(change, Changed):
+                found.append(change.object)
+                if len(found) == 2:
+                    break
+    assert found[0] == item("large", "2", data="x" * 700_000)
+    assert found[1]["metadata"]["name"] == "small"
+
+
+async def test_many_lines_in_one_chunk(fake: Fake) -> None:
+    """Several events in one chunk, and empty lines between them, are told apart."""
+    server, api = fake
+    server.add("list", listed("1"))
+    server.add("watch", streamed(b"\n" + event("ADDED", "a", "2") + b"\n\n" + event("MODIFIED", "a", "3")))
+    assert await _take(3, list_and_watch(api, PATH, timing=QUICK)) == [[], ("ADDED", "a"), ("MODIFIED", "a")]
+
+
+async def test_refusal_is_waited_out(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    """Missing permission or a kind not installed yet is logged once and tried until it works."""
+    server, api = fake
+    server.add("list", *(refused(403, "Forbidden", "pods is forbidden") for _ in range(4)), listed("1", "a"))
+    server.add("watch", streamed(event("ADDED", "b", "2")))
+    caplog.set_level(logging.INFO, "kubeapi.watch")
+    assert await _take(2, list_and_watch(api, PATH, timing=QUICK)) == [["a"], ("ADDED", "b")]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Cannot watch {PATH}, trying again until it works: pods is forbidden (Forbidden, HTTP 403)",
+        f"Watching {PATH} again",
+    ]
+
+
+async def test_absent_server_is_waited_out(
+    unused_tcp_port: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While nobody listens, attempts go on with growing pauses, and one line is logged."""
+    pauses = await _pauses(monkeypatch, f"http://127.0.0.1:{unused_tcp_port}", count=8)
+    assert [round(pause, 3) for pause in pauses] == [0.5, 1, 2, 4, 8, 16, 30, 30]
+    assert len(caplog.records) == 1
+    assert "cannot be reached" in caplog.text
+
+
+async def test_closing_server_is_not_hammered(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that ends every watch at once is asked less and less often."""
+    server, api = fake
+    server.add("list", listed("1"))
+    server.add("watch", *(streamed() for _ in range(6)))
+    pauses = await _pauses(monkeypatch, api.connection.server, count=4)
+    assert [round(pause, 3) for pause in pauses] == [0.5, 1, 2, 4]
+
+
+async def test_retry_after_is_obeyed(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that says when to come back is not asked before."""
+    server, api = fake
+    server.add("list", refused(429, **{"Retry-After": "7"}), refused(503, **{"Retry-After": "soon"}))
+    pauses = await _pauses(monkeypatch, api.connection.server, count=2)
+    assert [round(pause, 3) for pause in pauses] == [7, 1]
+
+
+async def _pauses(monkeypatch: pytest.MonkeyPatch, server: str, count: int) -> list[float]:
+    """The pauses that a watch makes, without waiting for them and without their jitter."""
+    pauses: list[float] = []
+    enough = asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) >= count:
+            enough.set()
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("kubeapi.watch.asyncio.sleep", sleep)
+    monkeypatch.setattr("kubeapi.watch.random.uniform", lambda _low, high: high)
+
+    async def run() -> None:
+        async with kubeapi.ApiServer(connection(server), user_agent="test") as api:
+            async for _ in list_and_watch(api, PATH):
+                pass
+
+    task = asyncio.create_task(run())
+    async with asyncio.timeout(20):
+        await enough.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    return pauses
+
+
+async def test_not_an_api_server(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    """A web page instead of a list is logged as such, and waited out."""
+    server, api = fake
+    server.add("list", answer("<html>login</html>"), listed("1", "a"))
+    assert await _take(1, list_and_watch(api, PATH, timing=QUICK)) == [["a"]]
+    assert "does not answer like an API server: '<html>login</html>'" in caplog.text

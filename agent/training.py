@@ -172,7 +172,7 @@ class Learner:
                 for entity in (NODE, SYS, *(uid for uid, _ in pods))
             ]
         )
-        values[~((values >= 0.0) & (values < math.inf))] = np.nan
+        values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
         rows = np.array([member.row for member in members], dtype=np.intp)
         here = np.array([member.here for member in members], dtype=np.bool_)
         classes = np.array([member.class_name for member in members], dtype=np.str_)

@@ -59,8 +59,8 @@ class NextInterval:
         return {}
 
 
-def rounds(pod_count: int) -> FloatArray:
-    """Durations of the rounds with that many pods, shape (ROUNDS,), in ms."""
+def rounds(pod_count: int) -> tuple[FloatArray, FloatArray]:
+    """Durations of the rounds with that many pods by the clock and on the processor, shape (ROUNDS,) each, in ms."""
     bands = (PriorityBand.PROD, PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH)
     pods = [
         PodRef(f"uid-{n}", "shop", f"pod-{n}", bands[n % len(bands)], QoS.LS, {"cpu": 1000, "memory": GIB})
@@ -75,21 +75,23 @@ def rounds(pod_count: int) -> FloatArray:
     for _ in range(ROUNDS + WARM_UP):
         store.fill(now, random)
         now += INTERVAL_SECONDS
-        begin = time.perf_counter()
+        begin, begin_processor = time.perf_counter(), time.thread_time()
         learner.observe(now, store, pods)
-        durations.append((time.perf_counter() - begin) * 1000)
-    return np.array(durations[WARM_UP:])
+        durations.append((time.perf_counter() - begin, time.thread_time() - begin_processor))
+    clock, processor = np.array(durations[WARM_UP:]).T * 1000
+    return clock, processor
 
 
 def main() -> None:
     """Measure and print."""
     print("one training round, both resources, store query left out [ms]")
-    print(f"{'pods':>5} {'median':>8} {'p95':>8} {'budget':>8} {'koordlet (Go)':>14}")
+    print(f"{'pods':>5} {'median':>8} {'p95':>8} {'cpu':>8} {'budget':>8} {'koordlet (Go)':>14}")
     for pods, reference in REFERENCE_MILLISECONDS.items():
-        measured = rounds(pods)
+        clock, processor = rounds(pods)
         budget = BUDGET_MILLISECONDS.get(pods)
         shown = "-" if budget is None else f"{budget:.1f}"
-        print(f"{pods:>5} {np.median(measured):8.3f} {np.percentile(measured, 95):8.3f} {shown:>8} {reference:14.3f}")
+        figures = (np.median(clock), np.percentile(clock, 95), np.median(processor))
+        print(f"{pods:>5} " + " ".join(f"{figure:8.3f}" for figure in figures) + f" {shown:>8} {reference:14.3f}")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import ssl
 import tempfile
 import threading
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +17,7 @@ import yaml
 from devcluster.errors import DevClusterError
 
 TIMEOUT_SECONDS = 30.0
+WATCH_SECONDS = 600
 WORKERS = 16
 """Requests in flight when many objects are made; more does not make a small API server faster."""
 HTTP_ERRORS = 400
@@ -99,6 +100,42 @@ class ApiClient:
     def merge(self, path: str, patch: Mapping[str, object]) -> Json:
         """Patch an object (JSON merge patch)."""
         return self.request("PATCH", path, dict(patch), "application/merge-patch+json")
+
+    def watch(self, path: str, timeout_seconds: int = WATCH_SECONDS) -> Iterator[tuple[str, Json]]:
+        """Objects of a collection as they are and as they change; ends when the server ends the watch, or fails.
+
+        Args:
+            path: of the collection, with a query if need be.
+            timeout_seconds: when the server ends it.
+
+        Yields:
+            What happened (`LISTED` once with the list, then `ADDED`, `MODIFIED`, `DELETED`), and the list or object.
+
+        Raises:
+            ApiError: the server refused, or the watch is too old.
+            OSError: the server cannot be reached, or went away.
+        """
+        found = self.get(path)
+        yield "LISTED", found
+        version, joint = found["metadata"]["resourceVersion"], "&" if "?" in path else "?"
+        query = f"watch=1&resourceVersion={version}&timeoutSeconds={timeout_seconds}"
+        connection = http.client.HTTPSConnection(
+            *self._address, timeout=timeout_seconds + TIMEOUT_SECONDS, context=self._context
+        )
+        try:
+            connection.request("GET", f"{path}{joint}{query}", headers={"Accept": "application/json"})
+            response = connection.getresponse()
+            if response.status >= HTTP_ERRORS:
+                _decode(response.status, response.read())
+            for line in response:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    raise ApiError(int(event["object"].get("code", 0)), str(event["object"].get("message")))
+                yield event["type"], event["object"]
+        except (http.client.HTTPException, ValueError) as error:
+            raise OSError(f"the watch of {path} broke off: {error}") from error
+        finally:
+            connection.close()
 
     def create_all(self, requests: Iterable[tuple[str, Json]]) -> None:
         """Create many objects, several at a time; one that exists already is left as it is.

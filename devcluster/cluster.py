@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import shutil
+import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -267,6 +268,35 @@ class Cluster:
         """
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
         return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
+
+    def start_replay(self, speed: float = 1.0, cgroups: str = "v2", step_seconds: float = 0.1) -> Path:
+        """Give every kwok node, also later ones, a host tree with load from real traces; `replay_load` has annotations.
+
+        Args:
+            speed: how much faster than the clock the time in the traces passes.
+            cgroups: version of the trees' cgroups, v1 or v2.
+            step_seconds: shortest time between two writes of the files.
+
+        Returns:
+            The folder that gets one folder a node, named like the node: the agent's `--replay`.
+
+        Raises:
+            DevClusterError: it did not start; with the end of its log.
+        """
+        root = self.dir / "hosts"
+        settings = [f"--speed={speed}", f"--cgroups={cgroups}", f"--step={step_seconds}"]
+        words = [
+            sys.executable,
+            "-m",
+            "devcluster.replay",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--root={root}",
+            *settings,
+        ]
+        process = self.supervisor.start("replay", words, cwd=Path(__file__).parents[1])
+        names = list(self.kwok.names)
+        wait_until(lambda: all((root / name).is_dir() for name in names), "replaying", NODE_READY_SECONDS, [process])
+        return root
 
     def create_namespace(self, name: str) -> None:
         """Make a namespace and wait for its service account `default`, without which no pod can be made."""

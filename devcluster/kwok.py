@@ -92,17 +92,25 @@ class KwokNodes:
         Raises:
             DevClusterError: they did not become Ready; with the end of kwok's log.
         """
-        if count <= 0:
-            return []
-        if self._controller.process is None:
-            self._controller.launch()
         first = len(self.names)
         names = [f"{prefix}-{number}" for number in range(first, first + count)]
+        self.create(names, template)
+        return names
+
+    def create(self, names: Sequence[str], template: NodeTemplate | None = None) -> None:
+        """Make nodes with these names and wait until they are Ready.
+
+        Raises:
+            DevClusterError: they did not become Ready; with the end of kwok's log.
+        """
+        if not names:
+            return
+        if self._controller.process is None:
+            self._controller.launch()
         shape = template or NodeTemplate()
-        self._api().create_all(("/api/v1/nodes", shape.node(name)) for name in names)
+        self._api().create_all([("/api/v1/nodes", shape.node(name)) for name in names])
         self.names += names
         self.wait_ready()
-        return names
 
     def wait_ready(self) -> None:
         """Wait until all nodes made here are Ready.

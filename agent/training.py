@@ -18,6 +18,7 @@ from agent.samples import CPU, MEMORY, NODE, SYS
 
 SAMPLE_PERCENTILE: Final = 0.9
 """A training sample is this percentile of the raw seconds of its interval."""
+_DAY_SECONDS: Final = 86400.0
 _PREFIX: Final = "training/"
 _ROSTER: Final = _PREFIX + "roster"
 
@@ -184,13 +185,17 @@ class Learner:
         return np.append(rows, list(sums)).astype(np.intp), ticks, np.vstack([values, *sums.values()])
 
     def _fill_windows(self, now: float, store: TrainingStore) -> None:
-        """After a start, take the 5-minute averages of the last days from the store."""
+        """After a start, take the 5-minute averages of the last days from the store: a day at a time, to stay small."""
         self._windows_known = True
+        days = np.arange(now - SLOTS * SLOT_SECONDS, now, _DAY_SECONDS)
         for metric, history in self.histories.items():
-            for entity, averages in store.averages(metric, now - SLOTS * SLOT_SECONDS, now, int(SLOT_SECONDS)).items():
-                row = self.row(entity)
-                if row is not None:
-                    history.windows.fill(row, averages.times, averages.values)
+            for day in days:
+                # One slot more than the day: the slot after a gap is left out, and the day's first one is none.
+                start, end = float(day) - SLOT_SECONDS, min(float(day) + _DAY_SECONDS, now)
+                for entity, averages in store.averages(metric, start, end, int(SLOT_SECONDS)).items():
+                    row = self.row(entity)
+                    if row is not None:
+                        history.windows.fill(row, averages.times, averages.values)
 
     def _evidence(self, row: int) -> float:
         return max((float(history.observed[row]) for history in self.histories.values()), default=0.0)

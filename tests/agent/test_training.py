@@ -223,6 +223,18 @@ def test_start_takes_windows_from_store() -> None:
     assert learner.histories[CPU].windows.highest(np.array([learner.row("a")]), 86400.0)[0] == 6.0
 
 
+def test_store_is_read_by_days() -> None:
+    """Seven days of averages come in whole: no slot is lost between two days."""
+    store, learner = MadeStore(), Learner()
+    store.put(CPU, "a", START, [1.0] * 30)
+    times = np.arange(START - 8 * 86400.0, START, 300.0)
+    store.five_minutes = {CPU: {"a": Series(times, np.arange(float(len(times))))}}
+    learner.observe(START + 30.0, store, [pod("a")])
+    found = learner.histories[CPU].windows.averages[learner.row("a") or 0]
+    assert np.count_nonzero(~np.isnan(found)) == 7 * 288 - 1  # the current slot has too little
+    assert np.nanmax(found) == len(times) - 1
+
+
 def test_clock_set_back_is_survived() -> None:
     """A clock that jumps back an hour neither repeats nor stops the learning."""
     node, pods = machine(), [pod("a")]

@@ -1,0 +1,210 @@
+"""Kubernetes objects for tests, as short as what a test says about them, and an API server in memory."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from crds import names
+from crds.codec import from_json
+from crds.colocation import ColocationStrategy
+from kubeapi import ApiError
+from manager.facts import NodeFacts, Received, from_objects
+
+Json = dict[str, Any]
+
+NOW = 1_800_000_000.0
+
+
+def at(seconds: float) -> str:
+    """RFC 3339 text of a time relative to `NOW`."""
+    return datetime.fromtimestamp(NOW + seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
+def node(
+    name: str = "n1",
+    *,
+    cpu: str = "16",
+    memory: str = "64Gi",
+    capacity: Mapping[str, str] | None = None,
+    mid: tuple[str, str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> Json:
+    """A Node; `mid` are the Mid resources it offers."""
+    allocatable = {"cpu": cpu, "memory": memory, "pods": "110"}
+    all_of_it = {**allocatable, **(capacity or {})}
+    offered = {names.MID_CPU: mid[0], names.MID_MEMORY: mid[1]} if mid else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "uid": f"uid-{name}",
+            "resourceVersion": "1",
+            "labels": dict(labels or {}),
+            "annotations": dict(annotations or {}),
+        },
+        "status": {"capacity": {**all_of_it, **offered}, "allocatable": {**allocatable, **offered}},
+    }
+
+
+def pod(
+    name: str,
+    requests: Mapping[str, str] | None = None,
+    *,
+    on: str = "n1",
+    phase: str = "Running",
+    priority: int | None = 9000,
+    labels: Mapping[str, str] | None = None,
+) -> Json:
+    """A Pod with one container."""
+    return {
+        "metadata": {"name": name, "namespace": "shop", "uid": f"uid-{name}", "labels": dict(labels or {})},
+        "spec": {
+            "nodeName": on,
+            "priority": priority,
+            "containers": [{"name": "c", "resources": {"requests": dict(requests or {})}}],
+        },
+        "status": {"phase": phase},
+    }
+
+
+def mid_pod(name: str, cpu: str = "3000", memory: str = "2Gi", **more: Any) -> Json:  # noqa: ANN401 - arguments of pod
+    """A Pod that bought Mid resources."""
+    return pod(name, {names.MID_CPU: cpu, names.MID_MEMORY: memory}, priority=7000, **more)
+
+
+def resources(cpu: str | None, memory: str | None) -> Json:
+    """A resource map; `None` leaves one out."""
+    amounts = {"cpu": cpu, "memory": memory}
+    return {"resources": {name: amount for name, amount in amounts.items() if amount is not None}}
+
+
+def report(
+    *,
+    usage: tuple[str | None, str | None] = ("6", "24Gi"),
+    system: tuple[str, str] = ("1", "2Gi"),
+    reclaimable: tuple[str, str] | None = ("4", "10Gi"),
+    mid: tuple[str, str] | None = ("2", "1Gi"),
+    age: float = 10.0,
+    prediction_age: float | None = None,
+    name: str = "n1",
+    **more: Any,  # noqa: ANN401 - further fields of the status
+) -> Json:
+    """A NodeMetric with a status; without `mid` it is one of another agent, which has no `prediction`."""
+    status: Json = {
+        "updateTime": at(-age),
+        "nodeMetric": {"nodeUsage": resources(*usage), "systemUsage": resources(*system)},
+        **more,
+    }
+    if reclaimable is not None:
+        status["prodReclaimableMetric"] = {"resource": resources(*reclaimable)}
+    if mid is not None:
+        classes = [{"name": "mid", "usage": {"cpu": mid[0], "memory": mid[1]}}]
+        status["prediction"] = {"time": at(-(age if prediction_age is None else prediction_age)), "classes": classes}
+    metadata = {"name": name, "uid": f"uid-metric-{name}", "resourceVersion": "1"}
+    return {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": metadata, "status": status}
+
+
+def strategy(**fields: Any) -> ColocationStrategy:  # noqa: ANN401 - fields of the strategy by their JSON names
+    """A strategy that is enabled."""
+    return from_json(ColocationStrategy, {"enable": True, **fields})
+
+
+def facts(
+    the_node: Json | None = None,
+    metric: Json | None = None,
+    *pods: Json,
+    received: Received | None = None,
+    now: float = NOW,
+    **fields: Any,  # noqa: ANN401 - fields of the strategy by their JSON names
+) -> NodeFacts:
+    """Facts of a node; the strategy is enabled."""
+    the_node = node() if the_node is None else the_node
+    return from_objects(the_node, metric, pods, strategy(**fields), now, received)
+
+
+class FakeApi:
+    """Objects by path, merge patches, conflicts and preconditions: what the manager's writers need of an API server."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Json] = {}
+        self.calls: list[tuple[str, str, Any]] = []
+        self.fails: dict[str, Exception] = {}
+        self._version = 100
+
+    def put(self, path: str, body: Json) -> Json:
+        """Store an object as it is."""
+        self._version += 1
+        stored = copy.deepcopy(body)
+        stored.setdefault("metadata", {})["resourceVersion"] = str(self._version)
+        self.objects[path] = stored
+        return copy.deepcopy(stored)
+
+    def _enter(self, method: str, path: str, body: Any = None) -> None:  # noqa: ANN401
+        self.calls.append((method, path, copy.deepcopy(body)))
+        for part, error in self.fails.items():
+            if part in f"{method} {path}":
+                raise error
+
+    def _stored(self, path: str) -> Json:
+        found = self.objects.get(path.removesuffix("/status"))
+        if found is None:
+            raise ApiError(404, "NotFound", f"{path} not found")
+        return found
+
+    async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
+        """Read an object."""
+        self._enter("GET", path)
+        return copy.deepcopy(self._stored(path))
+
+    async def list(self, path: str, params: Any = None) -> tuple[list[Json], str]:  # noqa: ANN401, ARG002
+        """Read all objects below a path."""
+        self._enter("LIST", path)
+        return [copy.deepcopy(obj) for at_path, obj in self.objects.items() if at_path.startswith(f"{path}/")], "1"
+
+    async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401, ARG002
+        """Create an object."""
+        self._enter("POST", path, body)
+        where = f"{path}/{body['metadata']['name']}"
+        if where in self.objects:
+            raise ApiError(409, "AlreadyExists", f"{where} already exists")
+        return self.put(where, body)
+
+    async def patch(self, path: str, body: Json, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401, ARG002
+        """Merge a patch into an object."""
+        self._enter("PATCH", path, body)
+        stored = self._stored(path)
+        version = (body.get("metadata") or {}).get("resourceVersion")
+        if version is not None and version != stored["metadata"]["resourceVersion"]:
+            raise ApiError(409, "Conflict", "the object has been modified")
+        merged = merge(stored, body)
+        return self.put(path.removesuffix("/status"), merged)
+
+    async def delete(self, path: str, body: Json | None = None) -> Json:
+        """Delete an object."""
+        self._enter("DELETE", path, body)
+        stored = self._stored(path)
+        uid = ((body or {}).get("preconditions") or {}).get("uid")
+        if uid is not None and uid != stored["metadata"].get("uid"):
+            raise ApiError(409, "Conflict", "the UID differs")
+        del self.objects[path]
+        return {}
+
+    def written(self, method: str, part: str) -> Sequence[Any]:
+        """Bodies of the calls of a method whose path contains a text."""
+        return [body for called, path, body in self.calls if called == method and part in path]
+
+
+def merge(target: Json, patch: Json) -> Json:
+    """JSON merge patch."""
+    merged = dict(target)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            merged[key] = merge(merged.get(key) or {}, value)
+        else:
+            merged[key] = value
+    return merged

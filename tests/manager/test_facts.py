@@ -1,0 +1,96 @@
+"""Facts from objects: pods, annotations, ages."""
+
+import pytest
+
+from crds import names
+from crds.priority import PriorityBand
+from manager.facts import Amounts, Measured, PodFacts, ReportFacts, from_objects
+from manager.facts.node import count_cpus
+from manager.facts.reading import parse_time
+from manager.facts.report import age_seconds
+from tests.manager.made import NOW, facts, mid_pod, node, pod, report, strategy
+
+
+def test_pod_is_reduced() -> None:
+    """What is kept of a pod is its key, band, requests and what it bought; amounts round up."""
+    web = PodFacts.from_object(pod("web", {"cpu": "100u", "memory": "1.5"}))
+    assert (web.key, web.node, web.band, web.above_mid) == ("shop/web", "n1", PriorityBand.PROD, True)
+    assert web.requests == Amounts(1, 2)
+    bought = PodFacts.from_object(mid_pod("m", "1500", "3Gi"))
+    assert (bought.band, bought.above_mid, bought.holds_mid) == (PriorityBand.MID, False, True)
+    assert bought.mid_requests == Amounts(1500, 3 * 1024**3)
+
+
+def test_reduced_pods_and_objects_agree() -> None:
+    """Facts are the same from pods as JSON and from pods already reduced."""
+    pods = [pod("a", {"cpu": "2"}), mid_pod("b")]
+    from_json = from_objects(node(), report(), pods, strategy(), NOW)
+    reduced = from_objects(node(), ReportFacts.from_object(report()), map(PodFacts.from_object, pods), strategy(), NOW)
+    assert from_json == reduced
+
+
+def test_report_before_first_status() -> None:
+    """A NodeMetric that nobody has reported to is no report."""
+    assert ReportFacts.from_object({"metadata": {"name": "n1"}}) is None
+    assert ReportFacts.from_object({"status": {}}) is None
+
+
+def test_report_from_our_agent() -> None:
+    """With status.prediction, usage of class mid is read and usage per pod is not kept."""
+    read = ReportFacts.from_object(report(podsMetric=[{"namespace": "shop", "name": "a"}]))
+    assert read is not None
+    assert read.own_agent
+    assert read.mid_usage == Measured(2000, 1024**3)
+    assert read.pod_usage == {}
+    assert read.prediction_time == read.update_time == NOW - 10
+
+
+@pytest.mark.parametrize(
+    ("reported", "received", "age"),
+    [
+        (None, NOW, None),
+        (NOW - 30, None, 30),
+        (NOW - 30, NOW - 10, 30),  # it took 20 s to arrive
+        (NOW + 500, NOW - 10, 10),  # a clock that is ahead
+        (NOW + 500, None, 0),
+    ],
+)
+def test_age_of_report(reported: float | None, received: float | None, age: float | None) -> None:
+    """The age is the longer of the time since the report says it was sent and the time since we saw it."""
+    assert age_seconds(reported, received, NOW) == age
+
+
+@pytest.mark.parametrize(("text", "count"), [("0-3", 4), ("0-3,8", 5), (" 1, 1-2 ", 2), ("7", 1)])
+def test_cpu_lists(text: str, count: int) -> None:
+    """A CPU list counts each CPU once."""
+    assert count_cpus(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "x", "3-1", "-1", "1-2-3", "0-99999999999", "\uff11"])
+def test_bad_cpu_lists(text: str) -> None:
+    """What is no CPU list is refused with its text."""
+    with pytest.raises(ValueError, match="is not a CPU list"):
+        count_cpus(text)
+
+
+@pytest.mark.parametrize("annotation", ["no", "[]", "null", '{"resources": 3}', "[" * 100000])
+def test_unusable_reservation_is_ignored(annotation: str) -> None:
+    """A reservation that cannot be read reserves nothing, and is said unless it is merely empty."""
+    found = facts(node(annotations={names.ANNOTATION_NODE_RESERVATION: annotation}), report())
+    assert found.reservation == Amounts()
+
+
+def test_times_of_several_forms() -> None:
+    """RFC 3339 with Z, an offset or fractions is read; without a zone it is UTC."""
+    assert parse_time("2027-01-15T08:00:00Z") == NOW
+    assert parse_time("2027-01-15T09:00:00+01:00") == NOW
+    assert parse_time("2027-01-15T08:00:00.5") == NOW + 0.5
+
+
+def test_bad_time_counts_as_never() -> None:
+    """A report whose time cannot be read was never sent, and says so."""
+    metric = report()
+    metric["status"]["updateTime"] = "yesterday"
+    found = facts(node(), metric)
+    assert found.report_age is None
+    assert found.problems == ("status.updateTime: 'yesterday' is not a time; the report counts as never sent",)

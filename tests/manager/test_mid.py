@@ -1,0 +1,301 @@
+"""The Mid formula, line by line with worked numbers, and what bends it."""
+
+import pytest
+
+from crds import names
+from manager.calculators.base import Degraded
+from manager.calculators.mid import MidCalculator, calculate, deadline
+from manager.facts import Amounts, Received, Resource
+from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report
+
+CPU, MEMORY = Resource.CPU, Resource.MEMORY
+GIB = 1024**3
+
+
+def test_every_line_of_formula() -> None:
+    """The numbers of the module's example come out, term by term."""
+    result = calculate(
+        facts(
+            node(cpu="15", memory="60Gi", capacity={"cpu": "16", "memory": "64Gi"}),
+            report(usage=("6", "24Gi"), system=("1", "2Gi"), reclaimable=("4", "10Gi"), mid=("2", "1Gi")),
+            pod("web", {"cpu": "9", "memory": "30Gi"}),
+            mid_pod("batch", cpu="3000", memory="2Gi"),
+            midUnallocatedPercent=50,
+        )
+    )
+    cpu = {term.name: term.value for term in result.terms if term.resource is CPU}
+    assert cpu == {
+        "reserved": 1000,
+        "usable": 15000,
+        "unallocated": 6000,
+        "midOwn": 2000,
+        "unused": 15000 - (6000 - 1000 - 2000),
+        "reclaimable": 4000,
+        "threshold": 15000,
+        "mid": 7000,  # min(4000 + 3000, 12000, 15000)
+    }
+    memory = {term.name: term.value // GIB for term in result.terms if term.resource is MEMORY}
+    assert memory["reserved"] == 4  # kubelet reserves more than the system uses
+    assert memory["unused"] == 60 - (24 - 2 - 1)
+    assert memory["mid"] == 10 + 15  # 50 % of 60 - 30
+    assert result.outcome == Amounts(7000, 25 * GIB)
+    assert result.desired == Amounts(7000, 25 * GIB)
+    assert result.deficit == Amounts()
+
+
+@pytest.mark.parametrize(
+    ("system", "annotation", "reserved"),
+    [
+        ("500m", "", 1000),  # capacity - allocatable
+        ("3", "", 3000),  # system usage
+        ("500m", '{"resources": {"cpu": "5"}}', 5000),  # annotation reservation
+        ("500m", '{"resources": {"cpu": "5"}, "reservedCPUs": "0-1,4"}', 3000),  # named CPUs override the number
+        ("500m", '{"reservedCPUs": "3-1"}', 1000),  # unusable: no reservation
+    ],
+)
+def test_reserved_is_the_largest(system: str, annotation: str, reserved: int) -> None:
+    """Reserved is the largest of system usage, kubelet's reservation and the annotation."""
+    the_node = node(cpu="15", capacity={"cpu": "16"}, annotations={names.ANNOTATION_NODE_RESERVATION: annotation})
+    result = calculate(facts(the_node, report(system=(system, "1Gi"))))
+    assert result.term("reserved", CPU).value == reserved
+    assert result.term("usable", CPU).value == 16000 - reserved
+
+
+def test_prod_host_applications_reserve() -> None:
+    """Host applications of band Prod count as system; those of other bands do not."""
+    applications = [
+        {"name": "db", "priority": "koord-prod", "usage": {"resources": {"cpu": "2", "memory": "1Gi"}}},
+        {"name": "log", "priority": "koord-batch", "usage": {"resources": {"cpu": "4", "memory": "1Gi"}}},
+    ]
+    result = calculate(facts(node(), report(mid=None, hostApplicationMetric=applications)))
+    assert result.term("reserved", CPU).value == 1000 + 2000
+
+
+def test_only_pods_above_mid_allocate() -> None:
+    """Prod pods and pods without a band are subtracted; Mid, Batch, Free and ended ones are not."""
+    pods = [
+        pod("run", {"cpu": "5"}),
+        pod("wait", {"cpu": "2"}, phase="Pending"),
+        pod("plain", {"cpu": "1"}, priority=None),
+        pod("system", {"cpu": "1"}, priority=2_000_001_000),
+        pod("done", {"cpu": "7"}, phase="Succeeded"),
+        pod("failed", {"cpu": "7"}, phase="Failed"),
+        pod("mid", {"cpu": "3"}, priority=7000),
+        pod("batch", {"cpu": "3"}, priority=5000),
+        pod("free", {"cpu": "3"}, priority=3000),
+        pod("elsewhere", {"cpu": "3"}, on="n2"),
+        mid_pod("bought", labels={names.LABEL_PRIORITY_CLASS: "koord-prod"}),  # Mid whatever its label says
+    ]
+    result = calculate(facts(node(), report(), *pods))
+    assert result.term("unallocated", CPU).value == 15000 - 9000
+
+
+def test_mid_own_stops_at_requests() -> None:
+    """What Mid pods use beyond what they bought counts against Mid."""
+    greedy = calculate(facts(node(), report(mid=("5", "1Gi")), mid_pod("m", cpu="3000")))
+    assert greedy.term("midOwn", CPU).value == 3000
+    modest = calculate(facts(node(), report(mid=("2", "1Gi")), mid_pod("m", cpu="3000")))
+    assert modest.term("unused", CPU).value == greedy.term("unused", CPU).value - 1000
+
+
+def test_mid_own_from_another_agent() -> None:
+    """Without class usage, Mid's own is the sum over its pods of the smaller of usage and request."""
+    pods_metric = [
+        {"namespace": "shop", "name": "a", "podUsage": {"resources": {"cpu": "4", "memory": "1Gi"}}},
+        {"namespace": "shop", "name": "b", "podUsage": {"resources": {"cpu": "500m", "memory": "3Gi"}}},
+        {"namespace": "shop", "name": "web", "podUsage": {"resources": {"cpu": "2", "memory": "1Gi"}}},
+    ]
+    result = calculate(
+        facts(
+            node(),
+            report(mid=None, podsMetric=pods_metric),
+            mid_pod("a", cpu="3000", memory="2Gi"),
+            mid_pod("b", cpu="1000", memory="2Gi"),
+            pod("web", {"cpu": "2"}),
+        )
+    )
+    assert result.term("midOwn", CPU).value == 3000 + 500
+    assert result.term("midOwn", MEMORY).value == 1 * GIB + 2 * GIB
+
+
+def test_unused_bounds_the_sum() -> None:
+    """A busy node sells no more than it has left, whatever is reclaimable or unallocated."""
+    result = calculate(facts(node(), report(usage=("15", "60Gi"), mid=("0", "0")), midUnallocatedPercent=100))
+    assert result.outcome == Amounts(15000 - 14000, 62 * GIB - 58 * GIB)
+    assert result.term("mid", CPU).note == "limited by unused"
+
+
+@pytest.mark.parametrize("usage", [("6", None), (None, "24Gi"), (None, None)])
+def test_missing_usage_sells_nothing(usage: tuple[str | None, str | None]) -> None:
+    """Mid needs both resources measured: without either, nothing counts as unused."""
+    result = calculate(facts(node(), report(usage=usage)))
+    assert result.outcome == Amounts(0, 0)
+    assert "reports no node usage" in result.term("unused", CPU).note
+
+
+def test_no_prediction_still_sells_unallocated() -> None:
+    """Without a prediction Reclaimable is 0, and the unallocated share still counts."""
+    result = calculate(facts(node(), report(reclaimable=None, mid=None), midUnallocatedPercent=20))
+    assert result.outcome == Amounts(3000, 62 * GIB * 20 // 100)
+    assert "no prediction" in result.term("reclaimable", CPU).note
+
+
+def test_idle_node_sells_nothing_by_default() -> None:
+    """With midUnallocatedPercent 0 and nothing reclaimable, Mid is 0 and says why."""
+    result = calculate(facts(node(), report(reclaimable=("0", "0"))))
+    assert result.outcome == Amounts(0, 0)
+    assert result.term("mid", CPU).note == "0 because nothing is reclaimable and midUnallocatedPercent is 0"
+
+
+def test_percentages_truncate() -> None:
+    """33 % of 7777 is 2566, not 2567."""
+    the_node = node(cpu="7777m", memory="1000000001")
+    quiet = report(usage=("0", "0"), system=("0", "0"), reclaimable=("0", "0"), mid=("0", "0"))
+    assert calculate(facts(the_node, quiet, midUnallocatedPercent=33)).outcome == Amounts(2566, 330000000)
+
+
+def test_threshold_is_of_allocatable() -> None:
+    """The cap is a share of allocatable, not of capacity."""
+    the_node = node(cpu="10", capacity={"cpu": "16"})
+    result = calculate(facts(the_node, report(usage=("0", "0"), reclaimable=("9", "1Gi")), midCPUThresholdPercent=50))
+    assert result.calculated.cpu == 5000
+    assert result.term("mid", CPU).note == "limited by threshold"
+
+
+def test_raw_allocatable_wins() -> None:
+    """Where resources are amplified, the annotation says what there really is; a missing resource is as stated."""
+    amplified = node(cpu="32", annotations={names.ANNOTATION_RAW_ALLOCATABLE: '{"cpu": "16"}'})
+    result = calculate(facts(amplified, report()))
+    assert result.term("threshold", CPU).value == 16000
+    assert result.term("threshold", MEMORY).value == 64 * GIB
+
+
+@pytest.mark.parametrize(
+    ("policy", "cpu"),
+    [
+        ("design", 4000),  # min(Reclaimable, threshold)
+        ("designMixed", 4000 + 7000),  # ... + allocatable - requests of Prod
+        ("reclaimable", 4000),
+    ],
+)
+def test_policies_of_design_text(policy: str, cpu: int) -> None:
+    """The design text's two formulas are followed to the letter."""
+    result = calculate(facts(node(), report(), pod("web", {"cpu": "9", "memory": "30Gi"}), midPolicy=policy))
+    assert result.calculated.cpu == cpu
+
+
+def test_design_mixed_stays_allocatable() -> None:
+    """Mixed Mid never exceeds what the node can give."""
+    result = calculate(facts(node(), report(reclaimable=("12", "60Gi")), midPolicy="designMixed"))
+    assert result.outcome == Amounts(16000, 64 * GIB)
+
+
+def test_static_mode_sells_a_share() -> None:
+    """Static mode ignores usage and takes its share of allocatable, below the threshold."""
+    the_node = node(cpu="14", memory="30Gi", capacity={"cpu": "16", "memory": "32Gi"})
+    fields: Json = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 25, "midStaticMemoryReservedPercent": 50}
+    busy = report(usage=("15", "31Gi"))
+    assert calculate(facts(the_node, busy, **fields)).outcome == Amounts(3500, 15 * GIB)
+    assert calculate(facts(the_node, busy, **fields, midCPUThresholdPercent=10)).calculated.cpu == 1400
+
+
+@pytest.mark.parametrize(
+    ("age", "prediction_age", "reason"),
+    [
+        (900, 900, None),  # exactly as old as allowed
+        (901, 10, "ReportExpired"),
+        (10, 901, "PredictionExpired"),
+        (-3600, -3600, None),  # a clock that is ahead is judged by when we saw it
+    ],
+)
+def test_old_reports_degrade(age: float, prediction_age: float, reason: str | None) -> None:
+    """A report or prediction older than degradeTimeMinutes counts as absent."""
+    result = calculate(facts(node(), report(age=age, prediction_age=prediction_age)))
+    assert (result.degraded.reason if result.degraded else None) == reason
+    assert (result.desired is None) == (reason is not None)
+
+
+def test_reports_age_by_our_clock() -> None:
+    """A report from the future ages from the moment we received it."""
+    ahead = report(age=-3600)
+    fresh, stale = Received(NOW, NOW), Received(NOW - 901, NOW - 901)
+    assert calculate(facts(node(), ahead, received=fresh)).degraded is None
+    degraded = calculate(facts(node(), ahead, received=stale)).degraded
+    assert degraded is not None
+    assert degraded.reason == "ReportExpired"
+
+
+def test_static_needs_no_prediction() -> None:
+    """In static mode only the report must be fresh."""
+    result = calculate(facts(node(), report(prediction_age=5000), midReclaimMode="static"))
+    assert result.degraded is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "the_node", "fields", "reason"),
+    [
+        (None, node(), {}, "NoReport"),
+        ({"metadata": {"name": "n1"}}, node(), {}, "NoReport"),
+        (report(), {"metadata": {"name": "n1"}, "status": {}}, {}, "NodeNotReady"),
+        (report(), node(), {"enable": False}, "ColocationDisabled"),
+    ],
+)
+def test_reasons_to_sell_nothing(metric: Json | None, the_node: Json, fields: Json, reason: str) -> None:
+    """Each state in which nothing may be sold has its own reason and a sentence."""
+    result = calculate(facts(the_node, metric, **fields))
+    assert isinstance(result.outcome, Degraded)
+    assert result.outcome.reason == reason
+    assert result.notes[0] == result.outcome.message
+    assert result.desired is None
+
+
+def test_running_mid_pods_keep_their_floor() -> None:
+    """What bound Mid pods request stays on the Node, and what is missing is the deficit."""
+    pods = [mid_pod("a", cpu="6000", memory="12Gi"), mid_pod("done", phase="Succeeded"), mid_pod("waits", on="")]
+    result = calculate(facts(node(), report(), *pods))
+    assert result.calculated == Amounts(4000, 10 * GIB)
+    assert result.desired == Amounts(6000, 12 * GIB)
+    assert result.deficit == Amounts(2000, 2 * GIB)
+    exact = calculate(facts(node(), report(), *pods, midShrinkPolicy="exact"))
+    assert exact.desired == Amounts(4000, 10 * GIB)
+
+
+@pytest.mark.parametrize("fields", [{"enable": False}, {"mode": "shadow"}, {"degradeTimeMinutes": 1}])
+def test_floor_holds_when_nothing_is_sold(fields: Json) -> None:
+    """Degraded, disabled or in shadow: the resources go when no Mid pod runs, and not before."""
+    old = report(age=70)
+    assert calculate(facts(node(), old, **fields)).desired is None
+    assert calculate(facts(node(), old, mid_pod("a"), **fields)).desired == Amounts(3000, 2 * GIB)
+
+
+def test_shadow_still_calculates() -> None:
+    """In shadow mode the number is there for everybody to see, and nothing is published."""
+    result = calculate(facts(node(), report(), mode="shadow"))
+    assert result.calculated == Amounts(4000, 10 * GIB)
+    assert result.desired is None
+
+
+def test_deadline_is_when_it_degrades() -> None:
+    """The deadline is the time left until the older of report and prediction expires."""
+    assert deadline(facts(node(), report(age=100, prediction_age=40))) == 800
+    assert deadline(facts(node(), report(age=100, prediction_age=300))) == 600
+    assert deadline(facts(node(), report(age=1000))) is None
+
+
+def test_foreign_report_has_one_age() -> None:
+    """An agent without status.prediction is judged by its report alone."""
+    assert calculate(facts(node(), report(mid=None, age=100))).degraded is None
+
+
+def test_unreadable_report_is_said() -> None:
+    """Amounts that are no quantities count as not reported, and a note names them."""
+    odd = report(usage=("lots", "24Gi"), mid=None)
+    result = calculate(facts(node(), odd))
+    assert result.outcome == Amounts(0, 0)
+    assert result.notes == ("nodeUsage.cpu: 'lots' is not a quantity; the amount counts as not reported",)
+
+
+def test_unknown_term_is_an_error() -> None:
+    """Asking for a term that the policy does not have raises."""
+    with pytest.raises(KeyError, match="unused"):
+        MidCalculator().calculate(facts(node(), report(), midPolicy="design")).term("unused", CPU)

@@ -1,0 +1,59 @@
+"""Dev clusters for tests: built before the first test, started once for all that ask, logs kept when a test fails."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import Cluster, ClusterSpec, DevClusterError, images, node, packages
+from devcluster.binaries import Binaries
+from devcluster.families import CONTROL_PLANE, REAL_NODE
+
+KWOK_NODES = 2
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what the collected tests need, with progress and outside of any test's time limit."""
+    if session.config.option.collectonly:
+        return
+    wants_node = any(item.get_closest_marker("node") for item in session.items) and not packages.real_node_refusal()
+    if not wants_node and not any(item.get_closest_marker("cluster") for item in session.items):
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    say = reporter.write_line if reporter else print
+    try:
+        binaries = Binaries.find_or_build(REAL_NODE if wants_node else CONTROL_PLANE, say)
+        if wants_node:
+            node.require_root()
+            images.build_all(binaries, say)
+    except DevClusterError as error:
+        pytest.exit(f"the dev cluster cannot be built: {error}", returncode=1)
+
+
+def _run(spec: ClusterSpec, request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    with Cluster(spec) as cluster:
+        yield cluster
+        if request.session.testsfailed:
+            cluster.keep_logs()
+
+
+@pytest.fixture(scope="session")
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A control plane with two kwok nodes, shared by all tests: each works in namespaces and with names of its own."""
+    yield from _run(ClusterSpec(kwok_nodes=KWOK_NODES), request)
+
+
+@pytest.fixture(scope="session")
+def real_node_requirements() -> None:
+    """Skips, with the reason, where no real node can be: not Linux, not root. What could be installed must be there."""
+    refusal = packages.real_node_refusal()
+    if refusal:
+        pytest.skip(refusal)
+
+
+@pytest.fixture(scope="session")
+def real_node_cluster(
+    request: pytest.FixtureRequest,
+    real_node_requirements: None,  # noqa: ARG001 - it skips
+) -> Iterator[Cluster]:
+    """A cluster with a real node and our own images, shared by all tests."""
+    yield from _run(ClusterSpec(real_node=True), request)

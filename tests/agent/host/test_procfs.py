@@ -1,0 +1,73 @@
+"""/proc as numbers."""
+
+import pytest
+
+from agent.host import procfs
+from agent.host.procfs import Malformed
+
+STAT = """cpu  514003 37519 593580 1706155242 5134 45033 38832 7 9 0
+cpu0 9755 845 15540 26635869 3021 2312 9724 0 0 0
+cpu1 10075 664 10790 26653871 214 973 1163 0 0 0
+intr 574218032 193 0
+"""
+MEMINFO = "MemTotal:  1048576 kB\nMemFree:  262144 kB\nMemAvailable:  524288 kB\nHugePages_Total:  0\n"
+
+
+def test_busy_ticks_leave_idle_out() -> None:
+    """Busy is user + nice + system + irq + softirq; idle, iowait, steal and guest are not."""
+    assert procfs.busy_ticks(STAT) == 514003 + 37519 + 593580 + 45033 + 38832
+    assert procfs.busy_ticks_per_cpu(STAT) == {0: 38176, 1: 23665}
+    assert procfs.cpu_count(STAT) == 2
+
+
+@pytest.mark.parametrize("text", ["", "cpu  1 2 3", "cpu  a b c d e f g", "cpu0 1 2 3 4 5 6 7\n", "intr 1"])
+def test_short_stat_is_refused(text: str) -> None:
+    """A short read of /proc/stat is an error, never a number."""
+    with pytest.raises(Malformed, match="cpu"):
+        procfs.busy_ticks(text)
+
+
+def test_no_cpu_line_is_refused() -> None:
+    """Ticks per CPU need at least one CPU."""
+    with pytest.raises(Malformed):
+        procfs.busy_ticks_per_cpu("cpu  1 2 3 4 5 6 7\n")
+
+
+def test_memory_in_use() -> None:
+    """In use is total - available, with page cache total - free."""
+    memory = procfs.meminfo(MEMINFO)
+    assert memory.used_bytes == 512 << 20
+    assert memory.used_with_page_cache_bytes == 768 << 20
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("", "MemTotal"),
+        ("MemTotal: 1 kB\nMemFree: 1 kB\n", "MemAvailable"),
+        ("MemTotal: x kB\n", "MemTotal"),
+        ("MemTotal: 12 kB\nMemFr", "MemFr"),  # a short read
+    ],
+)
+def test_bad_meminfo_is_refused(text: str, named: str) -> None:
+    """The line that is missing or malformed is named."""
+    with pytest.raises(Malformed, match=named):
+        procfs.meminfo(text)
+
+
+def test_pressure_totals() -> None:
+    """The stall counters are read by kind."""
+    text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=812\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"
+    assert procfs.pressure_totals(text) == {"some": 812, "full": 7}
+
+
+@pytest.mark.parametrize("text", ["", "some avg10=0.00\n", "nothing total=1\n", "some total=\n"])
+def test_bad_pressure_is_refused(text: str) -> None:
+    """Another file, or a short one, is an error."""
+    with pytest.raises(Malformed):
+        procfs.pressure_totals(text)
+
+
+def test_cores_from_ticks() -> None:
+    """250 ticks of 10 ms in one second are 2.5 cores."""
+    assert procfs.node_cpu_cores(250, 1.0, 100.0) == 2.5

@@ -1,0 +1,110 @@
+"""Recorded machines that move: a working copy of a capture, advanced from instant to instant as a kernel would."""
+
+import json
+import re
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.collectors.base import Machine
+from agent.host.cgroup import CgroupTree, detect
+from agent.host.paths import HostPaths
+
+ARCHIVES = Path(__file__).parent.parent / "fixtures/host"
+KINDS = ("v1-cgroupfs", "v1vm-systemd", "v2-cgroupfs", "v2-cgroupfs-nomem", "v2-systemd")
+WITH_MEMORY = tuple(kind for kind in KINDS if kind != "v2-cgroupfs-nomem")
+RECREATED = "b4"
+
+_WANTED = {
+    "stat", "meminfo", "cpu", "io", "memory", "cpuacct.usage", "cpu.stat", "cpu.shares", "memory.stat",
+    "memory.usage_in_bytes", "cgroup.controllers", "capture.json", "expected.json",
+}  # fmt: skip
+
+# Instants, hierarchies and containers that no test looks at: most of the files.
+_UNUSED = re.compile(
+    r"/t001|/t061|/(blkio|cpuset|devices|freezer|pids|systemd)/|/[0-9a-f]{64}(/|$)|\.scope(/|$)|/system\.slice/"
+)
+
+
+def unpack(kind: str, folder: Path) -> Path:
+    """Unpack the files that an agent reads."""
+    with tarfile.open(ARCHIVES / f"{kind}.tar.xz") as archive:
+        members = [member for member in archive if _is_wanted(member)]
+        archive.extractall(folder, members=members, filter="data")
+    return folder / kind
+
+
+def _is_wanted(member: tarfile.TarInfo) -> bool:
+    path = Path(member.name)
+    if _UNUSED.search(member.name):
+        return False
+    if member.isdir() or member.issym():
+        return "/sys/fs/cgroup" in member.name
+    if "/proc/" in member.name:
+        return path.parent.name == "pressure" or path.match("t*/proc/stat") or path.match("t*/proc/meminfo")
+    return path.name in _WANTED
+
+
+@dataclass
+class RecordedMachine:
+    """A capture and its working copy."""
+
+    source: Path
+    """The unpacked capture."""
+    live: Path
+    """The working copy, which `advance` moves."""
+    now: float = 0.0
+    """Monotonic time of the instant that the copy shows. [s]"""
+
+    @property
+    def expected(self) -> dict[str, Any]:
+        """What was computed from the capture, with formulas."""
+        content: dict[str, Any] = json.loads((self.source / "expected.json").read_text())
+        return content
+
+    def pod_path(self, name: str) -> str:
+        """Path of a pod's cgroup below the root of a hierarchy, by its short name."""
+        return str(self.expected["objects"][name]["cgroup"])
+
+    def uid(self, name: str) -> str:
+        """Uid of a pod by its short name."""
+        return str(self.expected["objects"][name]["pod_uid"])
+
+    def advance(self, instant: str, at: float | None = None) -> None:
+        """Make the copy show an instant: contents change in place, cgroups come and go.
+
+        Args:
+            instant: Its name.
+            at: The time to show instead of the recorded one. [s]
+        """
+        tree = self.source / instant
+        recorded = json.loads((tree / "capture.json").read_text())["monotonic_ns"] / 1e9
+        self.now = recorded if at is None else at
+        if instant >= "t060":
+            for folder in self.live.glob(f"sys/fs/cgroup/**/*00{RECREATED}*"):
+                shutil.rmtree(folder, ignore_errors=True)
+        for folder in ("proc", "sys"):
+            _mirror(tree / folder, self.live / folder)
+
+    def machine(self) -> Machine:
+        """The working copy as collectors see it."""
+        paths = HostPaths.under(self.live)
+        return Machine(paths, CgroupTree(detect(paths.cgroup)), lambda: self.now, 100.0)
+
+
+def _mirror(source: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    there = {entry.name for entry in source.iterdir()}
+    for entry in list(target.iterdir()):
+        if entry.name not in there:
+            entry.unlink() if entry.is_symlink() or entry.is_file() else shutil.rmtree(entry)
+    for entry in source.iterdir():
+        if entry.is_symlink():
+            if not (target / entry.name).is_symlink():
+                (target / entry.name).symlink_to(entry.readlink())
+        elif entry.is_dir():
+            _mirror(entry, target / entry.name)
+        else:
+            (target / entry.name).write_bytes(entry.read_bytes())

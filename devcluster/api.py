@@ -5,8 +5,8 @@ import http.client
 import json
 import ssl
 import tempfile
-import threading
 import urllib.parse
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,12 +36,12 @@ class ApiError(DevClusterError):
 
 
 class ApiClient:
-    """Requests with JSON bodies over one kept connection a thread. Unreachable servers raise OSError."""
+    """JSON requests over kept connections; threads may share one client. A server that is away raises OSError."""
 
     def __init__(self, host: str, port: int, context: ssl.SSLContext) -> None:
         self._address = (host, port)
         self._context = context
-        self._local = threading.local()
+        self._idle: deque[http.client.HTTPSConnection] = deque()
 
     @classmethod
     def from_kubeconfig(cls, path: Path) -> Self:
@@ -65,23 +65,38 @@ class ApiClient:
         """
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type, "Accept": "application/json"}
-        connection: http.client.HTTPSConnection | None = getattr(self._local, "connection", None)
-        for attempt in ("kept", "new"):
-            if connection is None or attempt == "new":
-                connection = http.client.HTTPSConnection(*self._address, timeout=TIMEOUT_SECONDS, context=self._context)
-            try:
-                connection.request(method, path, data, headers)
-                response = connection.getresponse()
-                text = response.read()
-            except (http.client.HTTPException, OSError) as error:
-                connection.close()
-                self._local.connection = None
-                if attempt == "new":  # a kept connection may have been closed by a restart: once more
-                    raise OSError(f"no answer from https://{self._address[0]}:{self._address[1]}: {error}") from error
-            else:
-                self._local.connection = connection
-                return _decode(response.status, text)
-        raise AssertionError("the loop returns or raises")
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            return self._exchange(self._connect(TIMEOUT_SECONDS), method, path, data, headers)
+        try:
+            return self._exchange(connection, method, path, data, headers)
+        except OSError:  # a kept connection may have been closed by a restart: once more with a new one
+            return self._exchange(self._connect(TIMEOUT_SECONDS), method, path, data, headers)
+
+    def close(self) -> None:
+        """Close the connections that are kept; the next request makes a new one."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _connect(self, timeout_seconds: float) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(*self._address, timeout=timeout_seconds, context=self._context)
+
+    def _exchange(
+        self, connection: http.client.HTTPSConnection, method: str, path: str, data: bytes | None, headers: Json
+    ) -> Json:
+        try:
+            connection.request(method, path, data, headers)
+            response = connection.getresponse()
+            text = response.read()
+        except (http.client.HTTPException, OSError) as error:
+            connection.close()
+            raise OSError(f"no answer from https://{self._address[0]}:{self._address[1]}: {error}") from error
+        except BaseException:  # Ctrl-C in the middle of an answer: this connection cannot be used again
+            connection.close()
+            raise
+        self._idle.append(connection)
+        return _decode(response.status, text)
 
     def get(self, path: str) -> Json:
         """Read one object or list."""
@@ -119,9 +134,7 @@ class ApiClient:
         yield "LISTED", found
         version, joint = found["metadata"]["resourceVersion"], "&" if "?" in path else "?"
         query = f"watch=1&resourceVersion={version}&timeoutSeconds={timeout_seconds}"
-        connection = http.client.HTTPSConnection(
-            *self._address, timeout=timeout_seconds + TIMEOUT_SECONDS, context=self._context
-        )
+        connection = self._connect(timeout_seconds + TIMEOUT_SECONDS)
         try:
             connection.request("GET", f"{path}{joint}{query}", headers={"Accept": "application/json"})
             response = connection.getresponse()

@@ -139,6 +139,7 @@ class Cluster:
             placement = Placement.inside(self.network.namespace)
         plane = ControlPlane(self.dir, self.supervisor, self.binaries, Pki(self.dir / "pki"), placement)
         self.control_plane = plane
+        self._exit.callback(plane.close)
         plane.start()
         shutil.copy(plane.pki.directory / "admin.kubeconfig", self.kubeconfig)
         self._say(f"control plane {self.binaries.kubernetes_version} serves at {plane.host_url}")

@@ -102,6 +102,11 @@ class ControlPlane:
         programs = [one.process for one in (self.controller_manager, self.scheduler) if one.process]
         wait_until(self._accounts_made, "making the first service account", READY_SECONDS, programs)
 
+    def close(self) -> None:
+        """Close our own connections to the API server."""
+        if self._api is not None:
+            self._api.close()
+
     @property
     def url(self) -> str:
         """The API server's address for clients in the control plane's network."""
@@ -250,6 +255,7 @@ class ControlPlane:
 
     def _apiserver_ready(self, port: int) -> bool:
         if self._api is None or self._api_port != port:
+            self.close()
             self._api_port = port
             self._api = ApiClient.from_kubeconfig(self.kubeconfig("admin", self.host_url))
         try:

@@ -1,4 +1,4 @@
-"""The extender over HTTP: POST /filter and /prioritize for kube-scheduler, GET /healthz and /metrics for people."""
+"""The extender over HTTP: POST /filter and /prioritize for kube-scheduler; GET /healthz, /livez and /metrics."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -60,6 +60,7 @@ class Server:
         app.router.add_post("/filter", self.filter)
         app.router.add_post("/prioritize", self.prioritize)
         app.router.add_get("/healthz", self.healthz)
+        app.router.add_get("/livez", self.livez)
         app.router.add_get("/metrics", self.metrics)
         return app
 
@@ -114,6 +115,10 @@ class Server:
         """200 while the extender knows the cluster, 503 with the reasons otherwise."""
         complaints = self._complaints()
         return web.Response(text="\n".join(complaints or ["ok"]) + "\n", status=503 if complaints else 200)
+
+    async def livez(self, _request: web.Request) -> web.Response:
+        """200 while the program runs: restarting it because the API server is away would only lose what it knows."""
+        return web.Response(text="ok\n")
 
     async def metrics(self, _request: web.Request) -> web.Response:
         """Prometheus metrics."""

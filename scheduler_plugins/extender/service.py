@@ -93,12 +93,12 @@ class Extender:
             ValueError: the pod cannot be read.
         """
         pod, nodes, unknown = self._look_up(asked, retry=False)
-        scores = self._cycle.score(pod, nodes)
+        scores = rounded(self._cycle.score(pod, nodes))
         if self._answering.mode is Mode.WEIGHTED:
-            self._cache.charge(pod, self._top(pod, nodes, scores), nodes.now)
+            self._cache.charge(pod, self._favourites(pod, nodes, scores), nodes.now)
         if not unknown:
-            return rounded(scores)
-        known = dict(zip(nodes.names, rounded(scores).tolist(), strict=True))
+            return scores
+        known = dict(zip(nodes.names, scores.tolist(), strict=True))
         return np.array([known.get(name, 0) for name in asked.names], np.int64)
 
     def _look_up(self, asked: Arguments, *, retry: bool) -> tuple[PodRequest, Nodes, list[str]]:
@@ -129,6 +129,14 @@ class Extender:
         """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""
         names = self._top(pod, nodes, self._cycle.score(pod, nodes))
         return names + list(unknown[: self._size(pod) - len(names)])
+
+    def _favourites(self, pod: PodRequest, nodes: Nodes, scores: IntArray) -> list[str]:
+        """The nodes that our scores send the pod to: those that share the best one.
+
+        Charging more of them would leave the best one the best for the whole of a burst.
+        """
+        leaders = np.flatnonzero(scores == scores.max(initial=0))[: self._size(pod)]
+        return [nodes.names[row] for row in leaders.tolist()]
 
     def _top(self, pod: PodRequest, nodes: Nodes, scores: FloatArray) -> list[str]:
         return [nodes.names[row] for row in best(scores, self._size(pod), self._generator).tolist()]

@@ -126,6 +126,8 @@ async def test_health_follows_watches(site: Site, client: Client) -> None:
     site.complaints = ["Pods: the API server has not been heard for 200 s"]
     async with client.get("/healthz") as response:
         assert (response.status, await response.text()) == (503, "Pods: the API server has not been heard for 200 s\n")
+    async with client.get("/livez") as response:
+        assert response.status == 200
 
 
 async def test_stale_still_answers(site: Site, ask: Ask) -> None:

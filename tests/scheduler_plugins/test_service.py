@@ -108,8 +108,8 @@ def test_weighted_keeps_all() -> None:
 
 
 def test_weighted_charges_the_best() -> None:
-    """In weighted mode the best nodes of the scores are charged; a single node already by filter."""
-    world = _cluster(a="60", b="10", c="20")
+    """In weighted mode the nodes with the best score are charged; a single node already by filter."""
+    world = _cluster(a="60", b="10", c="10")
     extender = _extender(world, Mode.WEIGHTED)
     extender.filter(_ask(pod("p"), "a", "b", "c"))
     assert not world.cache.in_flight

@@ -1,0 +1,109 @@
+"""Starting and stopping the extender."""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scheduler_plugins.__main__ import main
+
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "c",
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    "clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "users": [{"name": "u", "user": {}}],
+}
+"""Nobody listens there."""
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> str:
+    """A kubeconfig whose API server is away."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(KUBECONFIG))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--mode", "fast"], "--mode fast: must be shortlist or weighted"),
+        (["--profile", "/nowhere"], "The profile /nowhere cannot be read: No such file or directory"),
+        (["--kubeconfig", "/nowhere"], "/nowhere"),
+    ],
+)
+def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    """What cannot be used ends the program with one line and status 2."""
+    assert main(arguments) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("headroom-scheduler: ")
+    assert says in told
+    assert told.count("\n") == 1
+
+
+def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str) -> None:
+    """A port that another program has ends the program with one line and status 1."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        assert main(["--kubeconfig", kubeconfig, "--listen", address]) == 1
+    told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("headroom-scheduler: ")]
+    assert told == [f"headroom-scheduler: {address} is in use by another program: choose another with --listen"]
+
+
+@pytest.fixture
+def running(tmp_path: Path, kubeconfig: str) -> Iterator[tuple[subprocess.Popen[bytes], str, Path]]:
+    """The extender as a process whose API server is away: process, URL, log."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "scheduler_plugins", "--kubeconfig", kubeconfig, "--listen", f"127.0.0.1:{port}"]
+    with log.open("wb") as stderr, subprocess.Popen([*command, "--log-format=json"], stderr=stderr) as process:
+        try:
+            yield process, f"http://127.0.0.1:{port}", log
+        finally:
+            process.kill()
+
+
+def _get(url: str) -> tuple[int, str]:
+    for _ in range(600):
+        try:
+            with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - http
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except urllib.error.URLError:
+            time.sleep(0.05)
+    raise AssertionError(f"{url} does not answer")
+
+
+def test_waits_for_api_server(running: tuple[subprocess.Popen[bytes], str, Path]) -> None:
+    """Without an API server it waits, says so once and in /healthz, and ends on SIGTERM with status 0."""
+    process, url, log = running
+    status, text = _get(f"{url}/healthz")
+    assert status == 503
+    assert "Nodes have not been listed yet" in text
+    assert _get(f"{url}/livez") == (200, "ok\n")
+    for _ in range(600):
+        if "Waiting for the API server" in log.read_text():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    waiting = [line["message"] for line in lines if line["level"] != "INFO"]
+    assert len(waiting) == 1
+    assert waiting[0].startswith("Waiting for the API server: The API server at http://127.0.0.1:1 cannot be reached")

@@ -162,7 +162,9 @@ def _login_by_program(user: _Entry, paths: str, context: str, tls: ssl.SSLContex
         raise LoginError(f"{user.described}: the login program failed: {error}") from None
     if not (configuration.api_key or configuration.cert_file):
         # The official client logs why and goes on without a login.
-        raise LoginError(f"{user.described}: the login program gave no token and no certificate. Run it by hand to see why.")
+        raise LoginError(
+            f"{user.described}: the login program gave no token and no certificate. Run it by hand to see why."
+        )
     if tls is not None and configuration.cert_file and configuration.key_file:
         certificate, key = Path(configuration.cert_file).read_bytes(), Path(configuration.key_file).read_bytes()
         _load_client_certificate(tls, certificate, key, user.described)

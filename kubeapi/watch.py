@@ -5,7 +5,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -62,6 +62,8 @@ class WatchTiming:
     """A watch is renewed after a time between this and twice this, so that clients spread. [s]"""
     silence_seconds: float = 150.0
     """A watch without any byte for this long is renewed; the server sends a bookmark each minute. [s]"""
+    bookmark_seconds: float = 100.0
+    """A watch that says nothing for this long, not even a bookmark, is not trusted: everything is listed again. [s]"""
     healthy_seconds: float = 5.0
     """A watch that lasted this long was no failure, even without a change. [s]"""
 
@@ -107,7 +109,7 @@ async def list_and_watch(
     label_selector: str = "",
     health: WatchHealth | None = None,
     timing: WatchTiming = DEFAULT_TIMING,
-) -> AsyncIterator[Relisted | Changed]:
+) -> AsyncGenerator[Relisted | Changed, None]:
     """All objects under a path, then each change, without end; it only ends when it is closed or cancelled.
 
     A cut stream is resumed where it stopped. When that is no longer possible, everything is listed again. While the
@@ -124,41 +126,69 @@ async def list_and_watch(
     Yields:
         `Relisted` first and after each gap, `Changed` in between.
     """
-    health = health or WatchHealth()
-    backoff = _Backoff(timing, path)
-    selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
-    query = {name: selector for name, selector in selectors.items() if selector}
-    version = ""
+    given = {"fieldSelector": field_selector, "labelSelector": label_selector}
+    query = {name: selector for name, selector in given.items() if selector}
+    watch = _Watch(api, path, query, health or WatchHealth(), timing)
     while True:
         pause = 0.0
         try:
-            if not version:
-                items, version = await api.list(path, query)
-                health.synced = True
-                health.heard()
-                yield Relisted(items)
-            started = time.monotonic()
-            async for event in _events(api, path, {**query, "resourceVersion": version}, timing, health):
-                backoff.recovered()
-                changed = event["object"]
-                version = changed["metadata"]["resourceVersion"]
-                if event["type"] != "BOOKMARK":
-                    yield Changed(event["type"], changed)
-            if time.monotonic() - started >= timing.healthy_seconds:
-                backoff.recovered()
+            if not watch.version:
+                yield await watch.relist()
+            async for changed in watch.follow():
+                yield changed
+            if watch.lasted:
                 continue
         except _Gone:
-            version = ""
+            watch.version = ""
         except ApiError as error:
-            version = ""
+            watch.version = ""
             if not error.gone:
-                backoff.report(error)
+                watch.backoff.report(error)
         except ApiUnavailable as error:
-            # An answer other than "busy" may be about the resource version (a restored etcd): do not insist on it.
-            version = version if error.status is None or error.status in _BUSY else ""
+            if error.status is not None and error.status not in _BUSY:
+                watch.version = ""  # the answer may be about the version (a restored etcd): do not insist on it
             pause = error.retry_after or 0.0
-            backoff.report(error)
-        await backoff.wait(at_least_seconds=min(pause, timing.longest_delay_seconds))
+            watch.backoff.report(error)
+        await watch.backoff.wait(at_least_seconds=min(pause, timing.longest_delay_seconds))
+
+
+class _Watch:
+    """Where one list-and-watch stands."""
+
+    def __init__(
+        self, api: ApiServer, path: str, query: dict[str, str], health: WatchHealth, timing: WatchTiming
+    ) -> None:
+        self._api, self._path, self._query, self._health, self._timing = api, path, query, health, timing
+        self.backoff = _Backoff(timing, path)
+        self.version = ""
+        """Resource version up to which everything is known; empty: list first."""
+        self.lasted = False
+        """Whether the last stream lived long enough to be followed by the next at once."""
+
+    async def relist(self) -> Relisted:
+        """Read everything."""
+        items, self.version = await self._api.list(self._path, self._query)
+        self._health.synced = True
+        self._health.heard()
+        return Relisted(items)
+
+    async def follow(self) -> AsyncGenerator[Changed, None]:
+        """The changes of one stream, until it ends."""
+        started, silent = time.monotonic(), True
+        query = {**self._query, "resourceVersion": self.version}
+        async for event in _events(self._api, self._path, query, self._timing, self._health):
+            silent = False
+            self.backoff.recovered()
+            self.version = event["object"]["metadata"]["resourceVersion"]
+            if event["type"] != "BOOKMARK":
+                yield Changed(event["type"], event["object"])
+        seconds = time.monotonic() - started
+        if silent and seconds >= self._timing.bookmark_seconds:
+            # So looks a watch that waits for a version which a restored etcd will only reach much later.
+            self.version = ""
+        self.lasted = seconds >= self._timing.healthy_seconds
+        if self.lasted:
+            self.backoff.recovered()
 
 
 async def _events(

@@ -46,7 +46,7 @@ class Deviation:
 
 
 _INTERNALS: Final = "internals of the peer"
-_UNUSED_FILES: Final = ("numa_stat", "cpuset", "blkio", "shares", "weight")
+_UNUSED_FILES: Final = ("numa", "cpuset", "blkio", "shares", "weight", "tasks")
 
 
 def _reads_unused_file(vector: Input) -> bool:
@@ -153,7 +153,56 @@ def _is_no_sample_list(vector: Input) -> bool:
     return not isinstance(values, list) or not values or not all(isinstance(value, int | float) for value in values)
 
 
+def _without(*names: str) -> Callable[[Input, Any], Any]:
+    """What the peer answers, less some parts of its value."""
+
+    def ours(_input: Input, theirs: Any) -> Any:  # noqa: ANN401
+        value = theirs["value"]
+        return {**theirs, "value": value and {name: part for name, part in value.items() if name not in names}}
+
+    return ours
+
+
+_NO_LIMIT: Final = 0x7FFFFFFFFFFFF000
+_MEMORY_KEYS: Final = frozenset({"inactive_anon", "active_anon", "unevictable", "inactive_file", "active_file"})
+
+
+def _uses_more_than_there_is(vector: Input) -> bool:
+    return any(text.isdigit() and int(text) >= _NO_LIMIT for text in vector.get("files", {}).values())
+
+
+def _has_what_we_add_up(vector: Input) -> bool:
+    return vector.get("cgroupVersion") == 2 and set(vector["content"].split()) >= _MEMORY_KEYS
+
+
 DEVIATIONS: Final = (
+    Deviation(
+        "cgroup_parse",
+        ("read",),
+        "of memory.stat we read only what we add up",
+        ours=_without("cache", "rss"),
+        when=lambda vector: vector.get("resource") == "memoryStat",
+    ),
+    Deviation(
+        "cgroup_parse",
+        ("parse",),
+        "of memory.stat we need only what we add up",
+        ours=lambda _input, _theirs: {"error": False},
+        when=lambda vector: vector.get("file") == "memory.stat" and _has_what_we_add_up(vector),
+    ),
+    Deviation(
+        "cgroup_parse",
+        ("read",),
+        "an amount that the kernel writes for no limit is no usage, wherever it stands",
+        ours=lambda _input, _theirs: {"error": False, "value": -1},
+        when=lambda vector: vector.get("resource") == "memoryUsageBytes" and _uses_more_than_there_is(vector),
+    ),
+    Deviation(
+        "cgroup_parse",
+        ("meminfo",),
+        "NUMA is left out",
+        ours=_without("numaUsageBytes"),
+    ),
     Deviation(
         "nodemetric_report",
         ("percentile",),

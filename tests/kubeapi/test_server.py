@@ -50,7 +50,7 @@ async def test_changes_of_a_real_object(api: ApiServer) -> None:
     async with (
         asyncio.timeout(30),
         aclosing(list_and_watch(api, MAPS, label_selector=LABEL, health=health, timing=QUICK)) as changes,
-    ):  # type: ignore[type-var]
+    ):
         async for change in changes:
             if isinstance(change, Relisted):
                 await api.create(MAPS, _map("kubeapi-large", size=900_000))
@@ -72,7 +72,7 @@ async def test_short_watches_lose_nothing(api: ApiServer) -> None:
     """Watches that the server ends every second are resumed without a gap and without another list."""
     hasty = WatchTiming(first_delay_seconds=0.01, shortest_watch_seconds=0.5, healthy_seconds=0.2)
     lists, names = 0, []
-    async with asyncio.timeout(60), aclosing(list_and_watch(api, MAPS, label_selector=LABEL, timing=hasty)) as changes:  # type: ignore[type-var]
+    async with asyncio.timeout(60), aclosing(list_and_watch(api, MAPS, label_selector=LABEL, timing=hasty)) as changes:
         writer: asyncio.Task[None] | None = None
         async for change in changes:
             if isinstance(change, Relisted):
@@ -92,17 +92,6 @@ async def _write_slowly(api: ApiServer, count: int) -> None:
     for number in range(count):
         await api.create(MAPS, _map(f"kubeapi-slow-{number:02}"))
         await asyncio.sleep(0.25)
-
-
-async def test_unknown_version_is_relisted(api: ApiServer) -> None:
-    """A real server's answer to a resource version from the future is no dead end."""
-    query = {"watch": "true", "resourceVersion": "999999999999", "timeoutSeconds": "1", "labelSelector": LABEL}
-    refusals = (kubeapi.ApiError, kubeapi.ApiUnavailable)
-    with pytest.raises(refusals) as caught:
-        async with api.stream(MAPS, query, silence_seconds=20) as chunks:
-            async for chunk in chunks:
-                pytest.fail(f"the server sent {chunk!r}")
-    assert caught.value.status not in (None, 429, 503)
 
 
 async def test_refusals_of_a_real_server(api: ApiServer) -> None:

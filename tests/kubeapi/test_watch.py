@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -34,10 +34,10 @@ async def fake() -> AsyncIterator[tuple[FakeServer, kubeapi.ApiServer]]:
         yield pair
 
 
-async def _take(count: int, watch: AsyncIterator[Relisted | Changed]) -> list[Any]:
+async def _take(count: int, watch: AsyncGenerator[Relisted | Changed, None]) -> list[Any]:
     """The first so many results, in short: names of a list, or (type, name)."""
     taken: list[Any] = []
-    async with asyncio.timeout(20), aclosing(watch) as changes:  # type: ignore[type-var]
+    async with asyncio.timeout(20), aclosing(watch) as changes:
         async for change in changes:
             if isinstance(change, Relisted):
                 taken.append([found["metadata"]["name"] for found in change.items])
@@ -109,6 +109,15 @@ async def test_unusable_version_relists(fake: Fake, fault: Callable[..., Awaitab
     assert await _take(2, list_and_watch(api, PATH, timing=QUICK)) == [["a"], ["b"]]
 
 
+async def test_lasting_silence_relists(fake: Fake) -> None:
+    """A watch without even a bookmark is not trusted: so looks one that waits for a version of before a restore."""
+    server, api = fake
+    server.add("list", listed("999999999999", "a"), listed("3", "b"))
+    server.add("watch", streamed())
+    impatient = WatchTiming(first_delay_seconds=0.001, bookmark_seconds=0.0)
+    assert await _take(2, list_and_watch(api, PATH, timing=impatient)) == [["a"], ["b"]]
+
+
 async def test_busy_server_keeps_version(fake: Fake) -> None:
     """A server that is only busy is asked again for the same version, without another list."""
     server, api = fake
@@ -141,7 +150,7 @@ async def test_large_objects_arrive(fake: Fake) -> None:
     pieces = [large[start : start + 65_521] for start in range(0, len(large), 65_521)]
     server.add("watch", streamed(*pieces, event("ADDED", "small", "3")))
     found = []
-    async with asyncio.timeout(20), aclosing(list_and_watch(api, PATH, timing=QUICK)) as changes:  # type: ignore[type-var]
+    async with asyncio.timeout(20), aclosing(list_and_watch(api, PATH, timing=QUICK)) as changes:
         async for change in changes:
             if isinstance(change, Changed):
                 found.append(change.object)

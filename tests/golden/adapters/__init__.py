@@ -7,6 +7,7 @@ Adapter = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns the `input` of a vector into the result of our function."""
 
 FAMILIES: Final[Mapping[str, str]] = {
+    "cgroup_parse": "tests.golden.adapters.cgroup_parse:OPERATIONS",
     "histogram": "tests.golden.adapters.histogram:OPERATIONS",
     "nodemetric_report": "tests.golden.adapters.nodemetric_report:OPERATIONS",
 }

@@ -1,0 +1,248 @@
+"""cgroup_parse: names of cgroups, contents of their files, and the rates that are made of them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from agent.host import cgroup_files, cgroup_names, procfs
+from agent.host.procfs import Malformed
+from agent.host.rates import Gap, Rates
+from tests.golden.adapters import Adapter
+from tests.golden.results import UnsupportedVectorError
+
+_MEMINFO_NAMES: Final = {
+    "Active(anon)": "ActiveAnon",
+    "Active(file)": "ActiveFile",
+    "Inactive(anon)": "InactiveAnon",
+    "Inactive(file)": "InactiveFile",
+}
+
+
+def _pod_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
+    return {"path": cgroup_names.pod_dir(vector["driver"], vector["kubeQOSClass"], vector["podUID"])}
+
+
+def _qos_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
+    return {"path": cgroup_names.qos_dir(vector["driver"], vector["kubeQOSClass"])}
+
+
+def _container_name(vector: Mapping[str, Any]) -> str | None:
+    try:
+        return cgroup_names.container_name(vector["containerID"], vector["driver"])
+    except ValueError:
+        return None
+
+
+def _container_dir(vector: dict[str, Any]) -> dict[str, Any]:
+    name = _container_name(vector)
+    runtime = vector["containerID"].partition("://")[0] if name else "unknown"
+    return {"dir": name or "", "error": name is None, "runtime": runtime}
+
+
+def _container_cgroup_dir(vector: dict[str, Any]) -> dict[str, Any]:
+    name = _container_name(vector)
+    path = "" if name is None else _joined(vector["podParentDir"], name)
+    return {"path": path, "error": name is None}
+
+
+def _joined(*parts: str) -> str:
+    """A path of parts; only the first may begin with a slash."""
+    first, *rest = (part.rstrip("/") for part in parts if part)
+    return "/".join([first, *(part.lstrip("/") for part in rest)])
+
+
+def _place(file: str, version: int) -> tuple[str, str]:
+    """Hierarchy and file of the cgroup version, for a file that is named as in version 1."""
+    for places in cgroup_files.FILES.values():
+        if places[1][1] == file:
+            return places[version]
+    raise UnsupportedVectorError(f"we do not read {file}")
+
+
+def _pod_cgroup_file(vector: dict[str, Any]) -> dict[str, Any]:
+    hierarchy, file = _place(vector["resource"], vector["cgroupVersion"])
+    folder = cgroup_names.pod_dir(vector["driver"], vector["kubeQOSClass"], vector["podUID"])
+    return {"path": _joined(vector["cgroupRoot"], hierarchy, folder, file)}
+
+
+def _container_cgroup_file(vector: dict[str, Any]) -> dict[str, Any]:
+    hierarchy, file = _place(vector["resource"], vector["cgroupVersion"])
+    name = _container_name(vector)
+    if name is None:
+        return {"path": "", "error": True}
+    return {"path": _joined(vector["cgroupRoot"], hierarchy, vector["podParentDir"], name, file), "error": False}
+
+
+def _throttling(text: str, version: int) -> dict[str, Any]:
+    found = cgroup_files.throttling(text, version)
+    return {
+        "nrPeriods": found.periods,
+        "nrThrottled": found.throttled,
+        "throttledNanoseconds": found.throttled_nanoseconds,
+    }
+
+
+def _memory_stat(text: str, version: int) -> dict[str, Any]:
+    found = cgroup_files.memory_stat(text, version)
+    return {
+        "inactiveAnon": found.inactive_anon,
+        "activeAnon": found.active_anon,
+        "unevictable": found.unevictable,
+        "inactiveFile": found.inactive_file,
+        "activeFile": found.active_file,
+        "usage": found.used_bytes,
+        "usageWithPageCache": found.used_with_page_cache_bytes,
+    }
+
+
+def _memory_bytes(text: str, _version: int) -> int:
+    return cgroup_files.memory_bytes(text)
+
+
+_CONTENTS: Final[Mapping[str, tuple[str, Callable[[str, int], Any]]]] = {
+    "cpuQuotaMicroseconds": ("cpu-quota", cgroup_files.cpu_quota_microseconds),
+    "cpuPeriodMicroseconds": ("cpu-period", cgroup_files.cpu_period_microseconds),
+    "cpuUsageNanoseconds": ("cpu-usage", cgroup_files.cpu_usage_nanoseconds),
+    "cpuThrottling": ("cpu-throttling", _throttling),
+    "memoryUsageBytes": ("memory-usage", _memory_bytes),
+    "memoryLimitBytes": ("memory-limit", _memory_bytes),
+    "memoryStat": ("memory-stat", _memory_stat),
+}
+"""Resource of the `read` operation -> what we call it, and its parser."""
+
+
+def _read(vector: dict[str, Any]) -> dict[str, Any]:
+    if vector["resource"] not in _CONTENTS:
+        raise UnsupportedVectorError(f"we do not read {vector['resource']}")
+    what, parse = _CONTENTS[vector["resource"]]
+    version = vector["cgroupVersion"]
+    hierarchy, file = cgroup_files.FILES[what][version]
+    text = vector["files"].get(_joined(*(part for part in (hierarchy, vector["parentDir"], file) if part)).lstrip("/"))
+    return _parsed(parse, text, version)
+
+
+def _parsed(parse: Callable[[str, int], Any], text: str | None, version: int) -> dict[str, Any]:
+    if text is None:  # the file is not there
+        return {"error": True, "value": None}
+    try:
+        return {"error": False, "value": parse(text, version)}
+    except Malformed:
+        return {"error": True, "value": None}
+
+
+_FIELDS: Final[Mapping[tuple[str, str | None], Callable[[str, int], Any]]] = {
+    ("cpu.max", "quota"): cgroup_files.cpu_quota_microseconds,
+    ("cpu.max", "period"): cgroup_files.cpu_period_microseconds,
+    ("cpu.stat", "usageNanoseconds"): cgroup_files.cpu_usage_nanoseconds,
+    ("cpu.stat", "throttling"): _throttling,
+    ("cpu.stat", None): _throttling,
+    ("memory.stat", None): _memory_stat,
+    ("memory.max", None): _memory_bytes,
+    ("memory.current", None): _memory_bytes,
+}
+"""File and field of the `parse` operation -> its parser."""
+
+
+def _parse(vector: dict[str, Any]) -> dict[str, Any]:
+    parse = _FIELDS.get((vector["file"], vector.get("field")))
+    if parse is None:
+        raise UnsupportedVectorError(f"we do not parse {vector.get('field') or 'all'} of {vector['file']}")
+    return _parsed(parse, vector["content"], vector["cgroupVersion"])
+
+
+def _meminfo(vector: dict[str, Any]) -> dict[str, Any]:
+    try:
+        found, amounts = procfs.meminfo(vector["content"]), procfs.meminfo_kilobytes(vector["content"])
+    except Malformed:
+        return {"error": True, "value": None}
+    named = {_MEMINFO_NAMES.get(name, name): amount for name, amount in amounts.items()}
+    used = {
+        "memTotalBytes": found.total_bytes,
+        "usageBytes": found.used_bytes,
+        "usageWithPageCacheBytes": found.used_with_page_cache_bytes,
+    }
+    return {"error": False, "value": {**named, **used}}
+
+
+def _proc_stat(ticks: Callable[[str], Any], vector: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    try:
+        return None if vector["content"] is None else ticks(vector["content"])
+    except Malformed:
+        return None
+
+
+def _usage_ticks(vector: dict[str, Any]) -> dict[str, Any]:
+    ticks = _proc_stat(procfs.busy_ticks, vector)
+    return {"error": ticks is None, "ticks": ticks}
+
+
+def _per_cpu_ticks(vector: dict[str, Any]) -> dict[str, Any]:
+    ticks = _proc_stat(procfs.busy_ticks_per_cpu, vector)
+    return {
+        "error": ticks is None,
+        "ticks": None if ticks is None else {str(number): busy for number, busy in ticks.items()},
+    }
+
+
+def _rate(before: float, now: float) -> float | Gap:
+    """What the counter grew by in a second, by our own rates."""
+    rates = Rates()
+    rates.rate("counter", before, 0.0)
+    return rates.rate("counter", now, 1.0)
+
+
+def _node_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
+    grown = _rate(vector["previousTicks"], vector["currentTicks"])
+    if isinstance(grown, Gap):
+        return {"cores": None}
+    elapsed, jiffy = vector["elapsedMilliseconds"], vector["jiffyMilliseconds"]
+    return {"cores": procfs.node_cpu_cores(grown, elapsed / 1000, 1000 / jiffy)}
+
+
+def _pod_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
+    grown = _rate(vector["previousUsageNanoseconds"], vector["currentUsageNanoseconds"])
+    if isinstance(grown, Gap):
+        return {"cores": None}
+    return {"cores": cgroup_files.cpu_cores(grown, vector["elapsedMilliseconds"] / 1000)}
+
+
+def _throttled_ratio(vector: dict[str, Any]) -> dict[str, Any]:
+    before, now = (
+        cgroup_files.Throttling(vector[which]["nrPeriods"], vector[which]["nrThrottled"], 0)
+        for which in ("previous", "current")
+    )
+    return {"ratio": cgroup_files.throttled_ratio(before, now)}
+
+
+def _detect_driver(vector: dict[str, Any]) -> dict[str, Any]:
+    return {"driver": cgroup_names.driver_of(path.rsplit("/", 1)[-1] for path in vector["dirs"]) or ""}
+
+
+def _parse_pod_id(vector: dict[str, Any]) -> dict[str, Any]:
+    found = cgroup_names.pod_uid(vector["basename"], vector["driver"])
+    return {"error": found is None, "id": found}
+
+
+def _parse_container_id(vector: dict[str, Any]) -> dict[str, Any]:
+    found = cgroup_names.container_id(vector["basename"], vector["driver"])
+    return {"error": found is None, "id": found}
+
+
+OPERATIONS: Final[Mapping[str, Adapter]] = {
+    "pod_cgroup_dir": _pod_cgroup_dir,
+    "qos_cgroup_dir": _qos_cgroup_dir,
+    "container_dir": _container_dir,
+    "container_cgroup_dir": _container_cgroup_dir,
+    "pod_cgroup_file": _pod_cgroup_file,
+    "container_cgroup_file": _container_cgroup_file,
+    "read": _read,
+    "parse": _parse,
+    "meminfo": _meminfo,
+    "proc_stat_usage_ticks": _usage_ticks,
+    "proc_stat_per_cpu_ticks": _per_cpu_ticks,
+    "node_cpu_usage": _node_cpu_usage,
+    "pod_cpu_usage": _pod_cpu_usage,
+    "throttled_ratio": _throttled_ratio,
+    "detect_driver_from_cgroup_name": _detect_driver,
+    "parse_pod_id": _parse_pod_id,
+    "parse_container_id": _parse_container_id,
+}

@@ -14,6 +14,7 @@ from agent.store.schema import MINUTES, RAW
 from agent.store.series import Integers
 
 DAY_MS = 86_400_000
+_PAUSE_MS = 600_000
 MERGE_BLOCKS = 36
 """Small blocks of minutes that become one: six hours at ten minutes each."""
 
@@ -28,11 +29,15 @@ _DAY = (
 def rows_to_seal(head: Head, block_ticks: int) -> int:
     """How many of the oldest ticks to seal now; 0 while there are fewer than two blocks of them.
 
-    A block ends with a full five minutes where it can, so that averages of five minutes are whole.
+    A block ends with a full five minutes where it can, so that averages of five minutes are whole, and before a
+    longer pause.
     """
+    times = head.times_ms
+    pauses = np.flatnonzero(np.diff(times[: block_ticks + 1]) > _PAUSE_MS)
+    if len(pauses):
+        return int(pauses[0]) + 1
     if len(head) < 2 * block_ticks:
         return 0
-    times = head.times_ms
     edge = int(times[block_ticks]) // rollup.FIVE_MINUTES_MS * rollup.FIVE_MINUTES_MS
     aligned = int(np.searchsorted(times, edge, side="left"))
     return aligned if aligned >= block_ticks // 4 else block_ticks

@@ -28,6 +28,7 @@ from agent.store.settings import StoreSettings
 log = logging.getLogger(__name__)
 
 _RETENTION_EVERY_MS = 600_000
+_MOST_BLOCKS_IN_MEMORY = 6
 _FINISHED = object()
 
 
@@ -187,9 +188,13 @@ class Tsdb:
                     if next(self._jobs, _FINISHED) is _FINISHED:
                         self._jobs = None
                         return
-            except sqlite3.Error:
+            except sqlite3.Error as error:
                 self._jobs = None
-                raise
+                too_many = len(self._head) - _MOST_BLOCKS_IN_MEMORY * self._settings.block_ticks
+                if too_many > 0:  # the disk has been full for so long that memory must not be next
+                    self._head.drop(too_many)
+                if not (_is_full(error) and self._make_room(self._settings.max_bytes // 2)):
+                    raise
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file and flush it. Takes as long as the disk does: call it in a thread."""
@@ -267,7 +272,7 @@ class Tsdb:
         try:
             self._connection.execute(statement, values)
         except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_FULL or not self._make_room(self._settings.max_bytes // 2):
+            if not (_is_full(error) and self._make_room(self._settings.max_bytes // 2)):
                 raise
             self._connection.execute(statement, values)
 
@@ -297,6 +302,7 @@ class Tsdb:
         if rows:
             yield from compaction.seal(self._connection, self._head, rows, self._scales)
             self._layouts.clear()
+            self._make_room(self._settings.max_bytes * 3 // 4)
         yield from compaction.merge(self._connection, self._scales)
         if abs(now_ms - self._retained_ms) >= _RETENTION_EVERY_MS:
             yield
@@ -305,7 +311,6 @@ class Tsdb:
 
     def _forget(self, now_ms: int) -> None:
         retention.forget_old(self._connection, now_ms, self._settings, self._minute_days)
-        self._make_room(self._settings.max_bytes * 3 // 4)
         dead = retention.orphans(self._connection, set(self._head.columns()))
         self._connection.executemany("DELETE FROM series WHERE id = ?", [(one,) for one in dead])
         for key in [key for key, series in self._ids.items() if series in set(dead)]:
@@ -322,6 +327,10 @@ class Tsdb:
                 gone,
             )
         return gone
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
 
 
 @contextlib.contextmanager

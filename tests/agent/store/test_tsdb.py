@@ -1,0 +1,197 @@
+"""The database: what goes in comes out, across blocks, restarts, damage and bad clocks."""
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.samples import CPU, MEMORY, Sample
+from agent.store.schema import StoreError
+from agent.store.settings import StoreSettings
+from agent.store.tsdb import Tsdb
+from tests.agent.store.ticks import MIB, START, fill, finish, samples
+
+SMALL = StoreSettings(block_ticks=60)
+
+
+def test_window_is_half_open(tmp_path: Path) -> None:
+    """A window has the samples after its start up to its end, so that neighbours share none."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        fill(store, 10)
+        window = store.window(CPU, "a", START + 2, START + 5)
+        assert window.times.tolist() == [START + 3, START + 4, START + 5]
+        assert window.values.tolist() == [0.003, 0.004, 0.005]
+        assert window.span_seconds == 2
+
+
+def test_windows_are_by_entity(tmp_path: Path) -> None:
+    """A metric's windows name every entity that has samples in them, and no other."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        store.append(START, samples(START, entities=("gone",)))
+        store.append(START + 1, samples(START + 1, entities=("a", "b")))
+        assert set(store.windows(CPU, START, START + 1)) == {"a", "b"}
+        assert len(store.window(CPU, "nobody", 0, START + 9)) == 0
+        assert store.windows("nothing", 0, START + 9) == {}
+
+
+def test_sealed_samples_read_alike(tmp_path: Path) -> None:
+    """Samples read the same before and after they were compressed, over the seam too."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        fill(store, 119, maintain=False)
+        before = store.window(CPU, "a", START + 10, START + 200)
+        now = fill(store, 400, start=START + 119, maintain=False)
+        finish(store, now)
+        assert store.size().head_ticks < 200
+        after = store.window(CPU, "a", START + 10, START + 118)
+        assert np.array_equal(before.times, after.times)
+        assert np.array_equal(before.values, after.values)
+        whole = store.window(CPU, "a", START - 1, now)
+        assert len(whole) == 519
+        assert np.all(np.diff(whole.times) == 1)
+
+
+def test_holes_stay_holes(tmp_path: Path) -> None:
+    """A tick that lacks a series is a gap in it, in blocks too, and never a zero."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        for number in range(200):
+            now = START + number
+            entities = ("node", "a") if number % 3 else ("node",)
+            store.append(now, samples(now, entities=entities))
+        finish(store, START + 200)
+        times = store.window(CPU, "a", START - 1, START + 200).times - START
+        assert times.tolist() == [number for number in range(200) if number % 3]
+
+
+def test_restart_forgets_nothing(tmp_path: Path) -> None:
+    """A database that was closed and opened has all of its samples, blocks and checkpoints."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        now = fill(store, 500)
+        store.save_checkpoints({"a": b"1", "b": b"2"}, now)
+        before = store.window(MEMORY, "node", 0, now)
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        after = store.window(MEMORY, "node", 0, now)
+        assert np.array_equal(before.values, after.values)
+        assert len(after) == 500
+        assert store.load_checkpoints() == {"a": b"1", "b": b"2"}
+        store.save_checkpoints({"b": b"3"})
+        assert store.load_checkpoints() == {"b": b"3"}
+        fill(store, 100, start=now + 1)
+        assert len(store.window(CPU, "a", 0, now + 200)) == 600
+
+
+def test_clock_may_go_back(tmp_path: Path) -> None:
+    """After a clock step backwards new samples are kept, and windows are in order of time."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        fill(store, 100)
+        fill(store, 20, start=START + 49.5)
+        times = store.window(CPU, "a", 0, START + 1000).times
+        assert len(times) == 120
+        assert np.all(np.diff(times) > 0)
+    with Tsdb.open(tmp_path / "t.db") as store:
+        assert len(store.window(CPU, "a", 0, START + 1000)) == 120
+
+
+def test_odd_values_leave_no_trace(tmp_path: Path) -> None:
+    """A tick with a value that is no number is refused as a whole."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        with pytest.raises(ValueError, match="finite"):
+            store.append(START, [Sample(CPU, "a", START, 1.0), Sample(CPU, "b", START, float("nan"))])
+        store.append(START + 1, samples(START + 1))
+        assert len(store.window(CPU, "a", 0, START + 1)) == 1
+
+
+def test_minutes_and_averages(tmp_path: Path) -> None:
+    """1-minute points and 5-minute averages agree with the samples, sealed or not."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        now = fill(store, 900, maintain=False)
+        unsealed = store.averages(CPU, START, now + 1)["a"]
+        finish(store, now)
+        minutes = store.minutes(CPU, START, now + 1)["a"]
+        assert minutes.count.tolist() == [60] * 15
+        assert minutes.highest[0] == 0.059
+        assert minutes.average[0] == pytest.approx(np.mean(np.arange(60)) / 1000, abs=1e-4)
+        fives = store.averages(CPU, START, now + 1)["a"]
+        assert fives.times.tolist() == [START, START + 300, START + 600]
+        assert fives.values == pytest.approx(unsealed.values, abs=1e-4)
+        assert fives.values[2] == pytest.approx(np.mean(np.arange(600, 900)) / 1000, abs=1e-4)
+
+
+def test_days_have_maxima(tmp_path: Path) -> None:
+    """The highest sample and the highest 5-minute average of a day are kept."""
+    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=600)) as store:
+        now = fill(store, 1500)
+        finish(store, now)
+        ((day, (highest, average)),) = store.daily_maxima(CPU, "a").items()
+        assert day == START // 86400
+        sealed = 1500 - store.size().head_ticks
+        assert highest == pytest.approx((sealed - 1) / 1000)
+        assert average == pytest.approx(np.mean(np.arange(sealed - 300, sealed)) / 1000, abs=1e-4)
+
+
+def test_damaged_file_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A damaged file is kept beside a new one, in one clear line, and work goes on."""
+    path = tmp_path / "t.db"
+    path.write_bytes(b"this is no database" * 1000)
+    with caplog.at_level(logging.ERROR), Tsdb.open(path) as store:
+        fill(store, 3)
+    assert len(list(tmp_path.glob("t.db.damaged-*"))) == 1
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert str(path) in message
+    assert "history begins anew" in message
+
+
+def test_overwritten_page_is_noticed(tmp_path: Path) -> None:
+    """Damage in the middle of a file is found when it is opened."""
+    path = tmp_path / "t.db"
+    with Tsdb.open(path, SMALL) as store:
+        finish(store, fill(store, 600))
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
+    path.write_bytes(content)
+    with Tsdb.open(path, SMALL) as store:
+        assert len(store.window(CPU, "a", 0, START + 9999)) == 0
+    assert list(tmp_path.glob("t.db.damaged-*"))
+
+
+def test_two_agents_are_told_apart(tmp_path: Path) -> None:
+    """A second agent on the same file is refused in one line; after the first has gone it may."""
+    with Tsdb.open(tmp_path / "t.db"), pytest.raises(StoreError, match="in use by another agent"):
+        Tsdb.open(tmp_path / "t.db")
+    Tsdb.open(tmp_path / "t.db").close()
+
+
+def test_unwritable_folder_is_one_line(tmp_path: Path) -> None:
+    """A data directory that cannot be made is named, with the way out."""
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot write the data directory .*--data-dir"):
+        Tsdb.open(tmp_path / "file" / "t.db")
+
+
+def test_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A database of a newer version is left alone."""
+    path = tmp_path / "t.db"
+    with Tsdb.open(path) as store:
+        store._connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(StoreError, match="newer Headroom"):
+        Tsdb.open(path)
+    assert not list(tmp_path.glob("*.damaged-*"))
+
+
+def test_wal_is_emptied_by_checkpoint(tmp_path: Path) -> None:
+    """A checkpoint moves the log into the file: a copy of the file alone then has everything."""
+    path, copy = tmp_path / "t.db", tmp_path / "copy" / "t.db"
+    with Tsdb.open(path) as store:
+        fill(store, 50)
+        store.checkpoint()
+        copy.parent.mkdir()
+        copy.write_bytes(path.read_bytes())
+    with Tsdb.open(copy) as store:
+        assert len(store.window(CPU, "a", 0, START + 99)) == 50
+
+
+def test_memory_is_exact(tmp_path: Path) -> None:
+    """Bytes come back as they went in."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        store.append(START, [Sample(MEMORY, "a", START, 64.0 * MIB + 1)])
+        assert store.window(MEMORY, "a", 0, START).values.tolist() == [64.0 * MIB + 1]

@@ -31,11 +31,11 @@ class Narrator:
 
     def say(self, words: str) -> None:
         """Say something in plain words."""
-        self.console.print(Text(words))
+        self.console.print(Text(words), soft_wrap=True)
 
     def command(self, *words: str) -> None:
         """Show a command before its output, as a user would type it."""
-        self.console.print(Text(f"$ {shlex.join(words)}", style="bold green"))
+        self.console.print(Text(f"$ {shlex.join(words)}", style="bold green"), soft_wrap=True)
 
     def output(self, text: str) -> None:
         """Show what a command printed, unchanged."""
@@ -44,6 +44,14 @@ class Narrator:
     def seen(self, what: str) -> None:
         """Say that a promise was checked and holds."""
         self.console.print(Text(f"✓ {what}", style="green"))
+
+    def failed(self, what: str) -> None:
+        """Say that something went wrong."""
+        self.console.print(Text(f"✗ {what}", style="bold red"))
+
+    def suggest(self, command: str) -> None:
+        """Show a command for the user to type, on one line so that it can be copied."""
+        self.console.print(Text(f"  {command}", style="bold green"), soft_wrap=True)
 
     def wait_until(self, what: str, probe: Callable[[], str | None], *, seconds: float) -> str:
         """Wait until the probe answers with what it saw; show progress meanwhile.

@@ -47,6 +47,7 @@ def install(story: Story) -> None:
         *("--set", "manager.replicas=1", "--set", "scheduler.replicas=1"),
         *("--set-string", "agent.nodeSelector.headroom\\.dev/node=real"),
         *("--set", "agent.extraArgs={--training-interval=5s}"),
+        *("--set", f"scheduler.image=localhost/kube-scheduler:{story.cluster.binaries.kubernetes_version}"),
     )
     story.narrator.command("helm", *words)
     with story.narrator.console.status("helm installs, and waits until all is ready ..."):

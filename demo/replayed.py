@@ -1,0 +1,38 @@
+"""Two kwok nodes whose load is replayed from real traces, each measured by a real agent that reads its host tree."""
+
+import sys
+from pathlib import Path
+
+from devcluster import Cluster, NodeTemplate
+
+HOT, COOL = "hot-0", "cool-1"
+LOADS = {"hot": "88%", "cool": "15%"}
+"""What each node uses at least, of its capacity; a recorded PlanetLab host's load comes on top."""
+
+
+def start_replayed_nodes(cluster: Cluster) -> None:
+    """Make the nodes, replay their machines, and start their agents; all of it ends with the cluster.
+
+    Args:
+        cluster: a running cluster.
+
+    Raises:
+        DevClusterError: a node did not become Ready, or an agent ended.
+    """
+    for prefix, load in LOADS.items():
+        template = NodeTemplate(
+            cpu="4",
+            memory="16Gi",
+            labels={"headroom.dev/node": "replayed"},
+            annotations={"replay.headroom.dev/cpu": load, "replay.headroom.dev/memory": "20%"},
+            taints=({"key": "headroom.dev/replayed", "value": "true", "effect": "NoSchedule"},),
+        )
+        cluster.kwok.add(1, template, prefix=prefix)
+    hosts = cluster.start_replay()
+    for name in (HOT, COOL):
+        words = [
+            *(sys.executable, "-m", "agent", f"--node-name={name}", f"--kubeconfig={cluster.kubeconfig}"),
+            *(f"--replay={hosts / name}", f"--data-dir={cluster.dir / 'agents' / name}", "--listen=127.0.0.1:0"),
+            *("--training-interval=5s", "--report-after=5s"),
+        ]
+        cluster.supervisor.start(f"agent-{name}", words, cwd=Path(__file__).parents[1])

@@ -1,0 +1,88 @@
+"""What is remembered of the cluster, and which changes matter."""
+
+from typing import Any
+
+from manager.cluster import Cluster
+from manager.facts import PodFacts
+from tests.manager.made import NOW, at, mid_pod, node, pod, report
+
+
+def _version(obj: dict[str, Any], version: int) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
+
+
+def _pod(name: str, cpu: str = "1", **more: Any) -> PodFacts:  # noqa: ANN401
+    return PodFacts.from_object(pod(name, {"cpu": cpu}, **more))
+
+
+def test_only_relevant_changes_matter() -> None:
+    """A heartbeat of a Node changes nothing; labels, resources and our annotations do."""
+    cluster = Cluster()
+    assert cluster.put_node(node())
+    assert not cluster.put_node(_version(node(), 2))
+    heartbeat = node(annotations={"other": "x"})
+    heartbeat["status"]["conditions"] = [{"type": "Ready"}]
+    assert not cluster.put_node(heartbeat)
+    assert cluster.put_node(node(labels={"pool": "x"}))
+    assert cluster.put_node(node(cpu="8"))
+    assert cluster.put_node(node(annotations={"node.koordinator.sh/reservation": "{}"}))
+
+
+def test_old_list_does_not_undo_watch() -> None:
+    """What a list says is ignored where a watch has told something newer; a watch is always believed."""
+    cluster = Cluster()
+    cluster.put_node(_version(node(cpu="8"), 20))
+    assert not cluster.put_node(_version(node(cpu="4"), 10), listed=True)
+    assert cluster.nodes["n1"]["status"]["allocatable"]["cpu"] == "8"
+    assert cluster.put_node(_version(node(cpu="4"), 10))  # after a restored backup versions begin anew
+    cluster.put_node_metric(_version(report(), 20), NOW)
+    assert not cluster.put_node_metric(_version(report(usage=("9", "9Gi")), 10), NOW, listed=True)
+
+
+def test_receipt_is_of_the_change() -> None:
+    """The times of receipt are those at which updateTime and prediction.time were seen to change."""
+    cluster = Cluster()
+    cluster.put_node_metric(report(age=10, prediction_age=10), 1.0)
+    assert not cluster.put_node_metric(report(age=10, prediction_age=10), 2.0)
+    fast = report(age=10, prediction_age=5)
+    assert cluster.put_node_metric(fast, 3.0)
+    received = cluster.node_metrics["n1"].received
+    assert (received.report, received.prediction) == (1.0, 3.0)
+    assert fast["status"]["updateTime"] == at(-10)
+
+
+def test_first_report_is_received_when_it_comes() -> None:
+    """A NodeMetric without a status has not been received; its first report is."""
+    cluster = Cluster()
+    empty = report()
+    del empty["status"]
+    cluster.put_node_metric(empty, 1.0)
+    assert cluster.node_metrics["n1"].received.report is None
+    cluster.put_node_metric(report(), 2.0)
+    assert cluster.node_metrics["n1"].received.report == 2.0
+
+
+def test_pods_are_kept_by_node() -> None:
+    """Bound pods that have not ended are kept, and every change names the nodes it touches."""
+    cluster = Cluster()
+    assert cluster.put_pods([_pod("a"), _pod("b", on="n2"), _pod("w", on=""), _pod("e", phase="Failed")]) == {
+        "n1",
+        "n2",
+    }
+    assert cluster.pods_synced
+    assert cluster.pod_count == 2
+    assert cluster.put_pod(_pod("a")) == set()  # nothing that formulas need has changed
+    assert cluster.put_pod(_pod("a", "2")) == {"n1"}
+    assert cluster.put_pod(_pod("a", phase="Succeeded")) == {"n1"}
+    assert list(cluster.pods_on("n1")) == []
+    assert cluster.drop_pod("uid-b") == {"n2"}
+    assert cluster.drop_pod("uid-b") == set()
+    assert cluster.put_pod(PodFacts.from_object(mid_pod("m"))) == {"n1"}
+
+
+def test_relist_drops_unseen_deletions() -> None:
+    """After a new list only its pods remain, and only nodes with a difference are touched."""
+    cluster = Cluster()
+    cluster.put_pods([_pod("a"), _pod("b", on="n2")])
+    assert cluster.put_pods([_pod("a"), _pod("c", on="n3")]) == {"n2", "n3"}
+    assert cluster.pod_count == 2

@@ -1,0 +1,129 @@
+"""Leader election on a Lease."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from kubeapi import ApiServer, ApiUnavailable
+from manager.leader import Leadership
+from manager.settings import LeaderSettings
+from tests.manager.made import FakeApi
+from tests.manager.test_queue import Clock
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/headroom-manager"
+SETTINGS = LeaderSettings(enabled=True, retry_seconds=0.001)
+
+
+class Replica:
+    """A replica in an election, and how often it was told that it leads."""
+
+    def __init__(self, api: FakeApi, name: str, clock: Clock, settings: LeaderSettings = SETTINGS) -> None:
+        self.gained = 0
+        self.leadership = Leadership(cast("ApiServer", api), "ns", name, settings, clock, self._gain)
+
+    def _gain(self) -> None:
+        self.gained += 1
+
+    async def try_once(self) -> bool:
+        """One attempt of the election loop."""
+        task = asyncio.create_task(self.leadership.run())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return self.leadership.leads
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    """An API server."""
+    return FakeApi()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock at zero."""
+    return Clock()
+
+
+async def test_first_replica_leads(api: FakeApi, clock: Clock) -> None:
+    """The first one creates the Lease and leads; the second one waits."""
+    first, second = Replica(api, "a", clock), Replica(api, "b", clock)
+    assert await first.try_once()
+    assert first.gained == 1
+    assert not await second.try_once()
+    spec = api.objects[PATH]["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("a", 15)
+
+
+async def test_silent_leader_is_replaced(api: FakeApi, clock: Clock) -> None:
+    """A Lease that nobody renews for its duration, by our own clock, changes hands."""
+    first, second = Replica(api, "a", clock), Replica(api, "b", clock)
+    await first.try_once()
+    await second.try_once()
+    clock.now = 15.0
+    assert not await second.try_once()
+    clock.now = 15.1
+    assert await second.try_once()
+    assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
+    assert not first.leadership.leads
+
+
+async def test_leader_stops_before_lease_ends(api: FakeApi, clock: Clock) -> None:
+    """Without the API server a leader stops writing before anybody may take over, and goes on when it is back."""
+    first = Replica(api, "a", clock)
+    await first.try_once()
+    api.fails["leases"] = ApiUnavailable("away")
+    clock.now = 9.9
+    assert await first.try_once()
+    clock.now = 10.0
+    assert not await first.try_once()
+    api.fails.clear()
+    assert await first.try_once()
+    assert first.leadership.leads
+
+
+async def test_released_lease_is_taken_at_once(api: FakeApi, clock: Clock) -> None:
+    """A leader that ends gives the Lease back, and the other one need not wait."""
+    first, second = Replica(api, "a", clock), Replica(api, "b", clock)
+    await first.try_once()
+    await first.leadership.release()
+    assert not first.leadership.leads
+    assert api.objects[PATH]["spec"]["holderIdentity"] == ""
+    assert await second.try_once()
+    await first.leadership.release()
+    assert api.objects[PATH]["spec"]["holderIdentity"] == "b"
+
+
+async def test_release_survives_absent_server(api: FakeApi, clock: Clock) -> None:
+    """Giving back is an attempt: without the API server the Lease just expires."""
+    first = Replica(api, "a", clock)
+    await first.try_once()
+    api.fails["leases"] = ApiUnavailable("away")
+    await first.leadership.release()
+
+
+async def test_concurrent_claim_has_one_winner(api: FakeApi, clock: Clock) -> None:
+    """Of two replicas that claim the same version of the Lease, one is refused and waits."""
+    first, second = Replica(api, "a", clock), Replica(api, "b", clock)
+    await first.try_once()
+    await first.leadership.release()
+    original = api.get
+
+    async def get_then_lose(path: str, params: object = None) -> dict[str, object]:
+        seen = await original(path, params)
+        api.put(path, {**seen, "spec": {"holderIdentity": "c", "leaseDurationSeconds": 15, "renewTime": "later"}})
+        return seen
+
+    api.get = get_then_lose  # type: ignore[method-assign]
+    assert not await second.try_once()
+    assert api.objects[PATH]["spec"]["holderIdentity"] == "c"
+
+
+async def test_without_election_it_leads(api: FakeApi, clock: Clock) -> None:
+    """A single replica writes without any Lease."""
+    alone = Replica(api, "a", clock, LeaderSettings(enabled=False))
+    assert await alone.try_once()
+    assert alone.gained == 1
+    await alone.leadership.release()
+    assert api.calls == []

@@ -1,0 +1,146 @@
+"""Which layer a node's strategy takes each value from."""
+
+import json
+
+import pytest
+
+from crds import names
+from crds.codec import to_json
+from crds.colocation import DEFAULTS, ColocationConfig
+from manager.config.overlay import CLUSTER, DEFAULT, overlay, percent_of_ratio
+from manager.config.parse import parse_config
+
+ANNOTATION = names.ANNOTATION_COLOCATION_STRATEGY
+
+
+def _config(**fields: object) -> ColocationConfig:
+    judged = parse_config(json.dumps(fields))
+    assert judged.config is not None
+    return judged.config
+
+
+def test_defaults_are_complete() -> None:
+    """Without any configuration every value is the built-in default, the predict policy included."""
+    view = overlay(ColocationConfig())
+    assert to_json(view.strategy).items() >= to_json(DEFAULTS).items()
+    policy = view.strategy.node_predict_policy
+    assert policy is not None
+    assert (policy.model, policy.parameters) == ("nsigma-v2", {"n": 3})
+    assert set(view.sources.values()) == {DEFAULT}
+
+
+def test_later_layers_win() -> None:
+    """Default < cluster < first matching entry < annotation < label, and each value says where it comes from."""
+    config = _config(
+        enable=True,
+        degradeTimeMinutes=10,
+        midStaticCPUReservedPercent=1,
+        midUnallocatedPercent=1,
+        nodeConfigs=[
+            {"name": "other", "nodeSelector": {"matchLabels": {"pool": "y"}}, "midUnallocatedPercent": 99},
+            {"name": "mine", "nodeSelector": {}, "midStaticCPUReservedPercent": 2, "midUnallocatedPercent": 2},
+            {"name": "late", "nodeSelector": {"matchLabels": {"pool": "x"}}, "midUnallocatedPercent": 98},
+        ],
+    )
+    labels = {"pool": "x", names.LABEL_MID_STATIC_CPU_RATIO: "0.04"}
+    view = overlay(
+        config, labels, {ANNOTATION: '{"midStaticCPUReservedPercent": 3, "midStaticMemoryReservedPercent": 3}'}
+    )
+    found = view.strategy
+    assert (found.degrade_time_minutes, view.sources["degradeTimeMinutes"]) == (10, CLUSTER)
+    assert (found.mid_unallocated_percent, view.sources["midUnallocatedPercent"]) == (2, "nodeConfigs[1] mine")
+    assert found.mid_static_memory_reserved_percent == 3
+    assert view.sources["midStaticMemoryReservedPercent"] == f"annotation {ANNOTATION}"
+    assert found.mid_static_cpu_reserved_percent == 4
+    assert view.sources["midStaticCPUReservedPercent"] == f"label {names.LABEL_MID_STATIC_CPU_RATIO}"
+    assert view.sources["midPolicy"] == DEFAULT
+    assert [str(each) for each in view.findings] == [
+        "nodeConfigs[2] late: matches too, but nodeConfigs[1] mine comes first"
+    ]
+
+
+@pytest.mark.parametrize("cluster", [{}, {"enable": False}])
+def test_node_may_enable(cluster: dict[str, object]) -> None:
+    """A node entry or annotation enables what the cluster's part leaves off."""
+    entry = _config(**cluster, nodeConfigs=[{"nodeSelector": {"matchLabels": {"p": "x"}}, "enable": True}])
+    assert overlay(entry, {"p": "x"}).strategy.enable is True
+    assert overlay(entry, {"p": "y"}).strategy.enable is False
+    assert overlay(_config(**cluster), {}, {ANNOTATION: '{"enable": true}'}).strategy.enable is True
+
+
+def test_parts_overlay_one_by_one() -> None:
+    """Eviction and predict policy take over only what a layer states."""
+    config = _config(midEviction={"mode": "on"}, nodePredictPolicy={"safetyMarginPercent": 20})
+    view = overlay(config)
+    eviction, policy = view.strategy.mid_eviction, view.strategy.node_predict_policy
+    assert eviction is not None
+    assert policy is not None
+    assert (eviction.mode, eviction.after_seconds) == ("on", 300)
+    assert (policy.safety_margin_percent, policy.model, policy.parameters) == (20, "nsigma-v2", {"n": 3})
+    assert view.sources["midEviction.mode"] == CLUSTER
+    assert view.sources["midEviction.afterSeconds"] == DEFAULT
+
+
+def test_another_model_drops_arguments() -> None:
+    """Whoever names another model does not inherit the arguments of the one before; the same model keeps them."""
+    config = _config(
+        nodePredictPolicy={"model": "diversity", "cpu": {"model": "max", "of": [{"model": "sum-max"}]}},
+        nodeConfigs=[{"nodeSelector": {}, "nodePredictPolicy": {"cpu": {"model": "percentile"}}}],
+    )
+    policy = overlay(config).strategy.node_predict_policy
+    assert policy is not None
+    assert (policy.model, policy.parameters) == ("diversity", None)
+    assert policy.cpu is not None
+    assert (policy.cpu.model, policy.cpu.of) == ("percentile", None)
+    same = overlay(_config(nodePredictPolicy={"model": "nsigma-v2"})).strategy.node_predict_policy
+    assert same is not None
+    assert same.parameters == {"n": 3}
+
+
+@pytest.mark.parametrize("text", ["{", "null", '{"midCPUThresholdPercent": -5, "midUnallocatedPercent": 7}'])
+def test_bad_annotation_is_ignored_whole(text: str) -> None:
+    """One fault in the annotation, and none of it applies; a finding says so."""
+    view = overlay(_config(), {}, {ANNOTATION: text})
+    assert view.strategy.mid_unallocated_percent == 0
+    assert [each.path for each in view.findings] == [f"annotation {ANNOTATION}"]
+    assert view.findings[0].message.startswith("ignored: ")
+
+
+def test_odd_annotation_keeps_known_fields() -> None:
+    """An unknown field in the annotation is said, and the rest applies."""
+    view = overlay(_config(), {}, {ANNOTATION: '{"midCPUThresholdPercent": 12, "nope": 1}'})
+    assert view.strategy.mid_cpu_threshold_percent == 12
+    assert [each.message for each in view.findings] == ["nope: unknown field: ignored"]
+
+
+@pytest.mark.parametrize(
+    ("text", "percent"),
+    [
+        ("0.29", 29),  # truncating binary fractions would give 28
+        ("0.57", 57),
+        ("0.005", 1),
+        ("0.004", 0),
+        ("1e-1", 10),
+        ("1", 100),
+        ("0", 0),
+        ("1.5", None),
+        ("-0.1", None),
+        ("abc", None),
+        ("", None),
+        ("NaN", None),
+        ("Infinity", None),
+        ("1e999999999", None),
+    ],
+)
+def test_ratio_labels_round(text: str, percent: int | None) -> None:
+    """A ratio from 0 to 1 becomes the nearest percentage; anything else is none."""
+    assert percent_of_ratio(text) == percent
+
+
+def test_bad_label_is_ignored() -> None:
+    """A label that is no ratio changes nothing and is said."""
+    view = overlay(_config(), {names.LABEL_CPU_RECLAIM_RATIO: "80%"})
+    assert view.strategy.cpu_reclaim_threshold_percent == 60
+    assert [str(each) for each in view.findings] == [
+        f'label {names.LABEL_CPU_RECLAIM_RATIO}: ignored: must be a ratio from 0 to 1, got "80%"'
+    ]

@@ -1,0 +1,95 @@
+"""The queue of nodes: each once, never two at a time, later when asked."""
+
+import asyncio
+
+import pytest
+
+from manager.queue import NodeQueue
+
+
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock at zero."""
+    return Clock()
+
+
+@pytest.fixture
+def queue(clock: Clock) -> NodeQueue:
+    """A queue that hands out at once."""
+    return NodeQueue(0.0, clock)
+
+
+async def test_many_changes_are_one(queue: NodeQueue) -> None:
+    """However often a node is added, it is handed out once."""
+    queue.add_all(["a", "a", "b", "a"])
+    assert [await queue.take(), await queue.take()] == ["a", "b"]
+    assert len(queue) == 0
+
+
+async def test_change_during_work_comes_again(queue: NodeQueue) -> None:
+    """A node that changes while it is worked on is handed out again, but only afterwards."""
+    queue.add("a")
+    await queue.take()
+    queue.add("a")
+    queue.add("a")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await queue.take()
+    queue.done("a")
+    assert await queue.take() == "a"
+
+
+async def test_take_waits_for_work(queue: NodeQueue) -> None:
+    """A worker that waits gets the next node."""
+    waiting = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    queue.add("a")
+    assert await waiting == "a"
+
+
+async def test_changes_are_coalesced(clock: Clock) -> None:
+    """A node is handed out only after the coalescing time."""
+    queue = NodeQueue(0.01, clock)
+    queue.add("a")
+    waiting = asyncio.create_task(queue.take())
+    await asyncio.sleep(0.02)
+    assert not waiting.done()  # our clock stands still
+    clock.now = 0.01
+    assert await waiting == "a"
+
+
+async def test_due_nodes_are_released(queue: NodeQueue, clock: Clock) -> None:
+    """A planned node comes when its moment has come; a later plan replaces an earlier one, and None removes it."""
+    queue.add_at("a", 10.0)
+    queue.add_at("b", 10.0)
+    queue.add_at("c", 10.0)
+    queue.add_at("b", 20.0)
+    queue.add_at("c", None)
+    clock.now = 10.0
+    queue.release_due()
+    assert await queue.take() == "a"
+    assert len(queue) == 0
+    clock.now = 20.0
+    queue.release_due()
+    assert await queue.take() == "b"
+
+
+async def test_forgotten_node_does_not_come(queue: NodeQueue, clock: Clock) -> None:
+    """A forgotten node is neither waiting nor planned."""
+    queue.add("a")
+    queue.add_at("a", 1.0)
+    queue.forget("a")
+    clock.now = 2.0
+    queue.release_due()
+    assert len(queue) == 0

@@ -1,0 +1,101 @@
+"""/metrics and /healthz of the manager."""
+
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from manager.calculators.mid import calculate
+from manager.telemetry import ListenError, Telemetry, TelemetryServer, parse_address
+from tests.manager.made import facts, mid_pod, node, report
+
+
+class Health:
+    """A health that tests change."""
+
+    well = True
+
+    def __call__(self) -> tuple[bool, str]:
+        """Health and words."""
+        return self.well, "ok" if self.well else "stuck"
+
+
+@pytest.fixture
+def health() -> Health:
+    """Good health."""
+    return Health()
+
+
+@pytest.fixture
+def telemetry() -> Telemetry:
+    """Metrics without values."""
+    return Telemetry()
+
+
+@pytest.fixture
+def server(telemetry: Telemetry, health: Health) -> Iterator[TelemetryServer]:
+    """A server on a free port."""
+    server = TelemetryServer("127.0.0.1:0", telemetry, health)
+    server.start()
+    yield server
+    server.stop()
+
+
+def _get(server: TelemetryServer, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_metrics_show_nodes(server: TelemetryServer, telemetry: Telemetry) -> None:
+    """Each node's numbers are there, with the reason when nothing is sold, and go with the node."""
+    telemetry.show("n1", calculate(facts(node(), report(), mid_pod("m", cpu="5000"))))
+    status, text = _get(server, "/metrics")
+    assert status == 200
+    assert 'headroom_manager_mid_calculated{node="n1",resource="cpu"} 4000.0' in text
+    assert 'headroom_manager_mid_published{node="n1",resource="cpu"} 5000.0' in text
+    assert 'headroom_manager_mid_deficit{node="n1",resource="cpu"} 1000.0' in text
+    telemetry.show("n1", calculate(facts(node(), report(age=5000))))
+    assert 'headroom_manager_mid_degraded{node="n1",reason="ReportExpired"} 1.0' in _get(server, "/metrics")[1]
+    telemetry.show("n1", calculate(facts(node(), report())))
+    assert 'reason="ReportExpired"' not in _get(server, "/metrics")[1]
+    telemetry.forget("n1")
+    telemetry.forget("n1")
+    assert 'node="n1"' not in _get(server, "/metrics")[1]
+
+
+def test_health_is_told(server: TelemetryServer, health: Health) -> None:
+    """Health is 200 or 503 with words; another path is not found."""
+    assert _get(server, "/healthz") == (200, "ok\n")
+    health.well = False
+    assert _get(server, "/healthz") == (503, "stuck\n")
+    assert _get(server, "/")[0] == 404
+
+
+def test_port_in_use_is_one_line(telemetry: Telemetry, health: Health) -> None:
+    """An address that somebody else has is named, with the way out."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ListenError, match=f"--listen {address}: Address already in use; choose a free address"):
+            TelemetryServer(address, telemetry, health)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [(":8080", ("", 8080)), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:80", ("::1", 80)), ("host:9", ("host", 9))],
+)
+def test_addresses_are_read(text: str, address: tuple[str, int]) -> None:
+    """An address is host:port; an empty host is all."""
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "8080", "host:", "host:x", "host:70000", ":-1"])
+def test_bad_addresses_are_refused(text: str) -> None:
+    """What is no address is refused with an example."""
+    with pytest.raises(ListenError, match="write host:port"):
+        parse_address(text)

@@ -54,7 +54,7 @@ class Family:
             DevClusterError: go.mod does not name the module.
         """
         text = (self.directory / "go.mod").read_text()
-        match = re.search(rf"^\s*{re.escape(self.module)} (v\S+)", text, re.MULTILINE)
+        match = re.search(rf"^(?:require)?\s*{re.escape(self.module)} (v\S+)", text, re.MULTILINE)
         if match is None:
             raise DevClusterError(f"{self.directory / 'go.mod'} does not require {self.module}")
         return match[1]

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 from agent.collectors import COLLECTORS
 from agent.host.paths import HostPaths
@@ -93,9 +94,16 @@ class AgentSettings:
         return self.data_dir / "agent.db"
 
 
+class _Parser(argparse.ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise WrongSetting(f"{message}; {self.prog} --help lists all flags")
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line. Every flag can also be given as HEADROOM_AGENT_<FLAG>."""
-    result = argparse.ArgumentParser(
+    result = _Parser(
         prog="headroom-agent",
         description="Measures this node and its pods, predicts their peak, and reports it as a NodeMetric.",
         epilog="Every flag can also be set in the environment: --data-dir as HEADROOM_AGENT_DATA_DIR, and so on.",
@@ -131,7 +139,7 @@ def load(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
 
     Raises:
         WrongSetting: One of them cannot be used.
-        SystemExit: ``--help``, or a flag that does not exist (argparse says which).
+        SystemExit: ``--help``.
     """
     environment = os.environ if environment is None else environment
     given = _Given(vars(parser().parse_args(arguments)), environment)

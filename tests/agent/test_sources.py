@@ -1,0 +1,136 @@
+"""Pods and node from the API server's watch, or from the machine."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kubeapi
+from agent.host.cgroup import CgroupTree, detect
+from agent.host.paths import HostPaths
+from agent.node_source import ApiNode, MachineNode, count_cpus, node_facts
+from agent.pod_source import ApiPods, CgroupPods
+from tests.agent.recorded import RecordedMachine
+
+NOBODY: Any = None  # no server is asked in these tests
+
+
+def _pod(uid: str, phase: str = "Running") -> dict[str, Any]:
+    return {
+        "metadata": {"uid": uid, "namespace": "n", "name": uid},
+        "spec": {"containers": []},
+        "status": {"phase": phase},
+    }
+
+
+def test_watch_keeps_pods_current() -> None:
+    """A list replaces everything, changes add, replace and remove."""
+    source = ApiPods(NOBODY, "worker")
+    assert not source.synced
+    source.apply(kubeapi.Relisted([_pod("a"), _pod("b")]))
+    source.apply(kubeapi.Changed("ADDED", _pod("c", "Pending")))
+    source.apply(kubeapi.Changed("MODIFIED", _pod("a", "Succeeded")))
+    source.apply(kubeapi.Changed("DELETED", _pod("b")))
+    assert {pod.uid: (pod.running, pod.terminal) for pod in source.pods()} == {"a": (False, True), "c": (False, False)}
+    source.apply(kubeapi.Relisted([_pod("d")]))
+    assert [pod.uid for pod in source.pods()] == ["d"]
+
+
+def test_bad_pod_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    """One pod that cannot be read is said in one line, and the others are kept."""
+    source = ApiPods(NOBODY, "worker")
+    bad = _pod("bad")
+    bad["spec"]["containers"] = [{"resources": {"requests": {"cpu": "lots"}}}]
+    source.apply(kubeapi.Relisted([bad, _pod("good")]))
+    assert [pod.uid for pod in source.pods()] == ["good"]
+    assert "lots" in caplog.text
+
+
+def test_tree_alone_has_pods(recorded: Callable[[str], RecordedMachine]) -> None:
+    """Without the API the cgroup tree says which pods there are."""
+    machine = recorded("v2-systemd")
+    tree = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
+    tree.locate()
+    source = CgroupPods(tree)
+    assert source.synced
+    assert len(source.pods()) == 10
+
+
+def test_machine_is_a_node(recorded: Callable[[str], RecordedMachine]) -> None:
+    """Without the API the node has the machine's CPUs and memory."""
+    machine = recorded("v2-systemd")
+    facts = MachineNode(HostPaths.under(machine.live)).facts
+    assert facts.capacity == facts.allocatable == {"cpu": 2000, "memory": 1547177984}
+    assert MachineNode(HostPaths.under("/nowhere")).facts.capacity == {}
+
+
+def _node(**annotations: str) -> dict[str, Any]:
+    names = {"raw": "node.koordinator.sh/raw-allocatable", "reservation": "node.koordinator.sh/reservation"}
+    return {
+        "metadata": {"annotations": {names[key]: value for key, value in annotations.items()}},
+        "status": {
+            "allocatable": {"cpu": "3900m", "memory": "8Gi", "pods": "110"},
+            "capacity": {"cpu": "4", "memory": "9Gi"},
+        },
+    }
+
+
+def test_node_states_amounts() -> None:
+    """Allocatable and capacity are read as milli-cores and bytes."""
+    facts, problems = node_facts(_node())
+    assert facts.allocatable == {"cpu": 3900, "memory": 8 << 30}
+    assert facts.capacity == {"cpu": 4000, "memory": 9 << 30}
+    assert facts.reservation == {}
+    assert problems == ()
+
+
+def test_raw_allocatable_wins() -> None:
+    """Where resources are amplified, the amount before amplification counts; what it leaves out stays as stated."""
+    facts, _ = node_facts(_node(raw='{"cpu": "2"}'))
+    assert facts.allocatable == {"cpu": 2000, "memory": 8 << 30}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"resources": {"cpu": "1", "memory": "1Gi"}}', {"cpu": 1000, "memory": 1 << 30}),
+        ('{"resources": {"cpu": "5", "memory": "10"}, "reservedCPUs": "0-1"}', {"cpu": 2000, "memory": 10}),
+        ('{"reservedCPUs": "0-1,4"}', {"cpu": 3000}),
+    ],
+)
+def test_reservation(text: str, expected: dict[str, int]) -> None:
+    """Named CPUs count whole, and override the number."""
+    facts, problems = node_facts(_node(reservation=text))
+    assert facts.reservation == expected
+    assert not problems
+
+
+@pytest.mark.parametrize(
+    "text", ["no json", "[]", '{"reservedCPUs": "x"}', '{"resources": {"cpu": "x"}}', "[" * 100_000]
+)
+def test_bad_annotation_is_ignored(text: str) -> None:
+    """An annotation that cannot be used reserves nothing, and is said in one sentence."""
+    facts, problems = node_facts(_node(reservation=text))
+    assert facts.reservation == {}
+    assert len(problems) == 1
+    assert "it is ignored" in problems[0]
+
+
+@pytest.mark.parametrize("text", ["", "a", "3-1", "0-99999999", "-1", "1,,2"])
+def test_bad_cpu_lists_are_refused(text: str) -> None:
+    """A list of CPUs is what the kernel writes, nothing else."""
+    with pytest.raises(ValueError, match="0-3,8"):
+        count_cpus(text)
+
+
+def test_node_watch(caplog: pytest.LogCaptureFixture) -> None:
+    """The node's facts follow its watch; a name that does not exist is said once."""
+    source = ApiNode(NOBODY, "worker")
+    assert source.facts.capacity == {}
+    source.apply(kubeapi.Relisted([]))
+    source.apply(kubeapi.Relisted([]))
+    assert caplog.text.count("no Node named worker") == 1
+    source.apply(kubeapi.Changed("ADDED", _node()))
+    assert source.facts.capacity["cpu"] == 4000
+    source.apply(kubeapi.Changed("DELETED", _node()))
+    assert source.facts.capacity == {}

@@ -1,6 +1,5 @@
 """The manifests on a real API server: what it accepts, keeps, refuses and prints."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import yaml
 import crds
 import kubeapi
 from crds import elastic_quota, node_metric
+from tests.crds.installing import install
 from tests.crds.test_codec import KOORDINATOR
 
 if TYPE_CHECKING:
@@ -20,20 +20,8 @@ pytestmark = pytest.mark.cluster
 MANIFESTS = Path(crds.__file__).parent
 NODE_METRICS = f"/apis/{node_metric.GROUP}/{node_metric.VERSION}/{node_metric.PLURAL}"
 QUOTAS = f"/apis/{elastic_quota.GROUP}/{elastic_quota.VERSION}/namespaces/default/{elastic_quota.PLURAL}"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 COLUMNS = "NAME CPU MEMORY PROD PEAK CPU PROD PEAK MEMORY RECLAIMABLE CPU RECLAIMABLE MEMORY READY AGE"
 DRY_RUN = {"dryRun": "All"}
-
-
-async def _install(api: kubeapi.ApiServer, manifest: dict[str, Any]) -> None:
-    path = f"{DEFINITIONS}/{manifest['metadata']['name']}"
-    await api.patch(path, manifest, kubeapi.APPLY, {"fieldManager": "headroom-tests", "force": "true"})
-    for _ in range(100):
-        conditions = (await api.get(path)).get("status", {}).get("conditions", [])
-        if any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions):
-            return
-        await asyncio.sleep(0.1)
-    pytest.fail(f"{path} is not established")
 
 
 @pytest.fixture
@@ -41,7 +29,7 @@ async def api(cluster: "Cluster") -> AsyncIterator[kubeapi.ApiServer]:
     """A session with a server that has both kinds."""
     async with kubeapi.ApiServer(kubeapi.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as session:
         for file in sorted(MANIFESTS.glob("*.yaml")):
-            await _install(session, yaml.safe_load(file.read_text()))
+            await install(session, yaml.safe_load(file.read_text()))
         yield session
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import kubeapi
 from crds.quantity import QuantityError, format_bytes, format_milli_cores, milli_value, parse_quantity, value
+from tests.crds.installing import install
 
 if TYPE_CHECKING:
     from devcluster import Cluster
@@ -92,21 +93,8 @@ async def _judge(kubeconfig: str, texts: Sequence[str]) -> None:
 
 
 async def _install(kubeconfig: str) -> None:
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     async with kubeapi.ApiServer(kubeapi.connect(kubeconfig), user_agent="headroom-tests") as api:
-        try:
-            await api.create(crds, MANIFEST)
-        except kubeapi.ApiError as error:
-            if not error.conflict:
-                raise
-        for _ in range(100):
-            try:
-                await api.list(f"/apis/{GROUP}/v1/quantities")
-            except kubeapi.ApiError:
-                await asyncio.sleep(0.1)
-            else:
-                return
-        pytest.fail("the API server does not serve the test's kind")
+        await install(api, MANIFEST)
 
 
 @pytest.fixture(scope="module")

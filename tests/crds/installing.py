@@ -1,0 +1,25 @@
+"""Puts a kind into a real API server, for tests."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import kubeapi
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+async def install(api: kubeapi.ApiServer, manifest: dict[str, Any]) -> None:
+    """Create or update a CustomResourceDefinition, and wait until the server serves it."""
+    spec = manifest["spec"]
+    path = f"{DEFINITIONS}/{manifest['metadata']['name']}"
+    await api.patch(path, manifest, kubeapi.APPLY, {"fieldManager": "headroom-tests", "force": "true"})
+    for _ in range(200):
+        try:
+            await api.list(f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}")
+        except kubeapi.ApiError:
+            await asyncio.sleep(0.1)
+        else:
+            return
+    pytest.fail(f"the API server does not serve {spec['names']['plural']}")

@@ -170,7 +170,7 @@ class FakeApi:
         where = f"{path}/{body['metadata']['name']}"
         if where in self.objects:
             raise ApiError(409, "AlreadyExists", f"{where} already exists")
-        return self.put(where, body)
+        return self.put(where, {**body, "metadata": {**body["metadata"], "uid": f"made-{len(self.calls)}"}})
 
     async def patch(self, path: str, body: Json, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401, ARG002
         """Merge a patch into an object."""

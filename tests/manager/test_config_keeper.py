@@ -1,0 +1,131 @@
+"""The ConfigMap: read at the start, judged when it changes, told about, kept for the next start."""
+
+from typing import Any
+
+import pytest
+
+from crds.names import CONFIG_MAP_KEY
+from kubeapi import ApiUnavailable
+from manager.config.in_force import Origin
+from manager.handlers.config import ConfigKeeper, load
+from tests.manager.made import node
+from tests.manager.test_look_at import World
+
+MAPS = "/api/v1/namespaces/headroom-system/configmaps"
+GOOD, BAD = '{"enable": true}', '{"enabl": true}'
+
+
+def _map(text: str | None, name: str = "slo-controller-config") -> dict[str, Any]:
+    data = {} if text is None else {CONFIG_MAP_KEY: text}
+    return {"metadata": {"name": name, "namespace": "headroom-system"}, "data": data}
+
+
+@pytest.fixture
+def world() -> World:
+    """A manager before its start."""
+    world = World()
+    world.run.context.in_force = type(world.run.context.in_force)()
+    return world
+
+
+async def test_start_reads_config_map(world: World) -> None:
+    """At the start the ConfigMap is in force before anything is calculated."""
+    world.api.put(f"{MAPS}/slo-controller-config", _map(GOOD))
+    await load(world.run.api, world.run.context)
+    assert world.run.context.in_force.config.enable is True
+
+
+async def test_start_with_bad_config_map(world: World) -> None:
+    """At a start with a bad ConfigMap, the text that an earlier run kept is in force."""
+    world.api.put(f"{MAPS}/slo-controller-config", _map(BAD))
+    world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
+    await load(world.run.api, world.run.context)
+    found = world.run.context.in_force
+    assert (found.config.enable, found.origin) == (True, Origin.LAST_GOOD)
+
+
+async def test_new_run_keeps_what_was_in_force(world: World) -> None:
+    """After an outage, a ConfigMap that has become bad meanwhile does not undo what this process had in force."""
+    world.configure('{"enable": true, "midUnallocatedPercent": 7}')
+    world.api.put(f"{MAPS}/slo-controller-config", _map(BAD))
+    world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
+    await load(world.run.api, world.run.context)
+    assert world.run.context.in_force.config.mid_unallocated_percent == 7
+
+
+async def test_good_text_is_kept(world: World) -> None:
+    """A good text is stored once for the next start, and a bad one never."""
+    keeper = ConfigKeeper(world.run)
+    keeper.observe(_map(GOOD))
+    await keeper.catch_up()
+    await keeper.catch_up()
+    kept = world.api.objects[f"{MAPS}/headroom-last-good-config"]
+    assert kept["data"] == {CONFIG_MAP_KEY: GOOD}
+    keeper.observe(_map(BAD))
+    await keeper.catch_up()
+    assert world.api.objects[f"{MAPS}/headroom-last-good-config"]["data"] == {CONFIG_MAP_KEY: GOOD}
+    better = '{"enable": true, "midUnallocatedPercent": 1}'
+    keeper.observe(_map(better))
+    await keeper.catch_up()
+    assert world.api.objects[f"{MAPS}/headroom-last-good-config"]["data"] == {CONFIG_MAP_KEY: better}
+    assert len(world.api.written("POST", "configmaps")) == 1
+
+
+async def test_story_of_an_edit_is_told(world: World) -> None:
+    """A bad edit, its repair and the deletion are each told once, on the ConfigMap."""
+    keeper = ConfigKeeper(world.run)
+    for text in (GOOD, BAD, GOOD):
+        keeper.observe(_map(text))
+        await keeper.catch_up()
+        await keeper.catch_up()
+    keeper.observe(None)
+    await keeper.catch_up()
+    assert world.told() == ["ColocationConfigInvalid", "ColocationConfigApplied", "ColocationConfigDeleted"]
+    first = world.api.written("POST", "/events")[0]
+    assert first["regarding"]["name"] == "slo-controller-config"
+    assert first["note"] == ("the last good one stays in force. enabl: unknown field: did you mean enable?")
+
+
+async def test_entries_and_oddities_are_told(world: World) -> None:
+    """Disabled entries and warnings have events of their own; many findings are cut to a few."""
+    keeper = ConfigKeeper(world.run)
+    entries = ", ".join(["null"] * 10)
+    keeper.observe(_map(f'{{"nodeConfigs": [{entries}], "other": 1}}'))
+    await keeper.catch_up()
+    assert world.told() == ["ColocationConfigEntryDisabled", "ColocationConfigWarning"]
+    assert world.api.written("POST", "/events")[0]["note"].endswith("; and 2 more")
+
+
+async def test_first_start_without_config_map(world: World) -> None:
+    """No ConfigMap at all is nothing to warn of, and nothing to keep."""
+    await load(world.run.api, world.run.context)
+    await ConfigKeeper(world.run).catch_up()
+    assert world.told() == []
+    assert world.api.written("POST", "configmaps") == []
+
+
+async def test_change_reaches_every_node(world: World) -> None:
+    """A configuration that differs is applied to all nodes; the same one again to none."""
+    world.has_node(node())
+    assert await world.run.queue.take() == "n1"
+    world.run.queue.done("n1")
+    keeper = ConfigKeeper(world.run)
+    keeper.observe(_map(GOOD))
+    assert await world.run.queue.take() == "n1"
+    world.run.queue.done("n1")
+    keeper.observe(_map(GOOD))
+    keeper.observe(_map(BAD))
+    assert len(world.run.queue) == 0
+
+
+async def test_failure_to_keep_is_repeated(world: World) -> None:
+    """When the text cannot be stored now, it is stored later, and the configuration is in force all the same."""
+    keeper = ConfigKeeper(world.run)
+    keeper.observe(_map(GOOD))
+    world.api.fails["configmaps"] = ApiUnavailable("away")
+    with pytest.raises(ApiUnavailable):
+        await keeper.catch_up()
+    assert world.run.context.in_force.config.enable is True
+    world.api.fails.clear()
+    await keeper.catch_up()
+    assert f"{MAPS}/headroom-last-good-config" in world.api.objects

@@ -1,0 +1,120 @@
+"""The command line of headroom-manager, and what it says when something is missing."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from manager.__main__ import parse_flags
+from manager.settings import LeaderSettings, PaceSettings, Settings
+
+ROOT = Path(__file__).parents[2]
+
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "http://127.0.0.1:PORT"}}]
+users: [{name: u, user: {}}]
+"""
+
+
+def _run(*arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "manager", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_defaults_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without flags the manager works in the release's namespace and writes without an election."""
+    monkeypatch.delenv("POD_NAMESPACE", raising=False)
+    found = parse_flags([])
+    assert (found.kubeconfig, found.namespace, found.config_name) == (None, "headroom-system", "slo-controller-config")
+    assert found.listen == ":8080"
+    assert found.leader == LeaderSettings(
+        enabled=False,
+        lease_name="headroom-manager",
+        lease_seconds=15,
+        renew_deadline_seconds=10.0,
+        retry_seconds=2.0,
+    )
+    assert found.pace == PaceSettings(
+        workers=8,
+        coalesce_seconds=0.2,
+        tick_seconds=1.0,
+        resync_seconds=600.0,
+        first_retry_seconds=1.0,
+        longest_retry_seconds=30.0,
+    )
+    assert found.last_good_name == "headroom-last-good-config"
+    assert Settings().identity == ""
+
+
+def test_flags_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every flag arrives in the settings; the namespace comes from the pod unless a flag says otherwise."""
+    monkeypatch.setenv("POD_NAMESPACE", "koordinator-system")
+    monkeypatch.setenv("POD_NAME", "manager-0")
+    assert parse_flags([]).namespace == "koordinator-system"
+    found = parse_flags(
+        ["--kubeconfig=k", "--namespace=ns", "--config-name=c", "--listen=127.0.0.1:0", "--leader-elect"]
+    )
+    assert (found.kubeconfig, found.namespace, found.config_name, found.listen) == ("k", "ns", "c", "127.0.0.1:0")
+    assert found.leader.enabled
+    assert found.identity.startswith("manager-0_")
+    assert found.identity != parse_flags([]).identity
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["--foo"], "headroom-manager: unrecognized arguments: --foo; see headroom-manager --help"),
+        (["--namespace", ""], "headroom-manager: --namespace must be a name, got ''; see headroom-manager --help"),
+        (
+            ["--config-name", "a/b"],
+            "headroom-manager: --config-name must be a name, got 'a/b'; see headroom-manager --help",
+        ),
+    ],
+)
+def test_wrong_flag_is_one_line(arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong flag ends the process with exit code 2 and one line."""
+    with pytest.raises(SystemExit) as ended:
+        parse_flags(arguments)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+def test_missing_kubeconfig_is_one_line(tmp_path: Path) -> None:
+    """A kubeconfig that is not there is named."""
+    code, said = _run("--kubeconfig", str(tmp_path / "none"), "--listen", "127.0.0.1:0")
+    assert code == 1
+    assert said.startswith(f"headroom-manager: The kubeconfig {tmp_path}/none cannot be read")
+    assert said.count("\n") == 1
+
+
+def test_absent_server_is_one_line(tmp_path: Path) -> None:
+    """An API server that is away at the start ends the process with one line that names it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    config = tmp_path / "config"
+    config.write_text(KUBECONFIG.replace("PORT", str(port)))
+    code, said = _run("--kubeconfig", str(config), "--listen", "127.0.0.1:0")
+    assert code == 1
+    assert said.startswith(f"headroom-manager: The API server at http://127.0.0.1:{port} cannot be reached")
+    assert said.count("\n") == 1
+    assert f"context c of {config}" in said
+
+
+def test_port_in_use_is_one_line(tmp_path: Path) -> None:
+    """An address that is taken ends the process with one line that names it."""
+    config = tmp_path / "config"
+    config.write_text(KUBECONFIG.replace("PORT", "1"))
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, said = _run("--kubeconfig", str(config), "--listen", address)
+    assert (code, said) == (
+        1,
+        f"headroom-manager: --listen {address}: Address already in use; choose a free address\n",
+    )

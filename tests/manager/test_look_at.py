@@ -1,0 +1,289 @@
+"""One look at one node: what is written, what is told, when it looks again."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from crds import names
+from kubeapi import ApiError, ApiServer, ApiUnavailable
+from kubeapi.events import EventRecorder
+from manager.config.in_force import InForce, judge
+from manager.context import Context, Run
+from manager.facts import PodFacts
+from manager.handlers import node_metric, nodes
+from manager.handlers.mid_resource import look_at
+from manager.leader import Leadership
+from manager.queue import NodeQueue
+from manager.settings import LeaderSettings, Settings
+from manager.telemetry import Telemetry
+from tests.manager.made import NOW, FakeApi, Json, mid_pod, node, report
+from tests.manager.test_queue import Clock
+
+METRIC = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
+NODE = "/api/v1/nodes/n1"
+ENABLED = '{"enable": true, "midIncreaseHoldSeconds": 0}'
+
+
+class World:
+    """A manager with an API server in memory and clocks that tests move."""
+
+    def __init__(self) -> None:
+        self.api = FakeApi()
+        self.wall, self.steady = Clock(), Clock()
+        self.wall.now = NOW
+        context = Context(Settings(), Telemetry(), wall=self.wall, steady=self.steady)
+        api = cast("ApiServer", self.api)
+        leader = Leadership(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
+        queue = NodeQueue(0.0, self.steady)
+        self.run = Run(context, api, queue, leader, EventRecorder(api, "headroom-manager", clock=self.wall))
+        context.cluster.put_pods([])
+        self.configure(ENABLED)
+
+    def configure(self, text: str) -> None:
+        """Put a configuration in force."""
+        self.run.context.in_force = judge(InForce(), text, present=True)
+
+    def has_node(self, the_node: Json) -> None:
+        """A Node exists and was seen."""
+        nodes.observe(self.run, "ADDED", self.api.put(NODE, the_node))
+
+    def reports(self, metric: Json) -> None:
+        """The agent writes a status, and it is seen."""
+        stored = self.api.objects.get(METRIC, metric)
+        node_metric.observe(self.run, "MODIFIED", self.api.put(METRIC, {**stored, "status": metric["status"]}))
+
+    async def look(self) -> None:
+        """Look at the node."""
+        await look_at(self.run, "n1")
+
+    def offered(self) -> Json:
+        """Mid resources that the Node offers."""
+        capacity = self.api.objects[NODE]["status"]["capacity"]
+        assert (
+            self.api.objects[NODE]["status"]["allocatable"].items()
+            >= {name: amount for name, amount in capacity.items() if "mid" in name}.items()
+        )
+        return {name.rpartition("-")[2]: amount for name, amount in capacity.items() if "mid" in name}
+
+    def told(self) -> list[str]:
+        """Reasons of the events so far."""
+        return [body["reason"] for body in self.api.written("POST", "/events")]
+
+    def due_in(self) -> float | None:
+        """Seconds until the node is looked at again."""
+        planned: dict[str, float] = self.run.queue._later
+        return planned["n1"] - self.steady.now if "n1" in planned else None
+
+
+@pytest.fixture
+def world() -> World:
+    """A node without anything."""
+    world = World()
+    world.has_node(node())
+    return world
+
+
+async def test_new_node_gets_metric(world: World) -> None:
+    """A Node without NodeMetric gets one with its spec and owner, and offers nothing yet."""
+    await world.look()
+    created = world.api.objects[METRIC]
+    assert created["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
+    assert created["spec"]["predictPolicy"]["model"] == "nsigma-v2"
+    assert world.offered() == {}
+    assert world.told() == []
+    await world.look()
+    assert len(world.api.written("POST", "nodemetrics")) == 1
+
+
+async def test_report_becomes_offer(world: World) -> None:
+    """The first report is published at once; the same numbers are never written twice."""
+    await world.look()
+    world.reports(report())
+    await world.look()
+    assert world.offered() == {"cpu": "4000", "memory": str(10 * 1024**3)}
+    await world.look()
+    assert len(world.api.written("PATCH", "/nodes/")) == 1
+    assert world.told() == []
+
+
+async def test_smallest_patch_is_sent(world: World) -> None:
+    """When only memory falls, only memory is written."""
+    world.reports(report())
+    await world.look()
+    world.reports(report(reclaimable=("4", "9Gi"), age=5))
+    await world.look()
+    last = world.api.written("PATCH", "/nodes/")[-1]
+    assert last["status"]["capacity"] == {names.MID_MEMORY: str(9 * 1024**3)}
+
+
+async def test_stale_report_takes_it_back(world: World) -> None:
+    """At the deadline Mid is degraded and the Node told; with a fresh report it comes back, and the Node is told."""
+    world.reports(report(age=0))
+    await world.look()
+    due = world.due_in()
+    assert due == 901.0
+    world.wall.now += due
+    world.steady.now += due
+    world.run.queue.release_due()
+    assert await world.run.queue.take() == "n1"
+    await world.look()
+    assert world.offered() == {}
+    assert world.told() == ["DegradedMid"]
+    assert world.due_in() is None
+    await world.look()
+    world.reports(report(age=-900))
+    await world.look()
+    assert world.offered()["cpu"] == "4000"
+    assert world.told() == ["DegradedMid", "MidRestored"]
+
+
+async def test_restart_does_not_hide_degrading(world: World) -> None:
+    """A Node that offers Mid when the manager starts, and may not, is told so."""
+    world.has_node(node(mid=("4000", "1Gi")))
+    world.reports(report(age=5000))
+    await world.look()
+    assert world.offered() == {}
+    assert world.told() == ["DegradedMid"]
+
+
+async def test_disabling_is_no_warning(world: World) -> None:
+    """Switching colocation off takes the resources away, and says so as something that was asked for."""
+    world.reports(report())
+    await world.look()
+    world.configure('{"enable": false}')
+    await world.look()
+    assert world.offered() == {}
+    assert [body["type"] for body in world.api.written("POST", "/events")] == ["Normal"]
+    assert world.told() == ["MidDisabled"]
+
+
+async def test_running_mid_pods_keep_offer(world: World) -> None:
+    """A degraded Node goes on offering what running Mid pods bought, tells of the deficit once, and lets go later."""
+    world.reports(report(age=5000))
+    bought = PodFacts.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
+    world.run.context.cluster.put_pod(bought)
+    await world.look()
+    await world.look()
+    assert world.offered() == {"cpu": "3000", "memory": str(2 * 1024**3)}
+    assert world.told() == ["MidDeficit"]
+    world.run.context.cluster.drop_pod(bought.uid)
+    await world.look()
+    assert world.offered() == {}
+
+
+async def test_held_increase_is_planned(world: World) -> None:
+    """An increase is written when it has held, and the node is looked at again in time for that."""
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 60}')
+    world.reports(report(reclaimable=("2", "10Gi")))
+    await world.look()
+    world.reports(report(reclaimable=("4", "10Gi"), age=9))
+    await world.look()
+    assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
+    world.wall.now += 60
+    world.steady.now += 60
+    await world.look()
+    assert world.offered()["cpu"] == "4000"
+
+
+async def test_gone_node_takes_metric_along(world: World) -> None:
+    """When a Node is gone, its NodeMetric is deleted, that very one only, and nothing of it is remembered."""
+    await world.look()
+    world.reports(report())
+    await world.look()
+    nodes.observe(world.run, "DELETED", node())
+    await world.look()
+    assert METRIC not in world.api.objects
+    assert world.run.context.memories == {}
+    await world.look()
+    assert len(world.api.written("DELETE", "nodemetrics")) == 1
+
+
+async def test_faster_garbage_collector_is_fine(world: World) -> None:
+    """A NodeMetric that is already gone, or already another one, is left alone."""
+    await world.look()
+    nodes.observe(world.run, "DELETED", node())
+    world.api.objects[METRIC]["metadata"]["uid"] = "another"
+    world.run.context.cluster.put_node_metric(
+        {**world.api.objects[METRIC], "metadata": {"name": "n1", "uid": "old"}}, NOW
+    )
+    await world.look()
+    assert METRIC in world.api.objects
+    assert "n1" not in world.run.context.cluster.node_metrics
+
+
+async def test_unseen_deletion_is_found(world: World) -> None:
+    """A Node whose deletion no watch told is found out by the first write to it."""
+    world.reports(report())
+    del world.api.objects[NODE]
+    await world.look()
+    assert "n1" not in world.run.context.cluster.nodes
+    await world.look()
+    assert METRIC not in world.api.objects
+
+
+async def test_existing_metric_is_adopted(world: World) -> None:
+    """A NodeMetric that appeared meanwhile is read instead of created, and corrected at the next look."""
+    world.api.put(METRIC, {"metadata": {"name": "n1", "uid": "theirs"}, "spec": {}})
+    await world.look()
+    await world.look()
+    assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
+    assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
+
+
+async def test_swallowed_spec_is_not_repeated(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Where another CRD prunes our part of the spec, that is said once and not tried for ever."""
+    await world.look()
+    original: Callable[..., Any] = world.api.patch
+
+    async def prune(path: str, body: Json, content_type: str = "", params: object = None) -> Json:
+        if "nodemetrics" in path:
+            body = {key: value for key, value in body.items() if key != "spec"}
+        return cast("Json", await original(path, body, content_type, params))
+
+    world.api.patch = prune  # type: ignore[method-assign]
+    world.configure('{"enable": true, "nodePredictPolicy": {"model": "diversity"}}')
+    await world.look()
+    await world.look()
+    assert len(world.api.written("PATCH", "nodemetrics")) == 1
+    assert "install Headroom's CRD" in caplog.text
+
+
+async def test_bad_annotation_is_told(world: World) -> None:
+    """A node whose own annotation cannot be used gets one event, and the rest of its strategy applies."""
+    world.has_node(node(annotations={names.ANNOTATION_COLOCATION_STRATEGY: '{"midCPUThresholdPercent": 200}'}))
+    world.reports(report())
+    await world.look()
+    await world.look()
+    assert world.told() == ["NodeStrategyInvalid"]
+    assert world.offered()["cpu"] == "4000"
+
+
+async def test_follower_writes_nothing(world: World) -> None:
+    """A replica that does not lead reads, and writes nothing."""
+    api = cast("ApiServer", world.api)
+    world.run.leader = Leadership(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
+    world.reports(report())
+    await world.look()
+    assert world.api.calls == []
+
+
+async def test_nothing_before_pods_are_known(world: World) -> None:
+    """Until all pods are listed no number is published: a node would look emptier than it is."""
+    world.run.context.cluster.pods_synced = False
+    world.reports(report())
+    await world.look()
+    assert world.offered() == {}
+    assert world.api.written("PATCH", "/nodes/") == []
+
+
+@pytest.mark.parametrize("error", [ApiUnavailable("away"), ApiError(403, "Forbidden", "no")])
+async def test_failed_write_is_passed_on(world: World, error: Exception) -> None:
+    """A write that fails is the worker's business, and the next look tries again."""
+    world.reports(report())
+    world.api.fails["/nodes/"] = error
+    with pytest.raises(type(error)):
+        await world.look()
+    world.api.fails.clear()
+    await world.look()
+    assert world.offered()["cpu"] == "4000"

@@ -52,18 +52,28 @@ class Layout:
                 archive.add(self.blob(digest), arcname=f"blobs/{digest.replace(':', '/', 1)}")
 
 
-def name_layout(directory: Path, name: str) -> Layout:
-    """Give the one image of a layout that another program wrote its name on the node, and drop unused blobs."""
-    index = json.loads((directory / "index.json").read_text())
-    index["manifests"] = index["manifests"][-1:]
-    index["manifests"][0]["annotations"] = {NAME_ANNOTATION: name}
-    (directory / "index.json").write_text(json.dumps(index))
-    layout = Layout(name, directory)
-    used = {layout.blob(digest) for digest in layout.blobs()}
-    for blob in (directory / "blobs" / "sha256").iterdir():
-        if blob not in used:
-            blob.unlink()
-    return layout
+def adopt(directory: Path, name: str) -> Layout:
+    """Make a layout of a folder that another program wrote in the form `dir:` (blobs beside `manifest.json`).
+
+    Args:
+        directory: holds the image, and afterwards the layout; blobs that the image does not use are dropped.
+        name: the image's name on the node.
+    """
+    data = (directory / "manifest.json").read_bytes()
+    manifest = json.loads(data)
+    blobs = directory / "blobs" / "sha256"
+    blobs.mkdir(parents=True)
+    for digest in (manifest["config"]["digest"], *(layer["digest"] for layer in manifest["layers"])):
+        (directory / _hexadecimal(digest)).rename(blobs / _hexadecimal(digest))
+    for path in directory.iterdir():
+        if path.is_file():
+            path.unlink()
+    _write_index(directory, name, _write_blob(directory, data))
+    return Layout(name, directory)
+
+
+def _hexadecimal(digest: str) -> str:
+    return digest.partition(":")[2]
 
 
 def write_program_image(directory: Path, name: str, program: Path, path: str) -> Layout:
@@ -111,14 +121,21 @@ def write_layout(directory: Path, name: str, layer: Path, config: Json) -> Layou
         "config": _write_json(directory, document) | {"mediaType": CONFIG},
         "layers": [{"mediaType": LAYER, "digest": f"sha256:{digest}", "size": size}],
     }
-    described = _write_json(directory, manifest) | {"mediaType": MANIFEST, "annotations": {NAME_ANNOTATION: name}}
-    (directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [described]}))
-    (directory / "oci-layout").write_text(json.dumps({"imageLayoutVersion": "1.0.0"}))
+    _write_index(directory, name, _write_json(directory, manifest))
     return Layout(name, directory)
 
 
+def _write_index(directory: Path, name: str, manifest: Json) -> None:
+    described = manifest | {"mediaType": MANIFEST, "annotations": {NAME_ANNOTATION: name}}
+    (directory / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [described]}))
+    (directory / "oci-layout").write_text(json.dumps({"imageLayoutVersion": "1.0.0"}))
+
+
 def _write_json(directory: Path, document: Json) -> Json:
-    data = json.dumps(document, sort_keys=True).encode()
+    return _write_blob(directory, json.dumps(document, sort_keys=True).encode())
+
+
+def _write_blob(directory: Path, data: bytes) -> Json:
     digest = hashlib.sha256(data).hexdigest()
     (directory / "blobs" / "sha256" / digest).write_bytes(data)
     return {"digest": f"sha256:{digest}", "size": len(data)}

@@ -1,6 +1,7 @@
 """containerd's folder with all images imported, kept in the cache: a node starts from hard links to it in a second."""
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
@@ -19,13 +20,15 @@ from devcluster.places import cache_directory
 KEPT = 3
 """Seeds that stay; older ones are removed when a new one is made."""
 KEY_LENGTH = 16
+CONTENTS = "images.json"
+"""Says which images a seed has, by name and digest, and which containerd unpacked them."""
 
 Say = Callable[[str], None]
 
 
 def seeds_directory() -> Path:
     """The folder with one folder per set of images."""
-    return cache_directory() / "seeds"
+    return cache_directory() / "node-images"
 
 
 def key(images: Sequence[Layout], binaries: Binaries) -> str:
@@ -51,7 +54,7 @@ def plant(directory: Path, images: Sequence[Layout], binaries: Binaries, say: Sa
         if not seed.exists():
             grow(seed, images, binaries, say)
         os.utime(seed)
-        copy(seed, directory)
+        copy(seed / "containerd", directory)
 
 
 def copy(source: Path, target: Path) -> None:
@@ -67,21 +70,27 @@ def grow(seed: Path, images: Sequence[Layout], binaries: Binaries, say: Say) -> 
     """Import the images into a new seed, on top of the newest old one, so that only what changed takes time."""
     for interrupted in seeds_directory().glob(".partial-*"):
         shutil.rmtree(interrupted)
-    older = sorted(
-        (path for path in seeds_directory().iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime
-    )
+    older = sorted(seeds_directory().glob(f"*/{CONTENTS}"), key=lambda file: file.parent.stat().st_mtime)
+    runtime = str(binaries.path("containerd"))
     started = time.monotonic()
     say("importing the node's images: up to 1 min the first time, some seconds after a change")
     with tempfile.TemporaryDirectory(dir=seeds_directory(), prefix=".partial-") as work:
-        partial = Path(work, "containerd")
-        if older:
-            copy(older[-1], partial)
+        partial = Path(work, "seed")
+        partial.mkdir()
+        present: dict[str, str] = {}
+        base = next((file for file in reversed(older) if json.loads(file.read_text())["containerd"] == runtime), None)
+        if base:
+            copy(base.with_name("containerd"), partial / "containerd")
+            present = json.loads(base.read_text())["images"]
         else:
-            partial.mkdir()
-        _import(partial, Path(work), images, binaries, say)
+            (partial / "containerd").mkdir()
+        missing = [image for image in images if present.get(image.name) != image.digest]
+        _import(partial / "containerd", Path(work), missing, binaries, say)
+        present |= {image.name: image.digest for image in images}
+        (partial / CONTENTS).write_text(json.dumps({"containerd": runtime, "images": present}, indent=2))
         partial.rename(seed)
     for old in older[: max(0, len(older) + 1 - KEPT)]:
-        shutil.rmtree(old)
+        shutil.rmtree(old.parent)
     say(f"imported the node's images in {time.monotonic() - started:.0f} s")
 
 

@@ -15,6 +15,7 @@ def findings(explanation: Explanation) -> list[str]:
     notes += [_of_term(term) for term in explanation.result.terms if term.note and term.name != "mid"]
     notes += [_of_mid(term) for term in explanation.result.terms if term.note and term.name == "mid"]
     notes += [explanation.report.problem] if explanation.report.problem else []
+    notes += _prediction(explanation)
     notes += _pending(explanation)
     return list(dict.fromkeys(notes))
 
@@ -35,7 +36,16 @@ def _of_term(term: Term) -> str:
 
 
 def _of_mid(term: Term) -> str:
-    return f"{TITLES[term.resource]}: Mid is {amount(term.resource, term.value)}, {term.note}"
+    shown = amount(term.resource, term.value)
+    # "0 because ..." reads on after the number, "limited by ..." is a remark about it.
+    because = term.note.removeprefix("0 ")
+    return f"{TITLES[term.resource]}: Mid is {shown}{' ' if because != term.note else ', '}{because}"
+
+
+def _prediction(explanation: Explanation) -> Iterator[str]:
+    """The agent's own words about a prediction that is not ready: the usual reason for a zero."""
+    if explanation.ready_message and explanation.report.prediction != "ready":
+        yield f"prediction: {explanation.ready_message}"
 
 
 def _pending(explanation: Explanation) -> Iterator[str]:

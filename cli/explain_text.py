@@ -104,7 +104,11 @@ def _sources(explanation: Explanation) -> Sequence[Row]:
     facts, report, config = explanation.facts, explanation.report, explanation.config
     every = f"asked for every {report.interval_seconds}s" if report.interval_seconds else ""
     ready = report.prediction == "ready"
-    state = report.prediction if not explanation.ready_message else f"{report.prediction}: {explanation.ready_message}"
+    state = (
+        f"{report.prediction}: {explanation.ready_message}"
+        if ready and explanation.ready_message
+        else report.prediction
+    )
     rows = [
         (Cell("report"), Cell(amounts.age(facts.report_age)), Cell(every or report.prediction)),
         (Cell("prediction"), Cell(amounts.age(facts.prediction_age)), Cell(state, "green" if ready else "yellow")),

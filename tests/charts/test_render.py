@@ -3,7 +3,9 @@
 import re
 import subprocess
 import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 import yaml
@@ -87,6 +89,33 @@ def test_services_are_probed(chart: Rendered) -> None:
     for owner, pod in chart.pods():
         for container in pod["containers"]:
             assert {"readinessProbe", "livenessProbe"} <= set(container), owner
+
+
+@pytest.mark.parametrize(("status", "exit_code"), [(200, 0), (503, 1), (None, 1)])
+def test_extender_probe_tells(chart: Rendered, status: int | None, exit_code: int) -> None:
+    """The probe inside the pod passes when the extender answers 200, and else says why in one line."""
+
+    class Extender(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(status or 0)
+            self.end_headers()
+            self.wfile.write(b"not ready\n")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    *interpreter, program = chart.container("headroom-scheduler/extender")["readinessProbe"]["exec"]["command"]
+    with HTTPServer(("127.0.0.1", 0), Extender) as server:
+        program = program.replace("9820", str(server.server_port))
+        if status is None:
+            server.server_close()
+        else:
+            Thread(target=server.handle_request, daemon=True).start()
+        command = [sys.executable, *interpreter[1:], program]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=30)
+    assert done.returncode == exit_code
+    assert "Traceback" not in done.stderr
+    assert bool(done.stderr) == bool(exit_code)
 
 
 def test_rbac_has_no_wildcard(chart: Rendered) -> None:

@@ -61,7 +61,14 @@ def test_zero_says_why() -> None:
     explanation = explained("web-1", config='{"enable": true}', node_metric=metric)
     notes = " ".join(findings(explanation))
     assert "reclaimable is 0m: the NodeMetric has no prediction" in notes
-    assert "midUnallocatedPercent is 0" in notes
+    assert "CPU: Mid is 0m because nothing is reclaimable and midUnallocatedPercent is 0" in notes
+
+
+def test_cold_prediction_says_why() -> None:
+    """A prediction that is not ready passes on the agent's sentence about what it waits for."""
+    metric = named("nodeMetrics", "web-1")
+    metric["status"]["conditions"][1] |= {"status": "False", "reason": "CollectingHistory", "message": "wait a day"}
+    assert "prediction: wait a day" in findings(explained("web-1", node_metric=metric))
 
 
 def test_waiting_increase_says_why() -> None:

@@ -60,5 +60,5 @@ true
 
 {{/* Asks the extender and fails unless it answers 200. Call with the path. */}}
 {{- define "headroom.extenderProbe" -}}
-import socket, sys; s = socket.create_connection(('127.0.0.1', 9820), 4); s.sendall(b'GET {{ . }} HTTP/1.0\r\n\r\n'); sys.exit(b' 200 ' not in s.recv(64))
+import socket, sys; s = socket.socket(); s.settimeout(4); s.connect_ex(('127.0.0.1', 9820)) and sys.exit('nothing listens on 127.0.0.1:9820'); s.sendall(b'GET {{ . }} HTTP/1.0\r\n\r\n'); a = s.recv(4096); sys.exit(None if b' 200 ' in a[:16] else a.decode())
 {{- end }}

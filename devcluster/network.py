@@ -26,9 +26,12 @@ CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cn
 CNI_PLUGINS = ("bridge", "host-local", "loopback")
 START_SECONDS = 10.0
 
+BRIDGE_MAC = "02:68:65:61:64:72"
+"""Set, because a bridge without an address of its own takes the lowest of its ports': each new pod could change it, and
+the other pods would lose the API server until they ask again who has its address."""
 LINKS = f"""
 link set lo up
-link add {BRIDGE} type bridge stp_state 0 forward_delay 0
+link add {BRIDGE} address {BRIDGE_MAC} type bridge stp_state 0 forward_delay 0
 address add {NODE_ADDRESS}/24 dev {BRIDGE}
 address add {SERVICE_ADDRESS}/32 dev {BRIDGE}
 link set {BRIDGE} up

@@ -11,6 +11,10 @@ FLOAT_TOLERANCE: Final = 1e-12
 """Relative difference between two floats that only stems from the last digits of two math libraries."""
 
 
+INFORMATIVE: Final = frozenset({"detail", "message", "messages"})
+"""Keys of `expected` that only explain; nothing is compared under them."""
+
+
 class UnsupportedVectorError(Exception):
     """An adapter met a step or an option that nothing of ours answers."""
 
@@ -21,6 +25,11 @@ class Exact(dict[str, Any]):
 
 class Amount(Fraction):
     """A quantity; equal to every text and number that says the same amount ("500m", "0.5")."""
+
+    @classmethod
+    def of(cls, quantity: str | float) -> "Amount":
+        """The amount that a text or number says."""
+        return cls(parse_quantity(quantity))
 
 
 def difference(expected: Any, actual: Any, tolerance: float | None, path: str = "") -> str | None:  # noqa: ANN401
@@ -63,6 +72,8 @@ def _object_difference(expected: Mapping[str, Any], actual: object, tolerance: f
     if not isinstance(actual, Mapping):
         return f"{path or 'the result'}: expected an object, got {actual!r}"
     for key, value in expected.items():
+        if key in INFORMATIVE:
+            continue
         inner = f"{path}.{key}" if path else str(key)
         if key not in actual:
             return f"{inner}: expected {value!r}, got nothing"

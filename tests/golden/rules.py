@@ -3,9 +3,13 @@
 Each rule has a reason. A deviation also says what we answer instead; the runner asserts exactly that.
 """
 
+import json
+import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from tests.golden.adapters import FAMILIES, Adapter
 
 Input = Mapping[str, Any]
 
@@ -175,7 +179,70 @@ def _has_what_we_add_up(vector: Input) -> bool:
     return vector.get("cgroupVersion") == 2 and set(vector["content"].split()) >= _MEMORY_KEYS
 
 
+_FACTORS: Final = "scheduling.koordinator.sh/load-estimated-scaling-factors"
+
+
+def _negative(amount: object) -> bool:
+    return isinstance(amount, int) and amount < 0
+
+
+def _arguments_we_check(vector: Input) -> bool:
+    arguments = vector.get("args") or {}
+    thresholds = (arguments.get("prodUsageThresholds") or {}).values()
+    seconds = ("estimatedSecondsAfterPodScheduled", "estimatedSecondsAfterInitialized")
+    return any(not 0 <= percent <= 100 for percent in thresholds) or any(
+        _negative(arguments.get(name)) for name in seconds
+    )
+
+
+def _renamed_field(_input: Input, theirs: Any) -> Any:  # noqa: ANN401
+    names = {"nodeMetricExpiredSeconds": "nodeMetricExpirationSeconds"}
+    return {
+        **theirs,
+        "errors": [{**error, "field": names.get(error["field"], error["field"])} for error in theirs["errors"]],
+    }
+
+
+def _annotated_factors(vector: Input) -> dict[str, Any]:
+    text = (vector["pod"]["metadata"].get("annotations") or {}).get(_FACTORS, "{}")
+    try:
+        factors = json.loads(text)
+    except ValueError:
+        return {}
+    return factors if isinstance(factors, dict) else {}
+
+
+def _without_negative_factors(vector: Input, _theirs: Any) -> Any:  # noqa: ANN401
+    """What we answer to the same pod without its negative factors."""
+    adapter: Adapter = pkgutil.resolve_name(FAMILIES["loadaware_estimator"])["estimatePod"]
+    kept = {name: factor for name, factor in _annotated_factors(vector).items() if not _negative(factor)}
+    metadata = vector["pod"]["metadata"]
+    annotations = {**metadata["annotations"], _FACTORS: json.dumps(kept)}
+    return adapter({**vector, "pod": {**vector["pod"], "metadata": {**metadata, "annotations": annotations}}})
+
+
 DEVIATIONS: Final = (
+    Deviation(
+        "loadaware_args",
+        ("validate",),
+        "our field names are the JSON names",
+        ours=_renamed_field,
+        when=lambda vector: (vector.get("args") or {}).get("nodeMetricExpirationSeconds") is not None,
+    ),
+    Deviation(
+        "loadaware_args",
+        ("validate",),
+        "prodUsageThresholds and the two estimated seconds are validated, too",
+        ours=lambda _input, _theirs: {"valid": False},
+        when=_arguments_we_check,
+    ),
+    Deviation(
+        "loadaware_estimator",
+        ("estimatePod",),
+        "negative annotation factors are ignored",
+        ours=_without_negative_factors,
+        when=lambda vector: any(_negative(factor) for factor in _annotated_factors(vector).values()),
+    ),
     Deviation(
         "cgroup_parse",
         ("read",),

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from tests.golden.adapters import FAMILIES, Adapter
+from tests.golden.adapters import AMBIGUOUS, FAMILIES, Adapter
 from tests.golden.results import UnsupportedVectorError, difference
 from tests.golden.rules import DEVIATIONS, OUT_OF_SCOPE, Deviation
 
@@ -92,17 +92,18 @@ def read_vectors(path: Path) -> list[Any]:
     return content
 
 
-def _judge(family: str, vector: Any, index: int) -> Judgement:  # noqa: ANN401 - anything may stand in a file
+def _judge(stem: str, vector: Any, index: int) -> Judgement:  # noqa: ANN401 - anything may stand in a file
     problem = _malformed(vector)
     if problem:
         name = vector.get("name") if isinstance(vector, dict) else None
         label = name if isinstance(name, str) and name else f"entry {index}"
         return Judgement(label, "", Outcome.FAILED, f"malformed vector (entry {index}): {problem}")
     name, operation = vector["name"], vector["input"]["op"]
+    family = family_of(stem, operation)
     reason = _out_of_scope(family, operation, vector["input"])
     if reason:
         return Judgement(name, operation, Outcome.OUT_OF_SCOPE, reason)
-    adapter = find_adapter(family, operation)
+    adapter = _operations(family).get(operation)
     if adapter is None:
         return Judgement(name, operation, Outcome.UNSUPPORTED, "no adapter")
     outcome, detail = _run(adapter, _deviation(family, operation, vector["input"]), vector)
@@ -153,14 +154,21 @@ def _deviation(family: str, operation: str, given: Mapping[str, Any]) -> Deviati
     return next((rule for rule in rules if rule.when(given)), None)
 
 
-def find_adapter(family: str, operation: str) -> Adapter | None:
-    """The adapter of an operation: that of the file's family, else (unknown file) the only one."""
-    if family in FAMILIES:
-        return _operations(family).get(operation)
-    owners = [found for known in FAMILIES if (found := _operations(known).get(operation))]
-    return owners[0] if len(owners) == 1 else None
+def family_of(stem: str, operation: str) -> str:
+    """The family of an operation in a file of this name; empty when there is no telling.
+
+    A file that is none of ours belongs to the family that its name begins with, else its operation has to be
+    unmistakable.
+    """
+    known = max((family for family in FAMILIES if stem.startswith(family)), key=len, default="")
+    if known or operation in AMBIGUOUS:
+        return known
+    answered = {family for family in FAMILIES if operation in _operations(family)}
+    ruled = {rule.family for rule in (*OUT_OF_SCOPE, *DEVIATIONS) if operation in rule.operations}
+    return (answered | ruled).pop() if len(answered | ruled) == 1 else ""
 
 
 def _operations(family: str) -> Mapping[str, Adapter]:
-    operations: Mapping[str, Adapter] = pkgutil.resolve_name(FAMILIES[family])
+    place = FAMILIES.get(family)
+    operations: Mapping[str, Adapter] = pkgutil.resolve_name(place) if place else {}
     return operations

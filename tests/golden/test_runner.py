@@ -51,6 +51,13 @@ def test_unknown_operation_is_unsupported(tmp_path: Path) -> None:
 def test_unknown_file_works(tmp_path: Path) -> None:
     """Vectors in a file of any name find the only adapter of their operation."""
     assert _outcomes(tmp_path, [EMPTY], "never-seen.json") == [runner.Outcome.PASSED]
+    assert _outcomes(tmp_path, [EMPTY], "histogram_2.json") == [runner.Outcome.PASSED]
+
+
+def test_general_operation_needs_its_file(tmp_path: Path) -> None:
+    """An operation that several families have is not guessed at in a file that belongs to none of them."""
+    score = {**EMPTY, "input": {"op": "score"}}
+    assert _outcomes(tmp_path, [score], "never-seen.json") == [runner.Outcome.UNSUPPORTED]
 
 
 @pytest.mark.parametrize(

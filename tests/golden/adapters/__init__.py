@@ -7,8 +7,26 @@ Adapter = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns the `input` of a vector into the result of our function."""
 
 FAMILIES: Final[Mapping[str, str]] = {
+    "capacity_preemption": "",
     "cgroup_parse": "tests.golden.adapters.cgroup_parse:OPERATIONS",
+    "colocation_config": "",
+    "elasticquota": "",
     "histogram": "tests.golden.adapters.histogram:OPERATIONS",
+    "load_watcher": "",
+    "loadaware_args": "tests.golden.adapters.load_aware:ARGUMENTS",
+    "loadaware_cache": "",
+    "loadaware_estimator": "tests.golden.adapters.load_aware:ESTIMATOR",
+    "loadaware_filter": "tests.golden.adapters.load_aware:FILTER",
+    "loadaware_score": "tests.golden.adapters.load_aware:SCORE",
+    "low_risk_overcommitment": "",
+    "mid_resource": "",
+    "nodemetric_policy": "tests.golden.adapters.nodemetric_policy:OPERATIONS",
     "nodemetric_report": "tests.golden.adapters.nodemetric_report:OPERATIONS",
+    "noderesources_allocatable": "",
+    "peak_predictor": "",
+    "trimaran_args": "",
 }
-"""Vector file without its ending -> where its operations are: a mapping from `op` to its adapter."""
+"""Vector file without its ending -> where its operations are: a mapping from `op` to its adapter; empty: none yet."""
+
+AMBIGUOUS: Final = frozenset({"cache", "defaults", "events", "filter", "score", "validate"})
+"""Operations whose name says nothing outside of a file of their family."""

@@ -1,0 +1,119 @@
+"""loadaware_args, loadaware_estimator, loadaware_filter and loadaware_score: the LoadAwareScheduling plugin."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from crds.duration import parse_duration
+from scheduler_plugins.arguments import decode, encode
+from scheduler_plugins.plugins.load_aware import NAME, LoadAware
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import estimate_node, estimate_pod, estimation_window
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.report import LONGEST, NodeReport
+from scheduler_plugins.snapshot.units import units
+from tests.golden.adapters import Adapter
+from tests.golden.results import Amount, Exact
+
+
+def plugin_of(vector: Mapping[str, Any]) -> LoadAware:
+    """The plugin with the vector's arguments."""
+    plugin: LoadAware = decode(LoadAware, vector.get("args") or {}, "args")
+    return plugin.defaulted() if vector.get("applyDefaults") else plugin
+
+
+def seconds(text: str) -> float:
+    """Unix seconds of a time."""
+    return datetime.fromisoformat(text).timestamp()
+
+
+def time_text(moment: float | None) -> str | None:
+    """A time as the vectors write it."""
+    return None if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _defaults(vector: dict[str, Any]) -> dict[str, Any]:
+    plugin = plugin_of({**vector, "applyDefaults": True})
+    return {
+        "valid": not plugin.problems(),
+        "effective": encode(plugin),
+        "resources": list(plugin.resources),
+        "scoringEnabled": plugin.scoring_enabled,
+        "aggregatedFilterEnabled": plugin.aggregated is not None and plugin.aggregated.filters,
+    }
+
+
+def _validate(vector: dict[str, Any]) -> dict[str, Any]:
+    problems = plugin_of(vector).problems()
+    return {
+        "valid": not problems,
+        "errors": [{"field": problem.field, "type": str(problem.kind)} for problem in problems],
+    }
+
+
+def _world(vector: Mapping[str, Any]) -> tuple[LoadAware, PodRequest, Nodes]:
+    """The plugin, the incoming pod, and the candidate node after everything was delivered."""
+    plugin = plugin_of(vector)
+    rules = plugin.load_rules()
+    cache = ClusterCache(rules, {NAME: plugin})
+    cache.put_node(vector["node"])
+    if vector.get("nodeMetric"):
+        cache.put_node_metric(vector["nodeMetric"])
+    for assigned in vector.get("assignedPods", ()):
+        cache.put_pod(assigned["pod"], seconds(assigned.get("assignedAt") or vector["now"]))
+    nodes, _ = cache.freeze(seconds(vector["now"])).select([vector["node"]["metadata"]["name"]])
+    return plugin, PodRequest.from_json(vector["pod"], rules), nodes
+
+
+def _filter(vector: dict[str, Any]) -> dict[str, Any]:
+    plugin, pod, nodes = _world(vector)
+    verdict = plugin.filter(pod, nodes)
+    refusal = verdict.refusal(0)
+    return {
+        "allowed": bool(verdict.passes[0]),
+        "code": str(verdict.code(0)),
+        "reason": refusal.reason if refusal else None,
+    }
+
+
+def _score(vector: dict[str, Any]) -> dict[str, Any]:
+    plugin, pod, nodes = _world(vector)
+    return {"score": int(plugin.score(pod, nodes)[0]), "code": "Success"}
+
+
+def _estimate_pod(vector: dict[str, Any]) -> dict[str, Any]:
+    rules = plugin_of(vector).load_rules()
+    return {"estimated": Exact(estimate_pod(vector["pod"], rules))}
+
+
+def _estimate_node(vector: dict[str, Any]) -> dict[str, Any]:
+    allocatable = estimate_node(vector["node"])
+    return {
+        "allocatable": Exact({name: Amount.of(amount) for name, amount in allocatable.items()}),
+        "values": Exact({name: units(name, amount) for name, amount in allocatable.items()}),
+    }
+
+
+def _estimation_deadline(vector: dict[str, Any]) -> dict[str, Any]:
+    rules = plugin_of(vector).load_rules()
+    return {"deadline": time_text(estimation_window(vector["pod"], rules).end(seconds(vector["assignedAt"])))}
+
+
+def _select_aggregated_usage(vector: dict[str, Any]) -> dict[str, Any]:
+    rules = plugin_of(vector).load_rules()
+    report = NodeReport.from_json(vector["nodeMetric"], rules.resources)
+    duration = vector.get("aggregatedDuration")
+    usage = report.aggregated_usage(vector["aggregationType"], parse_duration(duration) if duration else LONGEST)
+    return {"usage": None if usage is None else Exact(zip(rules.resources, usage, strict=True))}
+
+
+ARGUMENTS: Final[Mapping[str, Adapter]] = {"defaults": _defaults, "validate": _validate}
+FILTER: Final[Mapping[str, Adapter]] = {"filter": _filter}
+SCORE: Final[Mapping[str, Adapter]] = {"score": _score}
+ESTIMATOR: Final[Mapping[str, Adapter]] = {
+    "estimatePod": _estimate_pod,
+    "estimateNode": _estimate_node,
+    "estimationDeadline": _estimation_deadline,
+    "selectAggregatedUsage": _select_aggregated_usage,
+}

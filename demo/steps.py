@@ -9,6 +9,10 @@ from demo.replayed import COOL, HOT
 from demo.story import CHART, MANIFESTS, MID_CPU, MID_MEMORY, NAMESPACE, Story, require
 
 
+MID_MILLI_CORES = 50
+"""What the Mid pod of manifests/mid.yaml requests."""
+
+
 @dataclass(frozen=True)
 class Step:
     """A chapter: its title and what happens in it. It raises StepFailed when its promise does not hold."""
@@ -104,7 +108,7 @@ def mid_resources(story: Story) -> None:
 
     def offered() -> str | None:
         allocatable = story.get("node", node)["status"]["allocatable"]
-        enough = int(allocatable.get(MID_CPU, 0)) >= int(_mid_request())
+        enough = int(allocatable.get(MID_CPU, 0)) >= MID_MILLI_CORES
         return f"{MID_CPU} {allocatable[MID_CPU]}" if enough and int(allocatable.get(MID_MEMORY, 0)) else None
 
     story.narrator.wait_until("the Node offers Mid resources", offered, seconds=60)
@@ -115,10 +119,6 @@ def mid_resources(story: Story) -> None:
     story.show("get", "node", node, "-o", f"custom-columns={columns},{mid}")
     explained = story.show_headroom("explain", "node", node)
     require("eclaimable" in explained, "explain does not name the reclaimable term")
-
-
-def _mid_request() -> str:
-    return "100"
 
 
 def mid_pod(story: Story) -> None:

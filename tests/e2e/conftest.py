@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from demo.stage import stage
 
+from demo.stage import stage
 from demo.story import Story
 
 

@@ -76,6 +76,7 @@ class ConfigKeeper:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._told: InForce | None = None
+        self._was_bad = bool(run.context.in_force.errors)
         self._kept: str | None = None
 
     def observe(self, config_map: dict[str, Any] | None) -> None:
@@ -86,6 +87,7 @@ class ConfigKeeper:
             before, None if config_map is None else _text(config_map), present=config_map is not None
         )
         _show(context)
+        self._was_bad = self._was_bad or bool(context.in_force.errors)
         if context.in_force.config != before.config:
             self._run.everything_changed()
 
@@ -125,7 +127,8 @@ class ConfigKeeper:
             what = "the defaults apply" if now.origin is Origin.DEFAULTS else "the last good one stays in force"
             await self._event("Warning", "ColocationConfigInvalid", f"{what}. {_sentences(now.errors)}")
             return
-        if before is not None and before.errors:
+        if self._was_bad:
+            self._was_bad = False
             await self._event("Normal", "ColocationConfigApplied", "the ConfigMap is valid again and in force")
         if now.entry_errors:
             await self._event("Warning", "ColocationConfigEntryDisabled", _sentences(now.entry_errors))

@@ -80,7 +80,7 @@ class Extender:
             if len(names) == 1:  # kube-scheduler does not ask for scores then
                 self._cache.charge(pod, names, nodes.now)
             return FilterResult(names)
-        candidates = nodes if len(passing) == len(nodes) else nodes.take(passing.tolist())
+        candidates = nodes if len(passing) == len(nodes) else nodes.take(passing)
         names = self._best(pod, candidates, unknown)
         self._cache.charge(pod, names, nodes.now)
         return FilterResult(names)

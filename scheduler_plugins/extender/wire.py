@@ -63,7 +63,7 @@ def parse(body: bytes) -> Arguments:
 
 
 def _names(names: object) -> Sequence[str]:
-    if not isinstance(names, list) or not all(type(name) is str for name in names):
+    if not isinstance(names, list) or not set(map(type, names)) <= {str}:
         raise BadRequest("NodeNames: is not a list of names")
     return names
 

@@ -59,11 +59,13 @@ class Nodes:
     def __len__(self) -> int:
         return len(self.names)
 
-    def take(self, rows: Sequence[int]) -> "Nodes":
-        """Only the nodes of these rows, in this order."""
-        names, taken = self.names, np.array(rows, dtype=np.intp)
-        tables = {plugin: table[taken] for plugin, table in self.tables.items()}
-        return Nodes([names[row] for row in rows], tables, self.in_flight[taken], self.in_flight_prod[taken], self.now)
+    def take(self, rows: NDArray[np.intp], names: Sequence[str] | None = None) -> "Nodes":
+        """Only the nodes of these rows, in this order; `names` saves looking theirs up."""
+        if names is None:
+            names = [self.names[row] for row in rows.tolist()]
+        # ndarray.take copies records thirty times as fast as indexing does.
+        tables = {plugin: table.take(rows) for plugin, table in self.tables.items()}
+        return Nodes(names, tables, self.in_flight.take(rows, 0), self.in_flight_prod.take(rows, 0), self.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,11 @@ class Snapshot(Nodes):
 
     def select(self, names: Sequence[str]) -> tuple[Nodes, list[str]]:
         """The nodes of these names, in this order, and the names that are not known."""
-        rows = [self.index.get(name, -1) for name in names]
-        if -1 not in rows:
-            return self.take(rows), []
-        unknown = [name for name, row in zip(names, rows, strict=True) if row < 0]
-        return self.take([row for row in rows if row >= 0]), unknown
+        try:
+            return self._rows(names), []
+        except KeyError:
+            known = [name for name in names if name in self.index]
+            return self._rows(known), [name for name in names if name not in self.index]
+
+    def _rows(self, names: Sequence[str]) -> Nodes:
+        return self.take(np.fromiter(map(self.index.__getitem__, names), np.intp, len(names)), names)

@@ -23,7 +23,7 @@ class Rows:
         self._arrays |= {name: np.zeros((0, width), np.int64) for name in (_IN_FLIGHT, _IN_FLIGHT_PROD)}
         self._frozen: dict[str, Table] = {}
         self._frozen_names: tuple[str, ...] | None = None
-        self._frozen_index: Mapping[str, int] = MappingProxyType({})
+        self._frozen_index: Mapping[str, int] = {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._index
@@ -78,7 +78,7 @@ class Rows:
         """The present state as a snapshot that no later change touches."""
         if self._frozen_names is None:
             self._frozen_names = tuple(self._names)
-            self._frozen_index = MappingProxyType(dict(self._index))
+            self._frozen_index = dict(self._index)
         for key in self._arrays.keys() - self._frozen.keys():
             self._frozen[key] = self._arrays[key][: len(self._names)].copy()
             self._frozen[key].flags.writeable = False

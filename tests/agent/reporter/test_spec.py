@@ -1,0 +1,75 @@
+"""What the manager asks for, and what is obeyed."""
+
+from typing import Any
+
+import pytest
+
+from agent.reporter import spec as specs
+from crds.codec import from_json, to_json
+from crds.node_metric import NodeMetricSpec
+
+DEFAULT = {
+    "aggregateDurationSeconds": 300,
+    "reportIntervalSeconds": 60,
+    "nodeAggregatePolicy": {"durations": ["5m0s", "10m0s", "30m0s"]},
+    "nodeMemoryCollectPolicy": "usageWithoutPageCache",
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "collect"),
+    [
+        ({}, DEFAULT),
+        ({"metricCollectPolicy": {}}, DEFAULT),
+        ({"metricCollectPolicy": {"reportIntervalSeconds": 180}}, {**DEFAULT, "reportIntervalSeconds": 180}),
+        ({"metricCollectPolicy": {"nodeAggregatePolicy": {"durations": []}}}, DEFAULT),
+    ],
+)
+def test_absent_keys_take_defaults(spec: dict[str, Any], collect: dict[str, Any]) -> None:
+    """What a spec leaves open has the built-in value."""
+    assert to_json(specs.merged(from_json(NodeMetricSpec, spec)))["metricCollectPolicy"] == collect
+
+
+@pytest.mark.parametrize(("seconds", "report", "window"), [(0, 30, 60), (31, 31, 60), (60, 60, 60), (90, 90, 90)])
+def test_short_times_have_floors(seconds: int, report: int, window: int) -> None:
+    """A report interval below 30 s and a window below 60 s are taken as these."""
+    collect = {"aggregateDurationSeconds": seconds, "reportIntervalSeconds": seconds}
+    found = specs.read({"metricCollectPolicy": collect}, specs.default())
+    assert (found.report_interval_seconds, found.window_seconds) == (report, window)
+    assert specs.report_interval_seconds(None) == 60
+    assert specs.window_seconds(None) == 300
+
+
+def test_good_spec_is_obeyed() -> None:
+    """Every part of a good spec is in force, and nothing is wrong."""
+    collect = {"nodeAggregatePolicy": {"durations": ["1m", "90s"]}, "nodeMemoryCollectPolicy": "usageWithPageCache"}
+    spec = {"metricCollectPolicy": collect, "predictPolicy": {"model": "max", "checkIntervalSeconds": 7}}
+    found = specs.read(spec, specs.default())
+    assert found.problem == ""
+    assert found.durations_seconds == (60.0, 90.0)
+    assert found.memory_policy == "usageWithPageCache"
+    assert (found.predict_policy.model, found.predict_policy.check_interval_seconds) == ("max", 7)
+
+
+@pytest.mark.parametrize(
+    ("collect", "named"),
+    [
+        ({"reportIntervalSeconds": "soon"}, "spec.metricCollectPolicy.reportIntervalSeconds"),
+        ({"nodeMemoryCollectPolicy": "all"}, "nodeMemoryCollectPolicy: must be one of"),
+        ({"nodeAggregatePolicy": {"durations": ["5x"]}}, "durations: '5x'"),
+        ({"nodeAggregatePolicy": {"durations": ["-5m"]}}, "durations"),
+        ([], "spec.metricCollectPolicy"),
+    ],
+)
+def test_garbage_keeps_last_good(collect: Any, named: str) -> None:  # noqa: ANN401 - garbage
+    """A part filled with garbage keeps its last good value, the field is named; the other goes on."""
+    last = specs.read({"metricCollectPolicy": {"reportIntervalSeconds": 45}}, specs.default())
+    found = specs.read({"metricCollectPolicy": collect, "predictPolicy": {"safetyMarginPercent": 3}}, last)
+    assert named in found.problem
+    assert found.report_interval_seconds == 45
+    assert found.predict_policy.safety_margin_percent == 3
+
+
+def test_absent_spec_is_default() -> None:
+    """A NodeMetric without a spec is reported with the defaults."""
+    assert specs.read(None, specs.default()) == specs.default()

@@ -28,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "scheduler_plugins" / "kube-scheduler-configuration.yaml"
 NAMESPACE = "load-aware"
 POOL = {"pool": "load-aware"}
+TAINT = {"key": "pool", "value": "load-aware", "effect": "NoSchedule"}
+"""Keeps the pods of other tests away."""
 PATIENCE_SECONDS = 60.0
 HOT = "node(s) cpu usage exceed threshold"
 SHORTLIST, WEIGHTED = "headroom-shortlist", "headroom-weighted"
@@ -178,7 +180,12 @@ def _pod(name: str, scheduler: str, cpu: str = "1", **selector: str) -> Json:
         "image": "localhost/pause:dev",
         "resources": {"requests": {"cpu": cpu, "memory": "128Mi"}},
     }
-    spec = {"schedulerName": scheduler, "nodeSelector": {**POOL, **selector}, "containers": [container]}
+    spec = {
+        "schedulerName": scheduler,
+        "nodeSelector": {**POOL, **selector},
+        "tolerations": [TAINT],
+        "containers": [container],
+    }
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -203,7 +210,9 @@ def site(cluster: Cluster) -> Iterator[Site]:
     metrics = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
     _until(lambda: _served(cluster, metrics), "NodeMetrics being served")
     cluster.create_namespace(NAMESPACE)
-    nodes = cluster.kwok.add(12, NodeTemplate(cpu="32", memory="128Gi", labels=POOL), prefix="load-aware")
+    nodes = cluster.kwok.add(
+        12, NodeTemplate(cpu="32", memory="128Gi", labels=POOL, taints=[TAINT]), prefix="load-aware"
+    )
     cluster.api.create_all(
         (metrics, {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": name}})
         for name in nodes

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import re
 from pathlib import Path
 
 import pytest
@@ -188,3 +189,12 @@ def test_scheduler_configuration_fits_profile() -> None:
     assert extender["nodeCacheCapable"]
     assert "prioritizeVerb" not in extender
     assert extender["urlPrefix"].endswith("127.0.0.1:9820")
+
+
+def test_chart_weighs_like_reference() -> None:
+    """The chart multiplies the same in-tree weights as the reference configuration."""
+    reference = settings.DEFAULT_PROFILE.with_name("kube-scheduler-configuration.yaml")
+    template = reference.parents[1] / "charts/headroom/templates/scheduler-config.yaml"
+    weights = [set(re.findall(r"\{name: (\w+), weight: (\d+)\}", path.read_text())) for path in (reference, template)]
+    assert weights[0] == weights[1]
+    assert len(weights[0]) == 8

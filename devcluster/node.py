@@ -79,6 +79,7 @@ class RealNode:
         self._lock: IO[bytes] | None = None
         self._node: Supervisor | None = None
         self._files: kubelet.KubeletFiles | None = None
+        self._kubelet: Process | None = None
 
     def start(self, supervisor: Supervisor, pki: Pki, net: network.Network) -> None:
         """Start containerd and the kubelet; the Node object becomes Ready some seconds later.
@@ -156,10 +157,20 @@ class RealNode:
         return self._node
 
     def start_kubelet(self) -> Process:
-        """Start the kubelet, also again after it was stopped; pods run on meanwhile."""
+        """Start the kubelet, also again after it was stopped; its log goes on.
+
+        Raises:
+            DevClusterError: the node does not run, or the kubelet does.
+        """
         if self._files is None:
             raise DevClusterError(f"the node {self.spec.name} does not run")
-        return kubelet.start(self.sandbox, self._binaries, self.spec.name, self._files)
+        self._kubelet = kubelet.start(self.sandbox, self._binaries, self.spec.name, self._files)
+        return self._kubelet
+
+    def stop_kubelet(self) -> None:
+        """End the kubelet alone, as for an upgrade; pods run on."""
+        if self._kubelet is not None:
+            self._kubelet.stop()
 
     def load_image(self, image: Layout) -> None:
         """Give the running node one more image, or a new version of one.

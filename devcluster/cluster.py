@@ -125,6 +125,8 @@ class Cluster:
         started = time.monotonic()
         self.supervisor = self._exit.enter_context(Supervisor(self.logs))
         self.supervisor.remove_at_exit(self.dir)
+        claimed = replace(claimed, supervisor=self.supervisor.pid)
+        claimed.write()
         self._start_control_plane()
         if spec.real_node:
             self._start_real_node()

@@ -39,6 +39,8 @@ class Component:
     """Namespaces that it runs in."""
     grace_seconds: float = 5.0
     """How long it gets to end in order."""
+    needs: Sequence["Component"] = ()
+    """Without these it cannot become ready: when one of them has ended, that is the error."""
     process: Process | None = None
     """The running program; None before the first start."""
 
@@ -81,8 +83,8 @@ class Component:
         Raises:
             DevClusterError: it ends, or is not ready in time; with the end of its log.
         """
-        process = self._started()
-        wait_until(lambda: self.ready(self.port), f"{self.name} being ready", START_SECONDS, [process])
+        processes = [component._started() for component in (*self.needs, self)]  # noqa: SLF001 - of this class
+        wait_until(lambda: self.ready(self.port), f"{self.name} being ready", START_SECONDS, processes)
 
     def stop(self) -> None:
         """End it in order; killed when it takes too long."""

@@ -75,6 +75,7 @@ class ControlPlane:
         self.etcd = self._component("etcd", self._etcd_command)
         self.apiserver = self._component("kube-apiserver", self._apiserver_command)
         self.apiserver.ready, self.apiserver.port = self._apiserver_ready, self.placement.port
+        self.apiserver.needs = [self.etcd]
         self.apiserver.grace_seconds = APISERVER_GRACE_SECONDS
         self.controller_manager = self._component("kube-controller-manager", self._controller_manager_command)
         self.scheduler = self._component("kube-scheduler", self._scheduler_command)

@@ -28,6 +28,7 @@ GRACE_SECONDS = 5.0
 CLOSE_SECONDS = 60.0
 """How long the clean-up of a whole cluster may take."""
 LAST_LINES = 15
+LONGEST_LINE = 400
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> str:
@@ -36,7 +37,7 @@ def last_lines(log: Path, count: int = LAST_LINES) -> str:
         lines = log.read_text(errors="replace").splitlines()
     except FileNotFoundError:
         return ""
-    return "\n".join(f"    {line}" for line in lines[-count:])
+    return "\n".join(f"    {line[:LONGEST_LINE]}" for line in lines[-count:])
 
 
 @dataclass(frozen=True)

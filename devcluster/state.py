@@ -18,7 +18,7 @@ START_TIME_FIELD = 19
 """Index of the start time in /proc/<pid>/stat, counted after the closing parenthesis of the program's name."""
 
 PAUSE_SECONDS = 0.1
-SETTLE_SECONDS = 15.0
+SETTLE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class ClusterState:
     """The name of its real node, or None."""
     kwok_nodes: int
     """How many kwok nodes it was started with."""
+    supervisor: int = 0
+    """The process that cleans up when the owner was killed; 0 before there is one."""
     ready: bool = False
     """Whether its start is complete."""
 
@@ -61,12 +63,13 @@ class ClusterState:
 
 
 def process_start(pid: int) -> int:
-    """When a process started, in clock ticks since boot; 0 when there is none."""
+    """When a process started, in clock ticks since boot; 0 when there is none, or nobody has asked for its end yet."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return 0
-    return int(text.rpartition(")")[2].split()[START_TIME_FIELD])
+    fields = text.rpartition(")")[2].split()
+    return 0 if fields[0] == "Z" else int(fields[START_TIME_FIELD])
 
 
 def claim(name: str, real_node: str | None, kwok_nodes: int) -> ClusterState:
@@ -85,7 +88,7 @@ def claim(name: str, real_node: str | None, kwok_nodes: int) -> ClusterState:
                 f"a cluster named {name!r} runs (folder {directory}): stop it with "
                 f"`python -m devcluster down {name}`, or choose another name"
             ) from None
-        remove(name)
+        remove_left(old)
         directory.mkdir(mode=0o700)
     state = ClusterState(name, os.getpid(), process_start(os.getpid()), real_node, kwok_nodes)
     state.write()
@@ -122,9 +125,13 @@ def end(cluster: ClusterState, timeout_seconds: float) -> None:
         raise DevClusterError(
             f"the cluster {cluster.name} has not ended within {timeout_seconds:.0f} s: pid {cluster.pid}"
         )
-    # An owner that was killed leaves the clean-up to its supervisor, which needs a moment.
-    settle = time.monotonic() + SETTLE_SECONDS
-    while cluster.directory.exists() and time.monotonic() < settle:
+    remove_left(cluster)
+
+
+def remove_left(cluster: ClusterState) -> None:
+    """Remove what a cluster left whose owner is gone; its supervisor may still be at it, and goes first."""
+    deadline = time.monotonic() + SETTLE_SECONDS
+    while cluster.supervisor and process_start(cluster.supervisor) and time.monotonic() < deadline:
         time.sleep(PAUSE_SECONDS)
     remove(cluster.name)
 

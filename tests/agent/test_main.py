@@ -1,0 +1,172 @@
+"""The agent as a program: it starts, reports, stops; and what keeps it from starting is one line."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from agent.store.tsdb import Tsdb
+from crds.codec import from_json
+from crds.node_metric import NodeMetric
+from tests.agent.recorded import RecordedMachine
+
+AGENT = (sys.executable, "-m", "agent")
+QUICK = (
+    "--collect-interval",
+    "100ms",
+    "--training-interval",
+    "400ms",
+    "--report-after",
+    "1s",
+    "--listen",
+    "127.0.0.1:0",
+)
+
+
+def _run(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    known = {
+        key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "HEADROOM_AGENT_", "NODE_"))
+    }
+    return subprocess.run(
+        [*AGENT, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**known, **(environment or {})},
+    )
+
+
+def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
+    """Without a cluster the agent prints a NodeMetric of the machine, and stops."""
+    machine = recorded("v2-systemd")
+    arguments = ("--standalone", "--once", "--replay", str(machine.live), "--data-dir", str(tmp_path / "data"), *QUICK)
+    done = _run(*arguments, "--node-name", "worker")
+    assert done.returncode == 0, done.stderr
+    content = yaml.safe_load(done.stdout)
+    node_metric = from_json(NodeMetric, content)
+    status = node_metric.status
+    assert node_metric.metadata.name == "worker"
+    assert status is not None
+    assert status.node_metric is not None
+    assert status.node_metric.node_usage is not None
+    # A machine that stands still uses no CPU, and the memory that it was recorded with.
+    used = machine.expected["instants"]["t000"]["node"]["memory_used_bytes"]
+    resources = status.node_metric.node_usage.resources or {}
+    assert resources["cpu"] == "0"
+    assert resources["memory"] in (str(used), f"{used // 1024}Ki")
+    assert len(status.pods_metric or ()) == 10
+    assert {one.type: one.status for one in status.conditions or ()}["Collecting"] == "True"
+    assert "cgroup v2; kubepods.slice (systemd driver)" in done.stderr
+
+
+@contextlib.contextmanager
+def _running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [*AGENT, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_stops_cleanly(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
+    """SIGTERM saves what was learned, closes the database and ends with 0; health and the NodeMetric are served."""
+    machine = recorded("v1-cgroupfs")
+    data = str(tmp_path / "data")
+    arguments = ("--standalone", "--replay", str(machine.live), "--data-dir", data, *QUICK, "--log-format", "json")
+    with _running(*arguments) as process:
+        assert process.stderr is not None
+        serving = next(entry for entry in map(json.loads, process.stderr) if "serving" in entry["message"])
+        address = serving["message"].rsplit(" ", 1)[1]
+        for path, expected in (("healthz", b"ok"), ("nodemetric", b"kind: NodeMetric"), ("metrics", b"tick_seconds")):
+            with urllib.request.urlopen(f"http://{address}/{path}", timeout=10) as answer:
+                assert expected in answer.read()
+        process.send_signal(signal.SIGTERM)
+        rest = process.stderr.read()
+        assert process.wait(timeout=20) == 0, rest
+    assert json.loads(rest.splitlines()[-1])["message"] == "stopped"
+    with Tsdb.open(tmp_path / "data/agent.db") as store:
+        assert store.load_checkpoints()
+
+
+def _one_line(done: subprocess.CompletedProcess[str], *named: str) -> None:
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("headroom-agent: "), done.stderr
+    assert "Traceback" not in done.stderr
+    for name in named:
+        assert name in last
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--no-such-flag"], ["--no-such-flag", "--help"]),
+        (["--collect-interval", "soon"], ["--collect-interval", "'soon'"]),
+    ],
+)
+def test_wrong_use_is_one_line(arguments: list[str], named: list[str]) -> None:
+    """A wrong flag is one line, and the exit code says so."""
+    done = _run(*arguments)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    _one_line(done, *named)
+
+
+def test_missing_machine_is_one_line(tmp_path: Path) -> None:
+    """A root without /proc, and one without cgroups, are named with the way out."""
+    arguments = ("--standalone", "--data-dir", str(tmp_path / "data"), "--host-root", str(tmp_path))
+    done = _run(*arguments)
+    assert done.returncode == 1
+    _one_line(done, f"{tmp_path}/proc/stat", "--host-root")
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/stat").write_text("cpu  1 2 3 4 5 6 7\n")
+    done = _run(*arguments)
+    assert done.returncode == 1
+    _one_line(done, f"{tmp_path}/sys/fs/cgroup", "--host-root")
+
+
+def test_bad_data_dir_is_one_line(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
+    """A data directory that cannot be written is named with the way out."""
+    (tmp_path / "file").touch()
+    machine = recorded("v2-cgroupfs")
+    done = _run("--standalone", "--replay", str(machine.live), "--data-dir", str(tmp_path / "file/data"), *QUICK)
+    assert done.returncode == 1
+    _one_line(done, str(tmp_path / "file/data"), "--data-dir")
+
+
+def test_port_in_use_is_one_line(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
+    """A port that somebody has is named with the way out."""
+    machine = recorded("v2-cgroupfs")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        arguments = ("--standalone", "--replay", str(machine.live), "--data-dir", str(tmp_path / "data"))
+        done = _run(*arguments, "--listen", address)
+    assert done.returncode == 1
+    _one_line(done, address, "--listen")
+
+
+def test_no_login_is_one_line(tmp_path: Path) -> None:
+    """Without a cluster and without --standalone both ways out are named."""
+    done = _run("--data-dir", str(tmp_path), environment={"KUBECONFIG": str(tmp_path / "none")})
+    assert done.returncode == 1
+    _one_line(done, str(tmp_path / "none"), "--kubeconfig", "--standalone")
+
+
+def test_store_can_be_inspected(tmp_path: Path) -> None:
+    """The page about a database is printed; one that is not there is one line."""
+    done = _run("--inspect-store", "--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    _one_line(done, "no database at")
+    Tsdb.open(tmp_path / "agent.db").close()
+    assert "checkpoints: 0 rows" in _run("--inspect-store", "--data-dir", str(tmp_path)).stdout

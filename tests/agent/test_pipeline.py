@@ -1,0 +1,199 @@
+"""The tick: its steps, what one failure does to the others, and what a restart remembers."""
+
+import logging
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from agent.collectors.base import Collector, NoData, Tick, resolve
+from agent.learning import Learning
+from agent.pipeline import Pipeline
+from agent.pod_source import CgroupPods
+from agent.samples import CPU, MEMORY, NODE, SYS, Harvest, Missing, Sample
+from agent.settings import LearnSettings
+from agent.store.settings import StoreSettings
+from agent.store.tsdb import Tsdb
+from agent.telemetry import Metrics
+from tests.agent.recorded import RecordedMachine
+
+START = 1_700_000_100.0
+
+
+class Steady:
+    """Node CPU and memory that do not change (fake)."""
+
+    def collect(self, tick: Tick) -> Harvest:
+        """Half a core and a MiB."""
+        return Harvest([Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)])
+
+
+class Failing:
+    """Raises what it is told to (fake)."""
+
+    def __init__(self, *errors: Exception | None) -> None:
+        self.errors = list(errors)
+
+    def collect(self, tick: Tick) -> Harvest:
+        """Fail, or bring home nothing."""
+        del tick
+        error = self.errors.pop(0) if self.errors else None
+        if error is not None:
+            raise error
+        return Harvest()
+
+
+class NoPods:
+    """A node without pods (fake)."""
+
+    synced = True
+
+    def pods(self) -> list[object]:
+        """None."""
+        return []
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+def _pipeline(folder: Path, collectors: dict[str, Collector], settings: LearnSettings | None = None) -> Pipeline:
+    learn = settings or LearnSettings()
+    return Pipeline(
+        collectors,
+        NoPods(),  # type: ignore[arg-type] # no pods have no type
+        lambda: Tsdb.open(folder / "t.db", StoreSettings(block_ticks=60)),
+        lambda store: Learning(store, learn),
+        Metrics(),
+    )
+
+
+def _collectors(**fakes: object) -> dict[str, Collector]:
+    return {"steady": Steady(), **fakes}  # type: ignore[dict-item] # fakes have no constructor for a machine
+
+
+def _count(pipeline: Pipeline, name: str, **labels: str) -> float:
+    return pipeline._metrics.registry.get_sample_value(f"headroom_agent_{name}", labels) or 0.0
+
+
+def test_tick_collects_derives_stores(tmp_path: Path) -> None:
+    """A tick's samples and what is derived from them are in the store, with the tick's one time."""
+    pipeline = _pipeline(tmp_path, _collectors())
+    pipeline.run_once(START)
+    for entity in (NODE, SYS):
+        window = pipeline.store.window(CPU, entity, 0, START)
+        assert (window.times.tolist(), window.values.tolist()) == ([START], [0.5])
+    assert _count(pipeline, "samples_total") == 4
+    assert _count(pipeline, "step_seconds_count", step="store") == 1
+    assert pipeline.last_tick == START
+    pipeline.close(START)
+
+
+def test_failure_stays_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A collector that fails is counted by reason and said once; the others, and it, go on."""
+    broken = Failing(
+        OSError(5, "Input/output error"), OSError(5, "Input/output error"), ValueError("odd"), KeyError("x")
+    )
+    pipeline = _pipeline(tmp_path, _collectors(broken=broken))
+    with caplog.at_level(logging.INFO):
+        for number in range(6):
+            pipeline.run_once(START + number)
+    assert len(pipeline.store.window(CPU, NODE, 0, START + 9)) == 6
+    assert _count(pipeline, "failures_total", step="broken", error="OSError") == 2
+    assert _count(pipeline, "failures_total", step="broken", error="KeyError") == 1
+    assert caplog.text.count("Input/output error") == 1
+    assert "broken works again" in caplog.text
+    assert pipeline.failing == {}
+    pipeline.close(START + 9)
+
+
+def test_no_data_is_no_failure(tmp_path: Path) -> None:
+    """A machine that has nothing for a collector is not failing."""
+    pipeline = _pipeline(tmp_path, _collectors(psi=Failing(NoData("no pressure files"))))
+    pipeline.run_once(START)
+    assert pipeline.failing == {}
+    pipeline.close(START)
+
+
+def test_odd_numbers_are_gaps(tmp_path: Path) -> None:
+    """A value that is no number is a gap, and the rest of the tick is kept."""
+
+    class Odd:
+        def collect(self, tick: Tick) -> Harvest:
+            return Harvest([Sample(CPU, "pod", tick.now, math.nan)])
+
+    pipeline = _pipeline(tmp_path, _collectors(odd=Odd()))
+    pipeline.run_once(START)
+    assert Missing(CPU, "pod", "not-finite") in pipeline.missing
+    assert _count(pipeline, "gaps_total", metric=CPU, reason="not-finite") == 1
+    assert len(pipeline.store.window(MEMORY, NODE, 0, START)) == 1
+    assert len(pipeline.store.window(CPU, SYS, 0, START)) == 0
+    pipeline.close(START)
+
+
+def test_restart_forgets_nothing(tmp_path: Path) -> None:
+    """What was learned before a stop is known after the start."""
+    pipeline = _pipeline(tmp_path, _collectors())
+    for number in range(100):
+        pipeline.run_once(START + number)
+    learner = pipeline.learning.learner
+    rounds = learner.histories[CPU].moments.counts[0]
+    assert rounds >= 3
+    pipeline.close(START + 100)
+    again = _pipeline(tmp_path, _collectors())
+    assert again.learning.learner.histories[CPU].moments.counts[0] == rounds
+    assert again.learning.learner.trained_until == learner.trained_until
+    again.close(START + 100)
+
+
+def test_bad_checkpoint_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A checkpoint that cannot be used is said in one line; samples are still there."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        store.save_checkpoints({"training/roster": b"garbage"}, START)
+    pipeline = _pipeline(tmp_path, _collectors())
+    assert caplog.text.count("learning begins anew") == 1
+    pipeline.run_once(START)
+    pipeline.close(START)
+
+
+def test_damaged_store_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A file that breaks under a running agent is set aside; collecting and what was learned go on."""
+    pipeline = _pipeline(tmp_path, _collectors())
+    for number in range(40):
+        pipeline.run_once(START + number)
+    learned = pipeline.learning.learner
+    pipeline.store._connection.execute("PRAGMA writable_schema = ON")
+    pipeline.store._connection.execute("UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'head'")
+    pipeline.store._connection.execute("PRAGMA writable_schema = RESET")
+    for number in range(40, 45):
+        pipeline.run_once(START + number)
+    assert pipeline.failing == {}
+    assert pipeline.learning.learner is learned
+    assert len(pipeline.store.window(CPU, NODE, START + 42, START + 44)) == 2
+    assert list(tmp_path.glob("t.db.damaged-*"))
+    assert "history begins anew" in caplog.text
+    pipeline.close(START + 50)
+
+
+def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
+    """A whole recorded machine goes through the tick, pods and all."""
+    machine = recorded("v2-systemd")
+    parts = machine.machine()
+    pipeline = Pipeline(
+        resolve(["node", "pod", "pressure"], parts),
+        CgroupPods(parts.cgroups),
+        lambda: Tsdb.open(tmp_path / "t.db"),
+        lambda store: Learning(store, LearnSettings(interval_seconds=1.0)),
+        Metrics(),
+    )
+    parts.cgroups.locate()
+    for instant in ("t000", "t002", "t010"):
+        machine.advance(instant)
+        pipeline.run_once(START + machine.now)
+    assert pipeline.failing == {}
+    uid = machine.uid("b1")
+    window = pipeline.store.window(CPU, uid, 0, START + 1000)
+    assert window.values == pytest.approx([0.28, 0.28], rel=0.1)
+    assert pipeline.learning.learner.class_of(uid) == "prod"
+    assert pipeline.learning.learner.class_of(machine.uid("e1")) == "batch"
+    pipeline.close(START + 100)

@@ -1,0 +1,191 @@
+"""This machine's own kernel: a pod-like cgroup with a busy process in it, measured by the collectors."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from agent.collectors.base import Collector, Machine, Tick, resolve
+from agent.host.cgroup import CgroupTree, Hierarchy, NoCgroups, detect
+from agent.host.paths import HostPaths
+from agent.host.rates import Gap
+from agent.samples import CPU, MEMORY, NODE, Harvest, Missing
+
+ANON = 64 << 20
+LOAD = """
+import sys, time
+memory = bytearray(b"x") * int(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.readline()
+print("going", flush=True)
+while True:
+    until = time.thread_time() + 0.02
+    while time.thread_time() < until:
+        pass
+    time.sleep(0.02)
+"""
+
+
+@dataclass
+class BusyPod:
+    """A process in a cgroup of its own."""
+
+    uid: str
+    """The uid in the cgroup's name."""
+    folders: list[Path]
+    """Its cgroup in every hierarchy."""
+    process: subprocess.Popen[str]
+    """The load."""
+
+    def cpu_nanoseconds(self) -> int:
+        """What the process used so far, by its own account. [ns]"""
+        return int(Path(f"/proc/{self.process.pid}/schedstat").read_text().split()[0])
+
+    def anonymous_bytes(self) -> int:
+        """Its anonymous memory, by its own account. [bytes]"""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.split("RssAnon:")[1].split()[0]) * 1024
+
+
+def _hierarchies() -> list[Hierarchy]:
+    """Those of this machine in which a cgroup can be made; skips the test, by name of the reason, where none can."""
+    root = HostPaths.under("/").cgroup
+    try:
+        layout = detect(root)
+    except NoCgroups as error:
+        pytest.skip(f"no cgroups here: {error}")
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to make a cgroup of this machine's kernel")
+    if layout.memory is None:
+        pytest.skip("this machine's kernel has no memory controller")
+    found = [one for one in (layout.cpu, layout.throttling, layout.memory) if one is not None]
+    if not all(os.access(one.root, os.W_OK) for one in found):
+        pytest.skip("the cgroup file system is mounted read-only")
+    return found
+
+
+@pytest.fixture
+def busy_pod() -> Iterator[BusyPod]:
+    """Half a core and 64 MiB in a cgroup with a pod's name, below a parent of this test's own."""
+    hierarchies = _hierarchies()
+    uid = str(uuid.uuid4())
+    parent = f"headroom-test-{os.getpid()}"
+    roots = list(dict.fromkeys(os.path.realpath(one.root) for one in hierarchies))
+    folders = [Path(root, parent, "kubepods/burstable", f"pod{uid}") for root in roots]
+    command = [sys.executable, "-c", LOAD, str(ANON)]
+    with contextlib.ExitStack() as stack:
+        for folder in folders:
+            stack.callback(_remove, folder, 4)
+            _make(folder, version=hierarchies[0].version)
+        process = stack.enter_context(
+            subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        )
+        stack.callback(process.kill)
+        for folder in folders:
+            (folder / "cgroup.procs").write_text(str(process.pid))
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield BusyPod(uid, folders, process)
+
+
+def _make(folder: Path, version: int) -> None:
+    for level in (*reversed(folder.parents), folder):
+        if not level.exists():
+            level.mkdir()
+            if version == 2:
+                (level.parent / "cgroup.subtree_control").write_text("+memory +cpu")
+
+
+def _remove(folder: Path, levels: int) -> None:
+    for _ in range(levels):
+        for _attempt in range(100):  # a killed process leaves its cgroup a moment later
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                break
+            except OSError:
+                time.sleep(0.02)
+            else:
+                break
+        folder = folder.parent
+
+
+def _collectors() -> dict[str, Collector]:
+    paths = HostPaths.under("/")
+    tree = CgroupTree(detect(paths.cgroup))
+    tree.locate()
+    machine = Machine(paths, tree, time.monotonic, float(os.sysconf("SC_CLK_TCK")))
+    return resolve(["node", "pod"], machine)
+
+
+def _value(harvest: Harvest, metric: str, entity: str) -> float:
+    return next(one.value for one in harvest.samples if (one.metric, one.entity) == (metric, entity))
+
+
+def _go(pod: BusyPod) -> None:
+    assert pod.process.stdin is not None
+    assert pod.process.stdout is not None
+    assert pod.process.stdout.readline() == "ready\n"
+    pod.process.stdin.write("go\n")
+    pod.process.stdin.flush()
+    assert pod.process.stdout.readline() == "going\n"
+
+
+def test_real_load_within_five_percent(busy_pod: BusyPod) -> None:
+    """A real process' CPU and memory, as its cgroup shows them, are within 5 % of its own account."""
+    _go(busy_pod)
+    collectors = _collectors()
+    for collector in collectors.values():
+        collector.collect(Tick(time.time(), ()))
+    own, since = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
+    time.sleep(2.5)
+    pods = collectors["pod"].collect(Tick(time.time(), ()))
+    cores = (busy_pod.cpu_nanoseconds() - own) / (time.monotonic_ns() - since)
+    node = collectors["node"].collect(Tick(time.time(), ()))
+    assert _value(pods, CPU, busy_pod.uid) == pytest.approx(cores, rel=0.05)
+    # The process began outside of the cgroup, as a container's init does not: what it touched there is not charged.
+    assert _value(pods, MEMORY, busy_pod.uid) <= busy_pod.anonymous_bytes() * 1.05
+    assert _value(node, CPU, NODE) >= cores * 0.9
+
+
+def test_real_memory_within_five_percent(busy_pod: BusyPod) -> None:
+    """Memory that a process touches inside its cgroup is measured within 5 %."""
+    collector = _collectors()["pod"]
+    _go(busy_pod)
+    before = _value(collector.collect(Tick(time.time(), ())), MEMORY, busy_pod.uid)
+    command = ["sh", "-c", f"echo $$ > {busy_pod.folders[-1]}/cgroup.procs; exec {sys.executable} -c '{_TOUCH}'"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        status = Path(f"/proc/{child.pid}/status").read_text()
+        own = int(status.split("RssAnon:")[1].split()[0]) * 1024
+        after = _value(collector.collect(Tick(time.time(), ())), MEMORY, busy_pod.uid)
+        child.kill()
+    assert after - before == pytest.approx(own, rel=0.05)
+
+
+_TOUCH = f"""memory = bytearray(b"x") * {ANON}; print("ready", flush=True); input()"""
+
+
+def test_removed_cgroup_is_forgotten(busy_pod: BusyPod) -> None:
+    """When a real cgroup goes and comes back under its name, there is a gap and no wrong number."""
+    _go(busy_pod)
+    collector = _collectors()["pod"]
+    collector.collect(Tick(time.time(), ()))
+    busy_pod.process.kill()
+    busy_pod.process.wait()
+    for folder in busy_pod.folders:
+        _remove(folder, 1)
+    for folder in busy_pod.folders:
+        folder.mkdir()
+    time.sleep(0.05)
+    harvest = collector.collect(Tick(time.time(), ()))
+    assert Missing(CPU, busy_pod.uid, Gap.RECREATED) in harvest.missing
+    assert all((one.metric, one.entity) != (CPU, busy_pod.uid) for one in harvest.samples)

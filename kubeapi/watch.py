@@ -5,7 +5,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,8 +22,8 @@ _GONE: Final = 410
 class Relisted:
     """Everything there is now: replace all you know."""
 
-    items: list[Json]
-    """The objects."""
+    items: list[Any]
+    """The objects, or what `keep` kept of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +109,7 @@ async def list_and_watch(
     label_selector: str = "",
     health: WatchHealth | None = None,
     timing: WatchTiming = DEFAULT_TIMING,
+    keep: Callable[[Json], Any] | None = None,
 ) -> AsyncGenerator[Relisted | Changed, None]:
     """All objects under a path, then each change, without end; it only ends when it is closed or cancelled.
 
@@ -122,6 +123,7 @@ async def list_and_watch(
         label_selector: only objects whose labels match.
         health: where to note contact.
         timing: patience.
+        keep: what `Relisted` keeps of each listed object; changes come whole.
 
     Yields:
         `Relisted` first and after each gap, `Changed` in between.
@@ -129,6 +131,7 @@ async def list_and_watch(
     given = {"fieldSelector": field_selector, "labelSelector": label_selector}
     query = {name: selector for name, selector in given.items() if selector}
     watch = _Watch(api, path, query, health or WatchHealth(), timing)
+    watch.keep = keep
     while True:
         pause = 0.0
         try:
@@ -160,6 +163,8 @@ class _Watch:
     ) -> None:
         self._api, self._path, self._query, self._health, self._timing = api, path, query, health, timing
         self.backoff = _Backoff(timing, path)
+        self.keep: Callable[[Json], Any] | None = None
+        """What to keep of each listed object."""
         self.version = ""
         """Resource version up to which everything is known; empty: list first."""
         self.lasted = False
@@ -167,7 +172,7 @@ class _Watch:
 
     async def relist(self) -> Relisted:
         """Read everything."""
-        items, self.version = await self._api.list(self._path, self._query)
+        items, self.version = await self._api.list(self._path, self._query, self.keep)
         self._health.synced = True
         self._health.heard()
         return Relisted(items)

@@ -28,6 +28,8 @@ _LONG_RUN_SECONDS: Final = 60.0
 _CRD_POLL_SECONDS: Final = 2.0
 _COMPLAIN_AGAIN_SECONDS: Final = 60.0
 
+Json = dict[str, Any]
+
 
 async def serve(api: ApiServer, connection: Connection, context: Context, stop: asyncio.Event) -> None:
     """Run until told to stop, again and again if need be.
@@ -139,20 +141,27 @@ async def relist(run: Run) -> None:
         ApiError: the API server refuses.
         ApiUnavailable: it is away.
     """
-    cluster, now = run.context.cluster, run.context.wall
-    known_nodes, known_metrics = set(cluster.nodes), set(cluster.node_metrics)
-    nodes, _ = await run.api.list(paths.NODES)
-    for node in nodes:
+    cluster = run.context.cluster
+
+    def put_node(node: Json) -> str:
+        name = str(node["metadata"]["name"])
         if cluster.put_node(node, listed=True):
-            run.queue.add(node["metadata"]["name"])
-    for name in known_nodes - {node["metadata"]["name"] for node in nodes}:
+            run.queue.add(name)
+        return name
+
+    def put_node_metric(metric: Json) -> str:
+        name = str(metric["metadata"]["name"])
+        if cluster.put_node_metric(metric, run.context.wall(), listed=True):
+            run.queue.add(name)
+        return name
+
+    known_nodes, known_metrics = set(cluster.nodes), set(cluster.node_metrics)
+    names, _ = await run.api.list(paths.NODES, keep=put_node)
+    for name in known_nodes.difference(names):
         cluster.drop_node(name)
         run.queue.add(name)
-    metrics, _ = await run.api.list(node_metric.COLLECTION)
-    for metric in metrics:
-        if cluster.put_node_metric(metric, now(), listed=True):
-            run.queue.add(metric["metadata"]["name"])
-    for name in known_metrics - {metric["metadata"]["name"] for metric in metrics}:
+    names, _ = await run.api.list(node_metric.COLLECTION, keep=put_node_metric)
+    for name in known_metrics.difference(names):
         cluster.drop_node_metric(name)
         run.queue.add(name)
 

@@ -19,7 +19,7 @@ class Refusing(kubeapi.ApiServer):
         """Refuse."""
         raise self._error
 
-    async def list(self, path: str, params: object = None) -> tuple[list[dict[str, object]], str]:  # noqa: ARG002
+    async def list(self, path: str, params: object = None, keep: object = None) -> tuple[list[object], str]:  # noqa: ARG002
         """Refuse."""
         raise self._error
 

@@ -242,3 +242,17 @@ async def test_not_an_api_server(fake: Fake, caplog: pytest.LogCaptureFixture) -
     server.add("list", answer("<html>login</html>"), listed("1", "a"))
     assert await _take(1, list_and_watch(api, PATH, timing=QUICK)) == [["a"]]
     assert "does not answer like an API server: '<html>login</html>'" in caplog.text
+
+
+async def test_list_keeps_what_is_asked(fake: Fake) -> None:
+    """With `keep`, a list holds what was kept of each object, while changes come whole."""
+    server, api = fake
+    server.add("list", listed("7", "a", proceed="more"), listed("7", "b"))
+    server.add("watch", streamed(event("ADDED", "c", "8")))
+    watch = list_and_watch(api, PATH, timing=QUICK, keep=lambda found: found["metadata"]["name"])
+    async with asyncio.timeout(20), aclosing(watch) as changes:
+        first, second = await anext(changes), await anext(changes)
+    assert isinstance(first, Relisted)
+    assert first.items == ["a", "b"]
+    assert isinstance(second, Changed)
+    assert second.object["metadata"]["name"] == "c"

@@ -159,10 +159,11 @@ class FakeApi:
         self._enter("GET", path)
         return copy.deepcopy(self._stored(path))
 
-    async def list(self, path: str, params: Any = None) -> tuple[list[Json], str]:  # noqa: ANN401, ARG002
-        """Read all objects below a path."""
+    async def list(self, path: str, params: Any = None, keep: Any = None) -> tuple[list[Any], str]:  # noqa: ANN401, ARG002
+        """Read all objects below a path, or what is kept of each."""
         self._enter("LIST", path)
-        return [copy.deepcopy(obj) for at_path, obj in self.objects.items() if at_path.startswith(f"{path}/")], "1"
+        found = [copy.deepcopy(obj) for at_path, obj in self.objects.items() if at_path.startswith(f"{path}/")]
+        return found if keep is None else [keep(obj) for obj in found], "1"
 
     async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401, ARG002
         """Create an object."""

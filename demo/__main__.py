@@ -24,6 +24,7 @@ def tell(story: Story) -> list[str]:
         except (StepFailed, CommandError) as error:
             story.narrator.failed(f"{step.title}: {error}")
             story.show("get", "pods", "-A", "-o", "wide")
+            story.show("get", "events", "-A", "--sort-by=.lastTimestamp")
             story.cluster.keep_logs()
             return [step.title]
     return []

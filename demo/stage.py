@@ -8,9 +8,12 @@ from demo.replayed import start_replayed_nodes
 from demo.story import Story
 from devcluster import Cluster
 
-RESERVATION = "node.koordinator.sh/reservation"
-CONTROL_PLANE_SHARE = '{"resources": {"cpu": "1", "memory": "3Gi"}}'
-"""The machine of the real node also runs the control plane and the replay: the node keeps this much for them."""
+SHARED_MACHINE = {
+    "node.koordinator.sh/reservation": '{"resources": {"cpu": "1", "memory": "3Gi"}}',
+    "scheduling.koordinator.sh/usage-thresholds": '{"usageThresholds": {"cpu": 0, "memory": 95}}',
+}
+"""The machine of the real node also runs the control plane, the replay and whatever else is there: the node keeps room
+for them, and its CPU threshold is off, so that they do not make it a hot node. The replayed nodes have the defaults."""
 
 
 @contextmanager
@@ -28,6 +31,7 @@ def stage(name: str, narrator: Narrator | None = None) -> Iterator[Story]:
     teller = narrator or Narrator()
     with Cluster(name=name, real_node=True, say=teller.say) as cluster:
         cluster.kubectl("label", "node", cluster.spec.node_name, "headroom.dev/node=real")
-        cluster.kubectl("annotate", "node", cluster.spec.node_name, f"{RESERVATION}={CONTROL_PLANE_SHARE}")
+        notes = [f"{key}={value}" for key, value in SHARED_MACHINE.items()]
+        cluster.kubectl("annotate", "node", cluster.spec.node_name, *notes)
         start_replayed_nodes(cluster)
         yield Story(cluster, teller)

@@ -8,7 +8,6 @@ from demo.narrate import StepFailed
 from demo.replayed import COOL, HOT
 from demo.story import CHART, MANIFESTS, MID_CPU, MID_MEMORY, NAMESPACE, Story, require
 
-
 MID_MILLI_CORES = 50
 """What the Mid pod of manifests/mid.yaml requests."""
 

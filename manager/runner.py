@@ -141,29 +141,31 @@ async def relist(run: Run) -> None:
         ApiError: the API server refuses.
         ApiUnavailable: it is away.
     """
-    cluster = run.context.cluster
+    cluster, touched = run.context.cluster, set[str]()
 
     def put_node(node: Json) -> str:
         name = str(node["metadata"]["name"])
         if cluster.put_node(node, listed=True):
-            run.queue.add(name)
+            touched.add(name)
         return name
 
     def put_node_metric(metric: Json) -> str:
         name = str(metric["metadata"]["name"])
         if cluster.put_node_metric(metric, run.context.wall(), listed=True):
-            run.queue.add(name)
+            touched.add(name)
         return name
 
     known_nodes, known_metrics = set(cluster.nodes), set(cluster.node_metrics)
-    names, _ = await run.api.list(paths.NODES, keep=put_node)
-    for name in known_nodes.difference(names):
-        cluster.drop_node(name)
-        run.queue.add(name)
-    names, _ = await run.api.list(node_metric.COLLECTION, keep=put_node_metric)
-    for name in known_metrics.difference(names):
+    # Nodes come second, so that no NodeMetric seems to be without the Node that it was made for.
+    metrics, _ = await run.api.list(node_metric.COLLECTION, keep=put_node_metric)
+    nodes, _ = await run.api.list(paths.NODES, keep=put_node)
+    for name in known_metrics.difference(metrics):
         cluster.drop_node_metric(name)
-        run.queue.add(name)
+        touched.add(name)
+    for name in known_nodes.difference(nodes):
+        cluster.drop_node(name)
+        touched.add(name)
+    run.queue.add_all(touched)
 
 
 async def _resync(run: Run) -> None:

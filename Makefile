@@ -77,6 +77,8 @@ lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.tom
 	  $(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
 	    --custom-compile-command 'make lock' $$extras pyproject.toml -o requirements/$$set.txt; \
 	done
+	@sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(VENV)/bin/uv pip compile --quiet --upgrade \
+	  --python-version 3.11 --universal --generate-hashes --custom-compile-command 'make lock' - -o requirements/build.txt
 
 .PHONY: clean
 clean: ## Stop this project's dev clusters, remove .venv and the caches of the tools (the built binaries stay)

@@ -4,9 +4,11 @@ import os
 import shutil
 import socket
 import subprocess
+from collections.abc import Container
 from pathlib import Path
 
 from devcluster.binaries import Binaries
+from devcluster.commands import run
 from devcluster.errors import DevClusterError, MissingRequirementError
 from devcluster.oci import Layout
 from devcluster.process import Process, Supervisor, wait_until
@@ -114,36 +116,38 @@ def _answers(node: Supervisor) -> bool:
 
 
 def import_image(node: Supervisor, binaries: Binaries, image: Layout) -> None:
-    """Give an image to containerd; layers that it has already are not unpacked again.
+    """Give an image to containerd; layers that it has already are neither sent nor unpacked again.
 
     Raises:
         DevClusterError: containerd refuses it, or takes too long.
     """
-    command: list[str | Path] = [
-        binaries.path("ctr"),
-        "--address",
-        SOCKET,
-        "--namespace",
-        NAMESPACE,
-        "images",
-        "import",
-        "--local",
-        "-",
-    ]
-    process = subprocess.Popen(
-        enter_command(node, *command), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-    )
+    present = set(run(enter_command(node, *_ctr(binaries), "content", "list", "--quiet")).split())
+    try:
+        _import_archive(node, binaries, image, present)
+    except DevClusterError:
+        # It may have dropped a layer meanwhile, one that no image used. If that was not it, this fails in the same way.
+        _import_archive(node, binaries, image, ())
+
+
+def _ctr(binaries: Binaries) -> list[str | Path]:
+    return [binaries.path("ctr"), "--address", SOCKET, "--namespace", NAMESPACE]
+
+
+def _import_archive(node: Supervisor, binaries: Binaries, image: Layout, left_out: Container[str]) -> None:
+    command = enter_command(node, *_ctr(binaries), "images", "import", "--local", "-")
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     if process.stdin is None:
         raise AssertionError("stdin is a pipe")
     broken = ""
     try:
-        image.pack(process.stdin)
+        image.pack(process.stdin, left_out)
     except BrokenPipeError:
         broken = "it closed the pipe"  # what ctr says tells why
     try:
         _, stderr = process.communicate(timeout=IMPORT_SECONDS)
     except subprocess.TimeoutExpired as error:
         process.kill()
+        process.wait()
         raise DevClusterError(f"importing {image.name} took longer than {IMPORT_SECONDS:.0f} s") from error
     if process.returncode != 0 or broken:
         raise DevClusterError(f"containerd does not take {image.name}: {stderr.decode().strip() or broken}")

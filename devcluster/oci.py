@@ -4,6 +4,7 @@ import hashlib
 import json
 import platform
 import tarfile
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -43,12 +44,17 @@ class Layout:
         manifest = json.loads(self.blob(self.digest).read_text())
         return [self.digest, manifest["config"]["digest"], *(layer["digest"] for layer in manifest["layers"])]
 
-    def pack(self, file: IO[bytes]) -> None:
-        """Write the layout as an archive, as `ctr images import` wants it."""
+    def pack(self, file: IO[bytes], left_out: Container[str] = ()) -> None:
+        """Write the layout as an archive, as `ctr images import` wants it.
+
+        Args:
+            file: takes the archive.
+            left_out: digests of blobs that the reader has already.
+        """
         with tarfile.open(fileobj=file, mode="w|", bufsize=CHUNK_BYTES) as archive:
             for part in ("oci-layout", "index.json"):
                 archive.add(self.directory / part, arcname=part)
-            for digest in self.blobs():
+            for digest in (one for one in self.blobs() if one not in left_out):
                 archive.add(self.blob(digest), arcname=f"blobs/{digest.replace(':', '/', 1)}")
 
 

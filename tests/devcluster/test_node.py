@@ -4,11 +4,13 @@ import json
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from devcluster import Cluster
+from devcluster import Cluster, DevClusterError
 from devcluster.commands import CommandError
+from devcluster.oci import write_program_image
 from devcluster.process import wait_until
 
 pytestmark = pytest.mark.node
@@ -39,6 +41,16 @@ import json, os, sys
 trees = [path for path, folders, _ in os.walk("/sys/fs/cgroup") if "kubepods" in folders]
 others = [path for path, folders, _ in os.walk("/sys/fs/cgroup") if any(name.startswith("hr-") for name in folders)]
 print(json.dumps({"uid": os.getuid(), "trees": trees, "others": others}))
+"""
+LOOK_INTO_IMAGE = """
+import importlib.util, json, os, subprocess, sys
+names = ("agent", "cli", "crds", "devcluster", "kubeapi", "manager", "scheduler_plugins", "tests")
+print(json.dumps({
+    "packages": [name for name in names if importlib.util.find_spec(name)],
+    "programs": sorted(name for name in os.listdir("/opt/headroom/bin") if "headroom" in name),
+    "writable": [path for path in sys.path if path and os.access(path, os.W_OK)],
+    "help": subprocess.run(["headroom-agent", "--help"], capture_output=True, text=True).stdout,
+}))
 """
 
 
@@ -188,3 +200,30 @@ def test_orphans_are_collected(node_cluster: Cluster) -> None:
 
     time.sleep(0.3)  # the orphan's life
     wait_until(lambda: not zombies(), "the end of zombies", SECONDS)
+
+
+def test_image_holds_its_part_only(execute: Callable[..., str]) -> None:
+    """The agent's image has the agent and what it imports, one command that works, and nothing that it may change."""
+    found = json.loads(execute(LOOK_INTO_IMAGE))
+    assert found["packages"] == ["agent", "crds", "kubeapi"]
+    assert found["programs"] == ["headroom-agent"]
+    assert found["writable"] == []
+    assert "--node-name" in found["help"]
+
+
+def test_image_is_loaded_again(node_cluster: Cluster) -> None:
+    """A running node takes an image again; a pod that starts afterwards runs it."""
+    node_cluster.load_image(IMAGE)
+    node_cluster.apply(_pod("after-load", "python3", "-c", "import time; time.sleep(3600)"))
+    _wait_running(node_cluster, NAMESPACE, "after-load")
+
+
+def test_broken_image_is_refused(node_cluster: Cluster, tmp_path: Path) -> None:
+    """An image that containerd cannot read is an error that names it, and the node goes on."""
+    assert node_cluster.node is not None
+    (tmp_path / "program").write_bytes(b"x")
+    image = write_program_image(tmp_path / "layout", "localhost/broken:dev", tmp_path / "program", "/x")
+    image.blob(image.blobs()[-1]).write_bytes(b"not the layer")
+    with pytest.raises(DevClusterError, match=r"containerd does not take localhost/broken:dev: ."):
+        node_cluster.node.load_image(image)
+    assert "Ready" in node_cluster.kubectl("get", "node", node_cluster.spec.node_name)

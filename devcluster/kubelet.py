@@ -7,7 +7,7 @@ from pathlib import Path
 from devcluster.binaries import Binaries
 from devcluster.certs import KeyPair
 from devcluster.containerd import SOCKET
-from devcluster.network import NODE_ADDRESS
+from devcluster.network import CLUSTER_DNS, NODE_ADDRESS
 from devcluster.process import Process, Supervisor
 
 
@@ -49,6 +49,9 @@ def config(files: KubeletFiles) -> str:
         "failSwapOn": False,
         "oomScoreAdj": 0,  # lowering it needs CAP_SYS_RESOURCE
         "makeIPTablesUtilChains": False,
+        # There is no DNS: a pod that asks learns so at once, and does not get the machine's own resolvers.
+        "clusterDNS": [CLUSTER_DNS],
+        "clusterDomain": "cluster.local",
         "resolvConf": "",  # nothing outside can be reached, so no name server is named
         "enforceNodeAllocatable": ["pods"],
         "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},

@@ -22,6 +22,8 @@ FIRST_POD_ADDRESS = "10.244.0.10"
 SERVICE_SUBNET = "10.96.0.0/16"
 SERVICE_ADDRESS = "10.96.0.1"
 """ClusterIP of the API server, which is bound to it, so in-pod clients need no kube-proxy. Others are unreachable."""
+CLUSTER_DNS = "10.96.0.10"
+"""What pods are told to ask for names: nothing answers there."""
 CNI_FOLDERS = (Path("/usr/lib/cni"), Path("/opt/cni/bin"), Path("/usr/libexec/cni"))
 CNI_PLUGINS = ("bridge", "host-local", "loopback")
 START_SECONDS = 10.0

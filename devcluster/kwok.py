@@ -16,7 +16,9 @@ LEASE_SECONDS = 40
 READY_SECONDS = 60.0
 READY_SECONDS_PER_NODE = 0.2
 """Added for each node: on a busy machine of 2 cores kwok makes some 50 nodes a second Ready."""
-POLL_SECONDS = 0.2
+POLL_SECONDS = 0.1
+POLL_SECONDS_PER_NODE = 0.001
+"""Added for each node: listing them takes the API server's time."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +127,7 @@ class KwokNodes:
             f"{len(self.names)} kwok nodes being Ready",
             READY_SECONDS + READY_SECONDS_PER_NODE * len(self.names),
             [self._controller.process],
-            POLL_SECONDS,
+            POLL_SECONDS + POLL_SECONDS_PER_NODE * len(self.names),
         )
 
 

@@ -44,7 +44,7 @@ class Machine:
         self.root_group, self.system_group = Group(""), Group("system.slice")
         self._parents = [Group(name) for name in ("kubepods", "kubepods/burstable", "kubepods/besteffort")]
         self._pods: dict[str, Group] = {}
-        self._lengths: dict[Path, int] = {}
+        self._written: dict[str, bytes] = {}
         self._stalled_seconds = 0.0
         self._cgroups = self.directory / "sys/fs/cgroup"
         self._proc = self.directory / "proc"
@@ -58,15 +58,19 @@ class Machine:
     def move(self, directory: Path) -> None:
         """Rename the whole host root."""
         self.directory.rename(directory)
+        before = len(str(self.directory))
+        self._written = {f"{directory}{path[before:]}": data for path, data in self._written.items()}
         self.directory = directory
         self._cgroups, self._proc = directory / "sys/fs/cgroup", directory / "proc"
-        self._lengths.clear()
 
     def set_pods(self, pods: dict[str, Group]) -> None:
         """Say which pods run: by uid, with their cgroup path and load. New ones start at zero, others go on."""
         for uid in set(self._pods) - set(pods):
-            for folder in self.layout.folders(self._pods.pop(uid)):
+            gone = self._pods.pop(uid)
+            for folder in self.layout.folders(gone):
                 shutil.rmtree(self._cgroups / folder, ignore_errors=True)
+            for path in self.layout.files(gone):
+                self._written.pop(f"{self._cgroups}/{path}", None)
         for uid, group in pods.items():
             old = self._pods.get(uid)
             if old is None:
@@ -130,24 +134,26 @@ class Machine:
         for group in (self.root_group, self.system_group, *self._parents, *self._pods.values()):
             self._write_group(group)
         busy, memory = self.root_group.cpu_seconds, self.root_group.memory
-        self._put(self._proc / "stat", replay_files.stat(busy, self.uptime_seconds, self.cpu_cores))
-        self._put(self._proc / "meminfo", replay_files.meminfo(self.memory_bytes, memory))
-        self._put(self._proc / "uptime", f"{self.uptime_seconds:.2f} 0.00\n")
+        self._put(f"{self._proc}/stat", replay_files.stat(busy, self.uptime_seconds, self.cpu_cores))
+        self._put(f"{self._proc}/meminfo", replay_files.meminfo(self.memory_bytes, memory))
+        self._put(f"{self._proc}/uptime", f"{self.uptime_seconds:.2f} 0.00\n")
         for resource in ("cpu", "memory", "io"):
             stalled = self._stalled_seconds if resource == "cpu" else 0.0
-            self._put(self._proc / "pressure" / resource, replay_files.pressure(stalled))
+            self._put(f"{self._proc}/pressure/{resource}", replay_files.pressure(stalled))
 
     def _write_group(self, group: Group) -> None:
         for path, text in self.layout.files(group).items():
-            self._put(self._cgroups / path, text)
+            self._put(f"{self._cgroups}/{path}", text)
 
-    def _put(self, path: Path, text: str) -> None:
-        """Write a file in place in one call; a shorter text is filled up with empty lines, so no old tail is read."""
-        data = text.encode()
-        before = self._lengths.get(path, 0)
-        self._lengths[path] = max(before, len(data))
+    def _put(self, path: str, text: str) -> None:
+        """Write a file in place in one call if it changed; a shorter text is filled up, so that no old tail is read."""
+        before = self._written.get(path, b"")
+        data = text.encode().ljust(len(before), b"\n")
+        if data == before:
+            return
+        self._written[path] = data
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
         try:
-            os.pwrite(descriptor, data.ljust(before, b"\n"), 0)
+            os.pwrite(descriptor, data, 0)
         finally:
             os.close(descriptor)

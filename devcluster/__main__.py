@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from devcluster import images, node, packages, state
+from devcluster import images, node, packages, seeds, state
 from devcluster.binaries import Binaries
 from devcluster.cluster import Cluster, ClusterSpec
 from devcluster.errors import DevClusterError, MissingRequirementError
@@ -175,7 +175,7 @@ def prepare(options: argparse.Namespace) -> None:
     binaries = Binaries.find_or_build(REAL_NODE if with_node else CONTROL_PLANE, say)
     if with_node:
         node.require_root()
-        images.build_all(binaries, say)
+        seeds.prepare(images.build_all(binaries, say), binaries, say)
     say(f"the dev cluster's parts are ready ({time.monotonic() - started:.0f} s)")
 
 

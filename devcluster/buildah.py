@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from devcluster.commands import CommandError, run
+from devcluster.containerd import lies_on_overlay
 from devcluster.errors import DevClusterError, MissingRequirementError
 from devcluster.oci import Layout, adopt
 from devcluster.places import cache_directory
@@ -60,7 +60,7 @@ class Buildah:
         Raises:
             CommandError: it failed.
         """
-        driver = "vfs" if _lies_on_overlay(store_directory()) else "overlay"
+        driver = "vfs" if lies_on_overlay(store_directory()) else "overlay"
         options: list[str | Path] = [
             "--root",
             store_directory(),
@@ -138,11 +138,6 @@ class Buildah:
 
 def _size_mebibytes(directory: Path) -> int:
     return int(run(["du", "--summarize", "--block-size=1M", directory]).split()[0])
-
-
-def _lies_on_overlay(directory: Path) -> bool:
-    kind = subprocess.run(["stat", "-f", "-c", "%T", directory], check=True, capture_output=True, text=True).stdout
-    return kind.strip() == "overlayfs"
 
 
 def pip_config(listing: str) -> str:

@@ -45,7 +45,6 @@ disabled_plugins = [
   # Without CAP_SYS_RESOURCE nobody may lower an oom_score_adj, and every sandbox would fail.
   restrict_oom_score_adj = true
   disable_apparmor = true  # a loaded profile would outlive the node
-  enable_cdi = false
   [plugins.'io.containerd.cri.v1.runtime'.containerd]
     default_runtime_name = "runc"
     [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
@@ -71,10 +70,9 @@ def runc() -> str:
     return found
 
 
-def snapshotter(directory: Path) -> str:
-    """Overlay, unless the folder itself lies on an overlay (inside a container): then whole copies."""
-    kind = subprocess.run(["stat", "-f", "-c", "%T", directory], check=True, capture_output=True, text=True).stdout
-    return "native" if kind.strip() == "overlayfs" else "overlayfs"
+def lies_on_overlay(directory: Path) -> bool:
+    """Whether a folder is on an overlay, as inside a container: another one cannot be stacked on it."""
+    return run(["stat", "--file-system", "--format", "%T", directory]).strip() == "overlayfs"
 
 
 def config(root: Path, cni_bin: Path, cni_conf: Path) -> str:
@@ -88,7 +86,7 @@ def config(root: Path, cni_bin: Path, cni_conf: Path) -> str:
     return CONFIG.format(
         root=root,
         socket=SOCKET,
-        snapshotter=snapshotter(root),
+        snapshotter="native" if lies_on_overlay(root) else "overlayfs",
         pause=PAUSE_IMAGE,
         runc=runc(),
         cni_bin=cni_bin,

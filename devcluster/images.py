@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,19 +85,24 @@ def build_all(binaries: Binaries, say: Say = print, root: Path = ROOT) -> list[L
         MissingRequirementError: not root, or a program is missing.
         DevClusterError: a build failed.
     """
-    with _lock(say):
+    with _work(say):
         system = [_pause(say), _kube_scheduler(binaries)]
         return [*system, *_own_images(root, say)]
 
 
 def build_system(binaries: Binaries, say: Say = print) -> list[Layout]:
     """Only the images without our code, which need neither debootstrap nor buildah: pause and kube-scheduler."""
-    with _lock(say):
+    with _work(say):
         return [_pause(say), _kube_scheduler(binaries)]
 
 
-def _lock(say: Say) -> AbstractContextManager[None]:
-    return file_lock(images_directory() / "lock", "the container images", say)
+@contextmanager
+def _work(say: Say) -> Iterator[None]:
+    """Hold the images' lock; what an interrupted build left is removed first."""
+    with file_lock(images_directory() / "lock", "the container images", say):
+        for partial in images_directory().glob(".partial-*"):
+            shutil.rmtree(partial, ignore_errors=True)
+        yield
 
 
 def _cached(name: str, key: str) -> Path:

@@ -6,7 +6,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from devcluster import containerd, sandbox
@@ -49,12 +50,29 @@ def plant(directory: Path, images: Sequence[Layout], binaries: Binaries, say: Sa
     Raises:
         DevClusterError: an import failed.
     """
+    with _held(images, binaries, say) as seed:
+        copy(seed / "containerd", directory)
+
+
+def prepare(images: Sequence[Layout], binaries: Binaries, say: Say = print) -> None:
+    """Import these images into the cache, if they are not there, so that the next node with them starts at once.
+
+    Raises:
+        DevClusterError: an import failed.
+    """
+    with _held(images, binaries, say):
+        pass
+
+
+@contextmanager
+def _held(images: Sequence[Layout], binaries: Binaries, say: Say) -> Iterator[Path]:
+    """The seed of these images, made if it is not there; nobody removes it meanwhile."""
     seed = seeds_directory() / key(images, binaries)
     with file_lock(seeds_directory() / "lock", "the node's image store", say):
         if not seed.exists():
             grow(seed, images, binaries, say)
         os.utime(seed)
-        copy(seed / "containerd", directory)
+        yield seed
 
 
 def copy(source: Path, target: Path) -> None:

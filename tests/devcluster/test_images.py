@@ -11,7 +11,7 @@ import pytest
 
 from devcluster import Cluster, base_image, buildah, images
 from devcluster.base_image import Source
-from devcluster.errors import MissingRequirementError
+from devcluster.errors import DevClusterError, MissingRequirementError
 from devcluster.images import RECIPES, SHARED_INPUTS, Recipe
 from tests.architecture.sources import ROOT
 
@@ -155,6 +155,15 @@ def test_missing_debootstrap_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(MissingRequirementError, match="apt-get install debootstrap"):
         base_image.build(Source("trixie", "http://mirror", ("main",)), tmp_path / "base")
+
+
+@pytest.mark.node
+def test_unreachable_mirror_is_said(real_node_requirements: None, tmp_path: Path) -> None:  # noqa: ARG001 - it skips
+    """A mirror that does not answer is named, with the way out and what debootstrap says; nothing stays behind."""
+    with pytest.raises(DevClusterError, match=r"from http://127.0.0.1:9/debian. Make the mirror reachable") as caught:
+        base_image.build(Source("bookworm", "http://127.0.0.1:9/debian", ("main",)), tmp_path / "base", lambda _: None)
+    assert "Connection refused" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.node

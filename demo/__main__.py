@@ -10,7 +10,8 @@ from demo.narrate import Narrator, StepFailed
 from demo.stage import stage
 from demo.steps import STEPS
 from demo.story import Story
-from devcluster import CommandError, DevClusterError, MissingRequirementError
+from devcluster import CommandError, DevClusterError
+from devcluster.packages import real_node_refusal
 
 ROOT = Path(__file__).parents[1]
 
@@ -38,7 +39,7 @@ def stay(story: Story) -> None:
         f"export KUBECONFIG={story.cluster.kubeconfig}",
         f"export PATH={ROOT / '.venv/bin'}:{program}:$PATH",
         "kubectl get nodemetrics --watch",
-        f"kubectl headroom explain node {story.real_node}",
+        f"kubectl headroom explain node {story.node}",
         "kubectl headroom top pods",
         "kubectl -n headroom-system edit configmap slo-controller-config",
         "kubectl -n headroom-system logs daemonset/headroom-agent",
@@ -56,16 +57,17 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C: in order
     narrator = Narrator()
     try:
-        with stage("demo" if not once else f"demo-{os.getpid()}", narrator) as story:
+        refusal = real_node_refusal()
+        if refusal:
+            narrator.skipped(refusal)
+        name = f"demo-{os.getpid()}" if once else "demo"
+        with stage(name, narrator, real_node=not refusal) as story:
             failed = tell(story)
             if not once:
                 stay(story)
     except KeyboardInterrupt:
         narrator.say("Stopped; nothing stays behind.")
         return 0 if not once else 130
-    except MissingRequirementError as error:
-        narrator.failed(f"The demo needs a real node: {error}")
-        return 1
     except DevClusterError as error:
         narrator.failed(str(error))
         return 1

@@ -49,6 +49,10 @@ class Narrator:
         """Say that something went wrong."""
         self.console.print(Text(f"✗ {what}", style="bold red"))
 
+    def skipped(self, what: str) -> None:
+        """Say by name what is left out, and why."""
+        self.console.print(Text(f"- SKIPPED: {what}", style="bold yellow"), soft_wrap=True)
+
     def suggest(self, command: str) -> None:
         """Show a command for the user to type, on one line so that it can be copied."""
         self.console.print(Text(f"  {command}", style="bold green"), soft_wrap=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from demo.narrate import StepFailed
 from demo.replayed import COOL, HOT
-from demo.story import CHART, MANIFESTS, MID_CPU, MID_MEMORY, NAMESPACE, Story, require
+from demo.services import install_as_pods, install_as_processes
+from demo.story import MANIFESTS, MID_CPU, MID_MEMORY, NAMESPACE, Story, require
 
 MID_MILLI_CORES = 50
 """What the Mid pod of manifests/mid.yaml requests."""
@@ -21,41 +22,28 @@ class Step:
 
 
 def nodes(story: Story) -> None:
-    """One real node is Ready, and two replayed ones beside it."""
-    story.narrator.say(
-        "One real node (kubelet, containerd, runc), and two kwok nodes whose load is replayed from a trace."
-    )
+    """The shown node is Ready, and two replayed ones beside it."""
+    if story.on_real_node:
+        story.narrator.say(
+            "One real node (kubelet, containerd, runc), and two kwok nodes with load replayed from traces."
+        )
+    else:
+        story.narrator.skipped("a real node with pods that run: needs root on Linux")
+        story.narrator.say("Three kwok nodes with load replayed from traces.")
     story.narrator.wait_until(
         "all three nodes are Ready",
-        lambda: "Ready" if story.ask("get", "nodes").count(" Ready ") == len(("real", HOT, COOL)) else None,
+        lambda: "Ready" if story.ask("get", "nodes").count(" Ready ") == len(("shown", HOT, COOL)) else None,
         seconds=60,
     )
     story.show("get", "nodes", "-L", "headroom.dev/node")
 
 
 def install(story: Story) -> None:
-    """The chart brings agent, manager and scheduler up as pods on the real node."""
-    words = (
-        *(
-            "install",
-            "headroom",
-            str(CHART),
-            "--namespace",
-            NAMESPACE,
-            "--create-namespace",
-            "--wait",
-            "--timeout",
-            "3m",
-        ),
-        *("--set", "manager.replicas=1", "--set", "scheduler.replicas=1"),
-        *("--set-string", "agent.nodeSelector.headroom\\.dev/node=real"),
-        *("--set", "agent.extraArgs={--training-interval=5s}"),
-        *("--set", f"scheduler.image=localhost/kube-scheduler:{story.cluster.binaries.kubernetes_version}"),
-    )
-    story.narrator.command("helm", *words)
-    with story.narrator.console.status("helm installs, and waits until all is ready ..."):
-        story.narrator.output(story.cluster.helm(*words))
-    story.show("get", "pods", "-n", NAMESPACE, "-o", "wide")
+    """The chart is installed, and agent, manager and scheduler run."""
+    if story.on_real_node:
+        install_as_pods(story)
+    else:
+        install_as_processes(story)
 
 
 def prod_pods(story: Story) -> None:
@@ -78,7 +66,7 @@ def enable(story: Story) -> None:
     story.show("patch", "configmap", "slo-controller-config", "-n", NAMESPACE, "--type=merge", "-p", patch)
 
     def delivered() -> str | None:
-        metric = story.node_metric(story.real_node)
+        metric = story.node_metric(story.node)
         period = ((metric or {}).get("spec", {}).get("predictPolicy") or {}).get("coldStartPeriodSeconds")
         return "delivered" if period == json.loads(config)["nodePredictPolicy"]["coldStartPeriodSeconds"] else None
 
@@ -87,7 +75,7 @@ def enable(story: Story) -> None:
 
 def node_metric(story: Story) -> None:
     """The agent's prediction becomes ready and stands in the NodeMetric."""
-    node = story.real_node
+    node = story.node
 
     def ready() -> str | None:
         metric = story.node_metric(node) or {}
@@ -103,7 +91,7 @@ def node_metric(story: Story) -> None:
 
 def mid_resources(story: Story) -> None:
     """The Node offers Mid resources, the same number in capacity and allocatable, and explain says why."""
-    node = story.real_node
+    node = story.node
 
     def offered() -> str | None:
         allocatable = story.get("node", node)["status"]["allocatable"]
@@ -156,8 +144,8 @@ def load_aware(story: Story) -> None:
 def top(story: Story) -> None:
     """The operator's view: what is used, predicted and sold, per node and per pod."""
     seen = story.show_headroom("top", "nodes")
-    if story.real_node not in seen:
-        raise StepFailed(f"top nodes does not list {story.real_node}")
+    if story.node not in seen:
+        raise StepFailed(f"top nodes does not list {story.node}")
     seen = story.show_headroom("top", "pods")
     require("thrifty" in seen and "busy" in seen, "top pods does not list the Prod pods")
 

@@ -26,9 +26,14 @@ class Story:
     narrator: Narrator = field(default_factory=Narrator)
 
     @property
-    def real_node(self) -> str:
-        """Name of the real node."""
-        return str(self.ask("get", "nodes", "-l", "headroom.dev/node=real", "-o", "name")).strip().removeprefix("node/")
+    def on_real_node(self) -> bool:
+        """Whether the shown node is a real one; else it is a kwok node whose load is replayed."""
+        return self.cluster.spec.real_node
+
+    @property
+    def node(self) -> str:
+        """Name of the node that the story is about."""
+        return self.ask("get", "nodes", "-l", "headroom.dev/node=shown", "-o", "name").strip().removeprefix("node/")
 
     def ask(self, *words: str) -> str:
         """What kubectl answers, not told."""

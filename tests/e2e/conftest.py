@@ -1,15 +1,54 @@
-"""The demo's cluster, once for all end-to-end tests: the services as pods on a real node, replayed nodes beside it."""
+"""The demo's clusters, each once for all end-to-end tests: on a real node, and on replayed nodes alone."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import pytest
 
 from demo.stage import stage
+from demo.steps import STEPS, Step
 from demo.story import Story
 
 
-@pytest.fixture(scope="session")
-def story(real_node_requirements: None) -> Iterator[Story]:  # noqa: ARG001 -- it skips by name where it cannot be
-    """The demo's story on its own cluster; nothing of it stays behind."""
-    with stage("e2e") as story:
-        yield story
+@dataclass
+class Telling:
+    """Tells steps in order, each once; a step that fails fails all that follow."""
+
+    story: Story
+    done: list[str] = field(default_factory=list)
+    failed: str = ""
+
+    def up_to(self, step: Step) -> Story:
+        """Tell a step after all those before it, and return the story."""
+        for earlier in STEPS[: STEPS.index(step) + 1]:
+            if self.failed:
+                pytest.fail(f"not reached: the step {self.failed!r} failed before")
+            if earlier.title not in self.done:
+                self.failed = earlier.title
+                earlier.run(self.story)
+                self.failed = ""
+                self.done.append(earlier.title)
+        return self.story
+
+    def whole(self) -> Story:
+        """Tell all steps, and return the story."""
+        return self.up_to(STEPS[-1])
+
+
+def _telling(name: str, request: pytest.FixtureRequest, *, real_node: bool) -> Iterator[Telling]:
+    with stage(name, real_node=real_node) as story:
+        yield Telling(story)
+        if request.session.testsfailed:
+            story.cluster.keep_logs()
+
+
+@pytest.fixture(scope="module")
+def on_real_node(request: pytest.FixtureRequest, real_node_requirements: None) -> Iterator[Telling]:  # noqa: ARG001 - it skips
+    """The story with the services as pods on a real node."""
+    yield from _telling("e2e-node", request, real_node=True)
+
+
+@pytest.fixture(scope="module")
+def on_kwok(request: pytest.FixtureRequest) -> Iterator[Telling]:
+    """The story with the services as processes beside kwok nodes."""
+    yield from _telling("e2e-kwok", request, real_node=False)

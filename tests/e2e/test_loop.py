@@ -2,43 +2,33 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from demo.steps import STEPS, Step
-from demo.story import MID_CPU, Story
+from demo.story import MID_CPU, NAMESPACE, Story
+from tests.e2e.conftest import Telling
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 BUSY_MILLI_CORES = 200
 TOLERANCE = 0.05
-
-
-@pytest.fixture(scope="session")
-def told(story: Story) -> Callable[[Step], None]:
-    """Tells a step after all those before it, each once; a failed step fails all that follow."""
-    done: list[str] = []
-    failed: list[str] = []
-
-    def tell(step: Step) -> None:
-        for earlier in STEPS[: STEPS.index(step) + 1]:
-            if failed:
-                pytest.fail(f"not reached: the step {failed[0]!r} failed before")
-            if earlier.title not in done:
-                failed.append(earlier.title)
-                earlier.run(story)
-                failed.clear()
-                done.append(earlier.title)
-
-    return tell
+FORBIDDEN = 403
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.run.__name__)
-def test_demo_step_holds(step: Step, told: Callable[[Step], None]) -> None:
+def test_demo_step_holds(step: Step, on_real_node: Telling) -> None:
     """Every step of the demo shows what it promises."""
-    told(step)
+    on_real_node.up_to(step)
+
+
+@pytest.fixture
+def story(on_real_node: Telling) -> Story:
+    """The story, told to its end."""
+    return on_real_node.whole()
 
 
 def _seconds(timestamp: str) -> float:
@@ -54,18 +44,21 @@ def _wait(probe: Callable[[], object], *, seconds: float, what: str) -> object:
     pytest.fail(f"not within {seconds} s: {what}")
 
 
+def _status(story: Story) -> dict[str, Any]:
+    status: dict[str, Any] = (story.node_metric(story.node) or {}).get("status", {})
+    return status
+
+
 def _reported_milli_cores(story: Story, name: str) -> float | None:
-    status = (story.node_metric(story.real_node) or {}).get("status", {})
-    for pod in status.get("podsMetric") or []:
+    for pod in _status(story).get("podsMetric") or []:
         if pod["name"] == name:
             cpu = str(pod["podUsage"]["resources"]["cpu"])
             return float(cpu[:-1]) if cpu.endswith("m") else float(cpu) * 1000
     return None
 
 
-def test_known_load_is_reported(story: Story, told: Callable[[Step], None]) -> None:
+def test_known_load_is_reported(story: Story) -> None:
     """A pod that burns 200 milli-cores is reported with 200, within 5 %, once the window holds nothing else."""
-    told(STEPS[-1])
     seen: list[float | None] = []
 
     def close() -> bool:
@@ -76,18 +69,12 @@ def test_known_load_is_reported(story: Story, told: Callable[[Step], None]) -> N
     _wait(close, seconds=150, what=f"busy within 5 % of {BUSY_MILLI_CORES}m, but {seen}")
 
 
-def test_survives_an_apiserver_restart(story: Story, told: Callable[[Step], None]) -> None:
+def test_survives_apiserver_restart(story: Story) -> None:
     """After the API server was away, reports go on, Mid stays published, and pods are still placed by load."""
-    told(STEPS[-1])
-    before = (story.node_metric(story.real_node) or {})["status"]["updateTime"]
+    before = _status(story)["updateTime"]
     story.cluster.apiserver.restart()
-
-    def newer() -> bool:
-        status = (story.node_metric(story.real_node) or {}).get("status", {})
-        return _seconds(status["updateTime"]) > _seconds(before)
-
-    _wait(newer, seconds=120, what="a report after the restart")
-    assert int(story.get("node", story.real_node)["status"]["allocatable"][MID_CPU]) > 0
+    _wait(lambda: _seconds(_status(story)["updateTime"]) > _seconds(before), seconds=120, what="a report after it")
+    assert int(story.get("node", story.node)["status"]["allocatable"][MID_CPU]) > 0
     pod = story.pod("anywhere")
     clone = {
         "apiVersion": "v1",
@@ -100,12 +87,25 @@ def test_survives_an_apiserver_restart(story: Story, told: Callable[[Step], None
     _wait(lambda: story.pod("after-restart")["spec"].get("nodeName"), seconds=60, what="a node for a new pod")
 
 
-def test_services_write_no_errors(story: Story, told: Callable[[Step], None]) -> None:
+def _refused(story: Story) -> Iterator[str]:
+    ours = f"system:serviceaccount:{NAMESPACE}:"
+    for line in story.cluster.control_plane.audit_log.read_text().splitlines():
+        event = json.loads(line)
+        user = event["user"]["username"]
+        if event.get("responseStatus", {}).get("code") == FORBIDDEN and user.startswith(ours):
+            yield f"{user.removeprefix(ours)}: {event['verb']} {event['requestURI']}"
+
+
+def test_rights_suffice(story: Story) -> None:
+    """No service asked for anything that the chart does not allow it."""
+    assert not sorted(set(_refused(story)))
+
+
+def test_services_write_no_errors(story: Story) -> None:
     """No service prints a traceback, and none has restarted."""
-    told(STEPS[-1])
-    for pod in story.get("pods", "-n", "headroom-system")["items"]:
+    for pod in story.get("pods", "-n", NAMESPACE)["items"]:
         for container in pod["status"]["containerStatuses"]:
             name, container_name = pod["metadata"]["name"], container["name"]
-            log = story.ask("logs", "-n", "headroom-system", name, "-c", container_name)
+            log = story.ask("logs", "-n", NAMESPACE, name, "-c", container_name)
             assert "Traceback" not in log, f"{name}/{container_name}: {log[-2000:]}"
             assert container["restartCount"] == 0, f"{name}/{container_name} restarted"

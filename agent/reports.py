@@ -42,7 +42,7 @@ class Reports:
         learner = self._pipeline.learning.learner
         found = predict(now, learner, self._pods.pods(), self._node.facts, spec.spec.predict_policy, self._last)
         self._last = found
-        self._pipeline.store.keep_minutes(max(_window_days(found.policy), default=0.0))
+        self._pipeline.store.keep_minutes(max(window_days(found.policy), default=0.0))
         return found
 
     def full(
@@ -92,7 +92,7 @@ class Reports:
         self._metrics.pods.labels("cold").set(len(prediction.cold))
 
 
-def _window_days(policy: PredictPolicy) -> Iterator[float]:
+def window_days(policy: PredictPolicy) -> Iterator[float]:
     """Every windowDays that a policy asks for, in whichever part."""
     parts = [policy, policy.cpu, policy.memory]
     choices = [choice for part in parts if part is not None for choice in (part, *(part.of or ()))]

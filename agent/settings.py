@@ -53,7 +53,7 @@ class ReportSettings:
     """How long after the start the first report is made. [s]"""
     jitter: float = 0.1
     """Each wait is longer or shorter by up to this share, so that a thousand agents do not report at once."""
-    longest_backoff_seconds: float = 60.0
+    longest_backoff_seconds: float = 30.0
     """The longest wait between two tries while the API server is away or the NodeMetric does not exist. [s]"""
 
 

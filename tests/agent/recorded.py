@@ -83,8 +83,8 @@ class RecordedMachine:
         recorded = json.loads((tree / "capture.json").read_text())["monotonic_ns"] / 1e9
         self.now = recorded if at is None else at
         if instant >= "t060":
-            for folder in self.live.glob(f"sys/fs/cgroup/**/*00{RECREATED}*"):
-                shutil.rmtree(folder, ignore_errors=True)
+            for cgroup in self.live.glob(f"sys/fs/cgroup/**/*00{RECREATED}*"):
+                shutil.rmtree(cgroup, ignore_errors=True)
         for folder in ("proc", "sys"):
             _mirror(tree / folder, self.live / folder)
 

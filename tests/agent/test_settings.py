@@ -26,7 +26,7 @@ def test_defaults() -> None:
     assert settings.learn.checkpoint_seconds == 60.0
     assert settings.report.first_after_seconds == 10.0
     assert settings.report.jitter == 0.1
-    assert settings.report.longest_backoff_seconds == 60.0
+    assert settings.report.longest_backoff_seconds == 30.0
     assert (settings.store.raw_seconds, settings.store.minute_days, settings.store.daily_days) == (14400, 8, 31)
     assert (settings.store.max_bytes, settings.store.block_ticks) == (256 << 20, 600)
     assert settings.store.wal_checkpoint_seconds == 5.0

@@ -1,6 +1,5 @@
 """A control plane: etcd, API server, controller manager, scheduler, with RBAC and certificates of its own."""
 
-import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -81,7 +80,7 @@ class ControlPlane:
         self.scheduler = self._component("kube-scheduler", self._scheduler_command)
         self.forwarder: Component | None = None
         if self.placement.namespaces:
-            self.forwarder = Component(self.supervisor, "forwarder", self._forward_command, _listens)
+            self.forwarder = Component(self.supervisor, "forwarder", self._forward_command, self._forwards)
         self._api: ApiClient | None = None
         self._api_port = 0
 
@@ -254,6 +253,11 @@ class ControlPlane:
         namespace, target = self.placement.namespaces[0], f"{self.placement.address}:{self.placement.port}"
         return [sys.executable, "-I", "-S", FORWARD_SCRIPT, f"127.0.0.1:{port}", target, namespace]
 
+    def _forwards(self, port: int) -> bool:
+        # A connection would prove nothing: whoever else has taken the port may answer.
+        process = self.forwarder and self.forwarder.process
+        return process is not None and f":{port} leads to" in process.log.read_text()
+
     def _apiserver_ready(self, port: int) -> bool:
         if self._api is None or self._api_port != port:
             self.close()
@@ -266,8 +270,3 @@ class ControlPlane:
 
     def _accounts_made(self) -> bool:
         return self.api.exists("/api/v1/namespaces/default/serviceaccounts/default")
-
-
-def _listens(port: int) -> bool:
-    with socket.create_connection(("127.0.0.1", port), timeout=1):
-        return True

@@ -73,6 +73,7 @@ def main() -> None:
     address, target, namespace = sys.argv[1:]
     listener = socket.create_server(split_address(address), backlog=1024)
     enter_network(Path(namespace))
+    print(f"{address} leads to {target}", flush=True)
     asyncio.run(serve(listener, split_address(target)))
 
 

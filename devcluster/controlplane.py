@@ -255,7 +255,7 @@ class ControlPlane:
 
     def _forwards(self, port: int) -> bool:
         # A connection would prove nothing: whoever else has taken the port may answer.
-        process = self.forwarder and self.forwarder.process
+        process = None if self.forwarder is None else self.forwarder.process
         return process is not None and f":{port} leads to" in process.log.read_text()
 
     def _apiserver_ready(self, port: int) -> bool:

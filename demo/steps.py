@@ -98,7 +98,11 @@ def mid_resources(story: Story) -> None:
         enough = int(allocatable.get(MID_CPU, 0)) >= MID_MILLI_CORES
         return f"{MID_CPU} {allocatable[MID_CPU]}" if enough and int(allocatable.get(MID_MEMORY, 0)) else None
 
-    story.narrator.wait_until("the Node offers Mid resources", offered, seconds=60)
+    try:
+        story.narrator.wait_until("the Node offers Mid resources", offered, seconds=150)
+    except StepFailed:
+        story.show_headroom("explain", "node", node)  # a machine that is busy with other work has nothing to sell
+        raise
     columns = "NAME:.metadata.name,CPU:.status.allocatable.cpu,MEMORY:.status.allocatable.memory"
     mid = (
         "MID-CPU:.status.allocatable.kubernetes\\.io/mid-cpu,MID-MEMORY:.status.allocatable.kubernetes\\.io/mid-memory"

@@ -117,7 +117,8 @@ def whole(value: float, scale: int = 1) -> int:
 
     Never negative; what is no number counts as 0.
     """
-    return int(value * scale) if math.isfinite(value) and value > 0.0 else 0
+    scaled = value * scale  # may be infinite where the value is not
+    return int(scaled) if math.isfinite(scaled) and scaled > 0.0 else 0
 
 
 def table(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:

@@ -38,6 +38,12 @@ class Connection:
     """Where the login was found, for messages."""
 
 
+def bearer(token: str) -> str | None:
+    """The Authorization header of a token; None when it is empty or cannot stand in a header."""
+    token = token.strip()
+    return f"Bearer {token}" if token.isascii() and token.isprintable() and token else None
+
+
 class TokenFile:
     """A bearer token in a file that somebody else renews."""
 
@@ -52,11 +58,11 @@ class TokenFile:
         now = self._clock()
         if self._header is None or now - self._read_at >= _TOKEN_LIFETIME_SECONDS:
             try:
-                token = self._path.read_text(encoding="ascii").strip()
+                header = bearer(self._path.read_text(encoding="ascii"))
             except (OSError, UnicodeDecodeError):
-                token = ""
-            if token:
-                self._header, self._read_at = f"Bearer {token}", now
+                header = None
+            if header is not None:
+                self._header, self._read_at = header, now
         return self._header
 
     def forget(self) -> None:
@@ -100,7 +106,7 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Connection:
         raise LoginError("KUBERNETES_SERVICE_HOST is not set: this is not a pod. Give --kubeconfig FILE.")
     token = TokenFile(folder / "token")
     if token.authorization() is None:
-        raise LoginError(f"The service account token {folder / 'token'} cannot be read or is empty.")
+        raise LoginError(f"The service account token {folder / 'token'} cannot be read, or is not one line of text.")
     namespace_file = folder / "namespace"
     return Connection(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",

@@ -4,7 +4,6 @@ The official client is imported only for the latter: it costs 44 MiB of memory t
 """
 
 import base64
-import binascii
 import os
 import ssl
 import tempfile
@@ -12,10 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import yaml
 
-from kubeapi.connection import Connection, TokenFile, tls_context
+from kubeapi.connection import Connection, TokenFile, bearer, tls_context
 from kubeapi.errors import LoginError
 
 _LEFT_TO_KUBERNETES: Final = ("exec", "auth-provider")
@@ -29,14 +29,21 @@ class _Entry:
     folder: Path
     described: str
 
+    def text(self, name: str) -> str | None:
+        """A field that is text; None when it is absent or empty."""
+        found = self.fields.get(name)
+        if found is not None and not isinstance(found, str):
+            raise LoginError(f"{self.described}: {name} must be text, got {type(found).__name__}; put it in quotes")
+        return found or None
+
     def content(self, name: str) -> bytes | None:
         """What the field `name-data` holds, or the file that the field `name` names."""
-        data, file = self.fields.get(f"{name}-data"), self.fields.get(name)
+        data, file = self.text(f"{name}-data"), self.text(name)
         try:
             if data:
                 return base64.b64decode(data, validate=True)
             return (self.folder / file).read_bytes() if file else None
-        except (OSError, TypeError, binascii.Error) as error:
+        except (OSError, ValueError) as error:  # a ValueError is what is not base64, too
             raise LoginError(f"{self.described}: {name} cannot be read: {error}") from None
 
 
@@ -57,11 +64,11 @@ def from_kubeconfig(paths: str, context: str | None) -> Connection:
     chosen = _find(documents, "context", name, paths)
     cluster = _find(documents, "cluster", chosen.fields.get("cluster"), paths)
     user = _find(documents, "user", chosen.fields.get("user"), paths)
-    server = str(cluster.fields.get("server") or "")
-    if not server.startswith(("https://", "http://")):
+    server = cluster.text("server") or ""
+    if not _is_url(server):
         raise LoginError(f"{cluster.described}: server must be a URL such as https://host:6443, got {server!r}")
-    proxy = cluster.fields.get("proxy-url")
-    if proxy and not str(proxy).startswith(("http://", "https://")):
+    proxy = cluster.text("proxy-url")
+    if proxy and not _is_url(proxy):
         raise LoginError(f"{cluster.described}: proxy-url must be an http or https URL, got {proxy!r}")
     tls = _tls(cluster, user) if server.startswith("https://") else None
     login = _login(user, paths, name, tls)
@@ -70,11 +77,19 @@ def from_kubeconfig(paths: str, context: str | None) -> Connection:
         tls=tls,
         authorization=login[0],
         forget_authorization=login[1],
-        server_hostname=cluster.fields.get("tls-server-name"),
+        server_hostname=cluster.text("tls-server-name"),
         proxy=proxy,
-        namespace=chosen.fields.get("namespace"),
+        namespace=chosen.text("namespace"),
         origin=f"context {name} of {paths}",
     )
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        return False
 
 
 def _documents(paths: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -93,13 +108,25 @@ def _documents(paths: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
             raise LoginError(f"The kubeconfig {file} is not valid YAML{line}.") from None
         if not isinstance(document, Mapping):
             raise LoginError(f"{file} is not a kubeconfig: it must be a mapping with clusters, users and contexts.")
+        for kind in ("cluster", "user", "context"):
+            _check_entries(file, document.get(f"{kind}s"), kind)
         yield file, document
+
+
+def _check_entries(file: Path, entries: object, kind: str) -> None:
+    """Refuse what is not a list of named mappings; kubectl does, too."""
+    listed = [] if entries is None else entries
+    fine = isinstance(listed, list) and all(
+        isinstance(entry, Mapping) and isinstance(entry.get(kind) or {}, Mapping) for entry in listed
+    )
+    if not fine:
+        raise LoginError(f"{file}: {kind}s must be a list of entries, each with a name and the mapping {kind}.")
 
 
 def _find(documents: list[tuple[Path, Mapping[str, Any]]], kind: str, name: Any, paths: str) -> _Entry:  # noqa: ANN401
     for file, document in documents:
         for entry in document.get(f"{kind}s") or ():
-            if isinstance(entry, Mapping) and entry.get("name") == name:
+            if entry.get("name") == name:
                 return _Entry(entry.get(kind) or {}, file.parent, f"{kind} {name} of {file}")
     known = [str(entry.get("name")) for _, document in documents for entry in document.get(f"{kind}s") or ()]
     raise LoginError(f"{paths}: there is no {kind} {name!r}. It has: {', '.join(known) or 'none'}.")
@@ -131,14 +158,17 @@ def _login(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -
     """The functions that give and forget the Authorization header."""
     if any(user.fields.get(kind) for kind in _LEFT_TO_KUBERNETES):
         return _login_by_program(user, paths, context, tls)
-    if user.fields.get("token"):
-        header = f"Bearer {user.fields['token']}"
+    token, token_file = user.text("token"), user.text("tokenFile")
+    if token:
+        header = bearer(token)
+        if header is None:
+            raise LoginError(f"{user.described}: token must be one line of plain characters.")
         return (lambda: header), (lambda: None)
-    if user.fields.get("tokenFile"):
-        token = TokenFile(user.folder / user.fields["tokenFile"])
-        if token.authorization() is None:
-            raise LoginError(f"{user.described}: tokenFile {user.fields['tokenFile']} cannot be read or is empty.")
-        return token.authorization, token.forget
+    if token_file:
+        renewed = TokenFile(user.folder / token_file)
+        if renewed.authorization() is None:
+            raise LoginError(f"{user.described}: tokenFile {token_file} cannot be read, or is not one line of text.")
+        return renewed.authorization, renewed.forget
     if user.fields.get("username"):
         pair = f"{user.fields['username']}:{user.fields.get('password', '')}".encode()
         basic = f"Basic {base64.b64encode(pair).decode()}"

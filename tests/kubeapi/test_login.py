@@ -118,7 +118,15 @@ def test_environment_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             _config(cluster={"server": "https://x", "certificate-authority-data": "Z2FyYmFnZQ=="}),
             "The certificate authority in the kubeconfig is unusable",
         ),
-        (_config(user={"tokenFile": "nope"}), "tokenFile nope cannot be read or is empty"),
+        (_config(cluster={"server": "https://x:port"}), "server must be a URL such as https://host:6443"),
+        (_config(cluster={"server": 5}), "cluster c of .*: server must be text, got int"),
+        (_config(top={"users": "x"}), "users must be a list of entries, each with a name and the mapping user"),
+        (_config(top={"contexts": [{"name": "dev", "context": "c"}]}), "contexts must be a list of entries"),
+        (_config(top={"clusters": [5]}), "clusters must be a list of entries"),
+        (_config(user={"token": "two\nlines"}), "token must be one line of plain characters"),
+        (_config(user={"tokenFile": 5}), "user u of .*: tokenFile must be text, got int"),
+        (_config(user={"tokenFile": "config"}), "tokenFile config cannot be read, or is not one line of text"),
+        (_config(user={"tokenFile": "nope"}), "tokenFile nope cannot be read, or is not one line of text"),
         (
             _config(
                 cluster={"server": "https://x"},
@@ -191,8 +199,11 @@ def test_token_is_read_again(tmp_path: Path) -> None:
     file.write_text("three")
     token.forget()
     assert token.authorization() == "Bearer three"
-    file.unlink()
+    file.write_text("half\nwritten")
     clock.now = 200.0
+    assert token.authorization() == "Bearer three"
+    file.unlink()
+    clock.now = 300.0
     assert token.authorization() == "Bearer three"
 
 
@@ -335,7 +346,7 @@ def test_incomplete_pod_is_explained(
     with pytest.raises(LoginError, match="this is not a pod"):
         in_cluster(tmp_path)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-    with pytest.raises(LoginError, match="token cannot be read or is empty"):
+    with pytest.raises(LoginError, match="token cannot be read, or is not one line of text"):
         in_cluster(tmp_path)
     _service_account(tmp_path, certificates[0].certificate)
     (tmp_path / "ca.crt").unlink()

@@ -1,7 +1,9 @@
 """The command line: what can be typed, with help."""
 
 import argparse
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
+
+from cli.errors import USAGE
 
 NAMESPACE: Final = "headroom-system"
 """Namespace of Headroom, by convention."""
@@ -13,19 +15,25 @@ _EPILOG: Final = (
     "3 no login or no API server"
 )
 
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001 - its only name
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"  # noqa: SLF001 - its only name
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USAGE, f"kubectl headroom: {message}; see {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    login = argparse.ArgumentParser(add_help=False)
-    login.add_argument("--kubeconfig", metavar="FILE", help="kubeconfig file (default: as kubectl does)")
-    login.add_argument("--context", metavar="NAME", help="context of the kubeconfig (default: its current one)")
+    login = _login(argparse.SUPPRESS)  # what was given before the command must not be forgotten after it
     output = argparse.ArgumentParser(add_help=False)
     output.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
 
-    root = argparse.ArgumentParser(
+    root = _Parser(
         prog="kubectl headroom",
+        parents=[_login(None)],
         description="What nodes and pods really use, what of the rest is sold as Mid resources, and why.",
         epilog=_EPILOG,
     )
@@ -34,6 +42,17 @@ def parser() -> argparse.ArgumentParser:
     _add_explain(commands, [login, output])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     return root
+
+
+def _login(default: str | None) -> argparse.ArgumentParser:
+    login = argparse.ArgumentParser(add_help=False)
+    login.add_argument(
+        "--kubeconfig", metavar="FILE", default=default, help="kubeconfig file (default: as kubectl does)"
+    )
+    login.add_argument(
+        "--context", metavar="NAME", default=default, help="context of the kubeconfig (default: its current one)"
+    )
+    return login
 
 
 def _add_top(commands: _Commands, parents: list[argparse.ArgumentParser]) -> None:

@@ -46,7 +46,10 @@ def test_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == USAGE
-    assert "kubectl headroom" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("kubectl headroom: ")
+    assert "--help" in said
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", [["top"], ["top", "pods"], ["explain", "node", "any"]])
@@ -57,6 +60,15 @@ def test_no_api_server(command: list[str], nobody_there: str, capsys: pytest.Cap
     assert said.out == ""
     assert said.err.startswith("kubectl headroom: The API server at http://127.0.0.1:")
     assert said.err.count("\n") == 1
+
+
+def test_login_before_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Login flags count before the command and after it; the last one wins."""
+    missing, other = str(tmp_path / "missing"), str(tmp_path / "other")
+    assert main(["--kubeconfig", missing, "top"]) == UNAVAILABLE
+    assert missing in capsys.readouterr().err
+    assert main(["--kubeconfig", missing, "top", "--kubeconfig", other]) == UNAVAILABLE
+    assert other in capsys.readouterr().err
 
 
 def test_missing_kubeconfig(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -145,7 +145,9 @@ def load(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
     given = _Given(vars(parser().parse_args(arguments)), environment)
     store = StoreSettings()
     raw_seconds = int(given.duration("store_raw", store.raw_seconds))
-    standalone = given.flag("standalone")
+    standalone, once = given.flag("standalone"), given.flag("once")
+    if once and not standalone:
+        raise WrongSetting(f"{_flag('once')} stops after the report that --standalone prints: give both")
     try:
         store = StoreSettings(raw_seconds=raw_seconds, max_bytes=given.whole("store_max_mib", 256) * _MIB)
     except ValueError as error:
@@ -168,7 +170,7 @@ def load(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         kubeconfig=given.text("kubeconfig", "") or None,
         listen=given.address("listen", ("127.0.0.1", 9316)),
         standalone=standalone,
-        once=given.flag("once"),
+        once=once,
         inspect_store=given.flag("inspect_store"),
         log_format=given.choice("log_format", "text", ("text", "json")),
         log_level=given.choice("log_level", "info", ("debug", "info", "warning", "error")),
@@ -183,8 +185,11 @@ class _Given:
         self._environment = environment
 
     def text(self, name: str, default: str) -> str:
+        """What was given; an empty variable is the same as none."""
         flag = self._flags.get(name)
-        return flag if flag is not None else self._environment.get(ENV_PREFIX + name.upper(), default)
+        if flag == "":
+            raise WrongSetting(f"{_flag(name)} must not be empty")
+        return flag or self._environment.get(ENV_PREFIX + name.upper()) or default
 
     def flag(self, name: str) -> bool:
         return self.choice(name, "false", ("true", "false", "1", "0")) in ("true", "1")
@@ -200,7 +205,7 @@ class _Given:
         if not text:
             return default
         try:
-            seconds = float(text) if text.replace(".", "", 1).isdigit() else parse_duration(text)
+            seconds = float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text)
         except ValueError:
             raise WrongSetting(f"{_flag(name)} must be a time such as 500ms, 1s or 5m, got: {text!r}") from None
         if not 0.05 <= seconds <= 366 * 86400:  # noqa: PLR2004 - the bounds that the message names
@@ -209,7 +214,7 @@ class _Given:
 
     def whole(self, name: str, default: int) -> int:
         text = self.text(name, str(default))
-        if not text.isdigit():
+        if not text.isdecimal():
             raise WrongSetting(f"{_flag(name)} must be a whole number, got: {text!r}")
         return int(text)
 
@@ -225,7 +230,7 @@ class _Given:
         if not text:
             return default
         host, separator, port = text.rpartition(":")
-        if not separator or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 - the highest port
+        if not separator or not port.isdecimal() or int(port) > 65535:  # noqa: PLR2004 - the highest port
             raise WrongSetting(f"{_flag(name)} must be HOST:PORT or :PORT, got: {text!r}")
         return host.strip("[]"), int(port)
 

@@ -68,6 +68,10 @@ def test_paths_of_machine() -> None:
         ["--collectors", ""],
         ["--store-max-mib", "1"],
         ["--store-max-mib", "x"],
+        ["--store-max-mib", "²"],
+        ["--listen", ":²"],
+        ["--data-dir", ""],
+        ["--once"],
         ["--log-format", "xml"],
         ["--log-level", "loud"],
     ],
@@ -85,6 +89,11 @@ def test_wrong_variable_is_named() -> None:
     """A variable that cannot be used is named like its flag."""
     with pytest.raises(WrongSetting, match="HEADROOM_AGENT_STANDALONE"):
         load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_STANDALONE": "maybe"})
+
+
+def test_empty_variable_is_none() -> None:
+    """A variable that is set but empty leaves the default, so that nothing is written to the current folder."""
+    assert load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_DATA_DIR": ""}) == load([], NO_ENVIRONMENT)
 
 
 def test_every_setting_is_read() -> None:

@@ -25,10 +25,10 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE, f"kubectl headroom: {message}; see {self.prog} --help\n")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> _Parser:
     """The parser of the whole command line."""
     login = _login(argparse.SUPPRESS)  # what was given before the command must not be forgotten after it
-    output = argparse.ArgumentParser(add_help=False)
+    output = _Parser(add_help=False)
     output.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
 
     root = _Parser(
@@ -44,8 +44,8 @@ def parser() -> argparse.ArgumentParser:
     return root
 
 
-def _login(default: str | None) -> argparse.ArgumentParser:
-    login = argparse.ArgumentParser(add_help=False)
+def _login(default: str | None) -> _Parser:
+    login = _Parser(add_help=False)
     login.add_argument(
         "--kubeconfig", metavar="FILE", default=default, help="kubeconfig file (default: as kubectl does)"
     )
@@ -55,7 +55,7 @@ def _login(default: str | None) -> argparse.ArgumentParser:
     return login
 
 
-def _add_top(commands: _Commands, parents: list[argparse.ArgumentParser]) -> None:
+def _add_top(commands: _Commands, parents: list[_Parser]) -> None:
     about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources"
     top = commands.add_parser("top", help=about, description=f"{about}.", parents=parents)
     top.add_argument(
@@ -65,7 +65,7 @@ def _add_top(commands: _Commands, parents: list[argparse.ArgumentParser]) -> Non
     top.add_argument("--node", metavar="NAME", help="only this node, or pods on it")
 
 
-def _add_explain(commands: _Commands, parents: list[argparse.ArgumentParser]) -> None:
+def _add_explain(commands: _Commands, parents: list[_Parser]) -> None:
     about = "every term of a node's Mid resources, its inputs and their age, and why a number is zero"
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
     explain.add_argument("what", choices=("node",), help="the kind of object")

@@ -5,7 +5,7 @@ Run: .venv/bin/python -m bench.training_round
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
 from agent.training import Learner
+from bench.measurement import Measurement, spread
 from crds.priority import PriorityBand, QoS
 
 INTERVAL_SECONDS = 30
@@ -82,17 +83,14 @@ def rounds(pod_count: int) -> tuple[FloatArray, FloatArray]:
     return clock, processor
 
 
-def main() -> None:
-    """Measure and print."""
-    print("one training round, both resources, store query left out [ms]")
-    print(f"{'pods':>5} {'median':>8} {'p95':>8} {'cpu':>8} {'budget':>8} {'koordlet (Go)':>14}")
+def measure() -> Iterator[Measurement]:
+    """Rounds with few and many pods; the query of the store is left out."""
     for pods, reference in REFERENCE_MILLISECONDS.items():
         clock, processor = rounds(pods)
         budget = BUDGET_MILLISECONDS.get(pods)
-        shown = "-" if budget is None else f"{budget:.1f}"
-        figures = (np.median(clock), np.percentile(clock, 95), np.median(processor))
-        print(f"{pods:>5} " + " ".join(f"{figure:8.3f}" for figure in figures) + f" {shown:>8} {reference:14.3f}")
-
-
-if __name__ == "__main__":
-    main()
+        yield Measurement(
+            f"one training round, {pods} pods, both resources, without the store's query",
+            f"{spread((clock / 1000).tolist())}; {np.median(processor):.2g} ms of processor",
+            "none" if budget is None else f"<= {budget:g} ms",
+            f"koordlet (Go) {reference} ms",
+        )

@@ -2,8 +2,9 @@
 
 from kubeapi import events, paths
 from kubeapi.api import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiServer
-from kubeapi.connection import Connection, connect
+from kubeapi.connection import Connection
 from kubeapi.errors import ApiError, ApiUnavailable, LoginError
+from kubeapi.login import connect
 from kubeapi.watch import Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
 
 __all__ = [

@@ -70,31 +70,6 @@ class TokenFile:
         self._read_at = float("-inf")
 
 
-def connect(kubeconfig: str | None = None, context: str | None = None) -> Connection:
-    """Find a login: the given kubeconfig, else the pod's service account, else $KUBECONFIG or ~/.kube/config.
-
-    Args:
-        kubeconfig: path of a kubeconfig file; several are joined by the path separator, as in $KUBECONFIG.
-        context: context of the kubeconfig to use instead of its current one.
-
-    Raises:
-        LoginError: there is none, or it is not usable; one line that says what to do.
-    """
-    from kubeapi.kubeconfig import from_kubeconfig  # noqa: PLC0415 - a pod never reads one, and YAML costs memory
-
-    if kubeconfig is not None:
-        return from_kubeconfig(kubeconfig, context)
-    if context is None and (SERVICE_ACCOUNT / "token").exists() and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return in_cluster()
-    found = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    if not any(Path(part).is_file() for part in found.split(os.pathsep) if part):
-        raise LoginError(
-            f"No way to log in to Kubernetes: not in a pod, and there is no kubeconfig at {found}. "
-            "Set KUBECONFIG or give --kubeconfig FILE."
-        )
-    return from_kubeconfig(found, context)
-
-
 def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Connection:
     """Log in as the pod's service account.
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from crds.quantity import QuantityError, milli_value, value
 from manager.facts.amounts import Amounts, Measured
 
 Json = Mapping[str, Any]
+
+_LARGEST: Final = 2**63 - 1
 
 
 class Reader:
@@ -18,7 +20,7 @@ class Reader:
         """One sentence for each value that could not be read."""
 
     def measured(self, resources: object, path: str) -> Measured:
-        """CPU and memory of a resource list; a negative amount counts as zero."""
+        """CPU and memory of a resource list; an amount that cannot be counts as not reported."""
         if not isinstance(resources, Mapping):
             return Measured()
         return Measured(
@@ -30,10 +32,14 @@ class Reader:
         if quantity is None:
             return None
         try:
-            return max(int(convert(quantity)), 0)
+            amount = int(convert(quantity))
         except (QuantityError, TypeError):
             self.problems.append(f"{path}: {quantity!r} is not a quantity; the amount counts as not reported")
             return None
+        if not 0 <= amount <= _LARGEST:  # as a zero, a negative usage would say that everything is free
+            self.problems.append(f"{path}: {quantity!r} cannot be an amount; it counts as not reported")
+            return None
+        return amount
 
     def time(self, text: object, path: str) -> float | None:
         """Unix seconds of an RFC 3339 time."""

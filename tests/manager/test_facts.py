@@ -80,6 +80,19 @@ def test_unusable_reservation_is_ignored(annotation: str) -> None:
     assert found.reservation == Amounts()
 
 
+@pytest.mark.parametrize("amount", ["-1", "-5Gi", "1e40", "banana", True, [1], {}])
+def test_impossible_amount_is_unknown(amount: object) -> None:
+    """A usage that cannot be is not known, and said so: as a zero it would say that the whole node is free."""
+    metric = report()
+    metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = amount
+    read = ReportFacts.from_object(metric)
+    assert read is not None
+    assert read.node_usage.cpu is None
+    assert read.node_usage.memory == 24 * 1024**3
+    assert len(read.problems) == 1
+    assert read.problems[0].startswith("nodeUsage.cpu: ")
+
+
 def test_times_of_several_forms() -> None:
     """RFC 3339 with Z, an offset or fractions is read; without a zone it is UTC."""
     assert parse_time("2027-01-15T08:00:00Z") == NOW

@@ -76,7 +76,9 @@ def explain(node: Json, node_metric: Json | None, pods: Sequence[Json], config: 
     facts = from_objects(node, node_metric, here, view.strategy, now)
     result = calculate(facts)
     enabled = dataclasses.replace(facts, strategy=dataclasses.replace(facts.strategy, enabled=True))
-    status = (node_metric or {}).get("status") or {}
+    report = read(node_metric, now) if node_metric else Report()
+    # What cannot be decoded can hold anything; the report's problem says so.
+    status = {} if report.problem else (node_metric or {}).get("status") or {}
     return Explanation(
         node=str(metadata["name"]),
         config=config,
@@ -85,7 +87,7 @@ def explain(node: Json, node_metric: Json | None, pods: Sequence[Json], config: 
         result=result,
         would_be=calculate(enabled) if result.degraded and result.degraded.reason == DISABLED else None,
         published=_published(node),
-        report=read(node_metric, now) if node_metric else Report(),
+        report=report,
         prediction=status.get("prediction") or {},
         ready_message=_ready_message(status),
         mid_pods=tuple(pod for pod in here if pod.holds_mid),

@@ -87,6 +87,15 @@ def test_missing_report_says_why() -> None:
     assert any("no NodeMetric report yet" in note for note in findings(explained("web-3")))
 
 
+@pytest.mark.parametrize("odd", [{"policy": "x"}, {"pods": {"coldNames": [5]}}, 7, [{"policy": []}]])
+def test_odd_prediction_is_named(odd: object) -> None:
+    """A prediction that somebody else wrote wrongly is one sentence among the findings."""
+    metric = named("nodeMetrics", "web-1")
+    metric["status"]["prediction"] = odd
+    explanation = explained("web-1", node_metric=metric)
+    assert any("NodeMetric web-1 cannot be read: status.prediction" in line for line in text(explanation).splitlines())
+
+
 def test_formula_with_numbers() -> None:
     """A formula is shown with each number behind its name, whole names only."""
     term = explained("web-1").result.term("reserved", Resource.CPU)

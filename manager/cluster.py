@@ -30,7 +30,7 @@ class KnownNodeMetric:
     report: ReportFacts | None
     """The status, if there is one."""
     received: Received
-    """When its times were seen to change."""
+    """When its times were seen to change, on the clock of `put_node_metric`."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Cluster:
 
         Args:
             node_metric: the object.
-            now: when it was received. [unix s]
+            now: when it was received, on a clock that never jumps, so that no report gets younger. [s]
             listed: whether it comes from a list, which may be older than what a watch has told since.
         """
         metadata = node_metric.get("metadata") or {}

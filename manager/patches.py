@@ -29,7 +29,7 @@ class Rise:
     """An increase that waits until it has held long enough."""
 
     since: float
-    """When the desired number first exceeded what the Node offers. [unix s]"""
+    """When the desired number first exceeded what the Node offers. [s]"""
     lowest: int
     """The lowest number desired since then: what really has held. [milli-cores, bytes]"""
 
@@ -39,7 +39,7 @@ class Memory:
     """What the writer remembers of one node between two decisions."""
 
     written_at: float | None = None
-    """When it last wrote to this node; `None` counts as long ago. [unix s]"""
+    """When it last wrote to this node; `None` counts as long ago. [s]"""
     rises: Mapping[Resource, Rise] = field(default_factory=dict)
     """Increases that wait, per resource."""
 
@@ -53,7 +53,7 @@ class Decision:
     memory: Memory
     """What to remember, `written_at` as before: the writer sets it when the write succeeded."""
     look_again_at: float | None = None
-    """When a difference that waits falls due. [unix s]"""
+    """When a difference that waits falls due. [s]"""
 
 
 def offers(node: Mapping[str, Any]) -> dict[Resource, Offer]:
@@ -84,6 +84,8 @@ def decide(
     least 10m / 16Mi. After it has held `midIncreaseHoldSeconds`: an increase above `resourceDiffThreshold`; what is
     written is the lowest number of that time. After `updateTimeThresholdSeconds` without a write: any difference, of
     an increase what has held. Never without a difference.
+
+    `now` is of a clock that never jumps [s]: when the wall clock is set, nothing has held any longer.
     """
     writes: dict[Resource, int | None] = {}
     rises: dict[Resource, Rise] = {}

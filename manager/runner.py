@@ -151,7 +151,7 @@ async def relist(run: Run) -> None:
 
     def put_node_metric(metric: Json) -> str:
         name = str(metric["metadata"]["name"])
-        if cluster.put_node_metric(metric, run.context.wall(), listed=True):
+        if cluster.put_node_metric(metric, run.context.steady(), listed=True):
             touched.add(name)
         return name
 
@@ -215,6 +215,11 @@ async def _work(run: Run) -> None:
         except (ApiError, ApiUnavailable) as error:
             memory.failures += 1
             _complain(run, name, error)
+            run.queue.add_at(name, context.steady() + _retry_pause(run, memory.failures))
+        except Exception:  # noqa: BLE001 - the outer runner: what one node has, however odd, must not stop the others
+            memory.failures += 1
+            if memory.failures == 1:
+                _LOG.exception("Node %s: an error that should not happen, trying again; please report it", name)
             run.queue.add_at(name, context.steady() + _retry_pause(run, memory.failures))
         finally:
             run.queue.done(name)

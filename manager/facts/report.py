@@ -79,12 +79,19 @@ def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """When the manager saw the two times of a report change, in unix seconds; `None` where it was not watching."""
+    """When the manager saw the two times of a report change; `None` where it was not watching. [s]"""
 
     report: float | None = None
     """`status.updateTime`."""
     prediction: float | None = None
     """`status.prediction.time`."""
+
+    def moved(self, seconds: float) -> "Received":
+        """The same moments on a clock that is this much ahead."""
+        return Received(
+            None if self.report is None else self.report + seconds,
+            None if self.prediction is None else self.prediction + seconds,
+        )
 
 
 def age_seconds(reported: float | None, received: float | None, now: float) -> float | None:

@@ -44,7 +44,7 @@ async def look_at(run: Run, name: str) -> None:
     offers = patches.offers(cluster.nodes[name])
     if memory.degraded is None and any(offer.amount for offer in offers.values()):
         memory.degraded = ""  # an earlier run, or another replica, found that something may be sold
-    decision = patches.decide(offers, result.desired, facts.strategy, memory.writer, context.wall())
+    decision = patches.decide(offers, result.desired, facts.strategy, memory.writer, context.steady())
     memory.writer = decision.memory
     if decision.writes:
         await _write(run, name, decision, memory)
@@ -53,15 +53,15 @@ async def look_at(run: Run, name: str) -> None:
 
 
 def _facts(run: Run, name: str, view: NodeStrategyView) -> NodeFacts:
-    cluster = run.context.cluster
+    cluster, now = run.context.cluster, run.context.wall()
     known = cluster.node_metrics.get(name)
     return from_objects(
         cluster.nodes[name],
         known.report if known else None,
         cluster.pods_on(name),
         view.strategy,
-        run.context.wall(),
-        known.received if known else None,
+        now,
+        known.received.moved(now - run.context.steady()) if known else None,
     )
 
 
@@ -77,7 +77,7 @@ async def _write(run: Run, name: str, decision: patches.Decision, memory: NodeMe
         return
     run.context.telemetry.writes.labels("node", "patched").inc()
     _LOG.info("Node %s: offers %s", name, _words(decision))
-    memory.writer = patches.wrote(memory.writer, run.context.wall())
+    memory.writer = patches.wrote(memory.writer, run.context.steady())
     run.context.cluster.put_node(written, listed=True)
 
 
@@ -93,7 +93,7 @@ def _plan(run: Run, name: str, decision: patches.Decision, facts: NodeFacts) -> 
     expires = deadline(facts)
     waits = [
         *([] if expires is None else [max(expires, 0.0) + 1.0]),
-        *([] if decision.look_again_at is None else [decision.look_again_at - run.context.wall()]),
+        *([] if decision.look_again_at is None else [decision.look_again_at - run.context.steady()]),
     ]
     run.queue.add_at(name, run.context.steady() + max(min(waits), 0.0) if waits else None)
 

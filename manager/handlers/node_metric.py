@@ -30,7 +30,7 @@ def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
     if type_ == "DELETED":
         cluster.drop_node_metric(name)
         run.queue.add(name)
-    elif cluster.put_node_metric(obj, run.context.wall()):
+    elif cluster.put_node_metric(obj, run.context.steady()):
         run.queue.add(name)
 
 
@@ -46,7 +46,7 @@ async def keep(run: Run, name: str, view: NodeStrategyView) -> None:
     known = context.cluster.node_metrics.get(name)
     if known is None:
         created = await _create(run, node_metric.manifest(name, uid, view.strategy))
-        context.cluster.put_node_metric(created, context.wall(), listed=True)
+        context.cluster.put_node_metric(created, context.steady(), listed=True)
         return
     patch = node_metric.correction({"metadata": known.metadata, "spec": known.spec}, name, uid, view.strategy)
     memory = context.memory(name)
@@ -55,7 +55,7 @@ async def keep(run: Run, name: str, view: NodeStrategyView) -> None:
         return
     patched = await run.api.patch(node_metric.path(name), patch)
     context.telemetry.writes.labels("nodemetric", "patched").inc()
-    context.cluster.put_node_metric(patched, context.wall(), listed=True)
+    context.cluster.put_node_metric(patched, context.steady(), listed=True)
     if node_metric.correction(patched, name, uid, view.strategy) is not None:
         memory.refused_correction = fingerprint
         _LOG.warning(

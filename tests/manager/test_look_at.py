@@ -1,5 +1,6 @@
 """One look at one node: what is written, what is told, when it looks again."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ from manager.handlers import node_metric, nodes
 from manager.handlers.mid_resource import look_at
 from manager.leader import Leadership
 from manager.queue import NodeQueue
+from manager.runner import _work
 from manager.settings import LeaderSettings, Settings
 from manager.telemetry import Telemetry
 from tests.manager.made import NOW, FakeApi, Json, mid_pod, node, report
@@ -136,6 +138,29 @@ async def test_stale_report_takes_it_back(world: World) -> None:
     await world.look()
     assert world.offered()["cpu"] == "4000"
     assert world.told() == ["DegradedMid", "MidRestored"]
+
+
+async def test_clock_set_back_degrades(world: World) -> None:
+    """A wall clock that is set back by an hour makes no report younger: without a new one Mid is taken back in time."""
+    world.reports(report(age=0))
+    await world.look()
+    world.wall.now -= 3600
+    world.steady.now += 901
+    await world.look()
+    assert world.offered() == {}
+    assert world.told() == ["DegradedMid"]
+
+
+async def test_clock_set_forward_keeps_hold(world: World) -> None:
+    """A wall clock that jumps ahead writes no increase earlier."""
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 60}')
+    world.reports(report(reclaimable=("2", "10Gi")))
+    await world.look()
+    world.reports(report(reclaimable=("4", "10Gi"), age=9))
+    await world.look()
+    world.wall.now += 300
+    await world.look()
+    assert world.offered()["cpu"] == "2000"
 
 
 async def test_restart_does_not_hide_degrading(world: World) -> None:
@@ -287,3 +312,21 @@ async def test_failed_write_is_passed_on(world: World, error: Exception) -> None
     world.api.fails.clear()
     await world.look()
     assert world.offered()["cpu"] == "4000"
+
+
+async def test_broken_node_stops_no_other(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """A node that our own code cannot handle is reported once and tried again; the others are worked on."""
+    world.has_node(node())
+    world.run.context.cluster.nodes["odd"] = {"metadata": {"name": "odd"}}
+    world.run.queue.add("odd")
+    world.run.queue.add("n1")
+    worker = asyncio.create_task(_work(world.run))
+    for _ in range(100):  # nothing in it waits for anything but its turn
+        await asyncio.sleep(0)
+    assert not worker.done()
+    worker.cancel()
+    assert METRIC in world.api.objects
+    assert [line.message for line in caplog.records if "Node odd" in line.message] == [
+        "Node odd: an error that should not happen, trying again; please report it"
+    ]
+    assert "odd" in world.run.queue._later

@@ -1,13 +1,13 @@
 """The extender over HTTP: POST /filter and /prioritize for kube-scheduler; GET /healthz, /livez and /metrics."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
 from aiohttp import web
 
-from scheduler_plugins.extender.service import Extender
+from scheduler_plugins.extender.service import Extender, UnreadablePod
 from scheduler_plugins.extender.wire import BadRequest, FilterResult, filter_reply, parse, prioritize_reply
 
 BODY_LIMIT: Final = 32 * 2**20
@@ -77,7 +77,7 @@ class Server:
                 result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(asked)
                 reply = filter_reply(result, asked)
             except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
-                _LOG.exception("Cannot answer for pod %s", _named(asked.pod))
+                _complain("Cannot answer for pod", asked.pod, error)
                 result = FilterResult(error=f"headroom-scheduler: {error}")
                 reply = filter_reply(result, asked)
             outcome.append(self._outcome(result))
@@ -106,7 +106,7 @@ class Server:
             try:
                 reply = prioritize_reply(asked.names, self._extender.prioritize(asked))
             except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
-                _LOG.exception("Cannot score nodes for pod %s", _named(asked.pod))
+                _complain("Cannot score nodes for pod", asked.pod, error)
                 return web.json_response({"Error": f"headroom-scheduler: {error}"}, status=500)
             outcome.append("answered")
             return web.json_response(reply)
@@ -127,6 +127,11 @@ class Server:
 
 def _not_ready(missing: Sequence[str]) -> str:
     return f"headroom-scheduler does not know the cluster yet: {'; '.join(missing)}"
+
+
+def _complain(what: str, pod: Mapping[str, Any], error: Exception) -> None:
+    """One line for a pod that cannot be read; where it happened, too, for an error of ours."""
+    _LOG.error("%s %s: %s", what, _named(pod), error, exc_info=None if isinstance(error, UnreadablePod) else error)
 
 
 def _named(pod: Any) -> str:  # noqa: ANN401 - Kubernetes JSON

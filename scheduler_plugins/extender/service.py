@@ -14,8 +14,13 @@ from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.watch import MALFORMED
 
 _REMEMBERED_PODS: Final = 64
+
+
+class UnreadablePod(ValueError):  # noqa: N818 - a state of the pod, told in its event
+    """The pod that was asked about cannot be understood; one line that says why."""
 
 
 class Mode(StrEnum):
@@ -68,7 +73,7 @@ class Extender:
 
         Raises:
             PluginError: a plugin failed.
-            ValueError: the pod cannot be read.
+            UnreadablePod: the pod cannot be read.
         """
         pod, nodes, unknown = self._look_up(asked, retry=True)
         verdict = self._cycle.filter(pod, nodes)
@@ -90,7 +95,7 @@ class Extender:
 
         Raises:
             PluginError: a plugin failed.
-            ValueError: the pod cannot be read.
+            UnreadablePod: the pod cannot be read.
         """
         pod, nodes, unknown = self._look_up(asked, retry=False)
         scores = rounded(self._cycle.score(pod, nodes))
@@ -118,7 +123,10 @@ class Extender:
         key = (str(metadata.get("uid")), str(metadata.get("resourceVersion")))
         request = self._pods.get(key)
         if request is None:
-            request = PodRequest.from_json(pod, self._cache.rules)
+            try:
+                request = PodRequest.from_json(pod, self._cache.rules)
+            except MALFORMED as error:
+                raise UnreadablePod(f"the pod cannot be read: {error}") from error
             if all(metadata.get(name) for name in ("uid", "resourceVersion")):
                 self._pods[key] = request
                 while len(self._pods) > _REMEMBERED_PODS:

@@ -49,6 +49,8 @@ def parse(body: bytes) -> Arguments:
         data = json.loads(body)
     except ValueError as error:
         raise BadRequest(f"the body is not JSON: {error}") from error
+    except RecursionError as error:
+        raise BadRequest("the body is nested too deeply") from error
     if not isinstance(data, dict):
         raise BadRequest("the body is not an object with Pod and NodeNames")
     pod = data.get("Pod")

@@ -17,6 +17,9 @@ NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
 LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that use something or may; the API server says DELETED for one that ends."""
 
+MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+"""What reading an object raises whose fields hold something else than they should."""
+
 _READABLE: Final = "does the API server answer, and may we list them?"
 
 _LOG: Final = logging.getLogger(__name__)
@@ -137,7 +140,7 @@ class ClusterWatch:
         name = f"{source.kind.removesuffix('s')} {(item.get('metadata') or {}).get('name')}"
         try:
             source.put(item)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except MALFORMED as error:
             if name not in self._unreadable:
                 _LOG.warning("%s cannot be understood, its last good state counts: %s", name, error)
             self._unreadable.add(name)

@@ -107,6 +107,7 @@ async def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> No
     status, reply = await ask("prioritize", ["a"], pod(requests={"cpu": "lots"}))
     assert status == 500
     assert "default/p" in caplog.text
+    assert "Traceback" not in caplog.text
     assert (await ask("filter", ["a"]))[1]["NodeNames"] == ["a"]
 
 

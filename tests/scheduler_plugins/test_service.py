@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scheduler_plugins.extender.service import Answering, Extender, Mode
+from scheduler_plugins.extender.service import Answering, Extender, Mode, UnreadablePod
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.plugins.load_aware import EXPIRED, NAME
@@ -131,6 +131,11 @@ def test_changed_pod_is_read_anew() -> None:
 
 
 def test_unreadable_pod_is_an_error() -> None:
-    """A pod whose requests are no quantities cannot be judged."""
-    with pytest.raises(ValueError, match="is not a quantity"):
-        _extender(_cluster(a="1")).filter(_ask(pod(requests={"cpu": "lots"}), "a"))
+    """A pod whose requests are no quantities, or whose fields hold something else, cannot be judged."""
+    extender = _extender(_cluster(a="1"))
+    with pytest.raises(UnreadablePod, match="is not a quantity"):
+        extender.filter(_ask(pod(requests={"cpu": "lots"}), "a"))
+    odd = pod()
+    odd["metadata"]["labels"] = 5
+    with pytest.raises(UnreadablePod, match="the pod cannot be read"):
+        extender.filter(_ask(odd, "a"))

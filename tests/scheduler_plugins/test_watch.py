@@ -82,6 +82,7 @@ async def test_unreadable_object_is_passed_over(
         {"metadata": {"name": "a"}, "status": {"updateTime": "yesterday"}},
         {"metadata": {"name": "a"}, "status": {"nodeMetric": {"nodeUsage": {"resources": {"cpu": None}}}}},
         {"metadata": {"name": "a"}, "status": {"podsMetric": [5]}},
+        {"metadata": {"name": "a"}, "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 10**400}}},
     ],
 )
 async def test_odd_objects_do_no_harm(monkeypatch: pytest.MonkeyPatch, bad: Json) -> None:

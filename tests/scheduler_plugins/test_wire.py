@@ -41,6 +41,7 @@ def test_full_nodes_are_read() -> None:
         (b"", "is not JSON"),
         (b"{", "is not JSON"),
         (b"\xff", "is not JSON"),
+        (b"[" * 100_000, "is nested too deeply"),
         (b"[]", "is not an object"),
         (_body(Pod=None), "Pod: is missing"),
         (_body(Pod={"metadata": {}}), "Pod: is missing, or has no metadata and spec"),

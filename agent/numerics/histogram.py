@@ -11,7 +11,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from agent.numerics.arrays import FloatArray, IntArray, grown
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray, grown
 from agent.numerics.buckets import Buckets
 
 YEAR_ONE: Final = -62135596800.0
@@ -84,13 +84,16 @@ class HistogramBank:
         self.totals[rows] = self._positive(self.totals[rows] - scaled)
 
     def align(self, rows: IntArray, times: FloatArray) -> None:
-        """Move the references of the rows to the multiples of the half-life nearest to the times."""
+        """Move the references of the rows to the multiples of the half-life nearest to the times.
+
+        Weights outside of the buckets that count stay as they are: too light to matter, and peers leave them, too.
+        """
         if self.half_life_seconds is None:
             return
         references = np.floor((times - YEAR_ONE) / self.half_life_seconds + 0.5) * self.half_life_seconds + YEAR_ONE
-        exponents = np.rint((self.references[rows] - references) / self.half_life_seconds)
+        exponents = np.floor((self.references[rows] - references) / self.half_life_seconds + 0.5)
         factors = np.ldexp(1.0, np.clip(exponents, -4096, 4096).astype(np.int32))
-        self.weights[rows] *= factors[:, None]
+        self.weights[rows] *= np.where(self.counting(self.weights[rows]), factors[:, None], 1.0)
         self.totals[rows] *= factors
         self.references[rows] = references
 
@@ -107,11 +110,9 @@ class HistogramBank:
         """
         weights = self.weights[rows]
         low, high = self.spans(weights)
-        numbers = np.arange(weights.shape[1])
-        inside = (numbers >= low[:, None]) & (numbers <= high[:, None])
-        sums = np.cumsum(np.where(inside, weights, 0.0), axis=1)
+        sums = np.cumsum(np.where(self.counting(weights), weights, 0.0), axis=1)
         wanted = percentile * self.totals[rows]
-        reached = (sums >= wanted[:, None]) & (numbers >= low[:, None])
+        reached = (sums >= wanted[:, None]) & (np.arange(weights.shape[1]) >= low[:, None])
         found = np.minimum(np.where(reached.any(axis=1), reached.argmax(axis=1), high), high)
         starts = self.buckets.starts
         answer = starts[np.minimum(found + 1, len(starts) - 1)]
@@ -131,6 +132,13 @@ class HistogramBank:
         low = np.where(some, heavy.argmax(axis=1), last)
         high = np.where(some, last - heavy[:, ::-1].argmax(axis=1), 0)
         return low, high
+
+    def counting(self, weights: FloatArray) -> BoolArray:
+        """Which weights lie between the first and the last bucket that count, of rows of weights."""
+        low, high = self.spans(weights)
+        numbers = np.arange(weights.shape[1])
+        inside: BoolArray = (numbers >= low[:, None]) & (numbers <= high[:, None])
+        return inside
 
     def _factors(self, rows: IntArray, times: FloatArray) -> FloatArray:
         if self.half_life_seconds is None:
@@ -176,7 +184,7 @@ class Histogram:
         self.bank.subtract(*self._arguments(value, weight, time))
 
     def merge(self, other: "Histogram") -> None:
-        """Add everything that the other histogram holds.
+        """Add everything that counts of the other histogram.
 
         Raises:
             HistogramError: its buckets or its half-life differ.
@@ -187,7 +195,9 @@ class Histogram:
         theirs.bank.weights[0] = other.bank.weights[other.row]
         theirs.bank.totals[0] = other.bank.totals[other.row]
         theirs.bank.references[0] = other.bank.references[other.row]
-        self._absorb(theirs)
+        self._align_with(theirs)
+        counting = self.bank.counting(theirs.bank.weights)[0]
+        self._absorb(theirs, np.where(counting, theirs.bank.weights[0], 0.0))
 
     def percentile(self, percentile: float, *, interpolate: bool = False) -> float:
         """Value that the given share of the weight does not exceed; see `HistogramBank.percentiles`."""
@@ -232,7 +242,7 @@ class Histogram:
         return ScaledHistogram(self.total_weight, kept, self.reference)
 
     def load(self, scaled: ScaledHistogram | None) -> None:
-        """Add what an interchange form holds.
+        """Add what an interchange form holds. Into nothing it brings its own reference, whatever multiple that is.
 
         Raises:
             HistogramError: there is none, its total is negative, or one of its buckets does not exist here.
@@ -245,6 +255,9 @@ class Histogram:
         for index, weight in scaled.bucket_weights.items():
             if not 0 <= index < count or weight < 0:
                 raise HistogramError(f"bucketWeights: bucket {index} (weight {weight}) is not one of 0 to {count - 1}")
+        reference = YEAR_ONE if scaled.reference is None else scaled.reference
+        if self.total_weight == 0.0:
+            self.bank.references[self.row] = reference
         whole = sum(scaled.bucket_weights.values())
         if whole == 0:
             return
@@ -252,8 +265,9 @@ class Histogram:
         for index, weight in scaled.bucket_weights.items():
             loaded.bank.weights[0, index] = weight * (scaled.total_weight / whole)
         loaded.bank.totals[0] = scaled.total_weight
-        loaded.bank.references[0] = YEAR_ONE if scaled.reference is None else scaled.reference
-        self._absorb(loaded)
+        loaded.bank.references[0] = reference
+        self._align_with(loaded)
+        self._absorb(loaded, loaded.bank.weights[0])
 
     @property
     def _rows(self) -> IntArray:
@@ -271,12 +285,19 @@ class Histogram:
             raise HistogramError(f"a sample's weight must not be negative, got {weight}")
         return self._rows, np.array([value], dtype=np.float64), np.array([YEAR_ONE if time is None else time]), weight
 
-    def _absorb(self, theirs: "Histogram") -> None:
-        """Add a histogram on its own to this one; the older reference moves to the newer one."""
+    def _align_with(self, theirs: "Histogram") -> None:
+        """Bring this histogram and one on its own to the newer of their references."""
         mine, other = self.bank.references[self.row], theirs.bank.references[0]
         if mine < other:
             self.bank.align(self._rows, np.array([other]))
         elif other < mine:
             theirs.bank.align(np.array([0], dtype=np.intp), np.array([mine]))
-        self.bank.weights[self.row] += theirs.bank.weights[0]
-        self.bank.totals[self.row] += theirs.bank.totals[0]
+
+    def _absorb(self, theirs: "Histogram", weights: FloatArray) -> None:
+        """Add these weights, and the total, of a histogram on its own that has our reference, or nearly so."""
+        factor = 1.0
+        if self.bank.half_life_seconds is not None:  # an imported reference need not be a multiple of the half-life
+            apart = float(theirs.bank.references[0] - self.bank.references[self.row])
+            factor = 2.0 ** (apart / self.bank.half_life_seconds)
+        self.bank.weights[self.row] += weights * factor
+        self.bank.totals[self.row] += theirs.total_weight * factor

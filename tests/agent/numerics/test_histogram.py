@@ -15,6 +15,7 @@ MONTH = 30 * 86400.0
 
 cpu_values = st.floats(0.0, 2000.0)
 times = st.floats(START, START + MONTH)
+near_times = st.floats(START, START + 8 * HALF_DAY)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +142,7 @@ def test_percentile_is_close(samples: list[tuple[float, float]], share: float) -
     assert histogram.percentile(share, interpolate=True) <= answer
 
 
-@given(samples=st.lists(st.tuples(cpu_values, times), min_size=1, max_size=20), split=st.integers(0, 20))
+@given(samples=st.lists(st.tuples(cpu_values, near_times), min_size=1, max_size=20), split=st.integers(0, 20))
 def test_merge_equals_adding_all(samples: list[tuple[float, float]], split: int) -> None:
     """Two histograms merged say what one says that saw everything."""
     parts = [Histogram.new(CPU_BUCKETS, HALF_DAY) for _ in range(3)]
@@ -153,6 +154,30 @@ def test_merge_equals_adding_all(samples: list[tuple[float, float]], split: int)
     assert parts[0].bucket_weights.keys() == parts[2].bucket_weights.keys()
     for bucket, weight in parts[0].bucket_weights.items():
         assert weight * scale == pytest.approx(parts[2].bucket_weights[bucket])
+
+
+def test_merge_leaves_out_the_light() -> None:
+    """What does not count in the other histogram is not added; its total is, as in the reference."""
+    coarse = LinearBuckets(max_value=10.0, bucket_size=1.0, epsilon=0.5)
+    mine, theirs = Histogram.new(coarse), Histogram.new(coarse)
+    mine.add(2.0)
+    for value, weight in ((3.0, 0.25), (4.0, 0.5), (5.0, 0.25), (6.0, 0.5), (7.0, 0.25)):
+        theirs.add(value, weight)
+    mine.merge(theirs)
+    assert mine.bucket_weights == {2: 1.0, 4: 0.5, 5: 0.25, 6: 0.5}
+    assert mine.total_weight == 2.75
+
+
+def test_rescaling_leaves_the_light() -> None:
+    """A weight that does not count any more is not rescaled again: bucket for bucket what the reference holds."""
+    histogram = Histogram.new(TEN, 60.0)
+    histogram.add(1.0, time=START)
+    first = histogram.bucket_weights[1]
+    histogram.add(2.0, time=START + 6060.0)
+    histogram.add(3.0, time=START + 2 * 6060.0)
+    # 101 half-lives each time: the first jump rescales bucket 1, the second one leaves it as it is
+    assert histogram.bucket_weights[1] == first * 2.0**-101
+    assert histogram.bucket_weights[2] == first * 2.0**-101
 
 
 def test_merge_needs_equal_options() -> None:
@@ -179,6 +204,25 @@ def test_bad_import_is_refused(bad: ScaledHistogram | None) -> None:
     with pytest.raises(HistogramError):
         histogram.load(bad)
     assert histogram.is_empty
+
+
+@pytest.mark.parametrize("weights", [{}, {0: 0}, {0: 1}])
+def test_import_keeps_its_reference(weights: dict[int, int]) -> None:
+    """An import into nothing brings its reference, though it is no multiple of the half-life, and all its weight."""
+    histogram = Histogram.new(TEN, 3600.0)
+    reference = 1514862245.0  # 2018-01-02T03:04:05Z
+    histogram.load(ScaledHistogram(6.0, weights, reference))
+    assert histogram.reference == reference
+    assert histogram.bucket_weights == ({0: 6.0} if weights.get(0) else {})
+
+
+def test_second_import_is_aligned() -> None:
+    """What is there already moves to a newer import's reference; one between two multiples is weighed exactly."""
+    histogram = Histogram.new(TEN, 3600.0)
+    histogram.load(ScaledHistogram(4.0, {1: 1}, 3600.0))
+    histogram.load(ScaledHistogram(4.0, {2: 1}, 3600.0 + 5400.0))
+    assert histogram.reference == 3600.0 + 7200.0
+    assert histogram.bucket_weights == {1: 1.0, 2: pytest.approx(4.0 / math.sqrt(2.0))}
 
 
 def test_export_scales_and_drops() -> None:

@@ -63,8 +63,11 @@ class Thresholds:
     """The usage thresholds that hold on one node; each group is in percent, by resource name."""
 
     usage: Mapping[str, int]
+    """Of all that the node uses."""
     prod: Mapping[str, int]
+    """Of what Prod pods use."""
     aggregated: Aggregated
+    """Of an aggregate of what the node uses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,7 +111,13 @@ class RealNode:
         partial.rename(self.directory)  # locked when it appears, so no sweep takes it
         supervisor.remove_at_exit(self.directory)
         supervisor.at_exit([sys.executable, "-I", "-S", cgroups.__file__, self.id])
-        cgroups.create(self.id, cgroups.mounted())
+        try:
+            cgroups.create(self.id, cgroups.mounted())
+        except OSError as error:
+            raise DevClusterError(
+                f"cannot make the node's cgroup {error.filename}: {error.strerror}. The real node needs /sys/fs/cgroup "
+                "to be writable (a container has to be privileged)"
+            ) from error
 
     def _open_sandbox(self, net: network.Network) -> Supervisor:
         pod_logs, state = self.spec.logs / "pods", self.directory / "kubelet"

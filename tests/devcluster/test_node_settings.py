@@ -1,5 +1,6 @@
 """What the node's programs are told, and what is said where no node can be."""
 
+import errno
 import json
 import os
 import tomllib
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import containerd, kubelet, network, node, packages
+from devcluster import cgroups, containerd, kubelet, network, node, packages
+from devcluster.binaries import Binaries
 from devcluster.certs import KeyPair
-from devcluster.errors import MissingRequirementError
+from devcluster.errors import DevClusterError, MissingRequirementError
 from devcluster.node_init import View
+from devcluster.process import Supervisor
 
 
 def test_view_survives_transport() -> None:
@@ -66,3 +69,20 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "missing", lambda wanted: [one for one in wanted if one.name == "runc"])
     with pytest.raises(MissingRequirementError, match="runc: `python -m devcluster packages` installs it"):
         node.require_root()
+
+
+def test_read_only_cgroups_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where cgroups cannot be made, as in an ordinary container, one line names the folder and the way out."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system", "/sys/fs/cgroup/cpu/hr-a")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(cgroups, "create", refuse)
+    spec = node.NodeSpec("a", "node-1", tmp_path, tmp_path / "logs", "https://10.96.0.1:443")
+    real = node.RealNode(spec, Binaries())
+    with Supervisor(tmp_path / "logs") as supervisor:
+        with pytest.raises(DevClusterError, match=r"cgroup /sys/fs/cgroup/cpu/hr-a: Read-only file system.*privileged"):
+            real._claim(supervisor)
+        real.stop()
+    assert list(node.nodes_directory().iterdir()) == []

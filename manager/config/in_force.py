@@ -2,10 +2,19 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 from crds.colocation import ColocationConfig
+from crds.names import CONFIG_MAP_KEY
 from manager.config.findings import Finding
 from manager.config.parse import parse_config
+
+
+_NO_KEY: Final = Finding(
+    CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled"
+)
+    CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled"
+)
 
 
 class Origin(StrEnum):
@@ -53,7 +62,8 @@ def judge(before: InForce, text: str | None, *, present: bool) -> InForce:
             before, origin=origin, present=True, errors=judged.errors, entry_errors=(), warnings=judged.warnings
         )
     origin = Origin.CONFIG_MAP if text else Origin.DEFAULTS
-    return InForce(judged.config, text or "", origin, True, (), judged.entry_errors, judged.warnings)
+    warnings = (_NO_KEY,) if text is None else judged.warnings
+    return InForce(judged.config, text or "", origin, True, (), judged.entry_errors, warnings)
 
 
 def at_start(text: str | None, *, present: bool, last_good: str | None) -> InForce:

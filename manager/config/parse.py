@@ -5,6 +5,7 @@ A fault in the cluster's part refuses the whole text (the last good one stays in
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
@@ -118,7 +119,7 @@ def _document(text: str, fields: Fields) -> Any:  # noqa: ANN401
     """The parsed object, or `None` after noting why there is none."""
     twice = _Twice()
     try:
-        data = json.loads(text, object_pairs_hook=twice.pairs, parse_constant=_no_constant)
+        data = json.loads(text, object_pairs_hook=twice.pairs, parse_constant=_no_constant, parse_float=_finite)
     except _NotJsonError as error:
         fields.error("", str(error))
         return None
@@ -141,6 +142,13 @@ def _document(text: str, fields: Fields) -> Any:  # noqa: ANN401
 
 def _no_constant(name: str) -> NoReturn:
     raise _NotJsonError(f"not valid JSON: {name} is not a number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):  # it could be read, but never be written to a NodeMetric
+        raise _NotJsonError(f"not usable: the number {shown(text)} is too large")
+    return number
 
 
 def _special(fields: Fields) -> dict[str, Any]:

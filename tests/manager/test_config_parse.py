@@ -53,6 +53,7 @@ def test_absent_text_means_defaults(text: str | None) -> None:
         ('{"resourceDiffThreshold": NaN}', "not valid JSON: NaN is not a number"),
         ("[" * 100_000, "not usable: it is nested too deeply"),
         ("1" * 5000, "not usable: a number has too many digits"),
+        ('{"nodePredictPolicy": {"parameters": {"n": 1e400}}}', 'not usable: the number "1e400" is too large'),
     ],
 )
 def test_unusable_text_is_one_error(text: str, message: str) -> None:

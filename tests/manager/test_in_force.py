@@ -27,9 +27,15 @@ def test_deleted_config_map_means_defaults() -> None:
 
 
 def test_key_absent_means_defaults() -> None:
-    """A ConfigMap without the key, or with an empty one, is no fault."""
-    now = judge(judge(InForce(), GOOD, present=True), None, present=True)
-    assert (now.config, now.origin, now.present, now.errors) == (ColocationConfig(), Origin.DEFAULTS, True, ())
+    """A ConfigMap without the key, or with an empty one, is no fault; that the key is absent is said."""
+    for text in (None, ""):
+        now = judge(judge(InForce(), GOOD, present=True), text, present=True)
+        assert (now.config, now.origin, now.present, now.errors) == (ColocationConfig(), Origin.DEFAULTS, True, ())
+        assert [str(each) for each in now.warnings] == (
+            ["colocation-config: the ConfigMap has no such key: the defaults apply, and colocation is disabled"]
+            if text is None
+            else []
+        )
 
 
 def test_last_good_outlives_restart() -> None:

@@ -1,4 +1,4 @@
-"""The agent's own health: /healthz and /metrics. Knows numbers and names, nothing of what they mean."""
+"""The agent's own health: /healthz, /livez and /metrics. Knows numbers and names, nothing of what they mean."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -99,7 +99,8 @@ class TelemetryServer:
             OSError: It cannot be bound.
         """
         app = web.Application()
-        app.add_routes([web.get("/healthz", self._healthz), web.get("/metrics", self._show_metrics)])
+        app.add_routes([web.get("/healthz", self._healthz), web.get("/livez", self._livez)])
+        app.add_routes([web.get("/metrics", self._show_metrics)])
         app.add_routes([web.get(path, self._page) for path in self._pages])
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
@@ -117,6 +118,10 @@ class TelemetryServer:
         problems = self._health.problems()
         text = self._health.text(problems, verbose="verbose" in request.query)
         return web.Response(text=text, status=503 if problems else 200)
+
+    async def _livez(self, _request: web.Request) -> web.Response:
+        """200 while the program runs: restarting it because the disk is full would only lose what it remembers."""
+        return web.Response(text="ok\n")
 
     async def _show_metrics(self, _request: web.Request) -> web.Response:
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -42,6 +42,7 @@ async def test_problem_is_unhealthy() -> None:
         assert status == 503
         assert "[-] ticks: the last tick was stored 40 s ago" in text
         assert "[+] fine" in text
+        assert await _get(port, "/livez") == (200, "ok\n")  # a restart would cure neither a full disk nor a slow one
         problem[0] = ""
         assert (await _get(port, "/healthz"))[0] == 200
     finally:

@@ -28,6 +28,7 @@ from agent.store.settings import StoreSettings
 log = logging.getLogger(__name__)
 
 _RETENTION_EVERY_MS = 600_000
+_NEVER_MS = -(1 << 62)
 _MOST_BLOCKS_IN_MEMORY = 6
 _FINISHED = object()
 
@@ -61,7 +62,7 @@ class Tsdb:
         self._head = Head()
         self._jobs: Iterator[None] | None = None
         self._minute_days = settings.minute_days
-        self._retained_ms = -_RETENTION_EVERY_MS
+        self._retained_ms = self._seen_ms = _NEVER_MS
         self._load()
 
     @classmethod
@@ -298,6 +299,11 @@ class Tsdb:
         self._layouts.clear()
 
     def _due(self, now_ms: int) -> Iterator[None]:
+        # A machine can start with a wrong clock that is set a little later. By such a clock everything may seem too old
+        # (or far ahead), so nothing is forgotten before it has run on for a while.
+        if abs(now_ms - self._seen_ms) > _RETENTION_EVERY_MS:
+            self._retained_ms = now_ms
+        self._seen_ms = now_ms
         rows = compaction.rows_to_seal(self._head, self._settings.block_ticks)
         if rows:
             yield from compaction.seal(self._connection, self._head, rows, self._scales)

@@ -100,6 +100,20 @@ def test_future_data_is_dropped(tmp_path: Path) -> None:
         assert ahead.fetchone()[0] == 0
 
 
+@pytest.mark.parametrize("wrong", [0.0, START - 400 * 86400, START + 400 * 86400])
+def test_wrong_clock_forgets_nothing(tmp_path: Path, wrong: float) -> None:
+    """A machine that starts with a wrong clock, set after some minutes, loses no history."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        now = fill(store, 300)
+        finish(store, now)
+        before = store.minutes(CPU, START, now)["a"]
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        fill(store, 300, start=wrong)
+        fill(store, 30, start=now + 400)
+        assert np.array_equal(store.minutes(CPU, START, now)["a"].starts_ms, before.starts_ms)
+        assert store.daily_maxima(CPU, "a")
+
+
 def test_full_disk_keeps_memory(tmp_path: Path) -> None:
     """A tick that cannot be written is still there for windows."""
     with Tsdb.open(tmp_path / "t.db") as store:

@@ -9,10 +9,7 @@ from crds.names import CONFIG_MAP_KEY
 from manager.config.findings import Finding
 from manager.config.parse import parse_config
 
-
 _NO_KEY: Final = Finding(
-    CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled"
-)
     CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled"
 )
 

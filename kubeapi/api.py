@@ -25,6 +25,7 @@ TIMEOUT_SECONDS: Final = 30.0
 
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _UNAUTHORIZED: Final = 401
+_NOT_FOUND: Final = 404
 _TOO_MANY_REQUESTS: Final = 429
 _SERVER_ERROR: Final = 500
 _FIRST_ERROR: Final = 400
@@ -217,6 +218,10 @@ class ApiServer:
         if not isinstance(status, dict):
             status = {"message": text[:200].decode(errors="replace").strip() or response.reason or ""}
         message, reason = str(status.get("message", "")), str(status.get("reason", ""))
+        if response.status == _UNAUTHORIZED:  # the server says no more than that
+            message = f"the login of {self.connection.origin or 'this client'} is not accepted, it may have expired"
+        if response.status == _NOT_FOUND and not reason:  # of a missing object it says more
+            message = f"{message} at {response.url.path}: is the definition (CRD) of that kind installed?"
         if response.status == _TOO_MANY_REQUESTS or response.status >= _SERVER_ERROR:
             return ApiUnavailable(
                 f"The API server at {self.connection.server} answers {response.status}: {message}",
@@ -237,6 +242,10 @@ class ApiServer:
 
     def _unreachable(self, error: Exception) -> ApiUnavailable:
         why = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            found = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+            origin = self.connection.origin or "use"
+            why = f"its certificate is refused ({found}); check the certificate authority in {origin}"
         return ApiUnavailable(f"The API server at {self.connection.server} cannot be reached: {why}")
 
 

@@ -169,10 +169,19 @@ async def test_rejected_token_is_renewed_once(fake: Fake) -> None:
     server.add("list", refused(401), answer({"ok": True}), refused(401), refused(401))
     async with ApiServer(renewing, user_agent="headroom-test") as other:
         assert await other.get(PATH) == {"ok": True}
-        with pytest.raises(ApiError):
+        with pytest.raises(ApiError, match="the login of this client is not accepted, it may have expired"):
             await other.get(PATH)
     assert [request.headers["Authorization"] for request in server.requests[:2]] == ["Bearer old", "Bearer new"]
     assert server.requests[0].headers["User-Agent"] == "headroom-test"
+
+
+async def test_unknown_kind_is_named(fake: Fake) -> None:
+    """A path that the server does not know is named, with what may be missing."""
+    server, api = fake
+    server.add("list", answer("404 page not found", status=404))
+    with pytest.raises(ApiError, match=f"{PATH}: is the definition .CRD. of that kind installed") as caught:
+        await api.get(PATH)
+    assert caught.value.not_found
 
 
 async def test_proxy_is_ignored_on_loopback(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:

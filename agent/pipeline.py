@@ -113,9 +113,10 @@ class Pipeline:
         for one in harvest.missing:
             self._metrics.gaps.labels(one.metric, one.reason).inc()
         if self._ticks % _SIZE_EVERY_TICKS == 0:
-            size = self.store.size()
-            self._metrics.store_bytes.set(size.file_bytes)
-            self._metrics.store_series.set(size.series)
+            with self._step("size"):
+                size = self.store.size()
+                self._metrics.store_bytes.set(size.file_bytes)
+                self._metrics.store_series.set(size.series)
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:

@@ -13,6 +13,7 @@ from agent.pipeline import Pipeline
 from agent.pod_source import CgroupPods
 from agent.samples import CPU, MEMORY, NODE, SYS, Harvest, Missing, Sample
 from agent.settings import LearnSettings
+from agent.store.schema import StoreError
 from agent.store.settings import StoreSettings
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
@@ -105,6 +106,20 @@ def test_failure_stays_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     assert "broken works again" in caplog.text
     assert pipeline.failing == {}
     pipeline.close(START + 9)
+
+
+def test_unreadable_size_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that does not even tell the database's size costs a metric, not the tick."""
+    pipeline = _pipeline(tmp_path, _collectors(node=Steady()))
+
+    def broken() -> None:
+        raise StoreError("cannot read: disk I/O error")
+
+    monkeypatch.setattr(pipeline.store, "size", broken)
+    pipeline.run_once(START)
+    assert pipeline.failing == {"size": "cannot read: disk I/O error"}
+    assert len(pipeline.store.window(CPU, NODE, START - 1, START)) == 1
+    pipeline.close(START)
 
 
 def test_no_data_is_no_failure(tmp_path: Path) -> None:

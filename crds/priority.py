@@ -52,6 +52,14 @@ DEFAULT_VALUE: Final[Mapping[PriorityBand, int]] = {
 """The priority that stands for a band when a pod has none of its own."""
 
 _QOS_OF_KUBERNETES: Final = {"Guaranteed": QoS.LSR, "Burstable": QoS.LS, "BestEffort": QoS.BE}
+_BAND_OF_QOS: Final[Mapping[QoS, PriorityBand]] = {
+    QoS.LSE: PriorityBand.PROD,
+    QoS.LSR: PriorityBand.PROD,
+    QoS.LS: PriorityBand.PROD,
+    QoS.SYSTEM: PriorityBand.PROD,
+    QoS.BE: PriorityBand.BATCH,
+    QoS.NONE: PriorityBand.NONE,
+}
 _BANDS: Final = {band.value: band for band in VALUES}
 _CLASSES: Final = {qos.value: qos for qos in QoS if qos}
 _MID_RESOURCES: Final = frozenset({names.MID_CPU, names.MID_MEMORY})
@@ -81,11 +89,8 @@ def priority_class_raw(pod: Mapping[str, Any] | None) -> PriorityBand:
 
 
 def priority_class(pod: Mapping[str, Any] | None) -> PriorityBand:
-    """The stated band, else the one that follows from the QoS class: BE is Batch, everything else Prod."""
-    stated = priority_class_raw(pod)
-    if stated or pod is None:
-        return stated
-    return PriorityBand.BATCH if qos(pod) is QoS.BE else PriorityBand.PROD
+    """The stated band, else the one that follows from the QoS class: BE is Batch, every other class Prod."""
+    return priority_class_raw(pod) or _BAND_OF_QOS[qos(pod)]
 
 
 def priority_value(pod: Mapping[str, Any] | None) -> int:
@@ -132,7 +137,7 @@ def kubernetes_qos(pod: Mapping[str, Any]) -> str:
     if stated:
         return str(stated)
     pod_level = (pod.get("spec") or {}).get("resources")
-    resources = [pod_level] if pod_level else list(_container_resources(pod))
+    resources = list(_container_resources(pod)) if pod_level is None else [pod_level]
     requests, limits = _totals(resources, "requests"), _totals(resources, "limits")
     if not requests and not limits:
         return "BestEffort"

@@ -55,6 +55,7 @@ def test_band_of_number(value: int | None, band: PriorityBand) -> None:
         (_pod(qos="BE", requests={"cpu": "1"}), PriorityBand.NONE, PriorityBand.BATCH),
         (_pod(qos="SYSTEM"), PriorityBand.NONE, PriorityBand.PROD),
         ({}, PriorityBand.NONE, PriorityBand.BATCH),
+        ({"status": {"qosClass": "Unheard"}}, PriorityBand.NONE, PriorityBand.NONE),  # a class of a later Kubernetes
         (None, PriorityBand.NONE, PriorityBand.NONE),
     ],
 )
@@ -77,6 +78,11 @@ def test_band_of_pod(pod: dict[str, Any] | None, raw: PriorityBand, band: Priori
         (_pod(qos="LSE"), "BestEffort", QoS.LSE),
         ({"status": {"qosClass": "Guaranteed"}}, "Guaranteed", QoS.LSR),  # what the status says
         ({"spec": {"resources": {"requests": GUARANTEED, "limits": GUARANTEED}}}, "Guaranteed", QoS.LSR),  # pod level
+        (
+            {"spec": {"resources": {}, "containers": [{"resources": {"requests": GUARANTEED}}]}},
+            "BestEffort",  # the pod level decides even when it says nothing
+            QoS.BE,
+        ),
         (
             {"spec": {"containers": [{"resources": {"requests": GUARANTEED, "limits": GUARANTEED}}, {}]}},
             "Burstable",  # one container without limits

@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     files = sorted(options.directory.glob("*.json")) if options.directory.is_dir() else []
     if options.only:
-        wanted = {options.only, f"{options.only}.json"}
+        name = Path(options.only).name
+        wanted = {name, f"{name}.json"}
         files = [file for file in files if file.name in wanted]
     if not files:
         what = options.only or "vector file (*.json)"

@@ -75,9 +75,9 @@ def _object_difference(expected: Mapping[str, Any], actual: object, tolerance: f
         if key in INFORMATIVE:
             continue
         inner = f"{path}.{key}" if path else str(key)
-        if key not in actual:
+        if key not in actual and value is not None:  # null means absent
             return f"{inner}: expected {value!r}, got nothing"
-        found = difference(value, actual[key], tolerance, inner)
+        found = difference(value, actual.get(key), tolerance, inner)
         if found:
             return found
     extra = sorted(actual.keys() - expected.keys())

@@ -5,7 +5,7 @@ Each rule has a reason. A deviation also says what we answer instead; the runner
 
 import json
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -221,7 +221,28 @@ def _without_negative_factors(vector: Input, _theirs: Any) -> Any:  # noqa: ANN4
     return adapter({**vector, "pod": {**vector["pod"], "metadata": {**metadata, "annotations": annotations}}})
 
 
+def _steps(steps: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    for step in steps:
+        yield step
+        yield from _steps(step.get("other") or ())
+
+
+def _refused_by_us(vector: Input) -> bool:
+    """Whether a step adds a negative weight or merges other buckets, which makes the peer panic."""
+    steps = list(_steps(vector["steps"]))
+    return any(step.get("weight", 0) < 0 for step in steps) or any(
+        step.get("otherOptions", vector["options"]) != vector["options"] for step in steps
+    )
+
+
 DEVIATIONS: Final = (
+    Deviation(
+        "histogram",
+        ("sequence",),
+        "where the peer panics we refuse with an error",
+        ours=lambda _input, _theirs: {"error": True},
+        when=_refused_by_us,
+    ),
     Deviation(
         "loadaware_args",
         ("validate",),

@@ -99,14 +99,12 @@ def _judge(stem: str, vector: Any, index: int) -> Judgement:  # noqa: ANN401 - a
         label = name if isinstance(name, str) and name else f"entry {index}"
         return Judgement(label, "", Outcome.FAILED, f"malformed vector (entry {index}): {problem}")
     name, operation = vector["name"], vector["input"]["op"]
-    family = family_of(stem, operation)
-    reason = _out_of_scope(family, operation, vector["input"])
-    if reason:
-        return Judgement(name, operation, Outcome.OUT_OF_SCOPE, reason)
-    adapter = _operations(family).get(operation)
-    if adapter is None:
-        return Judgement(name, operation, Outcome.UNSUPPORTED, "no adapter")
-    outcome, detail = _run(adapter, _deviation(family, operation, vector["input"]), vector)
+    try:
+        outcome, detail = _outcome(family_of(stem, operation), operation, vector)
+    except UnsupportedVectorError as error:
+        outcome, detail = Outcome.UNSUPPORTED, str(error)
+    except Exception as error:  # noqa: BLE001 - a vector that breaks our code or a rule has failed, the others still count
+        outcome, detail = Outcome.FAILED, f"{type(error).__name__}: {error}"
     return Judgement(name, operation, outcome, detail)
 
 
@@ -125,20 +123,22 @@ def _malformed(vector: Any) -> str | None:  # noqa: ANN401
     return None
 
 
-def _run(adapter: Adapter, deviation: Deviation | None, vector: Mapping[str, Any]) -> tuple[Outcome, str]:
-    try:
-        actual = adapter(vector["input"])
-    except UnsupportedVectorError as error:
-        return Outcome.UNSUPPORTED, str(error)
-    except Exception as error:  # noqa: BLE001 - a vector that breaks our code is a failed vector, the others still count
-        return Outcome.FAILED, f"{type(error).__name__}: {error}"
-    tolerance = vector.get("tolerance")
-    found = difference(vector["expected"], actual, tolerance)
+def _outcome(family: str, operation: str, vector: Mapping[str, Any]) -> tuple[Outcome, str]:
+    given, expected, tolerance = vector["input"], vector["expected"], vector.get("tolerance")
+    reason = _out_of_scope(family, operation, given)
+    if reason:
+        return Outcome.OUT_OF_SCOPE, reason
+    adapter = _operations(family).get(operation)
+    if adapter is None:
+        return Outcome.UNSUPPORTED, "no adapter"
+    actual = adapter(given)
+    found = difference(expected, actual, tolerance)
     if found is None:
         return Outcome.PASSED, ""
+    deviation = _deviation(family, operation, given)
     if deviation is None:
         return Outcome.FAILED, found
-    ours = difference(deviation.ours(vector["input"], vector["expected"]), actual, tolerance)
+    ours = difference(deviation.ours(given, expected), actual, tolerance)
     if ours is None:
         return Outcome.DEVIATION, deviation.reason
     return Outcome.FAILED, f"{ours} (where we deviate: {deviation.reason})"

@@ -1,6 +1,7 @@
 """The golden runner itself: outcomes, exit status, report, and files it has never seen."""
 
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,36 @@ def test_incomplete_input_fails(tmp_path: Path) -> None:
     assert _outcomes(tmp_path, [incomplete, EMPTY]) == [runner.Outcome.FAILED, runner.Outcome.PASSED]
 
 
+def test_broken_rule_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An input that a rule cannot read is a failure of that vector, and the next one still counts."""
+
+    def judged(place: str, rule: object) -> list[runner.Outcome]:
+        with monkeypatch.context() as patch:
+            patch.setattr(runner, place, (rule,))
+            wrong = {**EMPTY, "expected": {"results": [None]}}
+            return _outcomes(tmp_path, [wrong, {**EMPTY, "input": {"op": "levitate"}}])
+
+    def broken(given: Mapping[str, Any], _theirs: object = None) -> Any:  # noqa: ANN401
+        return given["nothing"]
+
+    after_failure = [runner.Outcome.FAILED, runner.Outcome.UNSUPPORTED]
+    assert judged("OUT_OF_SCOPE", OutOfScope("histogram", ("sequence",), "a test", when=broken)) == after_failure
+    assert judged("DEVIATIONS", Deviation("histogram", ("sequence",), "a test", ours=broken)) == after_failure
+
+
+def test_refused_step_is_error(tmp_path: Path) -> None:
+    """A step that makes the peer panic is refused with an error of ours, and asserted to be."""
+    add = {"op": "add", "value": 1, "weight": -1, "timeUnix": None}
+    merge = {"op": "merge", "other": [add]}
+    panics = [
+        {"name": step["op"], "input": {**EMPTY["input"], "steps": [step]}, "expected": {"panics": True}}  # type: ignore[dict-item]
+        for step in (add, merge)
+    ]
+    assert _outcomes(tmp_path, panics) == [runner.Outcome.DEVIATION] * 2
+    harmless = {**panics[0], "input": {**EMPTY["input"], "steps": [{**add, "weight": 1}]}}  # type: ignore[dict-item]
+    assert _outcomes(tmp_path, [harmless]) == [runner.Outcome.FAILED]
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [("{", "is not valid JSON"), ("{}", "must be a list of vectors, is dict"), ("[" * 100_000, "is not valid JSON")],
@@ -136,6 +167,7 @@ def test_report_and_exit_status(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "FAILED",
     ]
     assert main([str(tmp_path), "--only", "histogram"]) == 0
+    assert main([str(tmp_path), "--only", str(tmp_path / "histogram.json")]) == 0
 
 
 def test_wrong_call_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -153,6 +185,8 @@ def test_wrong_call_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[s
         ({"a": 1}, Exact({"a": 1, "b": 2}), None, False),  # except in a map of data
         ({"a": 1}, {}, None, False),
         ({"a": None}, {"a": None}, None, True),
+        ({"a": None}, {}, None, True),  # null means absent
+        ({"a": None}, {"a": 0}, None, False),
         ([1, 2], [1, 2, 3], None, False),  # lists are exact
         ([1, 2], [2, 1], None, False),
         (5, 5.0, None, True),

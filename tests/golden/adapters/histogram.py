@@ -48,7 +48,10 @@ def _sequence(vector: dict[str, Any]) -> dict[str, Any]:
     histogram = _histogram(vector["options"])
     results = []
     for number, step in enumerate(vector["steps"]):
-        answer = _step(histogram, step, vector["options"])
+        try:
+            answer = _step(histogram, step, vector["options"])
+        except HistogramError:  # a step that is refused
+            return {"error": True}
         if answer is not None:
             results.append({"step": number, **answer})
     return {"results": results}
@@ -107,17 +110,22 @@ def _save_checkpoint(histogram: Histogram, _step: Mapping[str, Any], _options: M
 
 
 def _load_checkpoint(histogram: Histogram, step: Mapping[str, Any], _options: Mapping[str, Any]) -> dict[str, Any]:
-    checkpoint = step["checkpoint"]
-    scaled = checkpoint and ScaledHistogram(
-        checkpoint["totalWeight"],
-        {int(index): weight for index, weight in checkpoint["bucketWeights"].items()},
-        _seconds(checkpoint.get("referenceTimestamp")),
-    )
     try:
-        histogram.load(scaled)
+        histogram.load(_scaled(step.get("checkpoint")))
     except HistogramError:
         return {"loadError": True}
     return {"loadError": False}
+
+
+def _scaled(checkpoint: Mapping[str, Any] | None) -> ScaledHistogram | None:
+    if checkpoint is None:
+        return None
+    weights = checkpoint.get("bucketWeights") or {}
+    return ScaledHistogram(
+        checkpoint["totalWeight"],
+        {int(index): weight for index, weight in weights.items()},
+        _seconds(checkpoint.get("referenceTimestamp")),
+    )
 
 
 def _seconds(text: str | None) -> float | None:

@@ -16,7 +16,7 @@ def kubernetes_pod(short: Mapping[str, Any] | None) -> dict[str, Any] | None:
             **({"priority": short["priority"]} if short.get("priority") is not None else {}),
             "containers": [
                 {"resources": {kind: container[kind] for kind in _RESOURCES if kind in container}}
-                for container in short.get("containers", ())
+                for container in short.get("containers") or ()
             ],
         },
         "status": {"qosClass": short["kubeQOSClass"]} if "kubeQOSClass" in short else {},

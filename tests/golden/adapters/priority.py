@@ -9,7 +9,7 @@ from tests.golden.adapters.pods import kubernetes_pod
 
 
 def _classes(vector: dict[str, Any]) -> dict[str, Any]:
-    pod = kubernetes_pod(vector["pod"])
+    pod = kubernetes_pod(vector.get("pod"))
     return {
         "priorityClass": str(priority.priority_class(pod)),
         "rawPriorityClass": str(priority.priority_class_raw(pod)),
@@ -20,7 +20,7 @@ def _classes(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _raw(vector: dict[str, Any]) -> dict[str, Any]:
-    pod = kubernetes_pod(vector["pod"])
+    pod = kubernetes_pod(vector.get("pod"))
     return {"priorityClass": str(priority.priority_class_raw(pod)), "qosClass": str(priority.qos_raw(pod))}
 
 

@@ -131,9 +131,7 @@ def answer(operations: Mapping[str, Callable[[Request], Request]], line: bytes) 
     return reply | {"id": request["id"]}
 
 
-def serve(
-    operations: Mapping[str, Callable[[Request], Request]], parent_pid: int, between: Callable[[], None]
-) -> None:
+def serve(operations: Mapping[str, Callable[[Request], Request]], parent_pid: int, between: Callable[[], None]) -> None:
     """Answer requests until the user closes the pipe or dies."""
     pending = b""
     while os.getppid() == parent_pid:

@@ -87,18 +87,25 @@ def test_survives_apiserver_restart(story: Story) -> None:
     _wait(lambda: story.pod("after-restart")["spec"].get("nodeName"), seconds=60, what="a node for a new pod")
 
 
-def _refused(story: Story) -> Iterator[str]:
+def _requests(story: Story) -> Iterator[tuple[str, bool]]:
+    """What each of our service accounts asked, and whether it was refused for want of rights."""
     ours = f"system:serviceaccount:{NAMESPACE}:"
     for line in story.cluster.control_plane.audit_log.read_text().splitlines():
         event = json.loads(line)
-        user = event["user"]["username"]
-        if event.get("responseStatus", {}).get("code") == FORBIDDEN and user.startswith(ours):
-            yield f"{user.removeprefix(ours)}: {event['verb']} {event['requestURI']}"
+        user, code = event["user"]["username"], event.get("responseStatus", {}).get("code")
+        if user.startswith(ours) and code is not None:
+            path = event["requestURI"].partition("?")[0]
+            yield f"{user.removeprefix(ours)}: {event['verb']} {path}", code == FORBIDDEN
 
 
 def test_rights_suffice(story: Story) -> None:
     """No service asked for anything that the chart does not allow it."""
-    assert not sorted(set(_refused(story)))
+    requests = set(_requests(story))
+    refused = {what for what, forbidden in requests if forbidden}
+    # While an API server starts, it refuses for a moment what it allows when it has read its roles.
+    allowed = {what for what, forbidden in requests if not forbidden}
+    assert allowed
+    assert not sorted(refused - allowed)
 
 
 def test_services_write_no_errors(story: Story) -> None:

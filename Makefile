@@ -22,6 +22,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	  || $(PY) -m pip install --disable-pip-version-check --no-deps --config-settings editable_mode=compat -e .
 	@touch $@
 
+.PHONY: venv
+venv: $(STAMP) ## Install Headroom and the locked packages into .venv
+
 .PHONY: packages
 packages: $(STAMP)
 	@$(PY) -m devcluster packages

@@ -117,7 +117,9 @@ def test_node_says_what_it_is(node_cluster: Cluster) -> None:
 
 def test_log_is_readable(node_cluster: Cluster) -> None:
     """`kubectl logs` shows what a pod of our own image prints."""
-    assert node_cluster.kubectl("logs", "--namespace", NAMESPACE, "sleeper") == "good morning\n"
+    logs = ("logs", "--namespace", NAMESPACE, "sleeper")
+    # A container runs before its program has printed anything.
+    assert wait_until(lambda: node_cluster.kubectl(*logs), "the first line of the log", SECONDS) == "good morning\n"
 
 
 def test_pod_sees_only_its_node(execute: Callable[..., str]) -> None:

@@ -34,6 +34,8 @@ class InForce:
     """Where it comes from."""
     present: bool = False
     """Whether there is a ConfigMap."""
+    removed: bool = False
+    """Whether there was one before, in this run or, by the text it left, in an earlier one."""
     errors: tuple[Finding, ...] = ()
     """Why the ConfigMap's text is not the one in force."""
     entry_errors: tuple[Finding, ...] = ()
@@ -51,7 +53,7 @@ def judge(before: InForce, text: str | None, *, present: bool) -> InForce:
         present: whether the ConfigMap exists; without it the defaults apply.
     """
     if not present:
-        return InForce()
+        return InForce(removed=before.present or before.removed or bool(before.text))
     judged = parse_config(text)
     if judged.config is None:
         origin = Origin.LAST_GOOD if before.text else Origin.DEFAULTS
@@ -60,7 +62,7 @@ def judge(before: InForce, text: str | None, *, present: bool) -> InForce:
         )
     origin = Origin.CONFIG_MAP if text else Origin.DEFAULTS
     warnings = (_NO_KEY,) if text is None else judged.warnings
-    return InForce(judged.config, text or "", origin, True, (), judged.entry_errors, warnings)
+    return InForce(judged.config, text or "", origin, present=True, entry_errors=judged.entry_errors, warnings=warnings)
 
 
 def at_start(text: str | None, *, present: bool, last_good: str | None) -> InForce:

@@ -103,22 +103,22 @@ class ConfigKeeper:
             return
         now = self._run.context.in_force
         if self._told != now:
-            before, self._told = self._told, now
-            await self._tell(before, now)
+            self._told = now
+            await self._tell(now)
         if not now.errors and self._kept != now.text:
             await self._keep(now.text)
             self._kept = now.text
 
-    async def _tell(self, before: InForce | None, now: InForce) -> None:
+    async def _tell(self, now: InForce) -> None:
         settings = self._run.context.settings
         if not now.present:
-            if before is not None and before.present:
+            if now.removed:
                 await self._event(
                     "Warning",
                     "ColocationConfigDeleted",
                     "the ConfigMap is gone: the defaults apply, and colocation is disabled",
                 )
-            elif before is None:
+            else:
                 _LOG.info(
                     "There is no ConfigMap %s in %s: the defaults apply", settings.config_name, settings.namespace
                 )

@@ -6,7 +6,7 @@ import pytest
 
 from crds.names import CONFIG_MAP_KEY
 from kubeapi import ApiUnavailable
-from manager.config.in_force import Origin
+from manager.config.in_force import InForce, Origin
 from manager.handlers.config import ConfigKeeper, load
 from tests.manager.made import node
 from tests.manager.test_look_at import World
@@ -129,3 +129,24 @@ async def test_failure_to_keep_is_repeated(world: World) -> None:
     world.api.fails.clear()
     await keeper.catch_up()
     assert f"{MAPS}/headroom-last-good-config" in world.api.objects
+
+
+async def test_deletion_before_first_turn_is_told(world: World) -> None:
+    """A ConfigMap that is deleted before the keeper's first turn as leader is told about all the same."""
+    world.configure(GOOD)
+    keeper = ConfigKeeper(world.run)
+    keeper.observe(None)
+    await keeper.catch_up()
+    assert world.told() == ["ColocationConfigDeleted"]
+
+
+async def test_deletion_while_away_is_told_once(world: World) -> None:
+    """A ConfigMap that was deleted while no manager ran is told about at the next start, and only at that one."""
+    world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
+    for _ in range(2):
+        world.run.context.in_force = InForce()
+        await load(world.run.api, world.run.context)
+        keeper = ConfigKeeper(world.run)
+        await keeper.catch_up()
+    assert world.told() == ["ColocationConfigDeleted"]
+    assert world.run.context.in_force.config.enable is None

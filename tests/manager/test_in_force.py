@@ -23,7 +23,9 @@ def test_bad_text_keeps_last_good() -> None:
 
 def test_deleted_config_map_means_defaults() -> None:
     """Without a ConfigMap the defaults apply."""
-    assert judge(judge(InForce(), GOOD, present=True), None, present=False) == InForce()
+    assert judge(InForce(), None, present=False) == InForce()
+    gone = judge(judge(InForce(), GOOD, present=True), None, present=False)
+    assert gone == judge(gone, None, present=False) == InForce(removed=True)
 
 
 def test_key_absent_means_defaults() -> None:
@@ -56,4 +58,4 @@ def test_restart_without_last_good() -> None:
 def test_start_prefers_config_map() -> None:
     """A good ConfigMap wins over what was kept, and so does its absence."""
     assert at_start(BETTER, present=True, last_good=GOOD).config.mid_unallocated_percent == 5
-    assert at_start(None, present=False, last_good=GOOD) == InForce()
+    assert at_start(None, present=False, last_good=GOOD) == InForce(removed=True)

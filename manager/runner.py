@@ -88,7 +88,7 @@ async def _run_once(api: ApiServer, connection: Connection, context: Context, st
         pods.follow(run),
         _tick(run),
         _keep_config(run, keeper),
-        _resync(run),
+        _resync(run, keeper),
         *(_work(run) for _ in range(settings.pace.workers)),
     ]
     ours = [asyncio.create_task(each) for each in background]
@@ -168,11 +168,12 @@ async def relist(run: Run) -> None:
     run.queue.add_all(touched)
 
 
-async def _resync(run: Run) -> None:
+async def _resync(run: Run, keeper: ConfigKeeper) -> None:
     while True:
         await asyncio.sleep(run.context.settings.pace.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads
         try:
             await relist(run)
+            await keeper.refresh()
         except (ApiError, ApiUnavailable) as error:
             _LOG.debug("Listing everything again failed: %s", error)
 

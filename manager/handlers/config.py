@@ -78,9 +78,11 @@ class ConfigKeeper:
         self._told: InForce | None = None
         self._was_bad = bool(run.context.in_force.errors)
         self._kept: str | None = None
+        self._seen = 0
 
     def observe(self, config_map: dict[str, Any] | None) -> None:
         """Judge the ConfigMap as it is now; `None` when it is gone."""
+        self._seen += 1
         context = self._run.context
         before = context.in_force
         context.in_force = judge(
@@ -90,6 +92,18 @@ class ConfigKeeper:
         self._was_bad = self._was_bad or bool(context.in_force.errors)
         if context.in_force.config != before.config:
             self._run.everything_changed()
+
+    async def refresh(self) -> None:
+        """Read the ConfigMap again: kopf tells of no deletion that happened while its watch was down.
+
+        Raises:
+            ApiError: the API server refuses.
+            ApiUnavailable: it is away.
+        """
+        settings, seen = self._run.context.settings, self._seen
+        config_map = await _read(self._run.api, settings, settings.config_name)
+        if seen == self._seen:  # else the watch has told of something newer meanwhile
+            self.observe(config_map)
 
     async def catch_up(self) -> None:
         """Tell of the configuration and keep its text, if this replica leads and has not done so yet.

@@ -150,3 +150,27 @@ async def test_deletion_while_away_is_told_once(world: World) -> None:
         await keeper.catch_up()
     assert world.told() == ["ColocationConfigDeleted"]
     assert world.run.context.in_force.config.enable is None
+
+
+async def test_missed_deletion_is_noticed(world: World) -> None:
+    """A deletion that the watch did not see is found when the ConfigMap is read again."""
+    world.configure(GOOD)
+    keeper = ConfigKeeper(world.run)
+    await keeper.refresh()
+    await keeper.catch_up()
+    assert world.told() == ["ColocationConfigDeleted"]
+
+
+async def test_newer_news_wins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the watch tells while the ConfigMap is being read again is not undone by the older answer."""
+    world.api.put(f"{MAPS}/slo-controller-config", _map(GOOD))
+    keeper, get = ConfigKeeper(world.run), world.api.get
+
+    async def overtaken(path: str) -> dict[str, Any]:
+        found = await get(path)
+        keeper.observe(_map('{"enable": true, "midUnallocatedPercent": 9}'))
+        return found
+
+    monkeypatch.setattr(world.api, "get", overtaken)
+    await keeper.refresh()
+    assert world.run.context.in_force.config.mid_unallocated_percent == 9

@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.golden.adapters import AMBIGUOUS, FAMILIES, Adapter
 from tests.golden.results import UnsupportedVectorError, difference
-from tests.golden.rules import DEVIATIONS, OUT_OF_SCOPE, Deviation
+from tests.golden.rules import DEVIATIONS, OUT_OF_SCOPE
+from tests.golden.rules.rule import Deviation
 
 
 class Outcome(StrEnum):

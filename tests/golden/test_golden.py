@@ -1,11 +1,13 @@
 """Our copies of the reference vectors, in pytest."""
 
+import pkgutil
 from pathlib import Path
 
 import pytest
 
+from tests.golden import rules
 from tests.golden.__main__ import VECTORS
-from tests.golden.rules import DEVIATIONS, OUT_OF_SCOPE
+from tests.golden.rules import DEVIATIONS, OUT_OF_SCOPE, RULES, rules_of
 from tests.golden.runner import Outcome, run_file
 
 FILES = sorted(VECTORS.glob("*.json"))
@@ -37,3 +39,12 @@ def test_rules_have_reasons() -> None:
     for rule in (*OUT_OF_SCOPE, *DEVIATIONS):
         assert rule.reason
         assert rule.operations
+
+
+def test_rules_are_registered() -> None:
+    """The registry names every module of rules, and a module holds the rules of its own file."""
+    modules = {module.name for module in pkgutil.iter_modules(rules.__path__)} - {"rule"}
+    assert set(RULES) == modules
+    assert {family: {rule.family for rule in rules_of(family)} for family in RULES} == {
+        name: {name} for name in modules
+    }

@@ -11,7 +11,7 @@ import pytest
 from tests.golden import runner
 from tests.golden.__main__ import main
 from tests.golden.results import Amount, Exact, difference
-from tests.golden.rules import Deviation, OutOfScope
+from tests.golden.rules.rule import Deviation, OutOfScope
 
 EMPTY = {
     "name": "empty",

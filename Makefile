@@ -9,6 +9,10 @@ PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins tests
 PYTEST_ARGS ?=
+# Tests that share nothing run on all cores. Those that share a cluster, or measure real CPU load, run one after the other.
+# Exit code 5 is "none was selected": fine where PYTEST_ARGS names a few.
+IN_PARALLEL := -m "not cluster and not node and not alone" --numprocesses logical --maxprocesses 8 --dist worksteal
+ONE_BY_ONE  := -m "cluster or node or alone"
 
 .PHONY: help
 help: ## Say what each target does
@@ -39,11 +43,12 @@ demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check
 
 .PHONY: test
 test: lint prepare ## Run lint and every test, on a real dev cluster
-	@$(PY) -m pytest $(PYTEST_ARGS)
+	@$(PY) -m pytest $(IN_PARALLEL) $(PYTEST_ARGS) || [ $$? = 5 ]
+	@$(PY) -m pytest $(ONE_BY_ONE) $(PYTEST_ARGS) || [ $$? = 5 ]
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## Run the tests that need no cluster (under a minute)
-	@$(PY) -m pytest -m "not cluster and not node" $(PYTEST_ARGS)
+	@$(PY) -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Run ruff (every rule), mypy --strict and codespell

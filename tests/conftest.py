@@ -3,12 +3,19 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from devcluster import Cluster, ClusterSpec, DevClusterError, images, node, packages
 from devcluster.binaries import Binaries
 from devcluster.families import CONTROL_PLANE, REAL_NODE
 
 KWOK_NODES = 2
+
+# The same inputs on every run, and no time limits: a busy machine fails no test. `make soak` looks for new inputs.
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,18 +1,35 @@
-"""The agent's entry point: settings, logging, and one line for whatever keeps it from starting."""
+"""The agent's entry point: settings, logging, commands, and one line for whatever keeps it from starting."""
 
+import ast
 import asyncio
 import json
 import logging
+import os
+import pkgutil
 import sys
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
 
+from agent import flags
 from agent import settings as agent_settings
+from agent.flags import WrongSetting
 from agent.runner import CannotStart, run
-from agent.settings import AgentSettings, WrongSetting
+from agent.settings import AgentSettings
 from agent.store.schema import StoreError
 
 WRONG_USE, CANNOT_RUN = 2, 1
+COMMANDS: Final = {
+    "capture": "agent.capture:main",
+    "db": "agent.inspect:main",
+    "replay": "agent.replay:main",
+}
+"""Commands beside running. Each is given the arguments after its name and answers with the exit code; it may raise
+WrongSetting, StoreError and OSError, whose message becomes one line."""
+
+log = logging.getLogger("agent")
 
 
 class JsonLines(logging.Formatter):
@@ -34,38 +51,58 @@ class JsonLines(logging.Formatter):
 def set_up_logging(settings: AgentSettings) -> None:
     """Log to standard error, in the form that was asked for."""
     handler = logging.StreamHandler()
-    if settings.log_format == "json":
+    if settings.serve.log_format == "json":
         handler.setFormatter(JsonLines())
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=settings.log_level.upper(), handlers=[handler], force=True)
+    logging.basicConfig(level=settings.serve.log_level.upper(), handlers=[handler], force=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the agent.
+    """Run the agent, or one of its commands.
 
     Returns:
-        0 after a clean stop, 1 when it cannot run here, 2 when it was called wrongly.
+        0 after a clean stop, 1 when it cannot run here, 2 when it was called wrongly; a command's own code.
     """
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        settings = agent_settings.load(arguments)
+        if words and not words[0].startswith("-"):
+            return _command(words[0], words[1:])
+        return _run(words)
     except WrongSetting as error:
-        print(f"headroom-agent: {error}", file=sys.stderr)
+        print(f"{agent_settings.PROG}: {error}", file=sys.stderr)
         return WRONG_USE
-    set_up_logging(settings)
-    try:
-        if settings.inspect_store:
-            from agent.store.inspection import report  # noqa: PLC0415 - sqlite_utils costs memory that a service lacks
-
-            print(report(settings.database))
-        else:
-            asyncio.run(run(settings))
     except (CannotStart, StoreError, OSError) as error:
-        print(f"headroom-agent: {error}", file=sys.stderr)
+        print(f"{agent_settings.PROG}: {error}", file=sys.stderr)
         return CANNOT_RUN
     except KeyboardInterrupt:
         return 0
+
+
+def _command(name: str, arguments: Sequence[str]) -> int:
+    if name not in COMMANDS:
+        raise WrongSetting(f"there is no command {name!r}; commands: {', '.join(COMMANDS)}; --help lists all flags")
+    return int(pkgutil.resolve_name(COMMANDS[name])(arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
+    settings = agent_settings.load(arguments, commands=_listed() if {"-h", "--help"} & set(arguments) else "")
+    set_up_logging(settings)
+    for sentence in flags.misspelled(AgentSettings, os.environ):
+        log.warning("%s", sentence)
+    asyncio.run(run(settings))
     return 0
+
+
+def _listed() -> str:
+    """The commands and what each is for: the first line of its module, which is not imported for it."""
+    lines = []
+    for name, target in COMMANDS.items():
+        spec = find_spec(target.partition(":")[0])
+        if spec is not None and spec.origin is not None:
+            told = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+            lines.append(f"  {agent_settings.PROG} {name:<8} {told.partition(chr(10))[0]}")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

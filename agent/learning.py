@@ -4,6 +4,7 @@ import logging
 
 from agent.numerics.packing import CheckpointError
 from agent.pods import PodRef
+from agent.roster import RosterLimits
 from agent.settings import LearnSettings
 from agent.store.tsdb import Tsdb
 from agent.training import Learner, TrainingSettings
@@ -18,7 +19,7 @@ class Learning:
         """Restores what was saved; what cannot be used is left out with one line in the log."""
         self._store = store
         self._settings = settings
-        self.learner = Learner(TrainingSettings(interval_seconds=settings.interval_seconds))
+        self.learner = Learner(_training(settings))
         """What was learned."""
         self._saved_at: float | None = None
         self._begun_at: float | None = None
@@ -59,3 +60,11 @@ class Learning:
             StoreError: It cannot be written.
         """
         self._store.save_checkpoints(self.learner.checkpoints(), now)
+
+
+def _training(settings: LearnSettings) -> TrainingSettings:
+    return TrainingSettings(
+        interval_seconds=settings.interval_seconds,
+        catch_up_seconds=settings.catch_up_seconds,
+        roster=RosterLimits(settings.pod_grace_seconds, settings.workload_seconds, settings.workloads),
+    )

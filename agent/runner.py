@@ -108,14 +108,14 @@ def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
 async def _serve(settings: AgentSettings, parts: Parts, api: kubeapi.ApiServer | None, stop: asyncio.Event) -> None:
     if api is None:
         printer = Printer(settings.node_name, parts.reports, settings.report)
-        report, problem, pages = printer.run(once=settings.once), lambda: "", {"/nodemetric": printer.text}
+        report, problem, pages = printer.run(once=settings.look.once), lambda: "", {"/nodemetric": printer.text}
     else:
         publisher = Publisher(api, settings.node_name, parts.reports, settings.report, parts.metrics)
         report, problem, pages = publisher.run(), lambda: publisher.reach.problem, {}
     server = TelemetryServer(parts.metrics, _health(settings, parts, problem), pages)
     tasks: list[asyncio.Task[None]] = []
     try:
-        await _listen(server, settings.listen)
+        await _listen(server, settings.serve.listen)
         work = [_ticks(settings, parts), _checkpoints(settings, parts), report, _until(stop)]
         watches = [parts.pods.run(), parts.node.run()]
         tasks = [asyncio.create_task(one) for one in work + watches]
@@ -172,7 +172,7 @@ async def _checkpoints(settings: AgentSettings, parts: Parts) -> None:
 
 @contextlib.asynccontextmanager
 async def _api(settings: AgentSettings) -> AsyncIterator[kubeapi.ApiServer | None]:
-    if settings.standalone:
+    if settings.look.standalone:
         yield None
         return
     try:

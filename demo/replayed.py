@@ -37,7 +37,7 @@ def start_replayed_nodes(cluster: Cluster) -> None:
     for name in cluster.kwok.names:
         words = [
             *(sys.executable, "-m", "agent", f"--node-name={name}", f"--kubeconfig={cluster.kubeconfig}"),
-            *(f"--replay={hosts / name}", f"--data-dir={cluster.dir / 'agents' / name}", "--listen=127.0.0.1:0"),
+            *(f"--host-root={hosts / name}", f"--data-dir={cluster.dir / 'agents' / name}", "--listen=127.0.0.1:0"),
             *("--training-interval=5s", "--report-after=5s"),
         ]
         cluster.supervisor.start(f"agent-{name}", words, cwd=Path(__file__).parents[1])

@@ -281,7 +281,7 @@ class Cluster:
             step_seconds: shortest time between two writes of the files.
 
         Returns:
-            The folder that gets one folder a node, named like the node: the agent's `--replay`.
+            The folder that gets one folder a node, named like the node: the agent's `--host-root`.
 
         Raises:
             DevClusterError: it did not start; with the end of its log.

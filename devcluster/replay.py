@@ -32,7 +32,7 @@ class ReplaySettings:
     """What is replayed, and how."""
 
     root: Path
-    """Below it, each node gets a folder with its name: the agent's `--replay`."""
+    """Below it, each node gets a folder with its name: the agent's `--host-root`."""
     cgroups: str = "v2"
     """Version of the machines' cgroups: v1 or v2."""
     speed: float = 1.0

@@ -2,24 +2,28 @@
 
 from dataclasses import dataclass
 
+from agent.flags import setting
+from agent.kinds import duration, mebibytes, whole
+
 _MIB = 1 << 20
+_DAY = 86400
 
 
 @dataclass(frozen=True, slots=True)
 class StoreSettings:
-    """Retention and bounds of the local database."""
+    """Keeping."""
 
-    raw_seconds: int = 4 * 3600
+    raw_seconds: int = setting(4 * 3600, flag="store-raw", kind=duration(1, 7 * _DAY, whole=True))
     """How long every sample is kept. [s] Windows need 30 minutes of them; the rest is for people who look back."""
-    minute_days: int = 8
+    minute_days: int = setting(8, flag="store-minute-days", kind=whole(1, 366))
     """How long 1-minute points are kept at least. [days] A prediction policy may ask for more: windowDays + 1."""
-    daily_days: int = 31
-    """How long daily maxima are kept [days]."""
-    max_bytes: int = 256 * _MIB
-    """The file's hard bound, write-ahead log included. [bytes] The oldest samples go first when it is reached."""
-    block_ticks: int = 600
+    daily_days: int = setting(31, flag="store-daily-days", kind=whole(1, 3660))
+    """How long daily maxima are kept. [days]"""
+    max_bytes: int = setting(256 * _MIB, flag="store-max-mib", kind=mebibytes(4, 1 << 20))
+    """Hard bound of the database and its log. [bytes; the flag: MiB] The oldest samples go first when it is reached."""
+    block_ticks: int = setting(600, flag="store-block-ticks", kind=whole(10, 3600))
     """Samples per series in one compressed block: ten minutes at one a second."""
-    wal_checkpoint_seconds: float = 5.0
+    wal_checkpoint_seconds: float = setting(5.0, flag="store-flush", kind=duration(0.05, 3600))
     """How often the write-ahead log is moved into the file, off the tick. [s] What a power loss can cost at most."""
 
     def __post_init__(self) -> None:

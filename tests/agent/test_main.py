@@ -49,7 +49,16 @@ def _run(*arguments: str, environment: dict[str, str] | None = None) -> subproce
 def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
     """Without a cluster the agent prints a NodeMetric of the machine, and stops."""
     machine = recorded("v2-systemd")
-    arguments = ("--standalone", "--once", "--replay", str(machine.live), "--data-dir", str(tmp_path / "data"), *QUICK)
+    arguments = (
+        "--standalone",
+        "--once",
+        "--output=yaml",
+        "--host-root",
+        str(machine.live),
+        "--data-dir",
+        str(tmp_path / "data"),
+        *QUICK,
+    )
     done = _run(*arguments, "--node-name", "worker")
     assert done.returncode == 0, done.stderr
     content = yaml.safe_load(done.stdout)
@@ -84,7 +93,7 @@ def test_stops_cleanly(recorded: Callable[[str], RecordedMachine], tmp_path: Pat
     """SIGTERM saves what was learned, closes the database and ends with 0; health and the NodeMetric are served."""
     machine = recorded("v1-cgroupfs")
     data = str(tmp_path / "data")
-    arguments = ("--standalone", "--replay", str(machine.live), "--data-dir", data, *QUICK, "--log-format", "json")
+    arguments = ("--standalone", "--host-root", str(machine.live), "--data-dir", data, *QUICK, "--log-format", "json")
     with _running(*arguments) as process:
         assert process.stderr is not None
         serving = next(entry for entry in map(json.loads, process.stderr) if "serving" in entry["message"])
@@ -113,6 +122,7 @@ def _one_line(done: subprocess.CompletedProcess[str], *named: str) -> None:
     [
         (["--no-such-flag"], ["--no-such-flag", "--help"]),
         (["--collect-interval", "soon"], ["--collect-interval", "'soon'"]),
+        (["dance"], ["'dance'", "capture, db, replay"]),
     ],
 )
 def test_wrong_use_is_one_line(arguments: list[str], named: list[str]) -> None:
@@ -140,7 +150,7 @@ def test_bad_data_dir_is_one_line(tmp_path: Path, recorded: Callable[[str], Reco
     """A data directory that cannot be written is named with the way out."""
     (tmp_path / "file").touch()
     machine = recorded("v2-cgroupfs")
-    done = _run("--standalone", "--replay", str(machine.live), "--data-dir", str(tmp_path / "file/data"), *QUICK)
+    done = _run("--standalone", "--host-root", str(machine.live), "--data-dir", str(tmp_path / "file/data"), *QUICK)
     assert done.returncode == 1
     _one_line(done, str(tmp_path / "file/data"), "--data-dir")
 
@@ -150,7 +160,7 @@ def test_port_in_use_is_one_line(tmp_path: Path, recorded: Callable[[str], Recor
     machine = recorded("v2-cgroupfs")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        arguments = ("--standalone", "--replay", str(machine.live), "--data-dir", str(tmp_path / "data"))
+        arguments = ("--standalone", "--host-root", str(machine.live), "--data-dir", str(tmp_path / "data"))
         done = _run(*arguments, "--listen", address)
     assert done.returncode == 1
     _one_line(done, address, "--listen")
@@ -161,12 +171,3 @@ def test_no_login_is_one_line(tmp_path: Path) -> None:
     done = _run("--data-dir", str(tmp_path), environment={"KUBECONFIG": str(tmp_path / "none")})
     assert done.returncode == 1
     _one_line(done, str(tmp_path / "none"), "--kubeconfig", "--standalone")
-
-
-def test_store_can_be_inspected(tmp_path: Path) -> None:
-    """The page about a database is printed; one that is not there is one line."""
-    done = _run("--inspect-store", "--data-dir", str(tmp_path))
-    assert done.returncode == 1
-    _one_line(done, "no database at")
-    Tsdb.open(tmp_path / "agent.db").close()
-    assert "checkpoints: 0 rows" in _run("--inspect-store", "--data-dir", str(tmp_path)).stdout

@@ -1,38 +1,96 @@
-"""Flags and environment."""
+"""Flags and environment: made of the settings' fields, checked, documented."""
 
-import dataclasses
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from agent import settings as agent_settings
-from agent.settings import AgentSettings, WrongSetting, load, parser
+from agent import flags, kinds
+from agent.flags import WrongSetting
+from agent.settings import AgentSettings, load, state_dir
 
-NO_ENVIRONMENT = {"NODE_NAME": "worker"}
+NO_ENVIRONMENT = {"NODE_NAME": "worker", "HOME": "/home/somebody"}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "AgentSettings": {"node_name": "worker", "kubeconfig": None, "data_dir": Path("/var/lib/headroom")},
+    "LookSettings": {"standalone": False, "once": False, "output": "table"},
+    "CollectSettings": {
+        "interval_seconds": 1.0,
+        "collectors": ("node", "pod", "pressure"),
+        "pods_from": "api",
+        "host_root": Path("/"),
+        "proc": None,
+        "cgroup_root": None,
+    },
+    "StoreSettings": {
+        "raw_seconds": 14400,
+        "minute_days": 8,
+        "daily_days": 31,
+        "max_bytes": 256 << 20,
+        "block_ticks": 600,
+        "wal_checkpoint_seconds": 5.0,
+    },
+    "LearnSettings": {
+        "interval_seconds": 30.0,
+        "checkpoint_seconds": 60.0,
+        "catch_up_seconds": 3600.0,
+        "pod_grace_seconds": 900.0,
+        "workload_seconds": 604800.0,
+        "workloads": 200,
+    },
+    "ReportSettings": {"first_after_seconds": 10.0, "jitter": 0.1, "longest_backoff_seconds": 30.0},
+    "ServeSettings": {"listen": ("127.0.0.1", 9316), "log_format": "text", "log_level": "info"},
+}
+
+
+def _all(settings: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401 - any stage
+    """Every value, by stage and field."""
+    found: dict[str, dict[str, Any]] = {type(settings).__name__: {}}
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if is_dataclass(value):
+            found |= _all(value)
+        else:
+            found[type(settings).__name__][field.name] = value
+    return found
+
+
+def _help(capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as stopped:
+        load(["--help"], NO_ENVIRONMENT)
+    assert stopped.value.code == 0
+    return " ".join(capsys.readouterr().out.split())
 
 
 def test_defaults() -> None:
     """Every default, so that none changes unnoticed."""
-    settings = load([], NO_ENVIRONMENT)
-    assert settings.node_name == "worker"
-    assert settings.data_dir == Path("/var/lib/headroom")
-    assert settings.database == Path("/var/lib/headroom/agent.db")
-    assert settings.collect.paths.proc == Path("/proc")
-    assert settings.collect.paths.cgroup == Path("/sys/fs/cgroup")
-    assert settings.collect.interval_seconds == 1.0
-    assert settings.collect.collectors == ("node", "pod", "pressure")
-    assert settings.collect.pods_from == "api"
-    assert settings.learn.interval_seconds == 30.0
-    assert settings.learn.checkpoint_seconds == 60.0
-    assert settings.report.first_after_seconds == 10.0
-    assert settings.report.jitter == 0.1
-    assert settings.report.longest_backoff_seconds == 30.0
-    assert (settings.store.raw_seconds, settings.store.minute_days, settings.store.daily_days) == (14400, 8, 31)
-    assert (settings.store.max_bytes, settings.store.block_ticks) == (256 << 20, 600)
-    assert settings.store.wal_checkpoint_seconds == 5.0
-    assert settings.listen == ("127.0.0.1", 9316)
-    assert (settings.standalone, settings.once, settings.inspect_store) == (False, False, False)
-    assert (settings.log_format, settings.log_level, settings.kubeconfig) == ("text", "info", None)
+    assert _all(load([], NO_ENVIRONMENT)) == DEFAULTS
+
+
+def test_fields_have_flags() -> None:
+    """Each field of each stage can be set, no two by the same flag, and none clashes with a Service's variables."""
+    every = [
+        (stage, field.name, flags.flags_of(stage).get(field.name))
+        for stage in flags.stages(AgentSettings)
+        for field in fields(stage)
+        if field.name in DEFAULTS[stage.__name__]
+    ]
+    assert [f"{stage.__name__}.{name}" for stage, name, one in every if one is None] == []
+    names = [one.flag for _, _, one in every if one is not None]
+    assert len(names) == len(set(names)) == sum(len(stage) for stage in DEFAULTS.values())
+    assert not any(name.startswith(("port", "service-")) for name in names)
+
+
+def test_help_tells_all(capsys: pytest.CaptureFixture[str]) -> None:
+    """The help has every flag with the docstring under its field, and the default."""
+    text = _help(capsys)
+    for stage in flags.stages(AgentSettings):
+        told = flags.docstrings(stage)
+        for name, one in flags.flags_of(stage).items():
+            assert f"--{one.flag}" in text
+            assert told[name].replace("``", "") in text, one.flag
+    assert "(default: 4h)" in text
+    assert "$NODE_NAME, else the host's name" in text
 
 
 def test_flags_win_over_environment() -> None:
@@ -40,17 +98,50 @@ def test_flags_win_over_environment() -> None:
     environment = {**NO_ENVIRONMENT, "HEADROOM_AGENT_DATA_DIR": "/a", "HEADROOM_AGENT_COLLECT_INTERVAL": "2s"}
     settings = load(["--data-dir", "/b", "--listen", ":9316", "--standalone"], environment)
     assert settings.data_dir == Path("/b")
+    assert settings.database == Path("/b/agent.db")
     assert settings.collect.interval_seconds == 2.0
-    assert settings.listen == ("", 9316)
-    assert settings.standalone
+    assert settings.serve.listen == ("", 9316)
+    assert settings.look.standalone
     assert settings.collect.pods_from == "cgroups"
 
 
+def test_values_are_understood() -> None:
+    """Times, sizes, addresses, names and switches are read as people write them."""
+    settings = load(
+        ["--store-raw", "90m", "--store-max-mib=64", "--listen", "[::1]:0", "--collectors", "pod, node"],
+        {**NO_ENVIRONMENT, "HEADROOM_AGENT_STANDALONE": "1", "HEADROOM_AGENT_LOG_LEVEL": "DEBUG"},
+    )
+    assert (settings.store.raw_seconds, settings.store.max_bytes) == (5400, 64 << 20)
+    assert isinstance(settings.store.raw_seconds, int)
+    assert settings.serve.listen == ("::1", 0)
+    assert settings.serve.log_level == "debug"
+    assert settings.collect.collectors == ("pod", "node")
+    assert load(["--collect-interval", "0.25"], NO_ENVIRONMENT).collect.interval_seconds == 0.25
+
+
+def test_node_has_a_name() -> None:
+    """The node's name comes from the flag, else our variable, else NODE_NAME, else the host."""
+    assert load(["--node-name", "a"], {"NODE_NAME": "b"}).node_name == "a"
+    assert load([], {"NODE_NAME": "b", "HEADROOM_AGENT_NODE_NAME": "c"}).node_name == "c"
+    assert load([], {}).node_name
+
+
 def test_paths_of_machine() -> None:
-    """A root moves both file systems; each can be given on its own; a replayed tree is a root."""
+    """A root moves both file systems; each can be given on its own."""
     paths = load(["--host-root", "/host", "--proc", "/p"], NO_ENVIRONMENT).collect.paths
     assert (paths.proc, paths.cgroup) == (Path("/p"), Path("/host/sys/fs/cgroup"))
-    assert load(["--replay", "/r"], NO_ENVIRONMENT).collect.paths.proc == Path("/r/proc")
+
+
+def test_standalone_needs_no_rights() -> None:
+    """Without a cluster the data goes where a person's programs keep theirs, unless told otherwise."""
+    home = {"HOME": "/home/somebody"}
+    assert load(["--standalone"], home).data_dir == Path("/home/somebody/.local/state/headroom")
+    assert load(["--standalone"], {**home, "XDG_STATE_HOME": "/x"}).data_dir == Path("/x/headroom")
+    assert load(["--standalone", "--data-dir", "/d"], home).data_dir == Path("/d")
+    assert load(["--standalone"], {**home, "HEADROOM_AGENT_DATA_DIR": "/d"}).data_dir == Path("/d")
+    # The standard says that a relative path is to be ignored.
+    assert state_dir({**home, "XDG_STATE_HOME": "x"}) == Path("/home/somebody/.local/state/headroom")
+    assert state_dir({}) == Path("/.local/state/headroom")
 
 
 @pytest.mark.parametrize(
@@ -58,20 +149,32 @@ def test_paths_of_machine() -> None:
     [
         ["--collect-interval", "fast"],
         ["--collect-interval", "1ms"],
+        ["--collect-interval", "nan"],
         ["--training-interval=-3s"],
         ["--training-interval"],
+        ["--training-interval", "10s", "--collect-interval", "20s"],
         ["--no-such-flag"],
         ["--listen", "nowhere"],
         ["--listen", ":99999"],
+        ["--listen", ":²"],
         ["--pods-from", "heaven"],
         ["--collectors", "node,gpu"],
         ["--collectors", ""],
+        ["--collectors", ","],
         ["--store-max-mib", "1"],
         ["--store-max-mib", "x"],
         ["--store-max-mib", "²"],
-        ["--listen", ":²"],
+        ["--store-max-mib", "9" * 5000],
+        ["--store-raw", "1.5s"],
+        ["--store-daily-days", "0"],
+        ["--report-jitter", "2"],
+        ["--report-jitter", "nan"],
+        ["--most-workloads", "-1"],
         ["--data-dir", ""],
         ["--once"],
+        ["--output", "json"],
+        ["--output", "xml", "--standalone"],
+        ["--pods-from", "api", "--standalone"],
         ["--log-format", "xml"],
         ["--log-level", "loud"],
     ],
@@ -85,10 +188,17 @@ def test_wrong_values_are_named(arguments: list[str]) -> None:
     assert "\n" not in message
 
 
-def test_wrong_variable_is_named() -> None:
-    """A variable that cannot be used is named like its flag."""
-    with pytest.raises(WrongSetting, match="HEADROOM_AGENT_STANDALONE"):
-        load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_STANDALONE": "maybe"})
+@pytest.mark.parametrize(
+    "name", [one.variable for stage in flags.stages(AgentSettings) for one in flags.flags_of(stage).values()]
+)
+def test_wrong_variable_is_named(name: str) -> None:
+    """A variable that cannot be used is named like its flag; names and paths may be anything."""
+    anything = {"HEADROOM_AGENT_" + name for name in ("NODE_NAME", "KUBECONFIG", "DATA_DIR", "HOST_ROOT", "PROC")}
+    if name in anything | {"HEADROOM_AGENT_CGROUP_ROOT"}:
+        load([], {**NO_ENVIRONMENT, name: "maybe so"})
+        return
+    with pytest.raises(WrongSetting, match=name):
+        load([], {**NO_ENVIRONMENT, name: "maybe so"})
 
 
 def test_empty_variable_is_none() -> None:
@@ -96,17 +206,29 @@ def test_empty_variable_is_none() -> None:
     assert load([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_DATA_DIR": ""}) == load([], NO_ENVIRONMENT)
 
 
-def test_every_setting_is_read() -> None:
-    """Every flag is one that `load` asks for."""
-    source = Path(agent_settings.__file__).read_text()
-    flags = {action.dest for action in parser()._actions} - {"help"}
-    unread = [flag for flag in flags if f'"{flag}"' not in source]
-    assert not unread
+def test_misspelled_variable_is_told() -> None:
+    """A variable that looks like a setting is not passed over; what Kubernetes makes of a Service is."""
+    given = {
+        "HEADROOM_AGENT_COLECT_INTERVAL": "2s",
+        "HEADROOM_AGENT_PORT": "tcp://10.0.0.7:9316",
+        "HEADROOM_AGENT_SERVICE_HOST": "10.0.0.7",
+        "HEADROOM_AGENT_PORT_9316_TCP_ADDR": "10.0.0.7",
+        "HEADROOM_AGENT_LISTEN": ":0",
+    }
+    (sentence,) = flags.misspelled(AgentSettings, given)
+    assert "HEADROOM_AGENT_COLECT_INTERVAL" in sentence
+    assert "HEADROOM_AGENT_COLLECT_INTERVAL" in sentence
 
 
-def test_every_setting_is_documented() -> None:
-    """Each field of each settings class has a docstring under it."""
-    source = Path(agent_settings.__file__).read_text()
-    for field in dataclasses.fields(AgentSettings):
-        assert f"    {field.name}: " in source
-        assert source.split(f"    {field.name}: ", 1)[1].split("\n")[1].strip().startswith('"""'), field.name
+def test_stage_may_refuse() -> None:
+    """What a stage itself finds wrong is one line that names its flags."""
+
+    @dataclass(frozen=True)
+    class Odd:
+        first: str = flags.setting("a", flag="first", kind=kinds.Kind("A", str))
+
+        def __post_init__(self) -> None:
+            raise ValueError("a and b differ")
+
+    with pytest.raises(WrongSetting, match=r"a and b differ \(one of --first\)"):
+        flags.read(Odd, flags.Given({}, {}))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from kubeapi.connection import Connection
-from kubeapi.errors import ApiError, ApiUnavailable
+from kubeapi.errors import ApiError, ApiUnavailable, LoginError
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -23,6 +24,7 @@ PAGE_SIZE: Final = 500
 TIMEOUT_SECONDS: Final = 30.0
 """How long one request may take, lists page by page."""
 
+_LOG: Final = logging.getLogger(__name__)
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _UNAUTHORIZED: Final = 401
 _NOT_FOUND: Final = 404
@@ -49,11 +51,9 @@ class ApiServer:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        loopback = urlsplit(self.connection.server).hostname in _LOOPBACK
+        direct = self.connection.direct or urlsplit(self.connection.server).hostname in _LOOPBACK
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self.connection.tls or False),
-            headers={"User-Agent": self._user_agent, "Accept": "application/json"},
-            trust_env=not loopback,
+            headers={"User-Agent": self._user_agent, "Accept": "application/json"}, trust_env=not direct
         )
         return self
 
@@ -175,36 +175,57 @@ class ApiServer:
         content_type: str = "",
         timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - aiohttp's own type
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A successful answer; a rejected token is renewed once."""
+        """A successful answer; a login that is not accepted, and a certificate that is not, are renewed once."""
         if self._session is None:
             raise RuntimeError("use `async with ApiServer(...) as api`")
         for attempt in (1, 2):
-            header = await asyncio.to_thread(self.connection.authorization)
+            login = self.connection
+            header = await asyncio.to_thread(login.authorization)
             headers = {"Authorization": header} if header else {}
             if content_type:
                 headers["Content-Type"] = content_type
             try:
                 response = await self._session.request(
                     method,
-                    self.connection.server + path,
+                    login.server + path,
                     params={name: str(value) for name, value in (params or {}).items()},
                     data=None if body is None else json.dumps(body).encode(),
                     headers=headers,
                     timeout=timeout or self._timeout,
-                    server_hostname=self.connection.server_hostname,
-                    proxy=self.connection.proxy,
+                    ssl=login.tls or True,
+                    server_hostname=login.server_hostname,
+                    proxy=login.proxy,
                     allow_redirects=False,
                 )
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                refused = isinstance(error, aiohttp.ClientConnectorCertificateError)
+                if refused and attempt == 1 and login.renewed is not None:
+                    await self._renew(login)
+                    continue
                 raise self._unreachable(error) from error
             async with response:
                 if response.status == _UNAUTHORIZED and attempt == 1:
-                    await asyncio.to_thread(self.connection.forget_authorization)
+                    await self._renew(login)
                     continue
                 if response.status >= _FIRST_ERROR:
                     raise await self._refusal(response)
                 yield response
                 return
+
+    async def _renew(self, used: Connection) -> None:
+        """Read the login again, unless another request has done so meanwhile; one that is unusable is not taken."""
+        if self.connection is not used:
+            return
+        if used.renewed is None:
+            await asyncio.to_thread(used.forget_authorization)
+            return
+        try:
+            fresh = await asyncio.to_thread(used.renewed)
+        except LoginError as error:
+            _LOG.debug("The login could not be read again: %s", error)
+            return
+        if fresh.server == used.server:  # another server is another cluster
+            self.connection = fresh
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> ApiError | ApiUnavailable:
         try:
@@ -224,7 +245,7 @@ class ApiServer:
             message = f"{message} at {response.url.path}: is the definition (CRD) of that kind installed?"
         if response.status == _TOO_MANY_REQUESTS or response.status >= _SERVER_ERROR:
             return ApiUnavailable(
-                f"The API server at {self.connection.server} answers {response.status}: {message}",
+                f"The {self.connection.peer} at {self.connection.server} answers {response.status}: {message}",
                 status=response.status,
                 retry_after=_seconds(response.headers.get("Retry-After")),
             )
@@ -237,16 +258,23 @@ class ApiServer:
             parsed = None
         if not isinstance(parsed, dict):
             shown = text[:80].decode(errors="replace")
-            raise ApiUnavailable(f"{self.connection.server} does not answer like an API server: {shown!r}")
+            raise ApiUnavailable(f"{self.connection.server} does not answer like {_a(self.connection.peer)}: {shown!r}")
         return parsed
 
     def _unreachable(self, error: Exception) -> ApiUnavailable:
         why = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+        found = ""
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            found = getattr(error.certificate_error, "verify_message", "") or error.certificate_error
+            certificate_error = error.certificate_error
+            found = str(getattr(certificate_error, "verify_message", "") or certificate_error)
             origin = self.connection.origin or "use"
             why = f"its certificate is refused ({found}); check the certificate authority in {origin}"
-        return ApiUnavailable(f"The API server at {self.connection.server} cannot be reached: {why}")
+        text = f"The {self.connection.peer} at {self.connection.server} cannot be reached: {why}"
+        return ApiUnavailable(text, bad_certificate=found)
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'AEIOUaeiou' else 'a'} {noun}"
 
 
 def _seconds(text: str | None) -> float | None:

@@ -28,6 +28,9 @@ class Connection:
     """The Authorization header of the moment; may read a file or run a program, so it is called in a thread."""
     forget_authorization: Callable[[], None] = field(default=lambda: None)
     """Called after a 401: the next `authorization` is a fresh one."""
+    renewed: Callable[[], "Connection"] | None = None
+    """Reads the whole login again from where it was found, authority and certificates too; None: it cannot change.
+    Called in a thread, after a 401 and when the server's certificate is refused. Raises `LoginError`."""
     server_hostname: str | None = None
     """Name that the server's certificate must bear, where it is not the URL's."""
     proxy: str | None = None
@@ -36,6 +39,10 @@ class Connection:
     """Namespace of the pod or of the kubeconfig's context."""
     origin: str = ""
     """Where the login was found, for messages."""
+    peer: str = "API server"
+    """What answers at `server`, for messages."""
+    direct: bool = False
+    """Whether proxies that the environment names are passed by. On loopback they always are."""
 
 
 def bearer(token: str) -> str | None:
@@ -70,8 +77,12 @@ class TokenFile:
         self._read_at = float("-inf")
 
 
-def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Connection:
+def in_cluster(folder: Path | None = None, authority_file: Path | None = None) -> Connection:
     """Log in as the pod's service account.
+
+    Args:
+        folder: where kubelet mounts it; None for the usual place.
+        authority_file: certificate authority to check the server by, in place of the mounted one.
 
     Raises:
         LoginError: the mounted files or the environment are incomplete.
@@ -79,15 +90,17 @@ def in_cluster(folder: Path = SERVICE_ACCOUNT) -> Connection:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise LoginError("KUBERNETES_SERVICE_HOST is not set: this is not a pod. Give --kubeconfig FILE.")
+    folder = folder or SERVICE_ACCOUNT
     token = TokenFile(folder / "token")
     if token.authorization() is None:
         raise LoginError(f"The service account token {folder / 'token'} cannot be read, or is not one line of text.")
     namespace_file = folder / "namespace"
     return Connection(
         server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        tls=tls_context(authority_file=folder / "ca.crt"),
+        tls=tls_context(authority_file=authority_file or folder / "ca.crt"),
         authorization=token.authorization,
         forget_authorization=token.forget,
+        renewed=lambda: in_cluster(folder, authority_file),
         namespace=namespace_file.read_text(encoding="ascii").strip() if namespace_file.is_file() else None,
         origin="the pod's service account",
     )

@@ -11,12 +11,20 @@ class ApiUnavailable(Exception):  # noqa: N818 - it is a state of the world that
     Attributes:
         status: HTTP status, or None when there was no answer.
         retry_after: how long the server wants us to wait, or None. [s]
+        bad_certificate: why the server's certificate is refused, or empty when it is not.
     """
 
-    def __init__(self, message: str, status: int | None = None, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        retry_after: float | None = None,
+        bad_certificate: str = "",
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after = retry_after
+        self.bad_certificate = bad_certificate
 
 
 class ApiError(Exception):

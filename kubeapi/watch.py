@@ -14,6 +14,7 @@ from kubeapi.errors import ApiError, ApiUnavailable
 
 _LOG: Final = logging.getLogger(__name__)
 _LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
+_LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
 _BUSY: Final = frozenset({429, 503})
 _GONE: Final = 410
 
@@ -44,6 +45,8 @@ class WatchHealth:
     """When the API server was last heard, on the monotonic clock. [s]"""
     synced: bool = False
     """Whether everything has been listed at least once."""
+    problem: str = ""
+    """Why the watch is not up; empty while it is, and before the first attempt has ended."""
 
     def heard(self) -> None:
         """Note that the API server has just been heard."""
@@ -76,30 +79,42 @@ class _Gone(Exception):  # noqa: N818 - not an error: the agreed way to say "lis
 
 
 class _Backoff:
-    """Growing, jittered waits between attempts, and one log line for a whole outage."""
+    """Growing, jittered waits between attempts, and one log line for each state of an outage."""
 
-    def __init__(self, timing: WatchTiming, path: str) -> None:
+    def __init__(self, timing: WatchTiming, path: str, health: WatchHealth) -> None:
         self._timing = timing
         self._path = path
+        self._health = health
         self._failures = 0
-        self._reported = False
+        self._reported: _State | None = None
+        self._last: _State | None = None
 
     async def wait(self, at_least_seconds: float = 0.0) -> None:
         ceiling = min(self._timing.longest_delay_seconds, self._timing.first_delay_seconds * 2.0**self._failures)
         self._failures = min(self._failures + 1, 30)
         jittered = ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads clients, it protects nothing
-        await asyncio.sleep(max(jittered, at_least_seconds))
+        asked = min(at_least_seconds, _LONGEST_RETRY_AFTER_SECONDS)
+        later = asked * random.uniform(1.0, 1.2)  # noqa: S311 - all were asked to wait for the same time
+        await asyncio.sleep(max(jittered, later))
 
-    def report(self, error: Exception) -> None:
-        if not self._reported:
+    def report(self, error: ApiError | ApiUnavailable) -> None:
+        """Say what is wrong, once; another reason is said when it stays, for a server that starts gives several."""
+        self._health.problem = str(error)
+        state = (type(error).__name__, error.status)
+        new = self._reported is None or (state != self._reported and state == self._last)
+        self._last = state
+        if new:
+            self._reported = state
             _LOG.warning("Cannot watch %s, trying again until it works: %s", self._path, error)
-        self._reported = True
 
     def recovered(self) -> None:
-        if self._reported:
+        if self._reported is not None:
             _LOG.info("Watching %s again", self._path)
-        self._reported = False
+        self._reported = self._last = None
         self._failures = 0
+
+
+_State = tuple[str, int | None]
 
 
 async def list_and_watch(
@@ -152,7 +167,7 @@ async def list_and_watch(
                 watch.version = ""  # the answer may be about the version (a restored etcd): do not insist on it
             pause = error.retry_after or 0.0
             watch.backoff.report(error)
-        await watch.backoff.wait(at_least_seconds=min(pause, timing.longest_delay_seconds))
+        await watch.backoff.wait(at_least_seconds=pause)
 
 
 class _Watch:
@@ -162,7 +177,7 @@ class _Watch:
         self, api: ApiServer, path: str, query: dict[str, str], health: WatchHealth, timing: WatchTiming
     ) -> None:
         self._api, self._path, self._query, self._health, self._timing = api, path, query, health, timing
-        self.backoff = _Backoff(timing, path)
+        self.backoff = _Backoff(timing, path, health)
         self.keep: Callable[[Json], Any] | None = None
         """What to keep of each listed object."""
         self.version = ""
@@ -204,6 +219,7 @@ async def _events(
     params = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(seconds, 1))}
     async with api.stream(path, params, timing.silence_seconds) as chunks:
         health.heard()
+        health.problem = ""
         async for line in _lines(_until_cut(chunks, path)):
             health.heard()
             yield _event(line)

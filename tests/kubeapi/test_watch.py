@@ -201,11 +201,50 @@ async def test_closing_server_is_not_hammered(fake: Fake, monkeypatch: pytest.Mo
 
 
 async def test_retry_after_is_obeyed(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that says when to come back is not asked before."""
+    """A server that says when to come back is not asked before, and not by all at the same moment."""
     server, api = fake
-    server.add("list", refused(429, **{"Retry-After": "7"}), refused(503, **{"Retry-After": "soon"}))
-    pauses = await _pauses(monkeypatch, api.connection.server, count=2)
-    assert [round(pause, 3) for pause in pauses] == [7, 1]
+    retry = [{"Retry-After": text} for text in ("7", "soon", "60")]
+    server.add("list", *(refused(429, **header) for header in retry), refused(503, **{"Retry-After": "86400"}))
+    pauses = await _pauses(monkeypatch, api.connection.server, count=4)
+    # A fifth is the jitter; a server that asks for a day is asked again after five minutes.
+    assert [round(pause, 3) for pause in pauses] == [7 * 1.2, 1, 60 * 1.2, 300 * 1.2]
+
+
+async def test_each_state_is_said_once(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    """A reason that stays is said once, also when it follows another one; one that passes is not said at all."""
+    server, api = fake
+    server.add("list", *(refused(503, "", "shutting down") for _ in range(3)), refused(500, "", "starting"))
+    server.add("list", *(refused(403, "Forbidden", "pods is forbidden") for _ in range(4)), listed("1", "a"))
+    server.add("watch", streamed(event("ADDED", "b", "2")))
+    server.add("list", refused(403, "Forbidden", "pods is forbidden"))
+    caplog.set_level(logging.INFO, "kubeapi.watch")
+    health = WatchHealth()
+    assert await _take(2, list_and_watch(api, PATH, health=health, timing=QUICK)) == [["a"], ("ADDED", "b")]
+    said = [record.getMessage().removeprefix(f"Cannot watch {PATH}, ") for record in caplog.records]
+    assert said == [
+        f"trying again until it works: The API server at {api.connection.server} answers 503: shutting down",
+        "trying again until it works: pods is forbidden (Forbidden, HTTP 403)",
+        f"Watching {PATH} again",
+    ]
+
+
+async def test_health_names_the_problem(fake: Fake) -> None:
+    """While a watch is not up, its health says why: also when listing is allowed and watching is not."""
+    server, api = fake
+    server.add("list", refused(403, "Forbidden", "pods is forbidden"), listed("1", "a"), listed("1", "a"))
+    server.add("watch", refused(403, "Forbidden", "no watch"), streamed(event("ADDED", "b", "2")))
+    health = WatchHealth()
+    seen = []
+    async with asyncio.timeout(20), aclosing(list_and_watch(api, PATH, health=health, timing=QUICK)) as changes:
+        async for change in changes:
+            seen.append((type(change).__name__, health.problem))
+            if isinstance(change, Changed):
+                break
+    assert seen == [
+        ("Relisted", "pods is forbidden (Forbidden, HTTP 403)"),
+        ("Relisted", "no watch (Forbidden, HTTP 403)"),
+        ("Changed", ""),
+    ]
 
 
 async def _pauses(monkeypatch: pytest.MonkeyPatch, server: str, count: int) -> list[float]:

@@ -34,6 +34,15 @@ def test_priority_and_qos_are_complete() -> None:
     assert {judgement.outcome for judgement in found} == {Outcome.PASSED}
 
 
+def test_report_is_complete() -> None:
+    """Every vector of the report that is in scope has an answer, and so has every one about the agent's spec."""
+    report = run_file(VECTORS / "nodemetric_report.json")
+    assert report.count(Outcome.UNSUPPORTED) == 0
+    judgements = run_file(VECTORS / "nodemetric_policy.json").judgements
+    agents = {judgement.outcome for judgement in judgements if judgement.operation.startswith("agent_")}
+    assert agents == {Outcome.PASSED}
+
+
 def test_rules_have_reasons() -> None:
     """Every rule says why, and is about at least one operation."""
     for rule in (*OUT_OF_SCOPE, *DEVIATIONS):

@@ -1,12 +1,39 @@
-"""nodemetric_report: statistics of windows, and the classes of pods."""
+"""nodemetric_report: statistics of windows, what is collected and reported, and the classes of pods."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from agent import derived
+from agent.host import cgroup_files, procfs
+from agent.host.procfs import Malformed
+from agent.host.rates import Gap, Rates
 from agent.numerics import aggregate
+from agent.numerics.aggregate import WindowStatistics
+from agent.numerics.arrays import FloatArray
+from agent.pods import PodRef, pod_ref
+from agent.reporter.node_metric import aggregated, pod_metric, resource_map
+from agent.reporter.usage import Usages, Window, measure
+from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
+from crds.node_metric import ResourceMap
 from tests.golden.adapters import Adapter, priority
+from tests.golden.adapters.pods import kubernetes_pod
+from tests.golden.results import Amount, UnsupportedVectorError
+
+_NOW: Final = 1_700_000_000.0
+_WINDOW_SECONDS: Final = 300.0
+_SERIES: Final[Mapping[str, tuple[str, str]]] = {
+    f"{owner}_{name}": (metric, owner)
+    for owner in (NODE, SYS, "pod")
+    for name, metric in (
+        ("cpu_usage", CPU),
+        ("memory_usage", MEMORY),
+        ("memory_usage_with_page_cache", MEMORY_WITH_PAGE_CACHE),
+    )
+}
+"""Koordinator's name of a series -> our metric and whose it is."""
 
 
 def _percentile(vector: dict[str, Any]) -> dict[str, Any]:
@@ -28,9 +55,187 @@ def _aggregate_cold_start(vector: dict[str, Any]) -> dict[str, Any]:
     return {"coldStart": aggregate.is_cold(vector["sampleSpanSeconds"], vector["windowSeconds"])}
 
 
+@dataclass(frozen=True, slots=True)
+class _Series:
+    times: FloatArray
+    values: FloatArray
+
+
+class _Store:
+    """Answers with the series of a vector: each has one value from the window's first sample to its last."""
+
+    def __init__(self, vector: Mapping[str, Any], pod_uid: str = "") -> None:
+        self._times = np.array([_NOW - vector.get("sampleSpanSeconds", _WINDOW_SECONDS / 2), _NOW])
+        self._content: dict[tuple[str, str], float] = {}
+        for name, value in vector["series"].items():
+            if name not in _SERIES:
+                raise UnsupportedVectorError(f"we do not collect {name}")
+            metric, owner = _SERIES[name]
+            self._content[metric, pod_uid if owner == "pod" else owner] = float(value)
+
+    def windows(self, metric: str, start: float, end: float) -> dict[str, _Series]:
+        """Samples of a metric, by entity."""
+        return {entity: self.window(metric, entity, start, end) for kind, entity in self._content if kind == metric}
+
+    def window(self, metric: str, entity: str, start: float, end: float) -> _Series:
+        """The same of one entity."""
+        times = self._times[(self._times > start) & (self._times <= end)]
+        value = self._content.get((metric, entity))
+        return _Series(times, np.full_like(times, value)) if value is not None else _Series(np.empty(0), np.empty(0))
+
+
+def _usages(vector: Mapping[str, Any], pods: tuple[PodRef, ...] = ()) -> Usages:
+    if vector["aggregate"] != "avg":
+        raise UnsupportedVectorError(f"usage is reported as an average, not as {vector['aggregate']}")
+    return measure(
+        _NOW,
+        _Store(vector, *(pod.uid for pod in pods)),
+        pods,
+        lambda _uid: None,
+        window_seconds=_WINDOW_SECONDS,
+        durations_seconds=(_WINDOW_SECONDS,),
+        memory_policy=vector.get("memoryCollectPolicy", ""),
+    )
+
+
+def _amounts(found: ResourceMap | None) -> dict[str, Amount]:
+    resources = (found and found.resources) or {}
+    return {name: Amount.of(quantity) for name, quantity in resources.items()}
+
+
+def _span(windows: Any) -> float | None:  # noqa: ANN401 - a sequence of windows
+    cpu = windows[0].statistics.get(CPU)
+    return None if cpu is None else cpu.span_seconds
+
+
+def _collect_node(vector: dict[str, Any]) -> dict[str, Any]:
+    found = _usages(vector)
+    return {"usage": _amounts(resource_map(found.node)), "sampleSpanSeconds": _span(found.node_windows)}
+
+
+def _collect_system(vector: dict[str, Any]) -> dict[str, Any]:
+    found = _usages(vector)
+    return {"usage": _amounts(resource_map(found.system)), "sampleSpanSeconds": _span(found.system_windows)}
+
+
+def _collect_pod(vector: dict[str, Any]) -> dict[str, Any]:
+    pod = pod_ref(kubernetes_pod(vector["pod"]) or {})
+    found = _usages(vector, (pod,))
+    if pod.uid not in found.pods:
+        return {"error": True, "podMetric": None}
+    metric = pod_metric(pod, found.pods[pod.uid])
+    return {
+        "error": False,
+        "podMetric": {
+            "namespace": metric.namespace,
+            "name": metric.name,
+            "priority": metric.priority or "",
+            "qos": metric.qos or "",
+            "podUsage": _amounts(metric.pod_usage),
+        },
+    }
+
+
+def _collect_aggregates(vector: dict[str, Any]) -> dict[str, Any]:
+    by_resource = {CPU: vector["cpuByAggregate"], MEMORY: vector["memoryBytesByAggregate"]}
+    given = {resource: _statistics(amounts, vector["sampleSpanSeconds"]) for resource, amounts in by_resource.items()}
+    reported = [aggregated(Window(float(seconds), given)) for seconds in vector["durationsSeconds"]]
+    return {
+        "aggregated": [
+            {
+                "duration": one.duration,
+                "usage": {name: _amounts(amounts) for name, amounts in (one.usage or {}).items()},
+            }
+            for one in reported
+        ]
+    }
+
+
+def _statistics(amounts: Mapping[str, float], span_seconds: float) -> WindowStatistics:
+    return WindowStatistics(
+        average=amounts["avg"],
+        stdev=0.0,
+        p50=amounts["p50"],
+        p90=amounts["p90"],
+        p95=amounts["p95"],
+        p99=amounts["p99"],
+        max=amounts["p99"],
+        last=amounts["p99"],
+        count=2,
+        span_seconds=span_seconds,
+    )
+
+
+def _system_usage(vector: dict[str, Any]) -> dict[str, Any]:
+    def of_this_tick(part: Mapping[str, Any] | None, resource: str) -> float | None:
+        fresh = part is not None and part["ageSeconds"] <= vector["outdatedIntervalSeconds"]
+        return float(part[resource]) if part is not None and fresh else None
+
+    return {
+        resource: derived.system_usage(
+            of_this_tick(vector["node"], resource),
+            [of_this_tick(pods, resource) for pods in vector["pods"].values()],
+        )
+        for resource in ("cpu", "memory")
+    }
+
+
+def _rate(before: float | None, now: float, elapsed_seconds: float) -> float | Gap:
+    rates = Rates()
+    if before is not None:
+        rates.rate("counter", before, 0.0)
+    return rates.rate("counter", now, elapsed_seconds)
+
+
+def _node_collect(vector: dict[str, Any]) -> dict[str, Any]:
+    try:
+        ticks, memory = procfs.busy_ticks(vector["procStat"] or ""), procfs.meminfo(vector["procMeminfo"] or "")
+    except Malformed:
+        return {"cpu": None, "memory": None, "collected": False}
+    rate = _rate(vector["previousTicks"], ticks, vector["elapsedSeconds"])
+    cores = None if isinstance(rate, Gap) else procfs.node_cpu_cores(rate, 1.0, 1000 / vector["jiffyMilliseconds"])
+    return {"cpu": cores, "memory": memory.used_bytes, "collected": cores is not None}
+
+
+def _pod_collect(vector: dict[str, Any]) -> dict[str, Any]:
+    version = vector["cgroupVersion"]
+
+    def content(what: str) -> str:
+        hierarchy, file = cgroup_files.FILES[what][version]
+        path = "/".join(part.strip("/") for part in (hierarchy, vector["podCgroupDir"], file) if part)
+        return str(vector["files"].get(path, ""))
+
+    return {**_pod_cpu(vector, content("cpu-usage")), **_pod_memory(content("memory-stat"), version)}
+
+
+def _pod_cpu(vector: Mapping[str, Any], text: str) -> dict[str, Any]:
+    try:
+        nanoseconds = cgroup_files.cpu_usage_nanoseconds(text, vector["cgroupVersion"])
+    except Malformed:
+        return {"cpu": None}
+    rate = _rate(vector["previousUsageNanoseconds"], nanoseconds, vector["elapsedSeconds"])
+    return {"cpu": None if isinstance(rate, Gap) else cgroup_files.cpu_cores(rate, 1.0)}
+
+
+def _pod_memory(text: str, version: int) -> dict[str, Any]:
+    try:
+        found = cgroup_files.memory_stat(text, version)
+    except Malformed:
+        return {"memory": None, "memoryWithPageCache": None}
+    return {"memory": found.used_bytes, "memoryWithPageCache": found.used_with_page_cache_bytes}
+
+
 OPERATIONS: Final[Mapping[str, Adapter]] = {
     **priority.OPERATIONS,
     "percentile": _percentile,
     "aggregate": _aggregate,
     "aggregate_cold_start": _aggregate_cold_start,
+    "collect_node": _collect_node,
+    "collect_pod": _collect_pod,
+    "collect_system": _collect_system,
+    "collect_node_aggregates": _collect_aggregates,
+    "collect_system_aggregates": _collect_aggregates,
+    "system_usage": _system_usage,
+    "node_collect": _node_collect,
+    "pod_collect": _pod_collect,
 }

@@ -100,6 +100,8 @@ class NodePrediction:
     """How Reclaimable came about, by resource."""
     readiness: Readiness
     """Whether it can be relied upon, and what to do if not."""
+    problem: str = ""
+    """Why the policy asked for is not the one in force; empty when it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ def predict(
         prod_peak={metric: _prod_peak(metric, peaks[metric], node) for metric in terms},
         terms=terms,
         readiness=judge(learner, present, warm, terms.keys(), chosen),
+        problem=chosen.problem,
     )
 
 

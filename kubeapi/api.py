@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import os
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
@@ -18,6 +20,7 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
+_METADATA_ALONE: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 PAGE_SIZE: Final = 500
 """Objects per page of a list, as kubectl asks for."""
@@ -67,6 +70,10 @@ class ApiServer:
     async def get(self, path: str, params: Params | None = None) -> Json:
         """Read one object (or any other JSON document of the server)."""
         return await self._request("GET", path, params=params)
+
+    async def metadata(self, path: str) -> Json:
+        """Read the metadata of one object and nothing else of it, to learn cheaply whether the rest has changed."""
+        return dict((await self._request("GET", path, accept=_METADATA_ALONE)).get("metadata") or {})
 
     async def list(
         self, path: str, params: Params | None = None, keep: Callable[[Json], Any] | None = None
@@ -155,9 +162,12 @@ class ApiServer:
         *,
         body: Body | None = None,
         content_type: str = "",
+        accept: str = "",
         params: Params | None = None,
     ) -> Json:
-        async with self._answer(method, path, params=params, body=body, content_type=content_type) as response:
+        types = {"Content-Type": content_type, "Accept": accept}
+        headers = {name: value for name, value in types.items() if value}
+        async with self._answer(method, path, params=params, body=body, headers=headers) as response:
             try:
                 text = await response.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -172,7 +182,7 @@ class ApiServer:
         *,
         params: Params | None = None,
         body: Body | None = None,
-        content_type: str = "",
+        headers: Mapping[str, str] | None = None,
         timeout: aiohttp.ClientTimeout | None = None,  # noqa: ASYNC109 - aiohttp's own type
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """A successful answer; a login that is not accepted, and a certificate that is not, are renewed once."""
@@ -181,16 +191,14 @@ class ApiServer:
         for attempt in (1, 2):
             login = self.connection
             header = await asyncio.to_thread(login.authorization)
-            headers = {"Authorization": header} if header else {}
-            if content_type:
-                headers["Content-Type"] = content_type
+            login_header = {"Authorization": header} if header else {}
             try:
                 response = await self._session.request(
                     method,
                     login.server + path,
                     params={name: str(value) for name, value in (params or {}).items()},
                     data=None if body is None else json.dumps(body).encode(),
-                    headers=headers,
+                    headers={**(headers or {}), **login_header},
                     timeout=timeout or self._timeout,
                     ssl=login.tls or True,
                     server_hostname=login.server_hostname,
@@ -262,8 +270,7 @@ class ApiServer:
         return parsed
 
     def _unreachable(self, error: Exception) -> ApiUnavailable:
-        why = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-        found = ""
+        why, found = _reason(error), ""
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             certificate_error = error.certificate_error
             found = str(getattr(certificate_error, "verify_message", "") or certificate_error)
@@ -271,6 +278,17 @@ class ApiServer:
             why = f"its certificate is refused ({found}); check the certificate authority in {origin}"
         text = f"The {self.connection.peer} at {self.connection.server} cannot be reached: {why}"
         return ApiUnavailable(text, bad_certificate=found)
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no answer, the same text each time: aiohttp's own names an object in memory."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        error = error.os_error
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
+    return str(error) or type(error).__name__
 
 
 def _a(noun: str) -> str:

@@ -100,7 +100,7 @@ class _Backoff:
     def report(self, error: ApiError | ApiUnavailable) -> None:
         """Say what is wrong, once; another reason is said when it stays, for a server that starts gives several."""
         self._health.problem = str(error)
-        state = (type(error).__name__, error.status)
+        state = (type(error).__name__, error.status, isinstance(error, ApiUnavailable) and bool(error.bad_certificate))
         new = self._reported is None or (state != self._reported and state == self._last)
         self._last = state
         if new:
@@ -114,7 +114,7 @@ class _Backoff:
         self._failures = 0
 
 
-_State = tuple[str, int | None]
+_State = tuple[str, int | None, bool]
 
 
 async def list_and_watch(

@@ -1,6 +1,7 @@
 """Requests and their failures."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -111,7 +112,19 @@ async def test_nobody_listens(unused_tcp_port: int) -> None:
         with pytest.raises(ApiUnavailable, match=f"127.0.0.1:{unused_tcp_port} cannot be reached") as caught:
             await api.get(PATH)
     assert caught.value.status is None
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("cannot be reached: Connection refused")
+
+
+async def test_no_tls_where_expected(fake: Fake) -> None:
+    """A server that speaks no TLS is unavailable, with what the handshake said and the same words each time."""
+    url = fake[1].connection.server.replace("http://", "https://")
+    said = set()
+    for _ in range(2):
+        async with ApiServer(Connection(url, ssl.create_default_context(), lambda: None), user_agent="test") as api:
+            with pytest.raises(ApiUnavailable, match="cannot be reached: .*SSL") as caught:
+                await api.get(PATH)
+        said.add(str(caught.value))
+    assert len(said) == 1
 
 
 async def test_silent_server_times_out() -> None:

@@ -127,7 +127,7 @@ async def test_crash_loses_nothing(server: Cluster) -> None:
         await _remove(server, "crash-goes")
         await _make(server, "crash-new")
         await _until(lambda: maps.names == {"crash-stays", "crash-new"}, "what there is after the crash")
-        assert not maps.health.problem
+        await _until(lambda: not maps.health.problem, "a watch that is up")
 
 
 async def test_expired_version_relists(server: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,10 +191,9 @@ async def test_rotated_authority(server: Cluster, tmp_path: Path, caplog: pytest
             await _until(lambda: "its certificate is refused" in maps.health.problem, "the refusal")
             assert "check the certificate authority in context test" in maps.health.problem
             await _until(lambda: "its certificate is refused" in caplog.text, "the line")
-            before = caplog.text.count("trying again until it works")
             (tmp_path / "ca.crt").write_bytes(other.ca.read_bytes())
             await _until(lambda: maps.health.synced and not maps.health.problem, "a watch with the new authority")
-            assert caplog.text.count("trying again until it works") == before
+            assert caplog.text.count("its certificate is refused") == 1
         # The old one is back, as after a rotation that was taken back.
         (tmp_path / "ca.crt").write_bytes(server.control_plane.pki.ca.read_bytes())
         await _make(server, "authority-back")

@@ -121,7 +121,7 @@ async def test_no_tls_where_expected(fake: Fake) -> None:
     said = set()
     for _ in range(2):
         async with ApiServer(Connection(url, ssl.create_default_context(), lambda: None), user_agent="test") as api:
-            with pytest.raises(ApiUnavailable, match="cannot be reached: .*SSL") as caught:
+            with pytest.raises(ApiUnavailable, match=r"cannot be reached: .*SSL") as caught:
                 await api.get(PATH)
         said.add(str(caught.value))
     assert len(said) == 1

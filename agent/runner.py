@@ -20,10 +20,11 @@ from agent.pod_source import ApiPods, CgroupPods, PodSource
 from agent.reporter.publisher import Publisher
 from agent.reporter.standalone import Printer
 from agent.reports import NodeSource, Reports
+from agent.serving import YAML, Health, HttpServer, Page
 from agent.settings import AgentSettings
 from agent.store.schema import StoreError
 from agent.store.tsdb import Tsdb
-from agent.telemetry import Health, Metrics, TelemetryServer
+from agent.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -108,11 +109,15 @@ def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
 async def _serve(settings: AgentSettings, parts: Parts, api: kubeapi.ApiServer | None, stop: asyncio.Event) -> None:
     if api is None:
         printer = Printer(settings.node_name, parts.reports, settings.report)
-        report, problem, pages = printer.run(once=settings.look.once), lambda: "", {"/nodemetric": printer.text}
+        report, problem, pages = (
+            printer.run(once=settings.look.once),
+            lambda: "",
+            {"/nodemetric": Page(printer.text, YAML)},
+        )
     else:
         publisher = Publisher(api, settings.node_name, parts.reports, settings.report, parts.metrics)
         report, problem, pages = publisher.run(), lambda: publisher.reach.problem, {}
-    server = TelemetryServer(parts.metrics, _health(settings, parts, problem), pages)
+    server = HttpServer(parts.metrics.exposition, _health(settings, parts, problem), pages)
     tasks: list[asyncio.Task[None]] = []
     try:
         await _listen(server, settings.serve.listen)
@@ -183,7 +188,7 @@ async def _api(settings: AgentSettings) -> AsyncIterator[kubeapi.ApiServer | Non
         yield api
 
 
-async def _listen(server: TelemetryServer, address: tuple[str, int]) -> None:
+async def _listen(server: HttpServer, address: tuple[str, int]) -> None:
     host, port = address
     try:
         bound = await server.start(host, port)
@@ -226,7 +231,7 @@ def _health(settings: AgentSettings, parts: Parts, report_problem: Callable[[], 
         "reports": lambda: report_problem() or "taken",
         "database": lambda: f"{settings.database}, {parts.pipeline.store.size()}",
     }
-    return Health(checks={"ticks": ticks}, facts=facts)
+    return Health(healthy={"ticks": ticks}, facts=facts)
 
 
 def _say_what_was_found(settings: AgentSettings, cgroups: CgroupTree) -> None:

@@ -37,6 +37,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent.pods": ("crds", "agent.host"),
     "agent.predictors": ("agent.predictors", "agent.numerics", "crds.predict_policy"),
     "agent.telemetry": ("agent.telemetry",),
+    "agent.serving": ("agent.serving",),
     # manager: config -> calculate -> patch
     "manager": ("manager", "crds", "kubeapi"),
     "manager.facts": ("manager.facts", "crds"),

@@ -48,6 +48,10 @@ class StoreCorrupt(StoreError):  # noqa: N818 - a state, and the name that handl
     """The file is damaged: it must be set aside."""
 
 
+class StoreNewer(StoreError):  # noqa: N818 - a state
+    """The file was written by a newer Headroom: it is not touched, and the agent does not start."""
+
+
 def connect(path: Path, max_bytes: int) -> sqlite3.Connection:
     """Open (or make) the database with the settings that the store relies on, at the newest schema.
 
@@ -121,7 +125,7 @@ def _configure(connection: sqlite3.Connection, max_bytes: int) -> None:
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     if version > len(MIGRATIONS):
-        raise StoreError(
+        raise StoreNewer(
             f"{path} was written by a newer Headroom (schema {version}, this one knows {len(MIGRATIONS)}): "
             "run that version, or move the file away to begin a new one"
         )

@@ -6,6 +6,7 @@ answered from. Ten minutes of them at a time become a compressed block, 1-minute
 
 import contextlib
 import fcntl
+import io
 import logging
 import sqlite3
 from collections import defaultdict
@@ -31,6 +32,7 @@ _RETENTION_EVERY_MS = 600_000
 _NEVER_MS = -(1 << 62)
 _MOST_BLOCKS_IN_MEMORY = 6
 _FINISHED = object()
+_MEMORY = Path(":memory:")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,12 @@ class Tsdb:
         except BaseException:
             lock.close()
             raise
+
+    @classmethod
+    def in_memory(cls, settings: StoreSettings | None = None) -> Self:
+        """A store without a file, for as long as the real one cannot be opened; its size limit bounds the memory."""
+        settings = settings or StoreSettings()
+        return cls(_MEMORY, settings, schema.connect(_MEMORY, settings.max_bytes), io.StringIO())
 
     def append(self, now: float, samples: Sequence[Sample]) -> None:
         """Keep one tick. It survives ``kill -9`` when this returns.

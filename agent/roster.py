@@ -30,6 +30,8 @@ class Member:
 
     row: int
     """Its row."""
+    born: int
+    """Number of the history in the row: no two were ever the same, so what is saved under it stays its own."""
     class_name: str = ""
     """The class that a pod counts to; empty for what is no pod."""
     workload: str | None = None
@@ -67,11 +69,16 @@ class Roster:
             copy: lets a row (second) continue another's (first) history.
         """
         self.limits = limits
-        self.members: dict[str, Member] = {entity: Member(row) for row, entity in enumerate(FIXED)}
+        self.members: dict[str, Member] = {entity: Member(row, row) for row, entity in enumerate(FIXED)}
         self.rows = len(FIXED)
+        self._born = len(FIXED)
         self._free: list[int] = []
         self._clear = clear
         self._copy = copy
+
+    def serve(self, clear: Callable[[int], None], copy: Callable[[int, int], None]) -> None:
+        """Change other tables from now on; the arguments are those of the constructor."""
+        self._clear, self._copy = clear, copy
 
     def row(self, entity: str) -> int | None:
         """The row of an entity, if it has one."""
@@ -106,25 +113,30 @@ class Roster:
 
     def to_json(self) -> dict[str, Any]:
         """Everyone, in an order that a checkpoint's rows can follow."""
-        return {
-            entity: [member.class_name, member.workload, member.departed] for entity, member in self.members.items()
+        members = {
+            entity: [member.born, member.class_name, member.workload, member.departed]
+            for entity, member in self.members.items()
         }
+        return {"born": self._born, "members": members}
 
-    def from_json(self, everyone: Mapping[str, Sequence[Any]]) -> None:
+    def from_json(self, everyone: Mapping[str, Any]) -> None:
         """Take over everyone of `to_json`, rows numbered in its order.
 
         Raises:
-            ValueError: it does not begin with the fixed entities, or an entry is malformed.
+            KeyError, TypeError, ValueError: it does not begin with the fixed entities, or an entry is malformed.
         """
-        if tuple(everyone)[: len(FIXED)] != FIXED:
-            raise ValueError(f"it begins with {list(everyone)[: len(FIXED)]}, not with {list(FIXED)}")
+        found: Mapping[str, Sequence[Any]] = everyone["members"]
+        if tuple(found)[: len(FIXED)] != FIXED:
+            raise ValueError(f"it begins with {list(found)[: len(FIXED)]}, not with {list(FIXED)}")
         members = {}
-        for row, (entity, (class_name, workload, departed)) in enumerate(everyone.items()):
-            members[entity] = Member(row, str(class_name), workload, departed)
+        for row, (entity, (born, class_name, workload, departed)) in enumerate(found.items()):
+            members[entity] = Member(row, int(born), str(class_name), workload, departed)
+        self._born = int(everyone["born"])
         self.members, self.rows, self._free = members, len(members), []
 
     def _welcome(self, uid: str, pod: PodRef, richness: Callable[[int], float]) -> Member:
-        member = self.members[uid] = Member(self._free.pop() if self._free else self.rows)
+        member = self.members[uid] = Member(self._free.pop() if self._free else self.rows, self._born)
+        self._born += 1
         self.rows = max(self.rows, member.row + 1)
         self._clear(member.row)
         if pod.workload is not None:
@@ -161,7 +173,7 @@ class Roster:
         if known is not None:
             self._forget(heir)
         del self.members[uid]
-        self.members[heir] = Member(member.row, workload=member.workload, departed=member.departed)
+        self.members[heir] = Member(member.row, member.born, workload=member.workload, departed=member.departed)
 
     def _forget(self, entity: str) -> None:
         self._free.append(self.members.pop(entity).row)

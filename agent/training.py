@@ -11,14 +11,16 @@ from agent.numerics.aggregate import percentile_rows, table, total
 from agent.numerics.arrays import FloatArray, IntArray
 from agent.numerics.history import ResourceHistory, cpu_history, memory_history
 from agent.numerics.packing import CheckpointError, pack, unpack
-from agent.numerics.peaks import SLOT_SECONDS, SLOTS
+from agent.numerics.peaks import SLOT_SECONDS, SLOTS, SLOTS_PER_DAY
 from agent.pods import PodRef
 from agent.roster import CLASS_ENTITIES, FIXED, Roster, RosterLimits
 from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.window_blocks import WindowBlocks
 
 SAMPLE_PERCENTILE: Final = 0.9
 """A training sample is this percentile of the raw seconds of its interval."""
 _DAY_SECONDS: Final = 86400.0
+_ROUNDING: Final = 1e-6
 _PREFIX: Final = "training/"
 _ROSTER: Final = _PREFIX + "roster"
 
@@ -66,6 +68,7 @@ class Learner:
         self.trained_until: float | None = None
         self._tick_seconds = 1.0
         self._windows_known = False
+        self._blocks = WindowBlocks()
         self._roster = Roster(self.settings.roster, self._clear_row, self._copy_row)
         self._grow()
 
@@ -79,9 +82,10 @@ class Learner:
         return member.class_name or None if member is not None else None
 
     def observe(self, now: float, store: TrainingStore, pods: Sequence[PodRef]) -> None:
-        """One training round: learn what the store got since the last one.
+        """One training round: learn the whole intervals that have ended since the last one.
 
-        A missing measurement is skipped: an entity without samples gets none, and so does a class without pods.
+        A missing measurement is skipped: an entity without samples gets none, and so does a class without pods. The
+        intervals follow one another without regard to when this is called, so a restart in between changes nothing.
 
         Args:
             now: the time. [seconds since 1970]
@@ -91,23 +95,39 @@ class Learner:
         self._roster.update(now, pods, self._evidence)
         self._grow()
         edges = self._edges(now)
+        start, end = float(edges[0]), float(edges[-1])
         for metric, history in self.histories.items():
-            rows, ticks, values = self._table(history, store.windows(metric, float(edges[0]), now))
+            if end <= start:
+                break
+            rows, ticks, values = self._table(history, store.windows(metric, start, end))
             bounds = np.searchsorted(ticks, edges, side="right")
-            for end, low, high in zip(edges[1:], bounds[:-1], bounds[1:], strict=True):
-                self._train(history, rows, ticks[low:high], values[:, low:high], float(end))
+            for edge, low, high in zip(edges[1:], bounds[:-1], bounds[1:], strict=True):
+                self._train(history, rows, ticks[low:high], values[:, low:high], float(edge))
         if not self._windows_known:
             self._fill_windows(now, store)
-        self.trained_until = now
+        self.trained_until = end
+
+    def look_back(self, window_days: float) -> None:
+        """Keep 5-minute averages for a policy's window, and never less than a week; the store has the older ones."""
+        slots = max(SLOTS, math.ceil(window_days * SLOTS_PER_DAY))
+        for history in self.histories.values():
+            self._windows_known &= slots <= history.windows.slots
+            history.windows.resize(slots)
 
     def checkpoints(self) -> dict[str, bytes]:
-        """Everything that was learned, as bytes by name; the 5-minute averages stay in the store."""
-        everyone = self._roster.to_json()
-        rows = np.array([member.row for member in self._roster.members.values()], dtype=np.intp)
-        facts = {"everyone": everyone, "trained_until": self.trained_until}
+        """Everything that was learned, as bytes by name: the same bytes object as before where nothing changed."""
+        members = self._roster.members.values()
+        rows = np.array([member.row for member in members], dtype=np.intp)
+        facts = {
+            "everyone": self._roster.to_json(),
+            "trained_until": self.trained_until,
+            "tick_seconds": self._tick_seconds,
+        }
+        blocks = self._blocks.content(self.histories, members)
         return {
             _ROSTER: pack(facts, {}),
             **{_PREFIX + metric: history.checkpoint(rows) for metric, history in self.histories.items()},
+            **{_PREFIX + name: data for name, data in blocks.items()},
         }
 
     def restore(self, checkpoints: Mapping[str, bytes]) -> None:
@@ -116,33 +136,41 @@ class Learner:
         Raises:
             CheckpointError: they are damaged or incomplete. The learner is empty then, as a new one.
         """
-        if not any(name.startswith(_PREFIX) for name in checkpoints):
+        own = {name.removeprefix(_PREFIX): data for name, data in checkpoints.items() if name.startswith(_PREFIX)}
+        if not own:
             return
         fresh = Learner(self.settings)
         try:
-            facts, _ = unpack(checkpoints[_ROSTER])
-            fresh._roster.from_json(facts["everyone"])
-            fresh._grow()
-            rows = np.arange(fresh._roster.rows, dtype=np.intp)
-            for metric, history in fresh.histories.items():
-                history.restore(checkpoints[_PREFIX + metric], rows)
-            fresh.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
+            fresh._restore(own)
         except KeyError as error:
             raise CheckpointError(f"the learner's checkpoint {error} is missing") from error
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"the learner's checkpoint cannot be used: {error}") from error
-        self.histories, self.trained_until = fresh.histories, fresh.trained_until
-        self._windows_known = False
-        self._roster = Roster(self.settings.roster, self._clear_row, self._copy_row)
+        fresh._roster.serve(self._clear_row, self._copy_row)
+        vars(self).update(vars(fresh))
+
+    def _restore(self, own: Mapping[str, bytes]) -> None:
+        facts, _ = unpack(own[_ROSTER.removeprefix(_PREFIX)])
         self._roster.from_json(facts["everyone"])
+        self._grow()
+        rows = np.arange(self._roster.rows, dtype=np.intp)
+        for metric, history in self.histories.items():
+            history.restore(own[metric], rows)
+        self._windows_known = self._blocks.restore(own, self.histories, self._roster.members.values())
+        self.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
+        self._tick_seconds = float(facts["tick_seconds"])
 
     def _edges(self, now: float) -> FloatArray:
-        """Bounds of the intervals to learn: one after a normal wait, several after a restart."""
-        interval = self.settings.interval_seconds
-        start = self.trained_until
-        if start is None or start >= now or now - start > self.settings.catch_up_seconds:
-            start = now - interval if start is None or start >= now else now - self.settings.catch_up_seconds
-        return np.linspace(start, now, max(round((now - start) / interval), 1) + 1)
+        """Bounds of the whole intervals to learn: one after a normal wait, several after a restart, or none yet."""
+        interval, start = self.settings.interval_seconds, self.trained_until
+        if start is None or start - now > interval:  # nothing was learned yet, or the clock was set back
+            start = now - interval
+            self._windows_known = False
+        elif now - start > self.settings.catch_up_seconds + interval:
+            start += interval * math.ceil((now - start - self.settings.catch_up_seconds) / interval)
+            self._windows_known = False
+        whole = max(math.floor((now - start) / interval + _ROUNDING), 0)
+        return start + interval * np.arange(whole + 1, dtype=np.float64)
 
     def _train(
         self, history: ResourceHistory, rows: IntArray, ticks: FloatArray, values: FloatArray, now: float
@@ -185,11 +213,10 @@ class Learner:
         return np.append(rows, list(sums)).astype(np.intp), ticks, np.vstack([values, *sums.values()])
 
     def _fill_windows(self, now: float, store: TrainingStore) -> None:
-        """After a start, take the 5-minute averages of the last days from the store: a day at a time, to stay small."""
+        """Take the 5-minute averages that are not known from the store: a day at a time, to stay small."""
         self._windows_known = True
-        days = np.arange(now - SLOTS * SLOT_SECONDS, now, _DAY_SECONDS)
         for metric, history in self.histories.items():
-            for day in days:
+            for day in np.arange(now - history.windows.slots * SLOT_SECONDS, now, _DAY_SECONDS):
                 # One slot more than the day: the slot after a gap is left out, and the day's first one is none.
                 start, end = float(day) - SLOT_SECONDS, min(float(day) + _DAY_SECONDS, now)
                 for entity, averages in store.averages(metric, start, end, int(SLOT_SECONDS)).items():
@@ -202,11 +229,13 @@ class Learner:
 
     def _clear_row(self, row: int) -> None:
         self._grow()
+        self._blocks.clear(row)
         for history in self.histories.values():
             history.clear(row)
 
     def _copy_row(self, source: int, target: int) -> None:
         self._grow()
+        self._blocks.inherit(target)
         for history in self.histories.values():
             history.copy(source, target)
 

@@ -29,7 +29,11 @@ _COVERED: Final = 0.5
 class ResourceHistory:
     """History of one resource, one row per entity. Whose row it is, the owner knows."""
 
-    def __init__(self, buckets: Buckets, half_life_seconds: float) -> None:
+    def __init__(self, resource: str, units: int, buckets: Buckets, half_life_seconds: float) -> None:
+        self.resource = resource
+        """Its name: cpu or memory."""
+        self.units = units
+        """Whole units that amounts are reported in, in one unit of this history: 1000 milli-cores in a core."""
         self.histograms = HistogramBank(buckets, half_life_seconds)
         self.moments = MomentsBank(half_life_seconds)
         self.windows = PeakWindows()
@@ -65,8 +69,8 @@ class ResourceHistory:
             now: when. [seconds since 1970]
             measured_seconds: how much time the samples behind each value cover, shape (N,). [s]
         """
-        gap = np.maximum(now - self.last[rows], 0.0)
-        elapsed = np.where(measured_seconds >= _COVERED * gap, gap, measured_seconds)
+        gap = now - self.last[rows]  # below zero where the clock was set back
+        elapsed = np.where((gap > 0.0) & (measured_seconds >= _COVERED * gap), gap, measured_seconds)
         self.observed[rows] += elapsed
         self.last[rows] = now
         self.histograms.add(rows, values, self.observed[rows])
@@ -78,10 +82,13 @@ class ResourceHistory:
         return enough & (self.observed[rows] >= period_seconds)
 
     def checkpoint(self, rows: IntArray) -> bytes:
-        """Everything about the rows, in their order, but the window averages: those the store keeps."""
+        """Everything about the rows, in their order, but the averages of whole windows: see `agent.window_blocks`."""
+        facts = {"half_life_seconds": self.moments.half_life_seconds, "rows": len(rows)}
         return pack(
-            {"half_life_seconds": self.moments.half_life_seconds, "rows": len(rows)},
+            {**facts, "slot": self.windows.slot, "slots": self.windows.slots},
             {
+                "window_sums": self.windows.sums[rows],
+                "window_seen": self.windows.seen[rows],
                 "observed": self.observed[rows],
                 "last": self.last[rows],
                 "bucket_starts": self.histograms.buckets.starts,
@@ -99,14 +106,17 @@ class ResourceHistory:
             CheckpointError: it is damaged, holds another number of rows, or another kind of history. Nothing changed.
         """
         facts, arrays = unpack(data)
-        expected = self.checkpoint(rows)
-        wanted, shapes = unpack(expected)
-        if facts != wanted or {name: array.shape for name, array in arrays.items()} != {
-            name: array.shape for name, array in shapes.items()
-        }:
+        wanted, like = unpack(self.checkpoint(rows))
+        known = ("half_life_seconds", "rows")
+        if [facts[name] for name in known] != [wanted[name] for name in known] or {
+            name: array.shape for name, array in arrays.items()
+        } != {name: array.shape for name, array in like.items()}:
             raise CheckpointError(f"the checkpoint is of another layout: {facts}, expected {wanted}")
         if not np.array_equal(arrays["bucket_starts"], self.histograms.buckets.starts):
             raise CheckpointError("the checkpoint's histograms have other buckets")
+        self.windows.resize(int(facts["slots"]))
+        self.windows.slot = int(facts["slot"])
+        self.windows.sums[rows], self.windows.seen[rows] = arrays["window_sums"], arrays["window_seen"]
         self.observed[rows], self.last[rows] = arrays["observed"], arrays["last"]
         self.histograms.weights[rows] = arrays["histogram_weights"]
         self.histograms.totals[rows] = arrays["histogram_totals"]
@@ -117,9 +127,9 @@ class ResourceHistory:
 
 def cpu_history() -> ResourceHistory:
     """An empty history of CPU, in cores."""
-    return ResourceHistory(CPU_BUCKETS, CPU_HALF_LIFE_SECONDS)
+    return ResourceHistory("cpu", 1000, CPU_BUCKETS, CPU_HALF_LIFE_SECONDS)
 
 
 def memory_history() -> ResourceHistory:
     """An empty history of memory, in bytes."""
-    return ResourceHistory(MEMORY_BUCKETS, MEMORY_HALF_LIFE_SECONDS)
+    return ResourceHistory("memory", 1, MEMORY_BUCKETS, MEMORY_HALF_LIFE_SECONDS)

@@ -3,8 +3,9 @@
     C = max over time of the sum of the averages of the entities asked for       (their highest coincident usage)
     S = sum of each one's own highest average                                    C <= S
 
-The averages are kept in a ring of slots, the newest overwriting the oldest, so that any subset can be asked for at any
-time: what departed pods used does not linger in the answer for those present.
+The averages are kept in a ring of slots, so that any subset can be asked for at any time: what departed pods used does
+not linger in the answer for those present. Every column of the ring knows which slot of the calendar it holds, so a
+clock that jumps ahead and back loses nothing.
 """
 
 import numpy as np
@@ -12,7 +13,8 @@ import numpy as np
 from agent.numerics.arrays import FloatArray, IntArray, SingleArray, grown
 
 SLOT_SECONDS = 300.0
-SLOTS = 7 * 288
+SLOTS_PER_DAY = 288
+SLOTS = 7 * SLOTS_PER_DAY
 _ENOUGH = 0.5
 _UNKNOWN = -(2**60)
 
@@ -23,15 +25,35 @@ class PeakWindows:
     def __init__(self, rows: int = 0, slots: int = SLOTS, slot_seconds: float = SLOT_SECONDS) -> None:
         self.slot_seconds = slot_seconds
         self.averages: SingleArray = np.full((rows, slots), np.nan, dtype=np.float32)
+        self.labels: IntArray = np.full(slots, _UNKNOWN, dtype=np.intp)
         self.sums: FloatArray = np.zeros(rows)
         self.seen: FloatArray = np.zeros(rows)
         self.slot = _UNKNOWN
+        self.changed: set[int] = set()
+        """Slots written since somebody emptied this set: what a checkpoint has to write."""
+
+    @property
+    def slots(self) -> int:
+        """How many slots the ring has."""
+        return len(self.labels)
 
     def grow(self, rows: int) -> None:
         """Make room for that many rows."""
         self.averages = grown(self.averages, rows, np.nan)
         self.sums = grown(self.sums, rows, 0.0)
         self.seen = grown(self.seen, rows, 0.0)
+
+    def resize(self, slots: int) -> None:
+        """Make the ring longer or shorter; what still fits stays."""
+        if slots == self.slots:
+            return
+        old, labels = self.averages, self.labels
+        self.averages = np.full((old.shape[0], slots), np.nan, dtype=np.float32)
+        self.labels = np.full(slots, _UNKNOWN, dtype=np.intp)
+        kept = np.flatnonzero(np.abs(labels - self.slot) < slots)
+        kept = kept[np.argsort(labels[kept])]  # where two slots share a column, the later one stays
+        self.averages[:, labels[kept] % slots] = old[:, kept]
+        self.labels[labels[kept] % slots] = labels[kept]
 
     def clear(self, rows: IntArray) -> None:
         """Forget everything in these rows."""
@@ -54,19 +76,22 @@ class PeakWindows:
             tick_seconds: time from one tick to the next.
         """
         slots = (ticks // self.slot_seconds).astype(np.int64)
-        for slot in np.unique(slots):
+        several = slots[0] != slots[-1]
+        there = ~np.isnan(values)
+        known = np.where(there, values, 0.0)
+        for slot in np.unique(slots) if several else slots[:1]:
+            own = slots == slot if several else slice(None)
             self._turn_to(int(slot))
-            part = values[:, slots == slot]
-            there = ~np.isnan(part)
-            self.sums[rows] += np.where(there, part, 0.0).sum(axis=1)
-            self.seen[rows] += there.sum(axis=1)
+            self.sums[rows] += known[:, own].sum(axis=1)
+            self.seen[rows] += np.count_nonzero(there[:, own], axis=1)
             seen = self.seen[rows]
             enough = seen * tick_seconds >= _ENOUGH * self.slot_seconds
             averages = np.where(enough, self.sums[rows] / np.maximum(seen, 1.0), np.nan)
-            self.averages[rows, self.slot % self.averages.shape[1]] = averages
+            self.averages[rows, self.slot % self.slots] = averages
+            self.changed.add(self.slot)
 
     def fill(self, row: int, times: FloatArray, averages: FloatArray) -> None:
-        """Put averages known from elsewhere into the slots before the current one.
+        """Put averages known from elsewhere into the slots before the current one; what is there already stays.
 
         A slot without the one before it may be a few seconds of start-up, so it is left out.
 
@@ -76,36 +101,68 @@ class PeakWindows:
             averages: shape (N,).
         """
         slots = (times // self.slot_seconds).astype(np.int64)
-        count = self.averages.shape[1]
         follows = np.append([False], slots[1:] - slots[:-1] == 1)[: len(slots)]
-        kept = follows & (slots < self.slot) & (slots > self.slot - count)
-        self.averages[row, slots[kept] % count] = averages[kept]
+        kept = follows & (slots < self.slot) & (slots > self.slot - self.slots)
+        columns = self._columns_for(slots[kept])
+        before = self.averages[row, columns]
+        self.averages[row, columns] = np.where(np.isnan(before), averages[kept], before)
+        self.changed.update(slots[kept].tolist())
+
+    def read(self, rows: IntArray, slots: IntArray) -> SingleArray:
+        """What the ring holds of these rows in these slots, shape (N, K); NaN for a slot that it does not hold."""
+        columns = slots % self.slots
+        found: SingleArray = self.averages[np.ix_(rows, columns)]
+        found[:, self.labels[columns] != slots] = np.nan
+        return found
+
+    def write(self, rows: IntArray, slots: IntArray, averages: SingleArray) -> None:
+        """Put back what `read` gave, shape (N, K); slots that are out of reach by now are left out."""
+        reach = np.abs(slots - self.slot) < self.slots
+        self.averages[np.ix_(rows, self._columns_for(slots[reach]))] = averages[:, reach]
+
+    @property
+    def held(self) -> IntArray:
+        """The slots that the ring holds, rising."""
+        return np.sort(self.labels[(np.abs(self.labels - self.slot) < self.slots) & (self.labels > _UNKNOWN)])
+
+    def recent(self, rows: IntArray, window_seconds: float) -> SingleArray:
+        """The averages of these rows in the window, the current slot included, in no order of time. shape (N, K)."""
+        wanted = min(max(int(np.ceil(window_seconds / self.slot_seconds)), 1), self.slots)
+        # Slots dated ahead are of a clock that was set back since: they are as recent as those before.
+        found: SingleArray = self.averages[np.ix_(rows, np.flatnonzero(np.abs(self.labels - self.slot) < wanted))]
+        return found
 
     def highest(self, rows: IntArray, window_seconds: float) -> FloatArray:
         """Each one's own highest average in the window, NaN where there is none. shape (N,)."""
-        recent = self.averages[np.ix_(rows, self._columns(window_seconds))]
+        recent = self.recent(rows, window_seconds)
         highest: FloatArray = np.fmax.reduce(recent, axis=1, initial=np.nan).astype(np.float64)
         return highest
 
     def coincident(self, rows: IntArray, window_seconds: float) -> float:
         """Highest sum of the averages of these rows in one slot of the window; 0 when there is none."""
-        recent = self.averages[np.ix_(rows, self._columns(window_seconds))]
+        recent = self.recent(rows, window_seconds)
         sums = np.where(np.isnan(recent), np.float32(0.0), recent).sum(axis=0, dtype=np.float64)
         return float(sums.max(initial=0.0))
 
-    def _columns(self, window_seconds: float) -> IntArray:
-        """The slots of the window, the current one included."""
-        count = self.averages.shape[1]
-        wanted = min(max(int(np.ceil(window_seconds / self.slot_seconds)), 1), count)
-        columns: IntArray = np.arange(self.slot - wanted + 1, self.slot + 1, dtype=np.intp) % count
+    def covered_seconds(self, rows: IntArray, window_seconds: float) -> FloatArray:
+        """How much of the window each one has averages for, shape (N,). [s]"""
+        counts = np.count_nonzero(~np.isnan(self.recent(rows, window_seconds)), axis=1)
+        covered: FloatArray = np.multiply(counts, self.slot_seconds, dtype=np.float64)
+        return covered
+
+    def _columns_for(self, slots: IntArray) -> IntArray:
+        """The columns of these slots, emptied where they hold others."""
+        columns = slots % self.slots
+        others = columns[self.labels[columns] != slots]
+        self.averages[:, others] = np.nan
+        self.labels[columns] = slots
         return columns
 
     def _turn_to(self, slot: int) -> None:
-        """Begin a slot, emptying the ones passed over; a clock set back begins its slot again."""
+        """Begin a slot; a clock set back begins its slot again."""
         if slot == self.slot:
             return
-        count = self.averages.shape[1]
-        passed = min(max(slot - self.slot, 1), count)
-        self.averages[:, np.arange(slot - passed + 1, slot + 1) % count] = np.nan
+        self.averages[:, slot % self.slots] = np.nan
+        self.labels[slot % self.slots] = slot
         self.sums[:], self.seen[:] = 0.0, 0.0
         self.slot = slot

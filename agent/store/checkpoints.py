@@ -2,21 +2,27 @@
 
 import sqlite3
 from collections.abc import Mapping
+from typing import Final
+
+_SAVE: Final = (
+    "INSERT INTO checkpoints (name, saved, data) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE "
+    "SET saved = excluded.saved, data = excluded.data WHERE data IS NOT excluded.data"
+)
 
 
 def save(connection: sqlite3.Connection, now: float, checkpoints: Mapping[str, bytes]) -> None:
-    """Replace all checkpoints by these, in one transaction.
+    """Replace all checkpoints by these, in one transaction. One that says the same as before is not written again.
 
     Args:
         connection: The open database.
         now: When they were made. [seconds since 1970]
         checkpoints: Content by name.
     """
-    rows = [(name, now, data) for name, data in checkpoints.items()]
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        connection.execute("DELETE FROM checkpoints")
-        connection.executemany("INSERT INTO checkpoints (name, saved, data) VALUES (?, ?, ?)", rows)
+        gone = [(name,) for (name,) in connection.execute("SELECT name FROM checkpoints") if name not in checkpoints]
+        connection.executemany("DELETE FROM checkpoints WHERE name = ?", gone)
+        connection.executemany(_SAVE, [(name, now, data) for name, data in checkpoints.items()])
 
 
 def load(connection: sqlite3.Connection) -> dict[str, bytes]:

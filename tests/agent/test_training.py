@@ -243,7 +243,7 @@ def test_clock_set_back_is_survived() -> None:
     store.put(CPU, "a", START - 3600.0, [2.0] * 30)
     node.learner.observe(START - 3570.0, store, pods)
     assert node.cores("a", "counts") == 6.0
-    assert node.learner.histories[CPU].observed[node.learner.row("a") or 0] == pytest.approx(150.0)
+    assert node.learner.histories[CPU].observed[node.learner.row("a") or 0] == pytest.approx(180.0)
 
 
 def test_real_store_is_understood(tmp_path: Path) -> None:

@@ -46,6 +46,8 @@ class PodRef:
     """Whether it has ended: Succeeded or Failed. Terminal pods are not measured."""
     running: bool = True
     """Whether its containers were started, so that it must have a cgroup."""
+    leaving: bool = False
+    """Whether it is being deleted; it still runs for a while."""
 
 
 def pod_ref(pod: Mapping[str, Any]) -> PodRef:
@@ -75,6 +77,7 @@ def pod_ref(pod: Mapping[str, Any]) -> PodRef:
         workload=workload_key(pod),
         terminal=is_terminal(pod),
         running=(pod.get("status") or {}).get("phase") == "Running",
+        leaving=bool(metadata.get("deletionTimestamp")),
     )
 
 

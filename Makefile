@@ -16,7 +16,7 @@ ONE_BY_ONE  := -m "cluster or node or alone"
 
 .PHONY: help
 help: ## Say what each target does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@bash .ci/python-venv $(VENV)
@@ -50,6 +50,10 @@ test: lint prepare ## Run lint and every test, on a real dev cluster
 test-fast: $(STAMP) ## Run the tests that need no cluster (under a minute)
 	@$(PY) -m pytest $(IN_PARALLEL) $(PYTEST_ARGS)
 
+.PHONY: test-cgroup-v2
+test-cgroup-v2: $(STAMP) ## Run the agent under a kernel with cgroup v2 alone, in an emulator (minutes)
+	@$(PY) -m pytest -m cgroup_v2 tests/cgroup_v2 $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: $(STAMP) ## Run ruff (every rule), mypy --strict and codespell
 	@$(VENV)/bin/ruff check $(SOURCE)
@@ -73,6 +77,10 @@ cluster: prepare ## Run a dev cluster with a real node in the foreground, until 
 .PHONY: bench
 bench: $(STAMP) ## Measure against the budgets and print both
 	@$(PY) -m bench
+
+.PHONY: bench-agent
+bench-agent: $(STAMP) ## Measure the agent alone against its budgets, a simulated week included
+	@$(PY) -m bench agent
 
 .PHONY: images
 images: packages ## Build the container images into the cache, without a registry

@@ -73,21 +73,28 @@ def missing(packages: Sequence[Package] = PACKAGES) -> list[Package]:
 
 
 def install(say: Say = print) -> None:
-    """Install what is missing: with apt-get as root on Debian and Ubuntu, said first; elsewhere say what to install.
-
-    Raises:
-        MissingRequirementError: something is missing, and it cannot be installed here.
-        DevClusterError: apt-get failed.
-    """
-    refusal, wanted = real_node_refusal(), missing()
+    """Install what the real node lacks, where there can be one. Raises as `install_packages`."""
+    refusal = real_node_refusal()
     if refusal:
         say(f"no system packages are needed: {refusal}")
         return
+    install_packages(missing(), say)
+
+
+def install_packages(wanted: Sequence[Package], say: Say = print) -> None:
+    """Install packages: with apt-get as root on Debian and Ubuntu, said first; elsewhere say what to install.
+
+    Raises:
+        MissingRequirementError: they cannot be installed here.
+        DevClusterError: apt-get failed.
+    """
     if not wanted:
         return
     names = [package.name for package in wanted]
     if shutil.which("apt-get") is None:
         raise MissingRequirementError(f"install what Debian calls {' '.join(names)} with this system's package manager")
+    if os.geteuid() != 0:
+        raise MissingRequirementError(f"missing here: {' '.join(names)}; as root, apt-get install {' '.join(names)}")
     say(f"installing system packages: {', '.join(f'{one.name} ({one.purpose})' for one in wanted)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "-y", "--no-install-recommends", *names]):
@@ -104,6 +111,6 @@ def install(say: Say = print) -> None:
         if done.returncode != 0:
             last = "\n".join(f"    {line}" for line in done.stdout.splitlines()[-10:])
             raise DevClusterError(f"`apt-get {' '.join(command)}` failed; install {' '.join(names)} by hand:\n{last}")
-    left = [package.name for package in missing()]
+    left = [package.name for package in missing(wanted)]
     if left:
         raise MissingRequirementError(f"still missing after apt-get: what {', '.join(left)} bring")

@@ -16,7 +16,7 @@ APT = 'echo "$@" >> {log}\nif [ $2 = install ]; then {install}; fi\n'
 @pytest.fixture
 def missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """One package is missing, its program would be in this folder, and the user is root."""
-    monkeypatch.setattr(packages, "missing", lambda: [one for one in (ABSENT,) if not one.present])
+    monkeypatch.setattr(packages, "missing", lambda *_: [one for one in (ABSENT,) if not one.present])
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path

@@ -1,9 +1,15 @@
 """Measurements beside their budgets and references. Nothing here passes or fails: the reader judges."""
 
 BENCHMARKS: dict[str, str] = {
-    "agent": "bench.agent:measure",
+    "process": "bench.process:measure",
+    "tick": "bench.tick:measure",
     "training": "bench.training_round:measure",
-    "extender": "bench.extender:measure",
     "store": "bench.store:measure",
+    "compression": "bench.compression:measure",
+    "week": "bench.week:measure",
+    "extender": "bench.extender:measure",
 }
-"""Name -> function without arguments that yields `bench.measurement.Measurement`s."""
+"""Name -> function of `quick` that yields `bench.measurement.Measurement`s; quick ones only show that they run."""
+
+GROUPS: dict[str, tuple[str, ...]] = {"agent": ("process", "tick", "training", "store", "compression", "week")}
+"""Benchmarks that are run together, by the name of the group."""

@@ -4,28 +4,44 @@ import argparse
 import os
 import pkgutil
 import platform
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import BENCHMARKS
+from bench import BENCHMARKS, GROUPS
+
+NOTE = "Quick runs show that everything runs; their figures mean nothing."
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the named benchmarks, or all."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}; all without one")
-    names = parser.parse_args().names
-    if unknown := sorted(set(names) - set(BENCHMARKS)):
-        parser.error(f"no benchmark named {', '.join(unknown)}: choose from {', '.join(BENCHMARKS)}")
+    known = [*BENCHMARKS, *GROUPS]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}; all without one")
+    parser.add_argument("--quick", action="store_true", help="a few seconds in all, to see that they run")
+    parser.add_argument("--markdown", action="store_true", help="print the rows as a Markdown table")
+    options = parser.parse_args(arguments)
+    if unknown := sorted(set(options.names) - set(known)):
+        parser.error(f"no benchmark named {', '.join(unknown)}: choose from {', '.join(known)}")
+    wanted = {name for given in options.names or BENCHMARKS for name in GROUPS.get(given, (given,))}
     console = Console()
-    console.print(f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}", highlight=False)
+    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
+    console.print(machine, highlight=False)
     table = Table("what", "measured", "budget", "reference", title="Measured beside the budgets")
-    for name in names or BENCHMARKS:
-        with console.status(f"measuring {name} ..."):
-            for row in pkgutil.resolve_name(BENCHMARKS[name])():
-                table.add_row(row.what, row.measured, row.budget, row.reference)
-    console.print(table)
+    for name in BENCHMARKS:
+        if name in wanted:
+            with console.status(f"measuring {name} ..."):
+                for row in pkgutil.resolve_name(BENCHMARKS[name])(quick=options.quick):
+                    table.add_row(row.what, row.measured, row.budget, row.reference)
+    if options.markdown:
+        print("| what | measured | budget | reference |\n|---|---|---|---|")
+        for cells in zip(*(column.cells for column in table.columns), strict=True):
+            print(f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |")
+    else:
+        console.print(table)
+    if options.quick:
+        console.print(NOTE)
 
 
 if __name__ == "__main__":

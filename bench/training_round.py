@@ -17,8 +17,8 @@ from bench.measurement import Measurement, spread
 from crds.priority import PriorityBand, QoS
 
 INTERVAL_SECONDS = 30
-ROUNDS = 200
-WARM_UP = 20
+ROUNDS, QUICK_ROUNDS = 200, 5
+WARM_UP, QUICK_WARM_UP = 20, 1
 BUDGET_MILLISECONDS = {250: 2.0}
 REFERENCE_MILLISECONDS = {50: 0.013, 110: 0.028, 250: 0.065}
 START = 1_700_000_000.0
@@ -60,8 +60,8 @@ class NextInterval:
         return {}
 
 
-def rounds(pod_count: int) -> tuple[FloatArray, FloatArray]:
-    """Durations of the rounds with that many pods by the clock and on the processor, shape (ROUNDS,) each, in ms."""
+def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> tuple[FloatArray, FloatArray]:
+    """Durations of the rounds with that many pods by the clock and on the processor, shape (count,) each, in ms."""
     bands = (PriorityBand.PROD, PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH)
     pods = [
         PodRef(f"uid-{n}", "shop", f"pod-{n}", bands[n % len(bands)], QoS.LS, {"cpu": 1000, "memory": GIB})
@@ -73,20 +73,20 @@ def rounds(pod_count: int) -> tuple[FloatArray, FloatArray]:
         np.random.default_rng(7),
     )
     now, durations = START, []
-    for _ in range(ROUNDS + WARM_UP):
+    for _ in range(count + warm_up):
         store.fill(now, random)
         now += INTERVAL_SECONDS
         begin, begin_processor = time.perf_counter(), time.thread_time()
         learner.observe(now, store, pods)
         durations.append((time.perf_counter() - begin, time.thread_time() - begin_processor))
-    clock, processor = np.array(durations[WARM_UP:]).T * 1000
+    clock, processor = np.array(durations[warm_up:]).T * 1000
     return clock, processor
 
 
-def measure() -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Measurement]:
     """Rounds with few and many pods; the query of the store is left out."""
     for pods, reference in REFERENCE_MILLISECONDS.items():
-        clock, processor = rounds(pods)
+        clock, processor = rounds(pods, QUICK_ROUNDS, QUICK_WARM_UP) if quick else rounds(pods)
         budget = BUDGET_MILLISECONDS.get(pods)
         yield Measurement(
             f"one training round, {pods} pods, both resources, without the store's query",

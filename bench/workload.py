@@ -1,0 +1,114 @@
+"""What 110 pods use, second by second: levels of the real traces in the repository, with noise of a second on top.
+
+The traces have a value every five minutes. Between two of them the level moves in a straight line; around it CPU jumps
+(gamma noise, as of requests that come and go) and the memory of some pods wanders by pages.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from agent.numerics.arrays import FloatArray
+from agent.pods import PodRef
+from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Sample
+from crds.priority import PriorityBand, QoS
+from devcluster import traces
+
+PODS = 110
+CPUS = 32
+MEMORY_BYTES = 128 << 30
+PAGE = 4096
+NOISE_SHAPE = 8.0
+SHARE_THAT_MOVES = 0.2
+"""Of the pods, whose memory changes in a second."""
+THROTTLED_EVERY = 4
+"""One pod in so many has a CPU quota."""
+PRESSURES = ("cpu_some", "cpu_full", "memory_some", "memory_full", "io_some", "io_full")
+BANDS = (*[PriorityBand.PROD] * 5, PriorityBand.MID, PriorityBand.MID, PriorityBand.BATCH, *[PriorityBand.NONE] * 2)
+
+
+@dataclass(slots=True)
+class Workload:
+    """Pods of 30 workloads on one node, that come and go."""
+
+    random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(1))
+    """Where the noise comes from."""
+    count: int = PODS
+    """How many pods there are at a time."""
+    pods: list[PodRef] = field(default_factory=list)
+    """The pods of this moment."""
+    synced: bool = True
+    """The list is complete, as for any source of pods."""
+    _born: int = 0
+    _cpu: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    _memory: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    _wander: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def __post_init__(self) -> None:
+        series = [one for name, one in sorted(traces.load().items()) if name.startswith("bitbrains-")]
+        chosen = [series[number % len(series)] for number in range(self.count)]
+        starts = self.random.integers(0, len(series[0].cpu), self.count)
+        cores, sizes = (
+            self.random.choice((0.25, 0.5, 1.0, 2.0), self.count),
+            self.random.choice((0.25, 1, 2), self.count),
+        )
+        rows = zip(chosen, starts, cores, sizes, strict=True)
+        turned = [(np.roll(one.cpu, -at) * core, np.roll(one.memory, -at) * size) for one, at, core, size in rows]
+        self._cpu = np.array([cpu for cpu, _ in turned])
+        self._memory = np.array([memory for _, memory in turned]) * (1 << 30)
+        self._wander = np.zeros(self.count)
+        self.pods = [self._new(number, float(cores[number]), float(sizes[number])) for number in range(self.count)]
+
+    def __call__(self) -> Sequence[PodRef]:
+        """The pods."""
+        return self.pods
+
+    def replace_some(self, count: int) -> None:
+        """Let the oldest pods end, each followed by another of its workload."""
+        for _ in range(count):
+            place = self._born % self.count
+            old = self.pods[place]
+            self.pods[place] = replace(old, uid=self._uid(), name=f"{old.name[:-5]}{self._born:05d}")
+
+    def samples(self, now: float, seconds: float) -> list[Sample]:
+        """One tick: everything that the agent measures of the node, the system and every pod.
+
+        Args:
+            now: The tick's time. [seconds since 1970]
+            seconds: Time since the workload began: where in the traces it is.
+        """
+        cpu, memory = self._at(self._cpu, seconds), self._at(self._memory, seconds)
+        cpu = cpu * self.random.gamma(NOISE_SHAPE, 1 / NOISE_SHAPE, self.count)
+        moves = self.random.random(self.count) < SHARE_THAT_MOVES
+        self._wander += self.random.integers(-30, 31, self.count) * moves
+        memory = (memory // PAGE + np.abs(self._wander)) * PAGE
+        cached = memory + 50 * (1 << 20)
+        system_cpu, system_memory = 0.3 * self.random.gamma(NOISE_SHAPE, 1 / NOISE_SHAPE), 2.0 * (1 << 30)
+        totals = {CPU: (float(cpu.sum()), system_cpu), MEMORY: (float(memory.sum()), system_memory)}
+        found = [Sample(metric, NODE, now, pods + system) for metric, (pods, system) in totals.items()]
+        found += [Sample(metric, SYS, now, system) for metric, (_, system) in totals.items()]
+        found.append(Sample(MEMORY_WITH_PAGE_CACHE, NODE, now, float(cached.sum()) + system_memory))
+        found += [Sample(f"psi_{name}", NODE, now, 0.0) for name in PRESSURES]
+        for metric, values in ((CPU, cpu), (MEMORY, memory), (MEMORY_WITH_PAGE_CACHE, cached)):
+            found += [
+                Sample(metric, pod.uid, now, value) for pod, value in zip(self.pods, values.tolist(), strict=True)
+            ]
+        return found
+
+    def _at(self, levels: FloatArray, seconds: float) -> FloatArray:
+        at, part = divmod(seconds / traces.STEP_SECONDS, 1.0)
+        left, right = int(at) % levels.shape[1], (int(at) + 1) % levels.shape[1]
+        level: FloatArray = levels[:, left] * (1 - part) + levels[:, right] * part
+        return level
+
+    def _new(self, number: int, cores: float, gib: float) -> PodRef:
+        workload = f"shop/Deployment/service-{number % 30}"
+        requests = {"cpu": round(cores * 1000), "memory": round(gib * (1 << 30))}
+        uid, band = self._uid(), BANDS[number % len(BANDS)]
+        name = f"service-{number % 30}-{self._born:05d}"
+        return PodRef(uid, "shop", name, band, QoS.LS, requests, requests, str(band), uid, workload=workload)
+
+    def _uid(self) -> str:
+        self._born += 1
+        return f"00000000-0000-4000-8000-{self._born:012d}"

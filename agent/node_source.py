@@ -8,6 +8,7 @@ from typing import Any, Final
 import kubeapi
 from agent.host import procfs
 from agent.host.paths import HostPaths
+from agent.kinds import KUBELET_PORT
 from agent.prediction import NodeFacts
 from crds import names
 from crds.quantity import QuantityError, milli_value, value
@@ -28,6 +29,8 @@ class ApiNode:
         self._facts = NodeFacts()
         self._problems: tuple[str, ...] = ()
         self._missing = False
+        self.kubelet: tuple[str, int] | None = None
+        """Where its kubelet listens, host and port, as the Node states it; None until the node was seen."""
 
     @property
     def facts(self) -> NodeFacts:
@@ -53,6 +56,7 @@ class ApiNode:
             self._facts, self._missing = NodeFacts(), True
             return
         self._missing = False
+        self.kubelet = kubelet_address(nodes[0]) or self.kubelet
         self._facts, problems = node_facts(nodes[0])
         if problems != self._problems:
             for problem in problems:
@@ -65,6 +69,8 @@ class MachineNode:
 
     def __init__(self, paths: HostPaths) -> None:
         self._paths = paths
+        self.kubelet: tuple[str, int] | None = None
+        """None: a machine has no Node object that would say."""
 
     @property
     def facts(self) -> NodeFacts:
@@ -102,6 +108,19 @@ def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
         reservation=_reservation(problems, annotations),
     )
     return facts, tuple(problems.found)
+
+
+def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Host and port of a Node's kubelet: its first InternalIP, as the API server is told to prefer it.
+
+    Args:
+        node: Kubernetes JSON.
+    """
+    status = node.get("status") or {}
+    addresses = [one for one in status.get("addresses") or () if isinstance(one, Mapping)]
+    host = next((one.get("address") for one in addresses if one.get("type") == "InternalIP"), None)
+    endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+    return (str(host), int(endpoint.get("Port") or KUBELET_PORT)) if host else None
 
 
 def count_cpus(text: str) -> int:

@@ -21,6 +21,10 @@ class PodSource(Protocol):
     def synced(self) -> bool:
         """Whether the list is complete."""
 
+    @property
+    def problem(self) -> str:
+        """Why the list is not current, and the way out; empty while it is."""
+
     async def run(self) -> None:
         """Keep the list current, until cancelled."""
 
@@ -28,8 +32,11 @@ class PodSource(Protocol):
 class ApiPods:
     """Pods bound to this node, by a watch with a field selector. The last list stays while the server is away."""
 
-    def __init__(self, api: kubeapi.ApiServer, node_name: str) -> None:
+    def __init__(
+        self, api: kubeapi.ApiServer, node_name: str, timing: kubeapi.WatchTiming = kubeapi.DEFAULT_TIMING
+    ) -> None:
         self._api = api
+        self._timing = timing
         self._selector = f"spec.nodeName={node_name}"
         self._pods: dict[str, PodRef] = {}
         self.health = kubeapi.WatchHealth()
@@ -44,10 +51,15 @@ class ApiPods:
         """Whether the first list has come."""
         return self.health.synced
 
+    @property
+    def problem(self) -> str:
+        """Why the watch is not up."""
+        return self.health.problem and f"the pods of this node cannot be watched: {self.health.problem}"
+
     async def run(self) -> None:
         """Follow the watch for ever; it takes care of outages itself."""
         changes = kubeapi.list_and_watch(
-            self._api, kubeapi.paths.PODS, field_selector=self._selector, health=self.health
+            self._api, kubeapi.paths.PODS, field_selector=self._selector, health=self.health, timing=self._timing
         )
         async for change in changes:
             self.apply(change)
@@ -80,6 +92,11 @@ class CgroupPods:
     def synced(self) -> bool:
         """Always: the tree is read each time."""
         return True
+
+    @property
+    def problem(self) -> str:
+        """None: what cannot be read is a gap of its own."""
+        return ""
 
     async def run(self) -> None:
         """Nothing to follow."""

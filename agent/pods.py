@@ -10,7 +10,7 @@ from agent.host.cgroup import PodCgroup
 from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE
 from crds.pod import cgroup_uid, is_terminal, pod_key, pod_limits, pod_requests, workload_key
 from crds.priority import PriorityBand, QoS, priority_class, qos, tier
-from crds.quantity import milli_value, value
+from crds.quantity import QuantityError, milli_value, value
 
 Resources = Mapping[str, int]
 """Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. What was not asked for is absent."""
@@ -57,11 +57,20 @@ def pod_ref(pod: Mapping[str, Any]) -> PodRef:
         pod: Kubernetes JSON.
 
     Raises:
-        ValueError: It has no uid, or an amount that is no quantity; the message names pod and field.
+        ValueError: It has no uid, an amount that is no quantity, or it is no pod; the message names it.
     """
+    try:
+        return _pod_ref(pod)
+    except (QuantityError, ArithmeticError) as error:
+        raise ValueError(f"pod {pod_key(pod)}: {error}") from None
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"{str(pod)[:80]!r} is not a pod: {error}") from None
+
+
+def _pod_ref(pod: Mapping[str, Any]) -> PodRef:
     metadata = pod.get("metadata") or {}
     uid = metadata.get("uid")
-    if not uid:
+    if not (uid and isinstance(uid, str)):
         raise ValueError(f"pod {pod_key(pod)} has no metadata.uid")
     return PodRef(
         uid=uid,

@@ -9,10 +9,13 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from functools import partial
 
 import kubeapi
 from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
+from agent.kinds import KUBELET_PORT
+from agent.kubelet import KubeletPods, login_to
 from agent.learning import Learning
 from agent.node_source import ApiNode, MachineNode
 from agent.pipeline import Pipeline, node_is_measured
@@ -90,9 +93,8 @@ def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
     _say_what_was_found(settings, cgroups)
     machine = Machine(settings.collect.paths, cgroups, time.monotonic, float(os.sysconf("SC_CLK_TCK")))
     metrics = Metrics()
-    from_tree = api is None or settings.collect.pods_from == "cgroups"
-    pods: PodSource = CgroupPods(cgroups) if from_tree or api is None else ApiPods(api, settings.node_name)
-    node: NodeSource = MachineNode(settings.collect.paths) if api is None else ApiNode(api, settings.node_name)
+    node = MachineNode(settings.collect.paths) if api is None else ApiNode(api, settings.node_name)
+    pods = _pod_source(settings, api, node, cgroups)
     try:
         pipeline = Pipeline(
             resolve(settings.collect.collectors, machine),
@@ -104,6 +106,21 @@ def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
     except StoreError as error:
         raise CannotStart(str(error)) from error
     return Parts(pipeline, pods, node, Reports(pipeline, pods, node, metrics), metrics, cgroups)
+
+
+def _pod_source(
+    settings: AgentSettings, api: kubeapi.ApiServer | None, node: ApiNode | MachineNode, cgroups: CgroupTree
+) -> PodSource:
+    if api is None or settings.collect.pods_from == "cgroups":
+        return CgroupPods(cgroups)
+    if settings.collect.pods_from == "api":
+        return ApiPods(api, settings.node_name)
+    login = partial(login_to, kubeconfig=settings.kubeconfig, authority=settings.kubelet.authority)
+    try:
+        login(settings.kubelet.address or ("localhost", KUBELET_PORT))
+    except kubeapi.LoginError as error:
+        raise CannotStart(f"--pods-from kubelet: {error}") from error
+    return KubeletPods(settings.kubelet, login, lambda: node.kubelet, cgroups)
 
 
 async def _serve(settings: AgentSettings, parts: Parts, api: kubeapi.ApiServer | None, stop: asyncio.Event) -> None:

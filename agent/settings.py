@@ -11,7 +11,7 @@ from agent import flags
 from agent.collectors import COLLECTORS
 from agent.flags import WrongSetting, setting
 from agent.host.paths import HostPaths
-from agent.kinds import ADDRESS, FILE, FOLDER, NAME, SWITCH, choice, duration, names, number, whole
+from agent.kinds import ADDRESS, FILE, FOLDER, KUBELET, NAME, PEM, SWITCH, choice, duration, names, number, whole
 from agent.store.settings import StoreSettings
 
 PROG = "headroom-agent"
@@ -34,8 +34,9 @@ class CollectSettings:
     """Time between two ticks (CollectInterval). [s]"""
     collectors: tuple[str, ...] = setting(tuple(COLLECTORS), flag="collectors", kind=names(tuple(COLLECTORS)))
     """Which collectors run, separated by commas."""
-    pods_from: str = setting("api", flag="pods-from", kind=choice("api", "cgroups", metavar="SOURCE"))
-    """Where the pods come from: ``api`` (a watch) or ``cgroups`` (the tree alone; always so when standalone)."""
+    pods_from: str = setting("api", flag="pods-from", kind=choice("api", "kubelet", "cgroups", metavar="SOURCE"))
+    """Where the pods come from: ``api`` (a watch), ``kubelet`` (asked every few seconds) or ``cgroups`` (the tree
+    alone; always so when standalone)."""
     host_root: Path = setting(Path("/"), flag="host-root", kind=FOLDER)
     """Where the machine's /proc and /sys are: a mount of the host, or a recorded machine that moves."""
     proc: Path | None = setting(None, flag="proc", kind=FOLDER)
@@ -48,6 +49,24 @@ class CollectSettings:
         """The machine's files."""
         usual = HostPaths.under(self.host_root)
         return HostPaths(self.proc or usual.proc, self.cgroup_root or usual.cgroup)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletSettings:
+    """Asking the kubelet, with --pods-from kubelet."""
+
+    address: tuple[str, int] | None = setting(
+        None, flag="kubelet-address", kind=KUBELET, shown="InternalIP and kubelet port of the Node object"
+    )
+    """Where this node's kubelet listens: HOST or HOST:PORT."""
+    authority: Path | None = setting(None, flag="kubelet-ca", kind=PEM, shown="the authority of the login")
+    """The certificate authority that kubelets are checked by, where it is not the cluster's own."""
+    interval_seconds: float = setting(5.0, flag="kubelet-interval", kind=duration(0.5, _HOUR))
+    """Time between two lists of pods; a new pod is measured before it is listed, under its uid. [s]"""
+    longest_wait_seconds: float = setting(60.0, flag="kubelet-longest-wait", kind=duration(0.5, _HOUR))
+    """The longest wait between two tries while the kubelet does not answer or refuses. [s]"""
+    timeout_seconds: float = setting(10.0, flag="kubelet-timeout", kind=duration(0.5, 300.0))
+    """How long one answer may take. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +105,10 @@ class ServeSettings:
 
     listen: tuple[str, int] = setting(("127.0.0.1", 9316), flag="listen", kind=ADDRESS)
     """Address of /healthz, /readyz, /livez and /metrics; port 0 for any that is free."""
+    unhealthy_after_seconds: float = setting(15.0, flag="unhealthy-after", kind=duration(1.0, _HOUR))
+    """/healthz fails when no tick was made for this long (at least three ticks' time). [s]"""
+    unready_after_seconds: float = setting(300.0, flag="unready-after", kind=duration(0.0, _DAY))
+    """/readyz fails when samples could not be written for this long: a restart would lose what is in memory. [s]"""
     log_format: str = setting("text", flag="log-format", kind=choice("text", "json", metavar="FORMAT"))
     """Form of the log on standard error: ``text`` or ``json``, one event per line."""
     log_level: str = setting(
@@ -101,9 +124,13 @@ class LookSettings:
     standalone: bool = setting(False, flag="standalone", kind=SWITCH)
     """No API server: show what this machine and its pods use, what is predicted, and what could be resold."""
     once: bool = setting(False, flag="once", kind=SWITCH)
-    """With --standalone: stop after the first report."""
+    """With --standalone: stop after the first report; nothing is served."""
     output: str = setting("table", flag="output", kind=choice("table", "json", "yaml", metavar="FORMAT"))
     """With --standalone: ``table`` for people, ``json`` or ``yaml`` for the NodeMetric."""
+    refresh_seconds: float | None = setting(
+        None, flag="refresh", kind=duration(0.1, _DAY), shown="1s on a terminal, else 1m"
+    )
+    """With --standalone: how often it is shown anew. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +160,8 @@ class AgentSettings:
     """Without a cluster."""
     collect: CollectSettings = field(default_factory=CollectSettings)
     """Collecting."""
+    kubelet: KubeletSettings = field(default_factory=KubeletSettings)
+    """Asking the kubelet."""
     store: StoreSettings = field(default_factory=StoreSettings)
     """Keeping."""
     learn: LearnSettings = field(default_factory=LearnSettings)

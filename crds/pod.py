@@ -9,6 +9,7 @@ from crds import names
 from crds.quantity import parse_quantity
 
 _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+_STATIC_SOURCES: Final = frozenset({"file", "http"})
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 _CRON_JOB_RUN: Final = re.compile(r"-[0-9]{8}$")
 
@@ -94,6 +95,11 @@ def is_mirror_pod(pod: Mapping[str, Any]) -> bool:
     return names.ANNOTATION_CONFIG_MIRROR in _annotations(pod)
 
 
+def is_static_pod(pod: Mapping[str, Any]) -> bool:
+    """Whether kubelet runs this pod from a file or a URL of its own; true of its mirror in the API, too."""
+    return _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES
+
+
 def cgroup_uid(pod: Mapping[str, Any]) -> str:
     """The uid in the name of the pod's cgroup: a static pod's config hash, else the pod's uid."""
     annotations = _annotations(pod)
@@ -111,10 +117,12 @@ def workload_key(pod: Mapping[str, Any]) -> str | None:
     """What outlives the pod: "namespace/Kind/name" of its controller, or None for a pod without one.
 
     The name is without what changes from one rollout or run to the next (a ReplicaSet's template hash, the
-    scheduled minute of a CronJob's Job). A static pod comes back under its own name.
+    scheduled minute of a CronJob's Job). A static pod comes back under its own name; kubelet lists it without owner.
     """
     metadata = pod.get("metadata") or {}
     owner = next((ref for ref in metadata.get("ownerReferences") or () if ref.get("controller")), None)
+    if owner is None and is_static_pod(pod):
+        owner = {"kind": "Node"}
     if owner is None:
         return None
     kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))

@@ -5,10 +5,11 @@ from kubeapi.api import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, A
 from kubeapi.connection import Connection
 from kubeapi.errors import ApiError, ApiUnavailable, LoginError
 from kubeapi.login import connect
-from kubeapi.watch import Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
+from kubeapi.watch import DEFAULT_TIMING, Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
 
 __all__ = [
     "APPLY",
+    "DEFAULT_TIMING",
     "JSON_PATCH",
     "MERGE_PATCH",
     "STRATEGIC_MERGE_PATCH",

@@ -22,6 +22,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "proc": None,
         "cgroup_root": None,
     },
+    "KubeletSettings": {
+        "address": None,
+        "authority": None,
+        "interval_seconds": 5.0,
+        "longest_wait_seconds": 60.0,
+        "timeout_seconds": 10.0,
+    },
     "StoreSettings": {
         "raw_seconds": 14400,
         "minute_days": 8,
@@ -132,6 +139,21 @@ def test_paths_of_machine() -> None:
     assert (paths.proc, paths.cgroup) == (Path("/p"), Path("/host/sys/fs/cgroup"))
 
 
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("10.0.0.1", ("10.0.0.1", 10250)),
+        ("worker-1:10255", ("worker-1", 10255)),
+        ("fd00::1", ("fd00::1", 10250)),
+        ("[fd00::1]", ("fd00::1", 10250)),
+        ("[fd00::1]:1", ("fd00::1", 1)),
+    ],
+)
+def test_kubelet_address(text: str, address: tuple[str, int]) -> None:
+    """A kubelet is a host, with its usual port unless another one is named."""
+    assert load(["--kubelet-address", text], NO_ENVIRONMENT).kubelet.address == address
+
+
 def test_standalone_needs_no_rights() -> None:
     """Without a cluster the data goes where a person's programs keep theirs, unless told otherwise."""
     home = {"HOME": "/home/somebody"}
@@ -175,6 +197,11 @@ def test_standalone_needs_no_rights() -> None:
         ["--output", "json"],
         ["--output", "xml", "--standalone"],
         ["--pods-from", "api", "--standalone"],
+        ["--pods-from", "kubelet", "--standalone"],
+        ["--kubelet-address", "https://10.0.0.1"],
+        ["--kubelet-address", "10.0.0.1:99999"],
+        ["--kubelet-address", ":10250"],
+        ["--kubelet-interval", "0"],
         ["--log-format", "xml"],
         ["--log-level", "loud"],
     ],
@@ -194,7 +221,7 @@ def test_wrong_values_are_named(arguments: list[str]) -> None:
 def test_wrong_variable_is_named(name: str) -> None:
     """A variable that cannot be used is named like its flag; names and paths may be anything."""
     anything = {"HEADROOM_AGENT_" + name for name in ("NODE_NAME", "KUBECONFIG", "DATA_DIR", "HOST_ROOT", "PROC")}
-    if name in anything | {"HEADROOM_AGENT_CGROUP_ROOT"}:
+    if name in anything | {"HEADROOM_AGENT_CGROUP_ROOT", "HEADROOM_AGENT_KUBELET_CA"}:
         load([], {**NO_ENVIRONMENT, name: "maybe so"})
         return
     with pytest.raises(WrongSetting, match=name):

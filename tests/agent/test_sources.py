@@ -8,7 +8,7 @@ import pytest
 import kubeapi
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.paths import HostPaths
-from agent.node_source import ApiNode, MachineNode, count_cpus, node_facts
+from agent.node_source import ApiNode, MachineNode, count_cpus, kubelet_address, node_facts
 from agent.pod_source import ApiPods, CgroupPods
 from tests.agent.recorded import RecordedMachine
 
@@ -34,6 +34,16 @@ def test_watch_keeps_pods_current() -> None:
     assert {pod.uid: (pod.running, pod.terminal) for pod in source.pods()} == {"a": (False, True), "c": (False, False)}
     source.apply(kubeapi.Relisted([_pod("d")]))
     assert [pod.uid for pod in source.pods()] == ["d"]
+
+
+def test_problem_of_the_watch() -> None:
+    """While the watch is not up, the source says why; the pods stay."""
+    source = ApiPods(NOBODY, "worker")
+    source.apply(kubeapi.Relisted([_pod("a")]))
+    assert source.problem == ""
+    source.health.problem = "pods is forbidden"
+    assert source.problem == "the pods of this node cannot be watched: pods is forbidden"
+    assert len(source.pods()) == 1
 
 
 def test_bad_pod_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
@@ -121,6 +131,21 @@ def test_bad_cpu_lists_are_refused(text: str) -> None:
     """A list of CPUs is what the kernel writes, nothing else."""
     with pytest.raises(ValueError, match="0-3,8"):
         count_cpus(text)
+
+
+def test_node_states_kubelet(caplog: pytest.LogCaptureFixture) -> None:
+    """The Node says where its kubelet listens; what it leaves out is the usual port, or unknown."""
+    addresses = [{"type": "Hostname", "address": "worker"}, {"type": "InternalIP", "address": "10.0.0.7"}]
+    assert kubelet_address({"status": {"addresses": addresses}}) == ("10.0.0.7", 10250)
+    port = {"kubeletEndpoint": {"Port": 1234}}
+    assert kubelet_address({"status": {"addresses": addresses, "daemonEndpoints": port}}) == ("10.0.0.7", 1234)
+    assert kubelet_address({"status": {"addresses": addresses[:1]}}) is None
+    assert kubelet_address({}) is None
+    source = ApiNode(NOBODY, "worker")
+    source.apply(kubeapi.Relisted([{"status": {"addresses": addresses}}]))
+    source.apply(kubeapi.Relisted([]))  # a Node that registers anew is where it was
+    assert source.kubelet == ("10.0.0.7", 10250)
+    assert "there is no Node named worker" in caplog.text
 
 
 def test_node_watch(caplog: pytest.LogCaptureFixture) -> None:

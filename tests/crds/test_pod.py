@@ -121,6 +121,12 @@ def _owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:  # noqa: AN
         (_owned("Job", "backup-29384756"), "shop/Job/backup"),  # a CronJob's run
         (_owned("Job", "import-2"), "shop/Job/import-2"),
         (_owned("Node", "n1"), "shop/Pod/p-1"),  # a static pod comes back under its name
+        # … and kubelet, which has no Node object to name, lists it without an owner.
+        (
+            {"metadata": {"namespace": "a", "name": "b", "annotations": {"kubernetes.io/config.source": "file"}}},
+            "a/Pod/b",
+        ),
+        ({"metadata": {"namespace": "a", "name": "b", "annotations": {"kubernetes.io/config.source": "api"}}}, None),
         ({"metadata": {"namespace": "shop", "name": "alone"}}, None),
         ({"metadata": {"ownerReferences": [{"kind": "X", "name": "x"}]}}, None),  # owned, but not controlled
     ],

@@ -17,6 +17,7 @@ _UNITS: Final = {
 _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE: Final = re.compile(rf"([+-]?)((?:{_PART.pattern})+|0)")
 _LARGEST_NANOSECONDS: Final = 2**63 - 1
+_LONGEST_TEXT: Final = 256
 
 
 class DurationError(ValueError):
@@ -29,12 +30,13 @@ def parse_duration(text: str) -> float:
     Raises:
         DurationError: the text is not one, or is out of Go's range of 292 years; the message quotes it.
     """
-    match = _WHOLE.fullmatch(text)
+    match = _WHOLE.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None:
-        raise DurationError(f"{text!r} is not a duration: write it like 5m0s, 90s or 1h30m")
+        shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004 - what fits on a line
+        raise DurationError(f"{shown!r} is not a duration: write it like 5m0s, 90s or 1h30m")
     seconds = sum((Fraction(number) * _UNITS[unit] for number, unit in _numbers(match[2])), Fraction(0))
     if seconds * 10**9 > _LARGEST_NANOSECONDS:
-        raise DurationError(f"{text!r} is longer than a duration can be (292 years)")
+        raise DurationError(f"{text[:80]!r} is longer than a duration can be (292 years)")
     return float(-seconds if match[1] == "-" else seconds)
 
 

@@ -42,8 +42,14 @@ Allowed = Range | Choice
 
 def problems(data: Mapping[str, Any], allowed: Mapping[str, Allowed], path: str = "") -> list[str]:
     """One sentence for each field of JSON that lies outside what is allowed; absent and null fields are fine."""
+    prefix = f"{path}." if path else ""
     return [
-        f"{path}.{name}: must be {rule}, got {data[name]!r}" if path else f"{name}: must be {rule}, got {data[name]!r}"
+        f"{prefix}{name}: must be {rule}, got {_shown(data[name])}"
         for name, rule in allowed.items()
         if data.get(name) is not None and not rule.allows(data[name])
     ]
+
+
+def _shown(value: Any) -> str:  # noqa: ANN401 - configuration can hold anything
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004 - what fits on a line

@@ -1,0 +1,94 @@
+"""The parts of Kubernetes' own objects that we read, as types: an object of another shape is refused by its field.
+
+An API server sends no other shapes; a proxy, a kubelet of another version or a file may.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crds.codec import Part, QuantityText, from_json
+
+Amounts = Mapping[str, QuantityText]
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner(Part):
+    kind: str | None = None
+    name: str | None = None
+    controller: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata(Part):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    creation_timestamp: str | None = None
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
+    owner_references: tuple[_Owner, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Resources(Part):
+    requests: Amounts | None = None
+    limits: Amounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Container(Part):
+    resources: _Resources | None = None
+    restart_policy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _PodSpec(Part):
+    priority: int | None = None
+    containers: tuple[_Container, ...] | None = None
+    init_containers: tuple[_Container, ...] | None = None
+    resources: _Resources | None = None
+    overhead: Amounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _PodStatus(Part):
+    phase: str | None = None
+    qos_class: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Pod(Part):
+    metadata: _Metadata | None = None
+    spec: _PodSpec | None = None
+    status: _PodStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeStatus(Part):
+    capacity: Mapping[str, Any] | None = None
+    allocatable: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Node(Part):
+    metadata: _Metadata | None = None
+    status: _NodeStatus | None = None
+
+
+def check_pod(pod: Any) -> None:  # noqa: ANN401 - JSON from outside can be anything
+    """Make sure that what we read of a pod is what it should be.
+
+    Raises:
+        CodecError: It is not; the message begins with the path of the field.
+    """
+    from_json(_Pod, pod)
+
+
+def check_node(node: Any) -> None:  # noqa: ANN401 - JSON from outside can be anything
+    """The same for a Node; its amounts are judged one by one where they are used.
+
+    Raises:
+        CodecError: It is not a Node; the message begins with the path of the field.
+    """
+    from_json(_Node, node)

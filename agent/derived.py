@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from agent.samples import CPU, MEMORY, NODE, SYS, Harvest, Missing, Sample
+from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, VANISHED, Harvest, Missing, Sample
 
 
 def system_usage(node: float | None, pods: Iterable[float | None]) -> float | None:
@@ -24,14 +24,16 @@ def system(harvest: Harvest, now: float) -> Harvest:
         now: The tick's time. [seconds since 1970]
 
     Returns:
-        At most two samples; a resource of which the node or any pod is missing is missing too.
+        At most two samples; a resource of which the node or any pod is missing is missing too, and so are both when
+        it is not known which pods there are. A pod that vanished since the last tick used CPU that nobody can tell from
+        the system's, and holds no memory any more.
     """
     derived = Harvest()
     for metric in (CPU, MEMORY):
         samples = [sample for sample in harvest.samples if sample.metric == metric]
-        value = system_usage(_node(samples), _pods(samples, harvest.missing, metric))
+        value = system_usage(_node(samples), _pods(samples, harvest.missing, metric)) if harvest.pods_listed else None
         if value is None:
-            derived.missing.append(Missing(metric, SYS, "input-missing"))
+            derived.missing.append(Missing(metric, SYS, INPUT_MISSING))
         else:
             derived.samples.append(Sample(metric, SYS, now, value))
     return derived
@@ -43,4 +45,9 @@ def _node(samples: Sequence[Sample]) -> float | None:
 
 def _pods(samples: Sequence[Sample], missing: Sequence[Missing], metric: str) -> list[float | None]:
     values: list[float | None] = [sample.value for sample in samples if sample.entity not in (NODE, SYS)]
-    return values + [None for one in missing if one.metric == metric and one.entity != NODE]
+    return values + [None for one in missing if one.metric == metric and one.entity != NODE and not _is_nothing(one)]
+
+
+def _is_nothing(one: Missing) -> bool:
+    """Whether what is missing is no amount at all."""
+    return one.metric == MEMORY and one.reason == VANISHED

@@ -5,19 +5,25 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from agent import derived
-from agent.collectors.base import Collector, NoData, Tick
+from agent.collectors.base import Collector, Incomplete, NoData, Tick
+from agent.keeping import Keeper
 from agent.learning import Learning
 from agent.pod_source import PodSource
 from agent.pods import PodRef
-from agent.samples import NODE, Harvest, Missing, Sample
-from agent.store.schema import StoreCorrupt
+from agent.samples import CPU, MEMORY, NODE, NOT_FINITE, Harvest, Missing, Sample
+from agent.store.schema import StoreCorrupt, StoreError
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 
 log = logging.getLogger(__name__)
 
+STORE: Final = "store"
+"""The step that writes samples."""
+DATABASE: Final = "database"
+"""The step that returns from memory to the database."""
 _SIZE_EVERY_TICKS = 30
 
 
@@ -28,29 +34,32 @@ class Pipeline:
         self,
         collectors: dict[str, Collector],
         pods: PodSource,
-        open_store: Callable[[], Tsdb],
+        keeper: Keeper,
         learn: Callable[[Tsdb], Learning],
         metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Opens the store.
 
         Args:
             collectors: By name, in the order in which they run.
             pods: The pods on this node.
-            open_store: Opens the database; called again when its file turns out to be damaged.
+            keeper: Opens the database, again when its file turns out to be damaged; or a store in memory instead.
             learn: Makes the learner of an open store.
             metrics: Where to count.
+            clock: Answers with a time that only runs forward. [s]
 
         Raises:
-            StoreError: The database cannot be opened.
+            StoreNewer: The database was written by a newer version.
         """
         self._collectors = collectors
         self._pods = pods
-        self._open_store = open_store
+        self._keeper = keeper
         self._learn = learn
         self._metrics = metrics
-        self.store = open_store()
-        """The database."""
+        self._clock = clock
+        self.store = keeper.open()
+        """The database, or what stands in for it."""
         self.learning = learn(self.store)
         """What was learned."""
         self.failing: dict[str, str] = {}
@@ -59,7 +68,20 @@ class Pipeline:
         """What the last tick should have had and has not."""
         self.last_tick: float | None = None
         """When the last tick stored something. [seconds since 1970]"""
+        self.ticked_at: float | None = None
+        """When the last tick ended, by the clock that only runs forward. [s]"""
+        self.node_measured_at: float | None = None
+        """When node CPU and memory were last measured in one tick, by that clock. [s]"""
+        self.store_failing_since: float | None = None
+        """Since when samples cannot be written, by that clock; None when they are. [s]"""
         self._ticks = 0
+        self._begun: float | None = None
+        self._metrics_seen: set[str] = set()
+
+    @property
+    def store_problem(self) -> str:
+        """Why samples cannot be written; empty when they are."""
+        return self.failing.get(DATABASE) or self.failing.get(STORE, "")
 
     def run_once(self, now: float) -> None:
         """One tick; never raises for what a machine, a disk or a pod can do.
@@ -75,20 +97,49 @@ class Pipeline:
                 harvest.samples.extend(system.samples)
                 harvest.missing.extend(system.missing)
             self._count(harvest)
-            with self._step("store"):
-                self.store.append(now, harvest.samples)
-                self.last_tick = now
+            self._keep(now, harvest)
             with self._step("learn"):
                 self._train(now, pods)
             with self._step("maintain"):
                 self.store.maintain(now)
         self._ticks += 1
+        self.ticked_at = self._clock()
 
     def close(self, now: float) -> None:
         """Save what was learned, and close the database."""
         with self._step("save"):
             self.learning.save(now)
+        self._keeper.close()
         self.store.close()
+
+    def _keep(self, now: float, harvest: Harvest) -> None:
+        """Store the tick; while the database is away, see whether it has come back."""
+        with self._step(STORE):
+            self.store.append(now, harvest.samples)
+            self.last_tick = now
+        with self._step(DATABASE):
+            self._resume(now, harvest)
+        if not self.store_problem:
+            self.store_failing_since = None
+        elif self.store_failing_since is None:
+            self.store_failing_since = self._clock()
+
+    def _resume(self, now: float, harvest: Harvest) -> None:
+        """Return from memory to the database, when it can be opened again."""
+        if not self._keeper.problem:
+            return
+        self._begun = now if self._begun is None else self._begun
+        self._metrics_seen.update(sample.metric for sample in harvest.samples)
+        database = self._keeper.step(now, self.store, self._metrics_seen, self._begun)
+        if database is None:
+            raise StoreError(f"{self._keeper.problem}. Samples stay in memory until it can be opened")
+        away, self.store, self._begun = self.store, database, None
+        if self._keeper.restored or not database.load_checkpoints():
+            self.learning.use(database)
+            self.learning.save(now)
+        else:  # weeks of history, of which this run knows nothing: the copied samples are learned from there on
+            self.learning = self._learn(database)
+        away.close()
 
     def _train(self, now: float, pods: list[PodRef]) -> None:
         if self._pods.synced:  # before the first list every pod would look like one that has gone
@@ -105,10 +156,16 @@ class Pipeline:
                     continue
                 harvest.samples.extend(_finite(found))
                 harvest.missing.extend(found.missing)
+                harvest.pods_listed |= found.pods_listed
+                if found.problem:
+                    raise Incomplete(found.problem)
         return harvest
 
     def _count(self, harvest: Harvest) -> None:
         self.missing = harvest.missing
+        measured = {sample.metric for sample in harvest.samples if sample.entity == NODE}
+        if {CPU, MEMORY} <= measured:
+            self.node_measured_at = self._clock()
         self._metrics.samples.inc(len(harvest.samples))
         for one in harvest.missing:
             self._metrics.gaps.labels(one.metric, one.reason).inc()
@@ -146,18 +203,16 @@ class Pipeline:
 
     def _reopen(self) -> None:
         """Begin a new file in place of the damaged one; what was learned is kept, and saved there."""
-        learner = self.learning.learner
         self.store.close()
-        self.store = self._open_store()
-        self.learning = self._learn(self.store)
-        self.learning.learner = learner
+        self.store = self._keeper.open()
+        self.learning.use(self.store)
 
 
 def _finite(harvest: Harvest) -> Sequence[Sample]:
     good = [sample for sample in harvest.samples if math.isfinite(sample.value)]
     for sample in harvest.samples:
         if not math.isfinite(sample.value):
-            harvest.missing.append(Missing(sample.metric, sample.entity, "not-finite"))
+            harvest.missing.append(Missing(sample.metric, sample.entity, NOT_FINITE))
     return good
 
 

@@ -17,6 +17,31 @@ MEMORY_WITH_PAGE_CACHE: Final = "memory_with_page_cache"
 CPU_THROTTLED: Final = "cpu_throttled"
 """Share of the quota periods in which the pod was held back. [0..1]"""
 
+VANISHED: Final = "vanished"
+INPUT_MISSING: Final = "input-missing"
+NOT_FINITE: Final = "not-finite"
+NO_CGROUP: Final = "no-cgroup"
+ENDED: Final = "ended"
+REASONS: Final[dict[str, str]] = {
+    "first-reading": "A counter was read for the first time: a rate needs two readings.",
+    "recreated": "The cgroup was removed and made again under the same name.",
+    "counter-reset": "The counter fell.",
+    "too-soon": "The two readings are too close together for a rate.",
+    "clock": "When the counter was read is not known, or its clock did not run forward.",
+    "paused": "Too long ago since the last reading: the agent was held up.",
+    "suspended": "The machine slept between the two readings.",
+    "implausible": "The counter grew by more than this machine can do.",
+    VANISHED: "The cgroup went away since the last tick.",
+    ENDED: "The pod ended since the last tick; terminated pods are not measured.",
+    NO_CGROUP: "The pod runs, and no cgroup was ever found for it.",
+    "no-memory-controller": "The kernel, or this cgroup, has no memory controller.",
+    "unreadable": "The file may not be read, or reading it failed.",
+    "malformed": "The file does not hold what it should: a short read, or another file.",
+    NOT_FINITE: "The value is no finite number.",
+    INPUT_MISSING: "System usage is node - pods: one of them is missing in this tick.",
+}
+"""Why a value is missing, and what that means: every reason that `Missing` bears."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -44,7 +69,7 @@ class Missing:
     entity: str
     """Whose it is."""
     reason: str
-    """Why not: a short name, counted by the runner."""
+    """Why not: one of `REASONS`, counted by the runner."""
 
 
 @dataclass(slots=True)
@@ -55,3 +80,7 @@ class Harvest:
     """What was measured."""
     missing: list[Missing] = field(default_factory=list)
     """What should have been, and was not."""
+    pods_listed: bool = False
+    """Whether it is known which pods there are: each has a sample or is missing."""
+    problem: str = ""
+    """What keeps the collector from its work, for people; empty when nothing does."""

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Protocol
 
 from agent.collectors import COLLECTORS
 from agent.host.cgroup import CgroupTree
+from agent.host.clock import slept_seconds
+from agent.host.files import HeldFile
 from agent.host.paths import HostPaths
+from agent.host.rates import Rates
 from agent.pods import PodRef
 from agent.samples import Harvest
 
@@ -17,6 +21,10 @@ Clock = Callable[[], float]
 
 class NoData(Exception):  # noqa: N818 - an outcome, not an error
     """This machine has nothing for this collector; the message says what is lacking."""
+
+
+class Incomplete(RuntimeError):  # noqa: N818 - an outcome
+    """A collector brought less than it should; the message names the file that keeps it from its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +39,20 @@ class Machine:
     """When a counter was read."""
     ticks_per_second: float
     """Unit of /proc/stat."""
+    slept: Clock = slept_seconds
+    """How long the machine was suspended so far: a rate over a suspension is a gap."""
+    longest_seconds: float = 30.0
+    """Readings further apart make no rate; more than the collect interval."""
+    open_file: Callable[[Path], HeldFile] | None = None
+    """Makes a file of a path, where that is not just opening it: in a recording, which knows when it was read."""
+
+    def open(self, path: Path) -> HeldFile:
+        """A file of this machine; nothing is read yet."""
+        return HeldFile(path, self.clock) if self.open_file is None else self.open_file(path)
+
+    def rates(self, shortest_seconds: float = 0.02) -> Rates:
+        """Rates of counters of this machine."""
+        return Rates(self.longest_seconds, shortest_seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +63,15 @@ class Tick:
     """The time that all its samples bear [seconds since 1970]."""
     pods: Sequence[PodRef]
     """The pods that are known on this node."""
+
+    def by_cgroup(self) -> dict[str, PodRef]:
+        """The pods by the uid in their cgroup's name; one that runs goes before one that ended under the same."""
+        known: dict[str, PodRef] = {}
+        for pod in self.pods:
+            uid = pod.cgroup_uid or pod.uid
+            if uid not in known or known[uid].terminal:
+                known[uid] = pod
+        return known
 
 
 class Collector(Protocol):
@@ -53,12 +84,12 @@ class Collector(Protocol):
         """Called every tick, from one thread.
 
         Returns:
-            What was measured, and what should have been and was not.
+            What was measured, and what should have been and was not, with the reason. A file that cannot be read, or
+            does not hold what it should, is a value that is missing; `Harvest.problem` names it where that is one file
+            for all.
 
         Raises:
             NoData: There is nothing to collect on this machine.
-            OSError: A file cannot be read; the message names it.
-            ValueError: A file does not hold what it should.
         """
 
 

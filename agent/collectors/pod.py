@@ -1,47 +1,35 @@
 """CPU, memory and throttling of every pod, from its own cgroup: version 1 or 2, whichever driver made it."""
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 
 from agent.collectors.base import Machine, Tick
-from agent.host import cgroup_files
-from agent.host.cgroup import Layout, PodCgroup
-from agent.host.cgroup_files import FILES, Throttling
-from agent.host.files import HeldFile, Unreadable
-from agent.host.procfs import Malformed
-from agent.host.rates import Gap, Rates
+from agent.host import procfs
+from agent.host.cgroup import PodCgroup
+from agent.host.files import Unreadable
+from agent.host.pod_files import PodFiles
+from agent.host.rates import Gap
 from agent.pods import PodRef
-from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, Harvest, Missing, Sample
+from agent.samples import (
+    CPU,
+    CPU_THROTTLED,
+    ENDED,
+    MEMORY,
+    MEMORY_WITH_PAGE_CACHE,
+    NO_CGROUP,
+    VANISHED,
+    Harvest,
+    Missing,
+    Sample,
+)
 
-NO_CGROUP = "no-cgroup"
-NO_CONTROLLER = "no-memory-controller"
-UNREADABLE = "unreadable"
-MALFORMED = "malformed"
-_NANO = 1e9
+log = logging.getLogger(__name__)
+
 _LOCATE_EVERY_SECONDS = 30.0
+_SEARCH_EVERY_SECONDS = 5.0
 _MOST_CORES = 4096.0
-
-
-class _PodFiles:
-    """The files of one pod's cgroup, and what they last said."""
-
-    __slots__ = ("memory", "throttling", "usage", "was_throttled", "was_throttled_in")
-
-    def __init__(self, cgroup: PodCgroup, layout: Layout) -> None:
-        usage = FILES["cpu-usage"][layout.cpu.version][1]
-        self.usage = HeldFile(layout.cpu.root / cgroup.path / usage)
-        self.throttling: HeldFile | None = None
-        if layout.throttling is not None and layout.throttling.version == 1:
-            self.throttling = HeldFile(layout.throttling.root / cgroup.path / FILES["cpu-throttling"][1][1])
-        self.memory: HeldFile | None = None
-        if layout.memory is not None:
-            self.memory = HeldFile(layout.memory.root / cgroup.path / FILES["memory-stat"][layout.memory.version][1])
-        self.was_throttled: Throttling | None = None
-        self.was_throttled_in = 0
-
-    def close(self) -> None:
-        for file in (self.usage, self.throttling, self.memory):
-            if file is not None:
-                file.close()
+_FASTER = 1.5
+_ALL = (CPU, MEMORY, MEMORY_WITH_PAGE_CACHE)
 
 
 class PodCollector:
@@ -51,96 +39,99 @@ class PodCollector:
     """
 
     def __init__(self, machine: Machine) -> None:
+        self._machine = machine
         self._cgroups = machine.cgroups
-        self._clock = machine.clock
-        self._rates = Rates()
-        self._files: dict[str, _PodFiles] = {}
+        self._rates = machine.rates()
+        self._files: dict[str, PodFiles] = {}
+        self._gone: set[str] = set()
         self._located = float("-inf")
+        self._most_cores = _MOST_CORES
 
     def collect(self, tick: Tick) -> Harvest:
         """CPU from a pod's second tick on, memory from its first."""
-        self._locate()
-        cgroups = self._cgroups.pods()
-        known = {pod.cgroup_uid or pod.uid: pod for pod in tick.pods}
-        self._forget(cgroups)
-        harvest = Harvest()
+        try:
+            self._locate()
+            cgroups = self._cgroups.pods()
+        except Unreadable as error:
+            return Harvest(missing=list(_missing(self._files.values(), _ALL, Gap.UNREADABLE)), problem=str(error))
+        known = tick.by_cgroup()
+        harvest = Harvest(pods_listed=True)
+        self._part(harvest, cgroups, known)
+        slept = self._machine.slept()
         for uid, cgroup in cgroups.items():
             pod = known.get(uid)
             if pod is None or not pod.terminal:
-                self._collect_pod(harvest, cgroup, uid if pod is None else pod.uid, tick.now)
-        harvest.missing.extend(_without_cgroup(known, cgroups))
+                self._collect_pod(harvest, cgroup, uid if pod is None else pod.uid, tick.now, slept)
+        harvest.missing.extend(_without_cgroup(known, cgroups.keys() | self._gone))
         return harvest
 
     def _locate(self) -> None:
-        now = self._clock()
-        if not self._cgroups.kubepods or now - self._located > _LOCATE_EVERY_SECONDS:
-            self._cgroups.locate()
-            self._located = now
-
-    def _forget(self, cgroups: dict[str, PodCgroup]) -> None:
-        for uid in self._files.keys() - cgroups.keys():
-            self._files.pop(uid).close()
-            self._rates.forget(uid)
-
-    def _collect_pod(self, harvest: Harvest, cgroup: PodCgroup, entity: str, now: float) -> None:
-        files = self._files.get(cgroup.uid)
-        if files is None:
-            files = self._files[cgroup.uid] = _PodFiles(cgroup, self._cgroups.layout)
-        for metrics, read in ((CPU,), self._cpu), ((MEMORY, MEMORY_WITH_PAGE_CACHE), self._memory):
-            try:
-                harvest.samples.extend(Sample(metric, entity, now, value) for metric, value in read(cgroup.uid, files))
-            except _NotNow as error:
-                harvest.missing.extend(Missing(metric, entity, error.reason) for metric in metrics)
-            except Unreadable:
-                harvest.missing.extend(Missing(metric, entity, UNREADABLE) for metric in metrics)
-            except Malformed:
-                harvest.missing.extend(Missing(metric, entity, MALFORMED) for metric in metrics)
-
-    def _cpu(self, uid: str, files: _PodFiles) -> list[tuple[str, float]]:
-        layout = self._cgroups.layout
-        text, at = files.usage.read(), self._clock()
-        nanoseconds = cgroup_files.cpu_usage_nanoseconds(text, layout.cpu.version)
-        rate = self._rates.rate(uid, nanoseconds, at, identity=files.usage.identity, highest=_MOST_CORES * _NANO)
-        held_back = list(self._throttled(files, text))
-        if isinstance(rate, Gap):
-            raise _NotNow(rate)
-        return [(CPU, cgroup_files.cpu_cores(rate, 1.0)), *held_back]
-
-    def _throttled(self, files: _PodFiles, cpu_stat: str) -> Iterator[tuple[str, float]]:
-        """Share of throttled periods; nothing for a pod without a quota, or where the kernel does not count."""
-        try:
-            if files.throttling is not None:
-                now = cgroup_files.throttling(files.throttling.read(), 1)
-            elif self._cgroups.layout.cpu.version == 2:  # noqa: PLR2004 - cgroup v2
-                now = cgroup_files.throttling(cpu_stat, 2)
-            else:
-                return
-        except (Unreadable, Malformed):
+        now = self._machine.clock()
+        every = _LOCATE_EVERY_SECONDS if self._cgroups.kubepods else _SEARCH_EVERY_SECONDS
+        if now - self._located <= every:
             return
-        before, files.was_throttled = files.was_throttled, now
-        same = files.was_throttled_in == files.usage.identity
-        files.was_throttled_in = files.usage.identity
-        if before is not None and same and 0 < before.periods <= now.periods and before.throttled <= now.throttled:
-            yield CPU_THROTTLED, cgroup_files.throttled_ratio(before, now)
+        first, self._located = self._located == float("-inf"), now
+        if self._cgroups.locate() and not first:
+            found = ", ".join(f"{top.path} ({top.driver} driver)" for top in self._cgroups.kubepods)
+            log.info("pods are now in %s", found or "no folder: no kubelet runs here")
+        try:
+            cpus = procfs.cpu_count((self._machine.paths.proc / "stat").read_text(encoding="ascii", errors="replace"))
+        except OSError:
+            cpus = 0
+        self._most_cores = cpus * _FASTER if cpus else _MOST_CORES
 
-    def _memory(self, _uid: str, files: _PodFiles) -> list[tuple[str, float]]:
-        hierarchy = self._cgroups.layout.memory
-        if files.memory is None or hierarchy is None:
-            raise _NotNow(NO_CONTROLLER)
-        stat = cgroup_files.memory_stat(files.memory.read(), hierarchy.version)
-        return [(MEMORY, float(stat.used_bytes)), (MEMORY_WITH_PAGE_CACHE, float(stat.used_with_page_cache_bytes))]
+    def _part(self, harvest: Harvest, cgroups: Mapping[str, PodCgroup], known: Mapping[str, PodRef]) -> None:
+        """Let go of the pods that are not measured any more. What they last used is not known."""
+        for uid in list(self._files):
+            ended = uid in known and known[uid].terminal
+            if uid in cgroups and not ended:
+                continue
+            harvest.missing.extend(
+                _missing([self._files[uid]], (CPU,) if ended else _ALL, ENDED if ended else VANISHED)
+            )
+            self._forget(uid)
+        self._gone = (self._gone & known.keys()) - cgroups.keys()
+
+    def _forget(self, uid: str) -> None:
+        self._files.pop(uid).close()
+        self._rates.forget(uid)
+        self._gone.add(uid)
+
+    def _collect_pod(self, harvest: Harvest, cgroup: PodCgroup, entity: str, now: float, slept: float) -> None:
+        files = self._files.get(cgroup.uid)
+        if files is None or files.path != cgroup.path:
+            if files is not None:
+                files.close()
+            files = self._files[cgroup.uid] = PodFiles(cgroup, self._cgroups.layout, entity, self._machine.open)
+        files.entity = entity
+        cores, held_back = files.cpu(self._rates, cgroup.uid, slept=slept, highest_cores=self._most_cores)
+        memory = files.memory()
+        values: list[tuple[str, float | Gap]] = [(CPU, cores)]
+        if held_back is not None:
+            values.append((CPU_THROTTLED, held_back))
+        if isinstance(memory, Gap):
+            values += [(MEMORY, memory), (MEMORY_WITH_PAGE_CACHE, memory)]
+        else:
+            values.append((MEMORY, float(memory.used_bytes)))
+            values.append((MEMORY_WITH_PAGE_CACHE, float(memory.used_with_page_cache_bytes)))
+        for metric, value in values:
+            if isinstance(value, Gap):
+                harvest.missing.append(Missing(metric, entity, value))
+            else:
+                harvest.samples.append(Sample(metric, entity, now, value))
+        if cores is Gap.VANISHED:
+            self._forget(cgroup.uid)
 
 
-class _NotNow(Exception):  # noqa: N818 - a gap, not an error
-    """There is no value this tick."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+def _missing(pods: Iterable[PodFiles], metrics: Iterable[str], reason: str) -> Iterator[Missing]:
+    for pod in pods:
+        for metric in metrics:
+            yield Missing(metric, pod.entity, reason)
 
 
-def _without_cgroup(known: dict[str, PodRef], cgroups: dict[str, PodCgroup]) -> Iterator[Missing]:
+def _without_cgroup(known: Mapping[str, PodRef], seen: set[str]) -> Iterator[Missing]:
+    """Running pods whose cgroup nobody has ever seen; one that was seen to go uses nothing."""
     for uid, pod in known.items():
-        if uid not in cgroups and pod.running and not pod.terminal:
+        if uid not in seen and pod.running and not pod.terminal:
             yield Missing(CPU, pod.uid, NO_CGROUP)
             yield Missing(MEMORY, pod.uid, NO_CGROUP)

@@ -1,12 +1,14 @@
 """Which cgroup hierarchies this machine has, and where kubelet keeps its pods in them."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.host import cgroup_names
-from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE, GUARANTEED, KUBEPODS, Driver
+from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE, CGROUPFS, GUARANTEED, KUBEPODS, SYSTEMD, Driver
+from agent.host.files import Unreadable, unreadable
 
 _DEPTH = 4  # how far below the root the folder of all pods may sit
 
@@ -35,17 +37,31 @@ class Layout:
     """Has the counters of CPU quotas."""
     memory: Hierarchy | None
     """Has memory per cgroup. None where the kernel was booted without it."""
+    hybrid: bool = False
+    """Whether hierarchies of both versions are mounted."""
+
+    @property
+    def kind(self) -> str:
+        """v1, v2, or hybrid."""
+        return "hybrid" if self.hybrid else f"v{self.cpu.version}"
 
     @property
     def description(self) -> str:
         """One line for people."""
-        if self.cpu.version == 2:  # noqa: PLR2004 - cgroup v2
-            return "cgroup v2" + ("" if self.memory else " without the memory controller")
-        joined = self.throttling is not None and os.path.realpath(self.throttling.root) == os.path.realpath(
-            self.cpu.root
-        )
-        memory = "none" if self.memory is None else f"v{self.memory.version}"
-        return f"cgroup v1 (cpu and cpuacct {'joined' if joined else 'apart'}, memory {memory})"
+        if self.cpu.version == 1:
+            memory = "none" if self.memory is None else f"v{self.memory.version}"
+            beside = ", version 2 beside it" if self.hybrid else ""
+            return f"cgroup v1 (cpu and cpuacct {self.arrangement}, memory {memory}{beside})"
+        lacking = "" if self.memory else " without the memory controller"
+        return "cgroup v2" + lacking + (", version 1 beside it" if self.hybrid else "")
+
+    @property
+    def arrangement(self) -> str:
+        """Whether CPU time and CPU quotas are in one hierarchy: joined or apart."""
+        if self.throttling is None:
+            return "apart"
+        joined = os.path.realpath(self.throttling.root) == os.path.realpath(self.cpu.root)
+        return "joined" if joined else "apart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,43 +93,92 @@ class CgroupTree:
     layout: Layout
     """The hierarchies."""
     kubepods: list[Kubepods] = field(default_factory=list)
-    """Where pods were found at the last `locate`."""
+    """Where pods were found at the last `locate`, folders of the systemd driver first."""
+    latest: dict[str, PodCgroup] = field(default_factory=dict)
+    """What `pods` answered last."""
 
     def locate(self) -> bool:
         """Look for the folders that hold all pods; several kubelets may share a machine.
 
+        This walks the upper levels of the tree: call it now and then, `pods` every tick.
+
         Returns:
             Whether they changed.
+
+        Raises:
+            Unreadable: The hierarchy is not there, or may not be listed.
         """
-        found = [Kubepods(path, cgroup_names.driver_of([name]) or "cgroupfs") for path, name in self._candidates()]
+        found = [Kubepods(path, cgroup_names.driver_of([name]) or CGROUPFS) for path, name in self._candidates()]
+        found.sort(key=lambda top: top.driver != SYSTEMD)
         changed = found != self.kubepods
         self.kubepods = found
         return changed
 
+    @property
+    def driver(self) -> Driver | None:
+        """The driver that made the pods' folders: systemd where both did; None while there is no folder for pods."""
+        known = {top.driver for top in self.kubepods}
+        with contextlib.suppress(Unreadable):
+            known = {top.driver for top in self.kubepods if any(self._in(top))} or known
+        if not known:
+            return None
+        return SYSTEMD if SYSTEMD in known else CGROUPFS
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What was detected, as short texts by name."""
+        memory = self.layout.memory
+        return {
+            "cgroup": self.layout.kind,
+            "driver": self.driver or "none",
+            "memory": "none" if memory is None else f"v{memory.version}",
+            "pods_in": ",".join(top.path for top in self.kubepods),
+        }
+
     def pods(self) -> dict[str, PodCgroup]:
-        """All pods' cgroups by uid, as the folders are named now."""
-        found = {}
+        """All pods' cgroups by uid, as the folders are named now.
+
+        A uid that has two folders (one was left behind when the driver changed) goes with the one that has containers.
+
+        Raises:
+            Unreadable: A folder may not be listed, so that nobody knows which pods there are.
+        """
+        found: dict[str, PodCgroup] = {}
         for top in self.kubepods:
-            for qos in (GUARANTEED, BURSTABLE, BEST_EFFORT):
-                parent = cgroup_names.qos_dir(top.driver, qos, top.path)
-                for name in _folders(self.layout.cpu.root / parent):
-                    uid = cgroup_names.pod_uid(name, top.driver)
-                    if uid is not None:
-                        found[uid] = PodCgroup(uid, f"{parent}/{name}", qos)
+            for cgroup in self._in(top):
+                before = found.setdefault(cgroup.uid, cgroup)
+                if before is not cgroup and not self._has_containers(before) and self._has_containers(cgroup):
+                    found[cgroup.uid] = cgroup
+        self.latest = found
         return found
 
+    def _in(self, top: Kubepods) -> Iterator[PodCgroup]:
+        for qos in (GUARANTEED, BURSTABLE, BEST_EFFORT):
+            parent = cgroup_names.qos_dir(top.driver, qos, top.path)
+            for name in _folders(self.layout.cpu.root / parent):
+                uid = cgroup_names.pod_uid(name, top.driver)
+                if uid is not None:
+                    yield PodCgroup(uid, f"{parent}/{name}", qos)
+
+    def _has_containers(self, cgroup: PodCgroup) -> bool:
+        return bool(_folders(self.layout.cpu.root / cgroup.path))
+
     def _candidates(self) -> Iterator[tuple[str, str]]:
-        level = [""]
-        for _ in range(_DEPTH):
-            deeper = []
-            for parent in level:
-                for name in sorted(_folders(self.layout.cpu.root / parent)):
-                    path = f"{parent}/{name}".lstrip("/")
-                    if KUBEPODS.fullmatch(name):
-                        yield path, name
-                    else:
-                        deeper.append(path)
-            level = deeper
+        try:
+            level = [(name, name) for name in sorted(_entries(self.layout.cpu.root))]
+        except OSError as error:
+            raise unreadable(self.layout.cpu.root, error) from error
+        for depth in range(_DEPTH):
+            yield from ((path, name) for path, name in level if KUBEPODS.fullmatch(name))
+            if depth + 1 < _DEPTH:
+                others = [path for path, name in level if not KUBEPODS.fullmatch(name)]
+                level = [(f"{path}/{name}", name) for path in others for name in self._below(path)]
+
+    def _below(self, path: str) -> list[str]:
+        try:
+            return sorted(_folders(self.layout.cpu.root / path))
+        except Unreadable:  # not a folder for pods: those can be listed, or nothing works
+            return []
 
 
 def detect(root: Path) -> Layout:
@@ -124,47 +189,54 @@ def detect(root: Path) -> Layout:
     Raises:
         NoCgroups: There is none with CPU time, or the folder cannot be read.
     """
-    if (root / "cgroup.controllers").exists():
-        unified = Hierarchy(root, 2)
-        return Layout(unified, unified, unified if _has_memory(root) else None)
     try:
-        folders = [root / name for name in sorted(_entries(root))]
+        if (root / "cgroup.controllers").exists():
+            return _unified(Hierarchy(root, 2))
+        layout = _mounted([root / name for name in sorted(_entries(root))])
+        if layout is None and (root / "cpu.stat").exists():
+            layout = _unified(Hierarchy(root, 2))
     except OSError as error:
         raise NoCgroups(
             f"cannot read the cgroup folder {root}: {error.strerror}; mount the host's /sys/fs/cgroup there, "
             "or give the right --host-root"
         ) from error
-    second = [Hierarchy(folder, 2) for folder in folders if (folder / "cgroup.controllers").exists()]
-    usage = _with_controller(folders, "cpuacct", "cpuacct.usage")
-    cpu = _with_controller(folders, "cpu", "cpu.shares")
-    memory = _with_controller(folders, "memory", "memory.usage_in_bytes")
-    if usage is None:
-        if second:
-            return Layout(second[0], second[0], second[0] if _has_memory(second[0].root) else None)
+    if layout is None:
         raise NoCgroups(
             f"no cgroup hierarchy with CPU time in {root}: mount the host's /sys/fs/cgroup there, "
             "or give the right --host-root"
         )
+    return layout
+
+
+def _unified(hierarchy: Hierarchy) -> Layout:
+    return Layout(hierarchy, hierarchy, hierarchy if _has_memory(hierarchy.root) else None)
+
+
+def _mounted(folders: list[Path]) -> Layout | None:
+    """The hierarchies that are mounted in a folder each; None when none of them has CPU time."""
+    second = [Hierarchy(folder, 2) for folder in folders if (folder / "cgroup.controllers").exists()]
+    usage = _first_version(folders, "cpuacct", "cpuacct.usage")
+    cpu = _first_version(folders, "cpu", "cpu.shares")
+    memory = _first_version(folders, "memory", "memory.usage_in_bytes")
     on_second = next((one for one in second if _has_memory(one.root)), None)
-    return Layout(
-        cpu=Hierarchy(usage, 1),
-        throttling=None if cpu is None else Hierarchy(cpu, 1),
-        memory=on_second if memory is None else Hierarchy(memory, 1),
-    )
+    hybrid = bool(second) and any((usage, cpu, memory))
+    if usage is not None:
+        return Layout(usage, cpu, memory or on_second, hybrid)
+    return Layout(second[0], second[0], on_second or memory, hybrid) if second else None
 
 
 def _has_memory(root: Path) -> bool:
     """Whether a version 2 hierarchy has the memory controller; its root has no memory.current to look for."""
     try:
-        return "memory" in (root / "cgroup.controllers").read_text().split()
-    except OSError:
-        return False
+        return "memory" in (root / "cgroup.controllers").read_text(encoding="ascii", errors="replace").split()
+    except OSError:  # the cgroups themselves will tell
+        return True
 
 
-def _with_controller(folders: list[Path], controller: str, file: str) -> Path | None:
+def _first_version(folders: list[Path], controller: str, file: str) -> Hierarchy | None:
     holding = [folder for folder in folders if (folder / file).exists()]
     named = [folder for folder in folders if controller in folder.name.split(",")]
-    return next(iter(holding + named), None)
+    return next((Hierarchy(folder, 1) for folder in holding + named), None)
 
 
 def _entries(folder: Path) -> list[str]:
@@ -173,9 +245,16 @@ def _entries(folder: Path) -> list[str]:
 
 
 def _folders(folder: Path) -> list[str]:
-    """Names of the folders in a folder; none when it is gone."""
+    """Names of the folders in a folder; none when it is gone.
+
+    Raises:
+        Unreadable: It may not be listed.
+    """
     try:
         with os.scandir(folder) as entries:
             return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
+    except OSError as error:
+        found = unreadable(folder, error)
+        if found.gone:
+            return []
+        raise found from error

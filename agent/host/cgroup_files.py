@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from agent.host.procfs import Malformed
+from agent.host.procfs import MOST_BYTES, Malformed, number
 
 FILES: Final[dict[str, dict[int, tuple[str, str]]]] = {
     "cpu-usage": {1: ("cpuacct", "cpuacct.usage"), 2: ("", "cpu.stat")},
@@ -12,9 +12,15 @@ FILES: Final[dict[str, dict[int, tuple[str, str]]]] = {
     "cpu-period": {1: ("cpu", "cpu.cfs_period_us"), 2: ("", "cpu.max")},
     "memory-stat": {1: ("memory", "memory.stat"), 2: ("", "memory.stat")},
     "memory-usage": {1: ("memory", "memory.usage_in_bytes"), 2: ("", "memory.current")},
+    "cpu-pressure": {1: ("cpuacct", "cpu.pressure"), 2: ("", "cpu.pressure")},
+    "memory-pressure": {1: ("cpuacct", "memory.pressure"), 2: ("", "memory.pressure")},
+    "io-pressure": {1: ("cpuacct", "io.pressure"), 2: ("", "io.pressure")},
     "memory-limit": {1: ("memory", "memory.limit_in_bytes"), 2: ("", "memory.max")},
 }
-"""Hierarchy (version 1 only) and file name by what is wanted and the cgroup version."""
+"""Hierarchy (version 1 only) and file name by what is wanted and the cgroup version.
+
+Pressure of cgroups of version 1 is an addition of some distributions; the kernel's own is version 2 only.
+"""
 
 UNLIMITED: Final = -1
 """What a limit of ``max`` reads as."""
@@ -68,7 +74,7 @@ def cpu_usage_nanoseconds(text: str, version: int) -> int:
         Malformed: The counter is not in the text.
     """
     if version == 1:
-        return _number(text.strip(), "cpuacct.usage")
+        return number(text.strip(), "cpuacct.usage")
     return _value(_pairs(text, "cpu.stat"), "usage_usec", "cpu.stat") * 1000
 
 
@@ -88,11 +94,11 @@ def memory_stat(text: str, version: int) -> MemoryStat:
     """Memory in use, from memory.stat; version 1 counts descendants in its ``total_`` keys.
 
     Raises:
-        Malformed: A key is missing, or any line is not a name and a number.
+        Malformed: A key is missing, is more than can be, or any line is not a name and a number.
     """
     pairs = _pairs(text, "memory.stat")
     prefix = "total_" if version == 1 else ""
-    return MemoryStat(*(_value(pairs, prefix + key, "memory.stat") for key in _MEMORY_KEYS))
+    return MemoryStat(*(_amount(pairs, prefix + key) for key in _MEMORY_KEYS))
 
 
 def memory_bytes(text: str) -> int:
@@ -102,7 +108,7 @@ def memory_bytes(text: str) -> int:
         Malformed: It is no number.
     """
     text = text.strip()
-    amount = UNLIMITED if text == "max" else _number(text, "memory amount")
+    amount = UNLIMITED if text == "max" else number(text, "memory amount")
     return UNLIMITED if amount >= _V1_NO_LIMIT else amount
 
 
@@ -113,7 +119,7 @@ def cpu_quota_microseconds(text: str, version: int) -> int:
         Malformed: It is no number.
     """
     quota = text.strip() if version == 1 else _two(text)[0]
-    return UNLIMITED if quota in ("max", "-1") else _number(quota, "cpu quota")
+    return UNLIMITED if quota in ("max", "-1") else number(quota, "cpu quota")
 
 
 def cpu_period_microseconds(text: str, version: int) -> int:
@@ -122,7 +128,7 @@ def cpu_period_microseconds(text: str, version: int) -> int:
     Raises:
         Malformed: It is no number.
     """
-    return _number(text.strip() if version == 1 else _two(text)[1], "cpu period")
+    return number(text.strip() if version == 1 else _two(text)[1], "cpu period")
 
 
 def throttled_ratio(before: Throttling, now: Throttling) -> float:
@@ -136,29 +142,31 @@ def cpu_cores(nanoseconds: float, elapsed_seconds: float) -> float:
     return nanoseconds / (elapsed_seconds * 1e9)
 
 
-def _pairs(text: str, file: str) -> dict[str, int]:
+def _pairs(text: str, file: str) -> dict[str, str]:
+    """Values by name, each of which is a number."""
     fields = text.split()
-    try:
-        return dict(zip(fields[::2], map(int, fields[1::2]), strict=True))
-    except ValueError as error:
-        raise Malformed(f"{file} is not a list of names and numbers") from error
+    values = fields[1::2]
+    if len(fields) % 2 or not text.isascii() or not all(map(str.isdigit, values)):
+        raise Malformed(f"{file} is not a list of names and numbers")
+    return dict(zip(fields[::2], values, strict=True))
 
 
-def _value(pairs: dict[str, int], key: str, file: str) -> int:
+def _value(pairs: dict[str, str], key: str, file: str) -> int:
     try:
-        return pairs[key]
+        return number(pairs[key], f"{key} in {file}")
     except KeyError as error:
         raise Malformed(f"{file} has no {key}") from error
 
 
-def _number(text: str, what: str) -> int:
-    if not text.isdigit():
-        raise Malformed(f"{what} is {text!r}, not a number")
-    return int(text)
+def _amount(pairs: dict[str, str], key: str) -> int:
+    value = _value(pairs, key, "memory.stat")
+    if value > MOST_BYTES:
+        raise Malformed(f"memory.stat: {key} is more than any machine has")
+    return value
 
 
 def _two(text: str) -> tuple[str, str]:
     fields = text.split()
     if len(fields) != 2:  # noqa: PLR2004 - quota and period
-        raise Malformed(f"cpu.max is {text.strip()!r}, not a quota and a period")
+        raise Malformed(f"cpu.max is {text.strip()[:40]!r}, not a quota and a period")
     return fields[0], fields[1]

@@ -14,10 +14,12 @@ BEST_EFFORT: Final = "BestEffort"
 
 _QOS: Final = {"": GUARANTEED, GUARANTEED: GUARANTEED, BURSTABLE: BURSTABLE, BEST_EFFORT: BEST_EFFORT}
 _RUNTIMES: Final = {"docker": "docker", "containerd": "cri-containerd", "cri-o": "crio", "pouch": "pouch"}
+_SHOWN: Final = 100  # of an id in a message; ids have 64 digits
 _ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
-_POD_CGROUPFS: Final = re.compile(r"pod([0-9a-zA-Z][0-9a-zA-Z-]*)")
-_POD_SYSTEMD: Final = re.compile(r"(?:.*-)?pod([0-9a-zA-Z][0-9a-zA-Z_]*)\.slice")
-_SCOPE: Final = re.compile(r"(docker|cri-containerd|crio|pouch)-(?!conmon-)([0-9a-zA-Z-]+)\.scope")
+_POD_CGROUPFS: Final = re.compile(r"pod([^/\s]+)")
+_POD_SYSTEMD: Final = re.compile(r"(?:.*-)?pod([^-/\s]+)\.slice")
+_SCOPE: Final = re.compile(r"(?:docker|cri-containerd|crio|pouch)-(?!conmon-)([0-9a-zA-Z-]+)\.scope")
+_BARE: Final = re.compile(r"(?:crio-)?(?!(?:crio-)?conmon-)([0-9a-zA-Z-]+)")
 KUBEPODS: Final = re.compile(r"kubepods|(?:.+-)?kubepods\.slice")
 """The folder that holds all pods: alone, or below a parent that the systemd driver puts into its name."""
 
@@ -47,7 +49,10 @@ def pod_dir(driver: Driver, qos: str, uid: str, top: str = "") -> str:
 
 def pod_uid(name: str, driver: Driver) -> str | None:
     """The uid in the name of a pod's cgroup (the config hash for a static pod); None for other names."""
-    found = (_POD_SYSTEMD if driver == SYSTEMD else _POD_CGROUPFS).fullmatch(name)
+    if driver == CGROUPFS:
+        found = _POD_CGROUPFS.fullmatch(name)
+        return found[1] if found else None
+    found = _POD_SYSTEMD.fullmatch(name)
     return found[1].replace("_", "-") if found else None
 
 
@@ -59,16 +64,15 @@ def container_name(container_id: str, driver: Driver) -> str:
     """
     runtime, separator, identifier = container_id.partition("://")
     if not separator or runtime not in _RUNTIMES or not _ID.fullmatch(identifier):
-        raise ValueError(f"not a container id of a runtime that is known ({', '.join(_RUNTIMES)}): {container_id!r}")
+        known = ", ".join(_RUNTIMES)
+        raise ValueError(f"not a container id of a runtime that is known ({known}): {container_id[:_SHOWN]!r}")
     return f"{_RUNTIMES[runtime]}-{identifier}.scope" if driver == SYSTEMD else identifier
 
 
 def container_id(name: str, driver: Driver) -> str | None:
     """The id in the name of a container's cgroup; None for other names, cri-o's monitor among them."""
-    if driver == CGROUPFS:
-        return name if re.fullmatch(r"[0-9a-zA-Z-]+", name) else None
-    found = _SCOPE.fullmatch(name)
-    return found[2] if found else None
+    found = (_BARE if driver == CGROUPFS else _SCOPE).fullmatch(name)
+    return found[1] if found else None
 
 
 def driver_of(names: Iterable[str]) -> Driver | None:

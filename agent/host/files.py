@@ -2,13 +2,32 @@
 
 import errno
 import os
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
 _BYTES = 16384
+_MOST_BYTES = 1 << 22
+_SLOW_SECONDS = 0.02
+_GONE = (errno.ENOENT, errno.ENODEV, errno.ENOTDIR)
 
 
 class Unreadable(OSError):  # noqa: N818 - what the file is
-    """A file that is not there or cannot be read; the message names it."""
+    """A file or folder that is not there or cannot be read; the message names it."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether it is not there, rather than kept from us."""
+        return self.errno in _GONE
+
+
+def unreadable(path: Path | str, error: OSError) -> Unreadable:
+    """The same error with a message for people, which names the file."""
+    return Unreadable(error.errno, f"{path}: {error.strerror}")
+
+
+def _no_clock() -> float:
+    return 0.0
 
 
 class HeldFile:
@@ -18,14 +37,28 @@ class HeldFile:
     apart, so that a counter is never compared with its predecessor's.
     """
 
-    __slots__ = ("_descriptor", "_path", "_plain", "identity")
+    __slots__ = ("_clock", "_descriptor", "_folder", "_name", "_plain", "at", "identity")
 
-    def __init__(self, path: Path | str) -> None:
-        self._path = os.fspath(path)
+    def __init__(self, path: Path | str, clock: Callable[[], float] = _no_clock) -> None:
+        """Opens nothing yet.
+
+        Args:
+            path: The file.
+            clock: What times a reading: it only runs forward. [s]
+        """
+        self._folder, self._name = os.path.split(os.fspath(path))
+        self._clock = clock
         self._descriptor = -1
         self._plain = False
         self.identity: int = 0
         """Number of the folder that the file was last read from."""
+        self.at: float = 0.0
+        """When it was last read: the middle of the reading, by the clock. [s]"""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+        return os.path.join(self._folder, self._name)  # noqa: PTH118 - read every second
 
     def read(self) -> str:
         """The content now.
@@ -34,18 +67,13 @@ class HeldFile:
             Unreadable: It is gone, or may not be read.
         """
         try:
-            if self._descriptor < 0 or (self._plain and os.fstat(self._descriptor).st_nlink == 0):
-                self._open()
-            try:
-                return self._content()
-            except OSError as error:
-                if error.errno != errno.ENODEV:  # what a removed cgroup answers
-                    raise
-                self._open()
-                return self._content()
+            content, seconds = self._timed()
+            if seconds > _SLOW_SECONDS:  # held up on the way: nobody knows what moment the content is of
+                content, _ = self._timed()
         except OSError as error:
             self.close()
-            raise Unreadable(error.errno, f"{self._path}: {error.strerror}") from error
+            raise unreadable(self.path, error) from error
+        return content
 
     def close(self) -> None:
         """Let go of the file; the next read opens it again."""
@@ -53,18 +81,45 @@ class HeldFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def _timed(self) -> tuple[str, float]:
+        before = self._clock()
+        content = self._current()
+        after = self._clock()
+        self.at = (before + after) / 2
+        return content, after - before
+
+    def _current(self) -> str:
+        if self._descriptor < 0 or (self._plain and os.fstat(self._descriptor).st_nlink == 0):
+            self._open()
+        try:
+            return self._content()
+        except OSError as error:
+            if error.errno != errno.ENODEV:  # what a removed cgroup answers
+                raise
+            self._open()
+            return self._content()
+
     def _open(self) -> None:
         self.close()
-        self._descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        folder = os.open(self._folder or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._descriptor = os.open(self._name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK, dir_fd=folder)
+            self.identity = os.fstat(folder).st_ino
+        finally:
+            os.close(folder)
+        facts = os.fstat(self._descriptor)
         # Files of /proc and cgroups have no size. One that has is part of a recorded tree, where a writer may
         # replace it at every step.
-        self._plain = os.fstat(self._descriptor).st_size > 0
-        self.identity = os.stat(os.path.dirname(self._path)).st_ino  # noqa: PTH116, PTH120 - once per pod and second
+        self._plain = facts.st_size > 0
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
 
     def _content(self) -> str:
         data = os.pread(self._descriptor, _BYTES, 0)
         at = len(data)
         while at and at % _BYTES == 0:
+            if at >= _MOST_BYTES:
+                raise OSError(errno.EFBIG, f"more than {_MOST_BYTES >> 20} MiB")
             more = os.pread(self._descriptor, _BYTES, at)
             if not more:
                 break

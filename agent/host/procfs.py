@@ -4,6 +4,10 @@ from dataclasses import dataclass
 from typing import Final
 
 _BUSY: Final = (1, 2, 3, 6, 7)  # user, nice, system, irq, softirq; not idle, iowait, steal, guest
+_MOST_DIGITS: Final = 20
+_MOST: Final = 1 << 64
+MOST_BYTES: Final = 1 << 53
+"""More memory than this no machine has (8 PiB): a counter that wrapped around, or another file. [bytes]"""
 
 
 class Malformed(ValueError):  # noqa: N818 - what the file is
@@ -32,6 +36,21 @@ class MemInfo:
         return self.total_bytes - self.free_bytes
 
 
+def number(text: str, what: str) -> int:
+    """A count as the kernel writes it: decimal digits, below 2^64.
+
+    Args:
+        text: The digits.
+        what: What it counts, for the message.
+
+    Raises:
+        Malformed: It is anything else.
+    """
+    if text.isdigit() and text.isascii() and len(text) <= _MOST_DIGITS and (count := int(text)) < _MOST:
+        return count
+    raise Malformed(f"{what} is {text[:40]!r}, not a number")
+
+
 def busy_ticks(stat: str) -> int:
     """Ticks in which the machine's CPUs worked: user + nice + system + irq + softirq of the first line.
 
@@ -50,7 +69,7 @@ def busy_ticks_per_cpu(stat: str) -> dict[int, int]:
     lines = [line.split() for line in stat.splitlines() if line.startswith("cpu") and line[3:4].isdigit()]
     if not lines:
         raise Malformed("/proc/stat has no line of a CPU")
-    return {int(fields[0][3:]): _busy(fields, fields[0]) for fields in lines}
+    return {number(fields[0][3:], "number of a CPU in /proc/stat"): _busy(fields, fields[0]) for fields in lines}
 
 
 def cpu_count(stat: str) -> int:
@@ -67,11 +86,10 @@ def meminfo_kilobytes(text: str) -> dict[str, int]:
     amounts = {}
     for line in text.splitlines():
         name, _, rest = line.partition(":")
-        number, _, unit = rest.strip().partition(" ")
-        if not number.isdigit():
-            raise Malformed(f"/proc/meminfo: {name or 'a line'} is {rest.strip()!r}, not a number")
+        digits, _, unit = rest.strip().partition(" ")
+        amount = number(digits, f"/proc/meminfo: {name[:40] or 'a line'}")
         if unit == "kB":
-            amounts[name] = int(number)
+            amounts[name] = amount
     return amounts
 
 
@@ -79,13 +97,16 @@ def meminfo(text: str) -> MemInfo:
     """The machine's memory.
 
     Raises:
-        Malformed: A line that we need is missing.
+        Malformed: A line that we need is missing, or more is free than there is.
     """
     amounts = meminfo_kilobytes(text)
     missing = [name for name in ("MemTotal", "MemFree", "MemAvailable") if name not in amounts]
     if missing:
         raise Malformed(f"/proc/meminfo has no {', '.join(missing)}")
-    return MemInfo(amounts["MemTotal"] * 1024, amounts["MemFree"] * 1024, amounts["MemAvailable"] * 1024)
+    found = MemInfo(amounts["MemTotal"] * 1024, amounts["MemFree"] * 1024, amounts["MemAvailable"] * 1024)
+    if max(found.free_bytes, found.available_bytes) > found.total_bytes or found.total_bytes > MOST_BYTES:
+        raise Malformed("/proc/meminfo says that more memory is free than there is, or that there is more than can be")
+    return found
 
 
 def pressure_totals(text: str) -> dict[str, int]:
@@ -96,11 +117,10 @@ def pressure_totals(text: str) -> dict[str, int]:
     """
     totals = {}
     for line in text.splitlines():
-        kind, *pairs = line.split()
-        total = next((pair[6:] for pair in pairs if pair.startswith("total=")), "")
-        if kind not in ("some", "full") or not total.isdigit():
-            raise Malformed(f"not a line of a pressure file: {line!r}")
-        totals[kind] = int(total)
+        kind, _, pairs = line.partition(" ")
+        if kind not in ("some", "full"):
+            raise Malformed(f"not a line of a pressure file: {line[:40]!r}")
+        totals[kind] = number(pairs.rpartition("total=")[2], f"total of {kind} in a pressure file")
     if not totals:
         raise Malformed("a pressure file is empty")
     return totals
@@ -112,9 +132,6 @@ def node_cpu_cores(ticks: float, elapsed_seconds: float, ticks_per_second: float
 
 
 def _busy(fields: list[str], name: str) -> int:
-    try:
-        if fields[0] != name:
-            raise ValueError  # noqa: TRY301 - the same answer as a short line's
-        return sum(int(fields[number]) for number in _BUSY)
-    except (IndexError, ValueError) as error:
-        raise Malformed(f"/proc/stat has no complete line {name!r}") from error
+    if len(fields) <= _BUSY[-1] or fields[0] != name:
+        raise Malformed(f"/proc/stat has no complete line {name[:40]!r}")
+    return sum(number(fields[place], f"/proc/stat: line {name[:40]!r}") for place in _BUSY)

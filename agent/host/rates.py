@@ -3,16 +3,25 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+SUSPENDED_SECONDS = 0.5
+"""A machine that slept for less was not suspended: two clocks are never read at quite the same moment. [s]"""
+
 
 class Gap(StrEnum):
-    """Why there is no rate."""
+    """Why there is no number."""
 
     FIRST = "first-reading"
     RECREATED = "recreated"
     RESET = "counter-reset"
     TOO_SOON = "too-soon"
+    CLOCK = "clock"
     PAUSED = "paused"
+    SUSPENDED = "suspended"
     IMPLAUSIBLE = "implausible"
+    VANISHED = "vanished"
+    UNREADABLE = "unreadable"
+    MALFORMED = "malformed"
+    NO_MEMORY_CONTROLLER = "no-memory-controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +29,7 @@ class _Reading:
     value: float
     at: float
     identity: int
+    slept: float
 
 
 class Rates:
@@ -29,7 +39,7 @@ class Rates:
         """Nothing is remembered yet.
 
         Args:
-            longest_seconds: Two readings further apart say nothing about this moment (the machine slept).
+            longest_seconds: Two readings further apart say nothing about this moment (the agent was held up).
             shortest_seconds: Two readings closer together say little but noise.
         """
         self._longest = longest_seconds
@@ -37,35 +47,51 @@ class Rates:
         self._last: dict[object, _Reading] = {}
 
     def rate(
-        self, key: object, value: float, at: float, *, identity: int = 0, highest: float = float("inf")
+        self,
+        key: object,
+        value: float,
+        at: float,
+        *,
+        identity: int = 0,
+        slept: float = 0.0,
+        highest: float = float("inf"),
     ) -> float | Gap:
         """Growth per second since the last reading.
 
         Args:
             key: Which counter.
             value: Its reading.
-            at: When it was read, on a clock that only runs forward. [s]
+            at: When it was read, on a clock that only runs forward; NaN when that is not known. [s]
             identity: What it was read from; another one begins anew, whatever the value.
+            slept: How long the machine was suspended so far. [s] Growth over a suspension is a gap.
             highest: A rate above this cannot be. [value per second]
 
         Returns:
             The rate, or why there is none.
         """
         last = self._last.get(key)
-        if last is not None and 0 <= at - last.at < self._shortest:
+        if last is not None and 0 <= at - last.at < self._shortest and last.identity == identity:
             return Gap.TOO_SOON
-        self._last[key] = _Reading(value, at, identity)
+        self._last[key] = now = _Reading(value, at, identity, slept)
         if last is None:
             return Gap.FIRST
-        elapsed = at - last.at
-        if last.identity != identity:
-            return Gap.RECREATED
-        if value < last.value:
-            return Gap.RESET
-        if not 0 < elapsed <= self._longest:
-            return Gap.PAUSED
-        rate = (value - last.value) / elapsed
+        gap = self._gap(last, now)
+        if gap is not None:
+            return gap
+        rate = (value - last.value) / (at - last.at)
         return rate if rate <= highest else Gap.IMPLAUSIBLE
+
+    def _gap(self, last: _Reading, now: _Reading) -> Gap | None:
+        elapsed = now.at - last.at
+        if last.identity != now.identity:
+            return Gap.RECREATED
+        if now.value < last.value:
+            return Gap.RESET
+        if abs(now.slept - last.slept) > SUSPENDED_SECONDS:
+            return Gap.SUSPENDED
+        if not elapsed > 0:
+            return Gap.CLOCK
+        return Gap.PAUSED if elapsed > self._longest else None
 
     def forget(self, key: object) -> None:
         """Begin anew with the next reading."""

@@ -19,7 +19,8 @@ RECREATED = "b4"
 
 _WANTED = {
     "stat", "meminfo", "cpu", "io", "memory", "cpuacct.usage", "cpu.stat", "cpu.shares", "memory.stat",
-    "memory.usage_in_bytes", "cgroup.controllers", "capture.json", "expected.json",
+    "memory.usage_in_bytes", "memory.current", "cpu.pressure", "memory.pressure", "io.pressure",
+    "cgroup.controllers", "capture.json", "expected.json",
 }  # fmt: skip
 
 # Instants, hierarchies and containers that no test looks at: most of the files.

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import derived
-from agent.samples import CPU, MEMORY, NODE, SYS, Harvest, Missing, Sample
+from agent.samples import CPU, MEMORY, NODE, SYS, VANISHED, Harvest, Missing, Sample
 
 NOW = 1000.0
 
@@ -13,6 +13,7 @@ def _harvest(*samples: tuple[str, str, float], missing: tuple[tuple[str, str], .
     return Harvest(
         [Sample(metric, entity, NOW, value) for metric, entity, value in samples],
         [Missing(metric, entity, "why") for metric, entity in missing],
+        pods_listed=True,
     )
 
 
@@ -30,6 +31,22 @@ def test_missing_pod_leaves_gap() -> None:
     found = derived.system(harvest, NOW)
     assert [sample.metric for sample in found.samples] == [MEMORY]
     assert found.missing == [Missing(CPU, SYS, "input-missing")]
+
+
+def test_vanished_pod_holds_no_memory() -> None:
+    """A pod that went away since the last tick leaves a gap in the system's CPU; its memory is free."""
+    harvest = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
+    harvest.missing += [Missing(metric, "a", VANISHED) for metric in (CPU, MEMORY)]
+    assert derived.system(harvest, NOW).samples == [Sample(MEMORY, SYS, NOW, 10.0)]
+
+
+def test_unknown_pods_leave_gap() -> None:
+    """When nobody knows which pods there are, the node's usage is not the system's."""
+    harvest = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
+    harvest.pods_listed = False
+    found = derived.system(harvest, NOW)
+    assert found.samples == []
+    assert [one.metric for one in found.missing] == [CPU, MEMORY]
 
 
 def test_missing_node_leaves_gap() -> None:

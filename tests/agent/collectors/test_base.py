@@ -1,15 +1,14 @@
 """Collectors by name, and what they do with files that are not what they should be."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from agent.collectors import COLLECTORS
 from agent.collectors.base import Tick, resolve
-from agent.host.files import Unreadable
-from agent.host.procfs import Malformed
 from agent.host.rates import Gap
-from agent.samples import CPU, MEMORY, NODE, Missing
+from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, REASONS, Missing
 from tests.agent.recorded import RecordedMachine
 
 Make = Callable[[str], RecordedMachine]
@@ -23,21 +22,30 @@ def test_names_are_resolved_in_order(recorded: Make) -> None:
         resolve(["node", "gpu"], machine)
 
 
-def test_short_meminfo_is_no_number(recorded: Make) -> None:
-    """A short read of /proc/meminfo is an error of the tick."""
+@pytest.mark.parametrize(("content", "reason"), [("MemTotal: 12 kB\n", Gap.MALFORMED), (None, Gap.UNREADABLE)])
+def test_bad_meminfo_is_gap(recorded: Make, content: str | None, reason: Gap) -> None:
+    """A short read of /proc/meminfo, or none, is a gap of the node's memory and is named; CPU goes on."""
     machine = recorded("v2-cgroupfs")
-    (machine.live / "proc/meminfo").write_text("MemTotal: 12 kB\n")
-    with pytest.raises(Malformed, match="MemAvailable"):
-        resolve(["node"], machine.machine())["node"].collect(Tick(0.0, ()))
+    collector = resolve(["node"], machine.machine())["node"]
+    collector.collect(Tick(0.0, ()))
+    machine.advance("t002")
+    file = machine.live / "proc/meminfo"
+    file.unlink() if content is None else file.write_text(content)
+    harvest = collector.collect(Tick(0.0, ()))
+    assert harvest.missing == [Missing(metric, NODE, reason) for metric in (MEMORY, MEMORY_WITH_PAGE_CACHE)]
+    assert "meminfo" in harvest.problem
+    assert [sample.metric for sample in harvest.samples] == [CPU]
 
 
 def test_missing_stat_is_named(recorded: Make) -> None:
-    """A file of /proc that is gone is named."""
+    """When /proc/stat is gone, CPU is a gap and the file is named; memory goes on."""
     machine = recorded("v2-cgroupfs")
     collector = resolve(["node"], machine.machine())["node"]
     (machine.live / "proc/stat").unlink()
-    with pytest.raises(Unreadable, match="proc/stat"):
-        collector.collect(Tick(0.0, ()))
+    harvest = collector.collect(Tick(0.0, ()))
+    assert Missing(CPU, NODE, Gap.UNREADABLE) in harvest.missing
+    assert "proc/stat: No such file" in harvest.problem
+    assert [sample.metric for sample in harvest.samples] == [MEMORY, MEMORY_WITH_PAGE_CACHE]
 
 
 def test_node_counter_may_not_fall(recorded: Make) -> None:
@@ -70,3 +78,41 @@ def test_torn_pod_file_is_gap(recorded: Make, content: str | None, reason: str) 
     assert (CPU, uid) in measured
     assert (MEMORY, uid) not in measured
     assert (MEMORY, machine.uid("g")) in measured
+
+
+def test_unlisted_pods_are_gaps(recorded: Make) -> None:
+    """When the cgroup file system is gone, every pod is a gap, and nobody claims to know which there are."""
+    machine = recorded("v2-cgroupfs")
+    collector = resolve(["pod"], machine.machine())["pod"]
+    assert collector.collect(Tick(0.0, ())).pods_listed
+    loop = machine.live / "sys/fs/cgroup/kubepods/burstable"
+    loop.rename(loop.with_name("away"))
+    loop.symlink_to(loop)
+    harvest = collector.collect(Tick(1.0, ()))
+    assert not harvest.pods_listed
+    assert harvest.samples == []
+    assert len(harvest.missing) == 3 * 10
+    assert "burstable: Too many levels" in harvest.problem
+
+
+def test_suspension_leaves_no_rate(recorded: Make) -> None:
+    """Over a suspension of the machine no CPU is measured, of the node or a pod; memory is."""
+    machine = recorded("v2-cgroupfs")
+    slept = 0.0
+    made = replace(machine.machine(), slept=lambda: slept)
+    collectors = resolve(["node", "pod", "pressure"], made).values()
+    for collector in collectors:
+        collector.collect(Tick(0.0, ()))
+    machine.advance("t002")
+    slept = 600.0
+    harvests = [collector.collect(Tick(1.0, ())) for collector in collectors]
+    cpu = {one.reason for harvest in harvests for one in harvest.missing if one.metric in (CPU, "psi_cpu_some")}
+    assert cpu == {Gap.SUSPENDED}
+    assert {one.metric for harvest in harvests for one in harvest.samples} >= {MEMORY, MEMORY_WITH_PAGE_CACHE}
+    assert CPU not in {one.metric for harvest in harvests for one in harvest.samples}
+
+
+def test_every_reason_is_documented() -> None:
+    """Each reason for a gap has a sentence."""
+    assert {str(gap) for gap in Gap} <= REASONS.keys()
+    assert all(sentence.endswith(".") for sentence in REASONS.values())

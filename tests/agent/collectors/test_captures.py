@@ -8,7 +8,20 @@ from agent import derived
 from agent.collectors.base import Collector, NoData, Tick, resolve
 from agent.host.rates import Gap
 from agent.pods import PodRef
-from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Harvest, Missing
+from agent.samples import (
+    CPU,
+    CPU_THROTTLED,
+    ENDED,
+    INPUT_MISSING,
+    MEMORY,
+    MEMORY_WITH_PAGE_CACHE,
+    NO_CGROUP,
+    NODE,
+    SYS,
+    VANISHED,
+    Harvest,
+    Missing,
+)
 from crds.priority import PriorityBand, QoS
 from tests.agent.recorded import KINDS, WITH_MEMORY, RecordedMachine
 
@@ -22,6 +35,7 @@ def _collect(collectors: dict[str, Collector], machine: RecordedMachine, *pods: 
         found = collector.collect(Tick(machine.now, pods))
         harvest.samples += found.samples
         harvest.missing += found.missing
+        harvest.pods_listed |= found.pods_listed
     return harvest
 
 
@@ -100,16 +114,27 @@ def test_recreated_pod_is_gap(kind: str, recorded: Make) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_departed_pod_is_forgotten(kind: str, recorded: Make) -> None:
-    """A pod whose cgroup is gone has no sample and no gap: it uses nothing."""
+def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
+    """A pod whose cgroup is gone has no sample; what it used at last is a gap once, and nothing from then on."""
     machine = recorded(kind)
     collectors = resolve(["node", "pod"], machine.machine())
-    _collect(collectors, machine)
+    known = _pod(machine.uid("b5"), machine.uid("b5"))
+    _collect(collectors, machine, known)
     machine.advance("t010")
-    harvest = _collect(collectors, machine)
+    harvest = _collect(collectors, machine, known)
     gone = machine.uid("b5")
     assert gone not in _values(harvest, CPU)
-    assert all(one.entity != gone for one in harvest.missing)
+    assert {(one.metric, one.reason) for one in harvest.missing if one.entity == gone} == {
+        (metric, VANISHED) for metric in (CPU, MEMORY, MEMORY_WITH_PAGE_CACHE)
+    }
+    system = derived.system(harvest, machine.now)
+    assert Missing(CPU, SYS, INPUT_MISSING) in system.missing
+    if kind in WITH_MEMORY:
+        assert [sample.metric for sample in system.samples] == [MEMORY]
+    machine.advance("t010", at=machine.now + 1)
+    again = _collect(collectors, machine, known)
+    assert all(one.entity != gone for one in again.missing)
+    assert CPU in {sample.metric for sample in derived.system(again, machine.now).samples}
 
 
 def test_no_controller_is_gap(recorded: Make) -> None:
@@ -120,10 +145,26 @@ def test_no_controller_is_gap(recorded: Make) -> None:
     machine.advance("t002")
     harvest = _collect(collectors, machine)
     uid = machine.uid("g")
-    assert Missing(MEMORY, uid, "no-memory-controller") in harvest.missing
+    assert Missing(MEMORY, uid, Gap.NO_MEMORY_CONTROLLER) in harvest.missing
     assert uid in _values(harvest, CPU)
     system = derived.system(harvest, machine.now)
     assert [sample.metric for sample in system.samples] == [CPU]
+
+
+@pytest.mark.parametrize("kind", WITH_MEMORY)
+def test_controller_may_lack_in_pod(kind: str, recorded: Make) -> None:
+    """A pod that was not given the memory controller has CPU, and a gap of memory for that reason."""
+    machine = recorded(kind)
+    root = machine.live / "sys/fs/cgroup"
+    folder = (root / "memory" if kind.startswith("v1") else root) / machine.pod_path("g").lstrip("/")
+    for file in folder.glob("memory.*"):
+        file.unlink()
+    collectors = resolve(["pod"], machine.machine())
+    _collect(collectors, machine)
+    machine.now += 1
+    harvest = _collect(collectors, machine)
+    assert Missing(MEMORY, machine.uid("g"), Gap.NO_MEMORY_CONTROLLER) in harvest.missing
+    assert machine.uid("g") in _values(harvest, CPU)
 
 
 def test_known_pods_go_by_uid(recorded: Make) -> None:
@@ -140,16 +181,50 @@ def test_running_pod_needs_cgroup(recorded: Make) -> None:
     machine = recorded("v2-systemd")
     pods = [_pod("lost", "lost"), _pod("waits", "waits", running=False), _pod("ended", "ended", terminal=True)]
     harvest = _collect(resolve(["pod"], machine.machine()), machine, *pods)
-    gaps = {one.entity for one in harvest.missing if one.reason == "no-cgroup"}
+    gaps = {one.entity for one in harvest.missing if one.reason == NO_CGROUP}
     assert gaps == {"lost"}
+
+
+def test_new_uid_is_another_pod(recorded: Make) -> None:
+    """A pod made again under its name has another uid: the old one goes, the new one begins."""
+    machine = recorded("v2-systemd")
+    collectors = resolve(["pod"], machine.machine())
+    old, new = machine.uid("g"), machine.uid("g").replace("00a1", "00a2")
+    _collect(collectors, machine, _pod(old, old))
+    path = machine.live / "sys/fs/cgroup" / machine.pod_path("g").lstrip("/")
+    path.rename(path.with_name(path.name.replace("00a1.slice", "00a2.slice")))
+    machine.now += 1
+    harvest = _collect(collectors, machine, _pod(new, new))
+    assert Missing(CPU, old, VANISHED) in harvest.missing
+    assert Missing(CPU, new, Gap.FIRST) in harvest.missing
+    assert {old, new} & _values(harvest, CPU).keys() == set()
+    machine.now += 1
+    assert _values(_collect(collectors, machine, _pod(new, new)), CPU)[new] == 0
 
 
 def test_ended_pod_is_skipped(recorded: Make) -> None:
     """A terminal pod is not measured, though its cgroup may linger."""
     machine = recorded("v2-systemd")
-    ended = _pod(machine.uid("g"), machine.uid("g"), terminal=True)
-    harvest = _collect(resolve(["pod"], machine.machine()), machine, ended)
-    assert machine.uid("g") not in _values(harvest, MEMORY)
+    uid = machine.uid("g")
+    ended, running = _pod(uid, uid, terminal=True), _pod(uid, uid)
+    collectors = resolve(["pod", "pod-pressure"], machine.machine())
+    assert uid in _values(_collect(collectors, machine, running), MEMORY)
+    harvest = _collect(collectors, machine, ended)
+    assert uid not in _values(harvest, MEMORY)
+    assert [one for one in harvest.missing if one.entity == uid] == [Missing(CPU, uid, ENDED)]
+    later = [_collect(collectors, machine, ended) for _ in range(10)]
+    assert all(one.entity != uid for harvest in later for one in harvest.samples)
+    assert all(one.entity != uid for harvest in later for one in harvest.missing)
+
+
+def test_running_pod_goes_first(recorded: Make) -> None:
+    """Of two pods with one config hash, as when a static pod is made again, the one that runs is measured."""
+    machine = recorded("v2-systemd")
+    static = machine.uid("s1")
+    pods = [_pod("old", static, terminal=True), _pod("new", static), _pod("older", static, terminal=True)]
+    for order in (pods, pods[::-1]):
+        harvest = _collect(resolve(["pod"], machine.machine()), machine, *order)
+        assert "new" in _values(harvest, MEMORY)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -181,6 +256,32 @@ def test_pressure_is_a_share(kind: str, recorded: Make) -> None:
     assert measured == pytest.approx((totals[1] - totals[0]) / 1e6 / seconds, rel=0.02)
 
 
+@pytest.mark.parametrize("kind", ["v2-cgroupfs", "v2-systemd", "v2-cgroupfs-nomem"])
+def test_pod_pressure_agrees_with_capture(kind: str, recorded: Make) -> None:
+    """Each pod's pressure is read once in ten ticks, and is the growth of the kernel's counter since its last turn."""
+    machine = recorded(kind)
+    collectors = resolve(["pod", "pod-pressure"], machine.machine())
+    machine.advance("t002")
+    for _ in range(10):
+        _collect(collectors, machine)
+    before, began = _stalled(machine, "b2"), machine.now
+    machine.advance("t010")
+    seen = [_values(_collect(collectors, machine), "psi_cpu_some") for _ in range(10)]
+    uid = machine.uid("b2")
+    (measured,) = [values[uid] for values in seen if uid in values]
+    assert measured == pytest.approx((_stalled(machine, "b2") - before) / 1e6 / (machine.now - began))
+    assert 0 < measured < 1
+    assert {entity for values in seen for entity in values} == {machine.uid(name) for name in (*PODS, "b4", "e2")}
+
+
+@pytest.mark.parametrize("kind", ["v1-cgroupfs", "v1vm-systemd"])
+def test_no_pod_pressure_is_no_data(kind: str, recorded: Make) -> None:
+    """A kernel without pressure per cgroup is no error."""
+    machine = recorded(kind)
+    with pytest.raises(NoData, match="per cgroup"):
+        _collect(resolve(["pod", "pod-pressure"], machine.machine()), machine)
+
+
 def test_no_pressure_is_no_data(recorded: Make) -> None:
     """A kernel without pressure files is no error."""
     machine = recorded("v2-systemd")
@@ -188,6 +289,12 @@ def test_no_pressure_is_no_data(recorded: Make) -> None:
         file.unlink()
     with pytest.raises(NoData, match="no pressure"):
         _collect(resolve(["pressure"], machine.machine()), machine)
+
+
+def _stalled(machine: RecordedMachine, name: str) -> int:
+    """What the pod's tasks waited for CPU so far, in microseconds."""
+    text = (machine.live / "sys/fs/cgroup" / machine.pod_path(name).lstrip("/") / "cpu.pressure").read_text()
+    return int(text.splitlines()[0].rpartition("total=")[2])
 
 
 def _periods(machine: RecordedMachine, name: str) -> tuple[int, int]:

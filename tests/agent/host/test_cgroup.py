@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.host.cgroup import CgroupTree, Kubepods, NoCgroups, detect
+from agent.host.files import Unreadable
 from tests.agent.recorded import KINDS, RecordedMachine
 
 UID = "0a1b2c3d-0001-4000-8000-0000000000b1"
@@ -22,7 +23,11 @@ def _make(root: Path, *files: str) -> Path:
     ("kind", "description", "folder"),
     [
         ("v1-cgroupfs", "cgroup v1 (cpu and cpuacct apart, memory v1)", Kubepods("kubepods", "cgroupfs")),
-        ("v1vm-systemd", "cgroup v1 (cpu and cpuacct joined, memory v1)", Kubepods("kubepods.slice", "systemd")),
+        (
+            "v1vm-systemd",
+            "cgroup v1 (cpu and cpuacct joined, memory v1, version 2 beside it)",
+            Kubepods("kubepods.slice", "systemd"),
+        ),
         ("v2-cgroupfs", "cgroup v2", Kubepods("kubepods", "cgroupfs")),
         ("v2-cgroupfs-nomem", "cgroup v2 without the memory controller", Kubepods("kubepods", "cgroupfs")),
         ("v2-systemd", "cgroup v2", Kubepods("kubepods.slice", "systemd")),
@@ -38,6 +43,7 @@ def test_machines_are_recognised(
     assert tree.layout.description == description
     assert tree.kubepods == [folder]
     assert len(tree.pods()) == 10
+    assert tree.driver == folder.driver
     qos = {name: tree.pods()[machine.uid(name)].qos for name in ("g", "b1", "s1", "e2")}
     assert qos == {"g": "Guaranteed", "b1": "Burstable", "s1": "Burstable", "e2": "BestEffort"}
 
@@ -81,6 +87,72 @@ def test_memory_beside_version_one(tmp_path: Path) -> None:
     assert layout.cpu.version == 1
     assert layout.memory is not None
     assert (layout.memory.version, layout.memory.root) == (2, root / "unified")
+
+
+def test_memory_in_version_one(tmp_path: Path) -> None:
+    """A hybrid machine may have CPU in version 2 and memory in version 1."""
+    layout = detect(_make(tmp_path, "unified/cgroup.controllers", "memory/memory.usage_in_bytes"))
+    assert (layout.kind, layout.cpu.root) == ("hybrid", tmp_path / "unified")
+    assert layout.memory is not None
+    assert (layout.memory.version, layout.memory.root) == (1, tmp_path / "memory")
+    assert layout.description == "cgroup v2, version 1 beside it"
+
+
+def test_root_without_controllers_file(tmp_path: Path) -> None:
+    """A version 2 root is known by its cpu.stat, too; whether it has memory, its cgroups will tell."""
+    layout = detect(_make(tmp_path, "cpu.stat", f"kubepods/pod{UID}/cpu.stat"))
+    assert (layout.cpu.version, layout.memory is None) == (2, False)
+
+
+def test_both_drivers_at_once(tmp_path: Path) -> None:
+    """Pods of both drivers are found; systemd is the driver where both have pods, else the one that has them."""
+    systemd = f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice/cri-containerd-1.scope"
+    root = _make(tmp_path, "cgroup.controllers", "kubepods/burstable/podb_1/c/cpu.stat", "kubepods.slice/cpu.stat")
+    tree = CgroupTree(detect(root))
+    tree.locate()
+    assert (tree.driver, list(tree.pods())) == ("cgroupfs", ["b_1"])
+    _make(tmp_path, f"{systemd}/cpu.stat")
+    assert (tree.driver, set(tree.pods())) == ("systemd", {"b_1", UID})
+    assert tree.facts == {"cgroup": "v2", "driver": "systemd", "memory": "none", "pods_in": "kubepods.slice,kubepods"}
+
+
+@pytest.mark.parametrize("used", ["kubepods", "kubepods.slice"])
+def test_leftover_folder_is_passed_over(used: str, tmp_path: Path) -> None:
+    """A pod that has a folder of both drivers is the one with containers in it."""
+    paths = {
+        "kubepods": f"kubepods/pod{UID}",
+        "kubepods.slice": f"kubepods.slice/kubepods-pod{UID.replace('-', '_')}.slice",
+    }
+    root = _make(tmp_path, "cgroup.controllers", *(f"{path}/cpu.stat" for path in paths.values()))
+    _make(tmp_path, f"{paths[used]}/container/cpu.stat")
+    tree = CgroupTree(detect(root))
+    tree.locate()
+    assert tree.pods()[UID].path == paths[used]
+
+
+def test_no_folder_no_driver(tmp_path: Path) -> None:
+    """Without a folder for pods nothing is said of the driver."""
+    tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers")))
+    tree.locate()
+    assert (tree.driver, tree.pods()) == (None, {})
+
+
+def test_lost_mount_is_unreadable(tmp_path: Path) -> None:
+    """A cgroup file system that is gone is an error that names it: not a machine without pods."""
+    tree = CgroupTree(detect(_make(tmp_path / "root", "cgroup.controllers")))
+    (tmp_path / "root").rename(tmp_path / "gone")
+    with pytest.raises(Unreadable, match=str(tmp_path / "root")):
+        tree.locate()
+
+
+def test_folder_that_is_no_folder(tmp_path: Path) -> None:
+    """Where listing fails for another reason than that it is gone, nobody knows which pods there are."""
+    tree = CgroupTree(detect(_make(tmp_path, "cgroup.controllers", "kubepods/poda/cpu.stat")))
+    tree.locate()
+    loop = tmp_path / "kubepods/burstable"
+    loop.symlink_to(loop)
+    with pytest.raises(Unreadable, match="burstable: Too many levels"):
+        tree.pods()
 
 
 @pytest.mark.parametrize("files", [[], ["memory/memory.usage_in_bytes"]])

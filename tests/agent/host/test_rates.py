@@ -22,13 +22,25 @@ def _twice(first: tuple[float, float, int], second: tuple[float, float, int], hi
         ((100, 10.0, 1), (150, 11.0, 2), Gap.RECREATED),  # though it rose
         ((100, 10.0, 1), (50, 11.0, 2), Gap.RECREATED),
         ((100, 10.0, 1), (150, 10.0, 1), Gap.TOO_SOON),
-        ((100, 10.0, 1), (150, 9.0, 1), Gap.PAUSED),  # a clock that goes back
-        ((100, 10.0, 1), (150, 100.0, 1), Gap.PAUSED),  # the machine slept
+        ((100, 10.0, 1), (150, 9.0, 1), Gap.CLOCK),  # a clock that goes back
+        ((100, 10.0, 1), (150, float("nan"), 1), Gap.CLOCK),  # nobody knows when
+        ((100, float("nan"), 1), (150, 10.0, 1), Gap.CLOCK),
+        ((100, 10.0, 1), (150, 10.001, 2), Gap.RECREATED),  # another one, however soon
+        ((100, 10.0, 1), (150, 100.0, 1), Gap.PAUSED),  # the agent was held up
     ],
 )
 def test_rate_or_gap(first: tuple[float, float, int], second: tuple[float, float, int], expected: float | Gap) -> None:
     """What cannot be a rate is a gap with its reason."""
     assert _twice(first, second) == expected
+
+
+@pytest.mark.parametrize("slept", [1.0, 3600.0, -5.0])
+def test_suspension_is_gap(slept: float) -> None:
+    """Growth over a time in which the machine slept is a gap; the next one is a rate again."""
+    rates = Rates()
+    rates.rate("k", 100, 1.0, slept=7.0)
+    assert rates.rate("k", 110, 2.0, slept=7.0 + slept) is Gap.SUSPENDED
+    assert rates.rate("k", 120, 3.0, slept=7.0 + slept + 0.001) == 10
 
 
 def test_first_reading_is_gap() -> None:

@@ -1,0 +1,84 @@
+"""Pressure stall information of every pod, where the kernel has it per cgroup: version 2, and a few of version 1."""
+
+import zlib
+from pathlib import Path
+
+from agent.collectors.base import Machine, NoData, Tick
+from agent.host import procfs
+from agent.host.cgroup import PodCgroup
+from agent.host.cgroup_files import FILES
+from agent.host.files import HeldFile, Unreadable
+from agent.host.procfs import Malformed
+from agent.host.rates import Gap, Rates
+from agent.samples import Harvest, Missing, Sample
+
+RESOURCES = ("cpu", "memory", "io")
+KIND = "some"
+SHARE = 10
+_MICRO = 1e6
+_HIGHEST = 1.5 * _MICRO
+
+
+class PodPressureCollector:
+    """Series ``psi_<resource>_some`` of each pod: the share of time in which some of its tasks waited, 0 to 1.
+
+    A tenth of the pods is read each tick: the counters are totals, so that nothing is lost between two readings, and a
+    value is the exact mean of the time between them. ``full`` is measured for the node alone: it tells little more of
+    a pod, and would double the series.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._cgroups = machine.cgroups
+        self._rates = Rates(machine.longest_seconds * SHARE)
+        self._files: dict[str, dict[str, HeldFile]] = {}
+        self._ticks = 0
+
+    def collect(self, tick: Tick) -> Harvest:
+        """A pod's pressure from its second turn on; raises NoData where cgroups have no pressure files."""
+        cgroups = self._cgroups.latest  # what the pod collector found in this tick
+        self._forget_all_but({cgroup.path for cgroup in cgroups.values()})
+        self._ticks += 1
+        if cgroups and not self._path(next(iter(cgroups.values())), RESOURCES[0]).exists():
+            raise NoData("this kernel has no pressure stall information per cgroup")
+        known = tick.by_cgroup()
+        harvest, slept = Harvest(), self._machine.slept()
+        for uid, cgroup in cgroups.items():
+            pod = known.get(uid)
+            if zlib.crc32(uid.encode()) % SHARE == self._ticks % SHARE and not (pod and pod.terminal):
+                self._collect_pod(harvest, cgroup, pod.uid if pod else uid, tick.now, slept)
+        return harvest
+
+    def _collect_pod(self, harvest: Harvest, cgroup: PodCgroup, entity: str, now: float, slept: float) -> None:
+        files = self._files.get(cgroup.path)
+        if files is None:
+            files = {name: self._machine.open(self._path(cgroup, name)) for name in RESOURCES}
+            self._files[cgroup.path] = files
+        for name, file in files.items():
+            metric = f"psi_{name}_{KIND}"
+            rate = self._rate((cgroup.path, name), file, slept)
+            if isinstance(rate, Gap):
+                harvest.missing.append(Missing(metric, entity, rate))
+            else:
+                harvest.samples.append(Sample(metric, entity, now, min(rate / _MICRO, 1.0)))
+
+    def _rate(self, key: tuple[str, str], file: HeldFile, slept: float) -> float | Gap:
+        try:
+            total = procfs.pressure_totals(file.read()).get(KIND)
+        except Unreadable as error:
+            return Gap.VANISHED if error.gone else Gap.UNREADABLE
+        except Malformed:
+            return Gap.MALFORMED
+        if total is None:
+            return Gap.MALFORMED
+        return self._rates.rate(key, total, file.at, identity=file.identity, slept=slept, highest=_HIGHEST)
+
+    def _path(self, cgroup: PodCgroup, resource: str) -> Path:
+        hierarchy = self._cgroups.layout.cpu
+        return hierarchy.root / cgroup.path / FILES[f"{resource}-pressure"][hierarchy.version][1]
+
+    def _forget_all_but(self, paths: set[str]) -> None:
+        for path in self._files.keys() - paths:
+            for name, file in self._files.pop(path).items():
+                file.close()
+                self._rates.forget((path, name))

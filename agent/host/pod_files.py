@@ -1,0 +1,126 @@
+"""The files of one pod's cgroup, and what they last said. Answers with a number, or with the reason why not."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from agent.host import cgroup_files
+from agent.host.cgroup import Layout, PodCgroup
+from agent.host.cgroup_files import FILES, MemoryStat, Throttling
+from agent.host.files import HeldFile, Unreadable
+from agent.host.procfs import Malformed
+from agent.host.rates import Gap, Rates
+
+_USAGE = "cpu-usage"
+
+
+class PodFiles:
+    """One pod's cgroup, in every hierarchy that has it."""
+
+    __slots__ = ("_folder", "_layout", "_memory", "_path", "_periods", "_throttling", "_usage", "entity")
+
+    def __init__(self, cgroup: PodCgroup, layout: Layout, entity: str, open_file: Callable[[Path], HeldFile]) -> None:
+        """Opens nothing yet.
+
+        Args:
+            cgroup: Where it is.
+            layout: The hierarchies.
+            entity: Whose samples these are.
+            open_file: Makes a file of a path.
+        """
+        self.entity = entity
+        """Whose samples these are, or were when it was last seen."""
+        self._path = cgroup.path
+        self._layout = layout
+        self._folder = layout.cpu.root / cgroup.path
+        self._usage = open_file(self._folder / FILES[_USAGE][layout.cpu.version][1])
+        self._throttling: HeldFile | None = None
+        if layout.throttling is not None and layout.throttling.version == 1:
+            self._throttling = open_file(layout.throttling.root / cgroup.path / FILES["cpu-throttling"][1][1])
+        self._memory: HeldFile | None = None
+        if layout.memory is not None:
+            name = FILES["memory-stat"][layout.memory.version][1]
+            self._memory = open_file(layout.memory.root / cgroup.path / name)
+        self._periods: tuple[Throttling, int] | None = None
+
+    @property
+    def path(self) -> str:
+        """The cgroup's path below the root of every hierarchy."""
+        return self._path
+
+    def close(self) -> None:
+        """Let go of all files."""
+        for file in (self._usage, self._throttling, self._memory):
+            if file is not None:
+                file.close()
+
+    def cpu(
+        self, rates: Rates, key: object, *, slept: float, highest_cores: float
+    ) -> tuple[float | Gap, float | Gap | None]:
+        """CPU since the last call.
+
+        Args:
+            rates: Remembers the last reading.
+            key: Under this name.
+            slept: How long the machine was suspended so far. [s]
+            highest_cores: More than this no pod can use here.
+
+        Returns:
+            What it used [cores], and the share of its quota's periods in which it was held back [0..1]: None for a pod
+            without a quota, and where the kernel does not count.
+        """
+        try:
+            text = self._usage.read()
+            nanoseconds = cgroup_files.cpu_usage_nanoseconds(text, self._layout.cpu.version)
+        except Unreadable as error:
+            return self._unread(error, self._folder), None
+        except Malformed:
+            return Gap.MALFORMED, None
+        identity = self._usage.identity
+        rate = rates.rate(key, nanoseconds, self._usage.at, identity=identity, slept=slept, highest=highest_cores * 1e9)
+        cores = rate if isinstance(rate, Gap) else cgroup_files.cpu_cores(rate, 1.0)
+        return cores, self._held_back(text)
+
+    def memory(self) -> MemoryStat | Gap:
+        """Memory now."""
+        hierarchy = self._layout.memory
+        if self._memory is None or hierarchy is None:
+            return Gap.NO_MEMORY_CONTROLLER
+        try:
+            return cgroup_files.memory_stat(self._memory.read(), hierarchy.version)
+        except Malformed:
+            return Gap.MALFORMED
+        except Unreadable as error:
+            gap = self._unread(error, self._folder)
+            usage = hierarchy.root / self._path / FILES["memory-usage"][hierarchy.version][1]
+            lacking = gap is Gap.UNREADABLE and error.gone and not usage.exists()
+            return Gap.NO_MEMORY_CONTROLLER if lacking else gap
+
+    def _held_back(self, cpu_stat: str) -> float | Gap | None:
+        try:
+            now, identity = self._quota_periods(cpu_stat)
+        except Malformed:
+            return Gap.MALFORMED
+        except Unreadable as error:
+            return None if error.gone else Gap.UNREADABLE
+        before, self._periods = self._periods, None if now is None else (now, identity)
+        if now is None or before is None or now.periods == 0:
+            return None
+        if before[1] != identity:
+            return Gap.RECREATED
+        if now.periods < before[0].periods or now.throttled < before[0].throttled:
+            return Gap.RESET
+        return min(cgroup_files.throttled_ratio(before[0], now), 1.0)
+
+    def _quota_periods(self, cpu_stat: str) -> tuple[Throttling | None, int]:
+        """The counters of its quota, and of which folder they are; None where the kernel does not count."""
+        if self._throttling is not None:
+            text = self._throttling.read()
+            return cgroup_files.throttling(text, 1), self._throttling.identity
+        if self._layout.cpu.version == 1 or "nr_periods" not in cpu_stat:
+            return None, 0
+        return cgroup_files.throttling(cpu_stat, 2), self._usage.identity
+
+    @staticmethod
+    def _unread(error: Unreadable, folder: Path) -> Gap:
+        return Gap.VANISHED if error.gone and not os.path.isdir(folder) else Gap.UNREADABLE  # noqa: PTH112 - the stat is all

@@ -127,7 +127,10 @@ def test_rbac_has_no_wildcard(chart: Rendered) -> None:
 
 
 def test_agent_may_do_this(chart: Rendered) -> None:
-    """The agent reads pods and nodes, and writes the status of NodeMetrics: nothing else."""
+    """The agent reads pods and nodes, and writes the status of NodeMetrics and events about them: nothing else."""
+    events = chart.one("Role", "headroom-agent-events")
+    assert rules(events) == {("events.k8s.io", "events", verb, "") for verb in ("create", "patch")}
+    assert events["metadata"]["namespace"] == "default"
     assert rules(chart.one("ClusterRole", "headroom-agent")) == {
         ("", "pods", "list", ""),
         ("", "pods", "watch", ""),
@@ -136,6 +139,45 @@ def test_agent_may_do_this(chart: Rendered) -> None:
         ("slo.koordinator.sh", "nodemetrics", "get", ""),
         ("slo.koordinator.sh", "nodemetrics/status", "patch", ""),
     }
+
+
+def test_agent_may_ask_kubelet_instead(cluster: Cluster) -> None:
+    """With the kubelet as source the agent may read its list of pods, and no pods at the API server."""
+    chart = render(cluster.helm, "agent.podsFrom=kubelet")
+    default = render(cluster.helm)
+    gained = rules(chart.one("ClusterRole", "headroom-agent")) - rules(default.one("ClusterRole", "headroom-agent"))
+    lost = rules(default.one("ClusterRole", "headroom-agent")) - rules(chart.one("ClusterRole", "headroom-agent"))
+    assert gained == {("", "nodes/pods", "get", "")}
+    assert lost == {("", "pods", "list", ""), ("", "pods", "watch", "")}
+    args = chart.container("headroom-agent/agent")["args"]
+    assert [one for one in args if "pods-from" in one or "kubelet" in one] == ["--pods-from=kubelet"]
+    assert not any("pods-from" in one for one in default.container("headroom-agent/agent")["args"])
+
+
+def test_kubelets_may_have_an_authority(cluster: Cluster) -> None:
+    """The kubelets' own authority is a ConfigMap, mounted where the flag says."""
+    chart = render(cluster.helm, "agent.podsFrom=kubelet", "agent.kubeletCA=kubelet-serving-ca")
+    container = chart.container("headroom-agent/agent")
+    (flag,) = [one for one in container["args"] if one.startswith("--kubelet-ca=")]
+    mount = {one["name"]: one for one in container["volumeMounts"]}["kubelet-ca"]
+    assert flag == f"--kubelet-ca={mount['mountPath']}/ca.crt"
+    assert mount["readOnly"]
+    volumes = chart.one("DaemonSet", "headroom-agent")["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "kubelet-ca", "configMap": {"name": "kubelet-serving-ca"}} in volumes
+
+
+@pytest.mark.parametrize(
+    ("setting", "version", "message"),
+    [
+        ("agent.podsFrom=kubelet", "v1.32.9", "needs Kubernetes 1.33 or newer"),
+        ("agent.podsFrom=heaven", "v1.36.2", "podsFrom"),
+        ("agent.kubeletCA=x", "v1.36.2", "agent.kubeletCA is for agent.podsFrom=kubelet"),
+    ],
+)
+def test_wrong_source_is_refused(cluster: Cluster, setting: str, version: str, message: str) -> None:
+    """A source of pods that cannot work is refused before anything is installed."""
+    with pytest.raises(CommandError, match=message):
+        render(cluster.helm, setting, kube_version=version)
 
 
 def test_only_manager_writes_nodes(chart: Rendered) -> None:

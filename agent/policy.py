@@ -1,10 +1,10 @@
 """Which prediction policy is in force: the one asked for when it can be followed, else the last good one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from agent.predictors import PolicyError, build
+from agent.predictors import PolicyError, build, window_days
 from agent.predictors.base import Model
 from agent.samples import CPU, MEMORY
 from crds.codec import to_json
@@ -19,6 +19,8 @@ PATH: Final = "spec.predictPolicy"
 class ResourceModel:
     """The model of one resource with what it needs to be asked."""
 
+    name: str
+    """Its name in the policy."""
     model: Model
     """The model."""
     margin: float
@@ -31,7 +33,7 @@ class ResourceModel:
     @property
     def for_system(self) -> "ResourceModel":
         """The same for what runs outside of pods."""
-        return ResourceModel(self.system_model, self.margin, self.system_model, self.cold_start_seconds)
+        return replace(self, model=self.system_model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ class Policy:
     """Share of the warm Prod pods' requests that may be resold, 0..1."""
     problem: str = ""
     """Why the policy asked for is not the one in force; empty when it is."""
+
+    @property
+    def window_days(self) -> float:
+        """How far back its models look at 5-minute averages. [days]"""
+        return max(window_days(one) for model in self.models.values() for one in (model.model, model.system_model))
 
 
 def in_force(asked: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
@@ -99,4 +106,4 @@ def _model(policy: PredictPolicy, metric: str, cold_start: float) -> ResourceMod
     chosen = effective(policy, cast("Resource", metric))
     model = build(chosen, f"{PATH}.{metric}" if overrides else PATH)
     system = model if model.measured else build(effective(DEFAULTS, cast("Resource", metric)), PATH)
-    return ResourceModel(model, 1.0 + chosen.safety_margin_percent / 100, system, cold_start)
+    return ResourceModel(chosen.model, model, (100 + chosen.safety_margin_percent) / 100, system, cold_start)

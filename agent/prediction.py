@@ -15,7 +15,7 @@ The margin is in Peak[sys] once. Amounts are milli-cores and bytes; a peak is ro
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -23,9 +23,10 @@ import numpy as np
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.numerics.history import ResourceHistory
 from agent.pods import PodRef, Resources
-from agent.policy import ResourceModel, in_force
-from agent.predictors.base import ClassView
+from agent.policy import Policy, ResourceModel, in_force
+from agent.predictors.base import MODEL_FAILURES, ClassView, ProdView, Resale, ResaleRule
 from agent.readiness import Readiness, judge
+from agent.reclaim import Reclaim, reclaim
 from agent.roster import CLASS_NAMES, FIXED
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.training import Learner
@@ -67,18 +68,6 @@ class ClassNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaim:
-    """Reclaimable with its terms, in milli-cores or bytes."""
-
-    system_extra: float
-    """What the system uses beyond what the node reserves for it."""
-    slack: float
-    """What no Prod pod requested; it pays for the system's extra first."""
-    reclaimable: float
-    """What can be resold."""
-
-
-@dataclass(frozen=True, slots=True)
 class NodePrediction:
     """Everything that is reported of a prediction."""
 
@@ -102,6 +91,8 @@ class NodePrediction:
     """Whether it can be relied upon, and what to do if not."""
     problem: str = ""
     """Why the policy asked for is not the one in force; empty when it is."""
+    window_days: float = 0.0
+    """How far back the models in force look at 5-minute averages. [days]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +104,7 @@ class _Pods:
     requests: FloatArray
     floors: FloatArray
     warm: BoolArray
+    leaving: BoolArray
 
     def of(self, name: str) -> BoolArray:
         """Which pods belong to a class; all of them belong to the node, none to the system."""
@@ -140,20 +132,28 @@ def predict(
         previous: the last prediction: its policy stays in force when the one asked for cannot be followed.
     """
     chosen = in_force(policy, previous.policy if previous is not None else None)
-    present = [pod for pod in pods if not pod.terminal]
+    present = [pod for pod in listed_once(pods) if not pod.terminal]
+    answers = Answers()
     tables = {
         metric: _table(metric, history, learner, present, chosen.cold_start_seconds)
         for metric, history in learner.histories.items()
     }
     peaks = {
-        metric: _peaks(history, tables[metric], chosen.models[metric], node.capacity[metric] / UNITS[metric])
+        metric: _peaks(history, tables[metric], chosen.models[metric], node.capacity[metric] / UNITS[metric], answers)
         for metric, history in learner.histories.items()
         if metric in node.capacity
     }
+    judged_metrics = [
+        metric for metric in learner.histories if metric in node.allocatable and SYS in peaks.get(metric, {})
+    ]
+    resales = {
+        metric: found
+        for metric in judged_metrics
+        if (found := _resale(learner.histories[metric], tables[metric], chosen, node, answers)) is not None
+    }
     terms = {
-        metric: _reclaim(metric, tables[metric], peaks[metric], node, chosen.reclaim_ratio)
-        for metric in learner.histories
-        if metric in node.allocatable and SYS in peaks.get(metric, {})
+        metric: _reclaim(metric, tables[metric], peaks[metric], node, chosen.reclaim_ratio, resales.get(metric))
+        for metric in judged_metrics
     }
     judged = [tables[metric].warm for metric in terms] or [tables[CPU].warm]
     warm = np.logical_and.reduce(judged)
@@ -166,44 +166,58 @@ def predict(
             sorted(f"{pod.namespace}/{pod.name}" for pod, is_warm in zip(present, warm, strict=True) if not is_warm)
         ),
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
-        prod_peak={metric: _prod_peak(metric, peaks[metric], node) for metric in terms},
+        prod_peak={metric: _prod_peak(metric, peaks[metric], node, resales.get(metric)) for metric in terms},
         terms=terms,
-        readiness=judge(learner, present, warm, terms.keys(), chosen),
+        readiness=judge(learner, present, warm, terms.keys(), chosen, answers.failures),
         problem=chosen.problem,
+        window_days=chosen.window_days,
     )
 
 
-def reclaim(
-    *,
-    allocatable: float,
-    reserved: float,
-    warm_requests: float,
-    cold_requests: float,
-    prod_peak: float,
-    system_peak: float,
-    ratio: float,
-) -> Reclaim:
-    """Reclaimable of one resource, all amounts in the same unit.
-
-    Capacity 16 and allocatable 15.5 cores (0.5 reserved), warm Prod requests 10, cold 1, Peak[Prod] 4.5 and
-    Peak[sys] 0.9 cores, ratio 1: sysExtra = 0.4, slack = 4.5, min(10 + 1 - 4.5 - 0, 15.5 - 4.5 - 0.4) = 6.5 cores.
-
-    Args:
-        allocatable: what pods may request.
-        reserved: max(capacity - allocatable, annotation reservation).
-        warm_requests: requests of the warm Prod pods.
-        cold_requests: requests of the cold Prod pods.
-        prod_peak: Peak[Prod].
-        system_peak: Peak[sys], margin included.
-        ratio: share of the warm requests that may be resold, 0..1.
-    """
-    extra = max(0.0, system_peak - reserved)
-    slack = max(0.0, allocatable - warm_requests - cold_requests)
-    unused = ratio * warm_requests + cold_requests - prod_peak - max(0.0, extra - slack)
-    return Reclaim(extra, slack, max(0.0, min(unused, allocatable - prod_peak - extra)))
+def listed_once(pods: Sequence[PodRef]) -> list[PodRef]:
+    """The pods without those that are listed a second time."""
+    return list({pod.uid: pod for pod in reversed(pods)}.values())[::-1]
 
 
-def class_peak(view: ClassView, cold: FloatArray, model: ResourceModel, capacity: float) -> float:
+class Answers:
+    """Asks models, which may be anybody's, and remembers those that failed."""
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        """One sentence for each failure."""
+
+    def peak(self, model: ResourceModel, view: ClassView) -> float:
+        """The model's peak; infinite when it fails or answers what is no amount."""
+        try:
+            found = float(model.model.peak(view, model.margin))
+        except MODEL_FAILURES as error:
+            self._failed(model, view.history, f"{type(error).__name__}: {error}")
+            return math.inf
+        if not 0.0 <= found < math.inf:
+            self._failed(model, view.history, f"it answers {found:g}")
+            return math.inf
+        return found
+
+    def resale(self, rule: ResaleRule, model: ResourceModel, prod: ProdView, ratio: float) -> Resale:
+        """What the model's own rule says; nothing to resell and an infinite peak when it fails."""
+        try:
+            found = rule.resale(prod, model.margin, ratio)
+            if 0.0 <= found.reclaimable < math.inf and 0.0 <= found.peak < math.inf:
+                return found
+            self._failed(model, prod.history, f"it answers {found}")
+        except MODEL_FAILURES as error:
+            self._failed(model, prod.history, f"{type(error).__name__}: {error}")
+        return Resale(0.0, math.inf)
+
+    def _failed(self, model: ResourceModel, history: ResourceHistory, why: str) -> None:
+        problem = f"Model {model.name} failed for {history.resource}: {' '.join(why.split())}"
+        if problem not in self.failures:
+            self.failures.append(problem)
+
+
+def class_peak(
+    view: ClassView, cold: FloatArray, model: ResourceModel, capacity: float, answers: Answers | None = None
+) -> float:
     """Peak[c] of one class, in the view's unit.
 
     Args:
@@ -211,12 +225,13 @@ def class_peak(view: ClassView, cold: FloatArray, model: ResourceModel, capacity
         cold: what each cold pod counts with, shape (C,).
         model: the model and its margin.
         capacity: what the machine has; where nothing is known of the warm pods, they are expected to use all of it.
+        answers: who asks the model.
     """
     warm = 0.0
     if view.pods.size:
         known = view.history.moments.counts[view.series] > 0.0
-        warm = model.model.peak(view, model.margin) if known else math.inf
-    return min(warm + float(cold.sum()), capacity) if 0.0 <= warm < math.inf else capacity
+        warm = (answers or Answers()).peak(model, view) if known else math.inf
+    return min(warm + float(cold.sum()), capacity)
 
 
 def _table(metric: str, history: ResourceHistory, learner: Learner, pods: Sequence[PodRef], period: float) -> _Pods:
@@ -232,10 +247,13 @@ def _table(metric: str, history: ResourceHistory, learner: Learner, pods: Sequen
         requests=requests,
         floors=np.maximum(np.where(requests > 0.0, requests, limits), highest),
         warm=(rows >= 0) & history.warm(rows, period),
+        leaving=np.array([pod.leaving for pod in pods], dtype=np.bool_),
     )
 
 
-def _peaks(history: ResourceHistory, pods: _Pods, model: ResourceModel, capacity: float) -> dict[str, float]:
+def _peaks(
+    history: ResourceHistory, pods: _Pods, model: ResourceModel, capacity: float, answers: Answers
+) -> dict[str, float]:
     """Peak of every class that can have one, in cores or bytes."""
     peaks = {}
     system = np.array([FIXED.index(SYS)], dtype=np.intp)
@@ -249,18 +267,39 @@ def _peaks(history: ResourceHistory, pods: _Pods, model: ResourceModel, capacity
             # What runs outside of pods is one more pod, of which nothing was requested.
             rows, requests = np.append(rows, system), np.append(requests, 0.0)
             chosen = model.for_system
-        peaks[name] = class_peak(
-            ClassView(history, row, rows, requests), pods.floors[own & ~pods.warm], chosen, capacity
-        )
+        view = ClassView(history, row, rows, requests)
+        peaks[name] = class_peak(view, pods.floors[own & ~pods.warm], chosen, capacity, answers)
     if system_known and not history.warm(system, model.cold_start_seconds)[0]:
         peaks[SYS] = min(max(peaks[SYS], float(history.moments.highest[system[0]])), capacity)
     return peaks
 
 
-def _reclaim(metric: str, pods: _Pods, peaks: Mapping[str, float], node: NodeFacts, ratio: float) -> Reclaim:
+def _resale(history: ResourceHistory, pods: _Pods, chosen: Policy, node: NodeFacts, answers: Answers) -> Resale | None:
+    """What the model's own rule says, if it has one; in cores or bytes."""
+    metric = history.resource
+    model, prod = chosen.models[metric], pods.of(PROD)
+    if not isinstance(model.model, ResaleRule):
+        return None
+    view = ProdView(
+        history=history,
+        series=FIXED.index(PROD),
+        system=FIXED.index(SYS),
+        pods=pods.rows[prod],
+        requests=pods.requests[prod],
+        counted=pods.floors[prod],
+        cold=~pods.warm[prod],
+        leaving=pods.leaving[prod],
+        allocatable=node.allocatable[metric] / UNITS[metric],
+    )
+    return answers.resale(model.model, model, view, chosen.reclaim_ratio)
+
+
+def _reclaim(
+    metric: str, pods: _Pods, peaks: Mapping[str, float], node: NodeFacts, ratio: float, own: Resale | None
+) -> Reclaim:
     unit, prod = UNITS[metric], pods.of(PROD)
     allocatable, capacity = node.allocatable[metric], node.capacity[metric]
-    return reclaim(
+    found = reclaim(
         allocatable=float(allocatable),
         reserved=float(max(capacity - allocatable, node.reservation.get(metric, 0))),
         warm_requests=float(pods.requests[prod & pods.warm].sum()) * unit,
@@ -269,10 +308,15 @@ def _reclaim(metric: str, pods: _Pods, peaks: Mapping[str, float], node: NodeFac
         system_peak=peaks[SYS] * unit,
         ratio=ratio,
     )
+    if own is None:
+        return found
+    return replace(found, reclaimable=min(own.reclaimable * unit, float(allocatable)), by_model=True)
 
 
-def _prod_peak(metric: str, peaks: Mapping[str, float], node: NodeFacts) -> int:
-    return min(_up((peaks[PROD] + peaks[SYS]) * UNITS[metric]), node.capacity[metric])
+def _prod_peak(metric: str, peaks: Mapping[str, float], node: NodeFacts, own: Resale | None) -> int:
+    peak = peaks[PROD] + peaks[SYS] if own is None else own.peak
+    capacity = node.capacity[metric]
+    return min(_up(peak * UNITS[metric]), capacity) if peak < math.inf else capacity
 
 
 def _numbers(name: str, learner: Learner, peaks: Mapping[str, Mapping[str, float]]) -> ClassNumbers:

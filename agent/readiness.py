@@ -22,6 +22,8 @@ POLICY_REJECTED: Final = "PolicyRejected"
 """The policy asked for cannot be followed; another one is in force."""
 MEMORY_CONTROLLER_MISSING: Final = "MemoryControllerMissing"
 """Memory of pods cannot be read, so no memory can be resold, and Mid needs both."""
+MODEL_FAILED: Final = "ModelFailed"
+"""A model raised an error or answered what is no amount; it is taken to expect the whole machine."""
 NO_MEASUREMENTS: Final = "NoMeasurements"
 """The node itself was not measured yet."""
 NODE_UNKNOWN: Final = "NodeUnknown"
@@ -41,7 +43,12 @@ class Readiness:
 
 
 def judge(
-    learner: Learner, pods: Sequence[PodRef], warm: BoolArray, judged: Collection[str], policy: Policy
+    learner: Learner,
+    pods: Sequence[PodRef],
+    warm: BoolArray,
+    judged: Collection[str],
+    policy: Policy,
+    failures: Sequence[str] = (),
 ) -> Readiness:
     """The condition `PredictionReady`.
 
@@ -51,10 +58,14 @@ def judge(
         warm: which of them are predicted from history, shape (P,).
         judged: the resources for which Reclaimable could be calculated.
         policy: the policy in force.
+        failures: models that failed, a sentence each.
     """
     missing = _what_is_missing(learner, judged)
     if missing is not None:
         return missing
+    if failures:
+        message = f"{'; '.join(failures)}. Until it works, or another model is chosen, nothing is resold."
+        return Readiness(ready=False, reason=MODEL_FAILED, message=message)
     prod = [(pod, bool(is_warm)) for pod, is_warm in zip(pods, warm, strict=True) if CLASS_NAMES[pod.band] == "prod"]
     cold = [pod for pod, is_warm in prod if not is_warm]
     if cold and len(cold) == len(prod):

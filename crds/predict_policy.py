@@ -18,6 +18,8 @@ class ModelChoice(Part):
     """Name of the model."""
     parameters: Mapping[str, Any] | None = None
     """Its parameters; absent means the model's own defaults."""
+    of: tuple[Mapping[str, Any], ...] | None = None
+    """The models that it combines, if it combines others: objects of the same form."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,20 +11,27 @@ from dataclasses import fields, is_dataclass
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-from agent.predictors.base import Model
+from agent.predictors.base import MODEL_FAILURES, Model, window_days
+from crds.codec import CodecError, from_json
 from crds.predict_policy import ModelChoice, ResourcePolicy
+
+__all__ = ["ENTRY_POINT_GROUP", "PREDICTORS", "PolicyError", "build", "window_days"]
 
 PREDICTORS: Final[Mapping[str, str]] = {
     "borg-default": "agent.predictors.borg_default:BorgDefault",
+    "diversity": "agent.predictors.diversity:Diversity",
     "max": "agent.predictors.max_of:MaxOf",
-    "nsigma-v1": "agent.predictors.nsigma:NSigmaV1",
-    "nsigma-v2": "agent.predictors.nsigma:NSigmaV2",
+    "nsigma-v1": "agent.predictors.nsigma_v1:NSigmaV1",
+    "nsigma-v2": "agent.predictors.nsigma_v2:NSigmaV2",
+    "percentile": "agent.predictors.percentile:Percentile",
     "recent-max": "agent.predictors.recent_max:RecentMax",
+    "resource-central": "agent.predictors.resource_central:ResourceCentral",
     "sum-max": "agent.predictors.sum_max:SumMax",
 }
 """Name in the policy -> what makes the model."""
 ENTRY_POINT_GROUP: Final = "headroom.predictors"
 """Where other distributions announce models."""
+_DEEPEST: Final = 4
 
 
 class PolicyError(ValueError):
@@ -44,7 +51,9 @@ def build(policy: ResourcePolicy, path: str = "predictPolicy") -> Model:
     return _build(policy.model, policy.parameters, policy.of, path)
 
 
-def _build(name: str, parameters: Mapping[str, Any], of: Sequence[ModelChoice], path: str) -> Model:
+def _build(
+    name: str, parameters: Mapping[str, Any], of: Sequence[ModelChoice | Mapping[str, Any]], path: str, depth: int = 0
+) -> Model:
     kind = _resolve(name, path)
     known = {_json_name(field.name): field.name for field in fields(kind) if field.init}
     composes = known.pop("of", None) is not None
@@ -54,16 +63,28 @@ def _build(name: str, parameters: Mapping[str, Any], of: Sequence[ModelChoice], 
             raise PolicyError(f"{path}.parameters.{parameter}: model {name} has no such parameter; it has: {allowed}")
     arguments = {known[parameter]: value for parameter, value in parameters.items()}
     if composes:
-        arguments["of"] = tuple(
-            _build(choice.model, choice.parameters or {}, (), f"{path}.of[{index}]") for index, choice in enumerate(of)
-        )
+        arguments["of"] = tuple(_build_part(part, f"{path}.of[{index}]", depth) for index, part in enumerate(of))
     elif of:
         raise PolicyError(f"{path}.of: model {name} combines no others; remove it, or use model max")
     try:
-        model: Model = kind(**arguments)
-    except (TypeError, ValueError) as error:
+        model = kind(**arguments)
+    except MODEL_FAILURES as error:
         raise PolicyError(f"{path}.{error}" if composes else f"{path}.parameters.{error}") from error
+    if not isinstance(model, Model):
+        raise PolicyError(f"{path}.model: model {name} has no method peak(view, margin), or does not say `measured`")
     return model
+
+
+def _build_part(part: ModelChoice | Mapping[str, Any], path: str, depth: int) -> Model:
+    """A model of the list `of`, which may combine others itself."""
+    if depth >= _DEEPEST:
+        raise PolicyError(f"{path}: models may be nested {_DEEPEST} times")
+    if not isinstance(part, ModelChoice):
+        try:
+            part = from_json(ModelChoice, part)
+        except CodecError as error:
+            raise PolicyError(f"{path}.{error}") from error
+    return _build(part.model, part.parameters or {}, part.of or (), path, depth + 1)
 
 
 def _resolve(name: str, path: str) -> Any:  # noqa: ANN401 - a class that only the registry knows
@@ -75,9 +96,10 @@ def _resolve(name: str, path: str) -> Any:  # noqa: ANN401 - a class that only t
         raise PolicyError(f"{path}.model: no model is named {name!r}; known are {', '.join([*PREDICTORS, *others])}")
     try:
         kind = others[name].load()
-    except (ImportError, AttributeError) as error:
+    except MODEL_FAILURES as error:
+        why = " ".join(str(error).split()) or type(error).__name__
         raise PolicyError(
-            f"{path}.model: model {name} is announced by {others[name].value}, which fails: {error}"
+            f"{path}.model: model {name} is announced by {others[name].value}, which fails: {why}"
         ) from error
     if not is_dataclass(kind):
         raise PolicyError(f"{path}.model: model {name} ({others[name].value}) is not a dataclass")

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.predictors.base import ClassView, Model
+from agent.predictors.base import ClassView, Model, window_days
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,11 @@ class MaxOf:
     def measured(self) -> bool:
         """Whether one of them looks at what was measured."""
         return any(model.measured for model in self.of)
+
+    @property
+    def window_days(self) -> float:
+        """How far back the one that looks back furthest does. [days]"""
+        return max(window_days(model) for model in self.of)
 
     def peak(self, view: ClassView, margin: float) -> float:
         """The largest of the peaks."""

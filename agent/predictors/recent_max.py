@@ -3,20 +3,23 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.predictors.base import WINDOW_DAYS, ClassView, require
+from agent.predictors.base import ClassView, require_window
 
 
 @dataclass(frozen=True, slots=True)
 class RecentMax:
-    """C, the highest coincident usage of the pods present now: max over time of the sum of their 5-minute averages."""
+    """C, the highest coincident usage of the pods present now: max over time of the sum of their 5-minute averages.
+
+    Two pods that alternate between 1.3 and 0.7 cores: 2 cores.
+    """
 
     window_days: float = 7.0
     """How far back to look. [days]"""
     measured: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require("windowDays", self.window_days, 0.01, WINDOW_DAYS)
+        require_window(self.window_days)
 
     def peak(self, view: ClassView, margin: float) -> float:
         """C, times the margin."""
-        return margin * view.coincident(self.window_days)
+        return margin * view.windows(self.window_days).coincident

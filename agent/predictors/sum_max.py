@@ -3,20 +3,23 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.predictors.base import WINDOW_DAYS, ClassView, require
+from agent.predictors.base import ClassView, require_window
 
 
 @dataclass(frozen=True, slots=True)
 class SumMax:
-    """S, the sum over the pods of their own highest 5-minute average."""
+    """S, the sum over the pods of their own highest 5-minute average.
+
+    Two pods that alternate between 1.3 and 0.7 cores: 2.6 cores.
+    """
 
     window_days: float = 7.0
     """How far back to look. [days]"""
     measured: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        require("windowDays", self.window_days, 0.01, WINDOW_DAYS)
+        require_window(self.window_days)
 
     def peak(self, view: ClassView, margin: float) -> float:
         """S, times the margin."""
-        return margin * view.sum_of_highest(self.window_days)
+        return margin * view.windows(self.window_days).total

@@ -3,7 +3,7 @@ import pytest
 from agent.policy import in_force, resolve
 from agent.predictors import PolicyError
 from agent.predictors.borg_default import BorgDefault
-from agent.predictors.nsigma import NSigmaV2
+from agent.predictors.nsigma_v2 import NSigmaV2
 from agent.predictors.recent_max import RecentMax
 from crds.predict_policy import DEFAULTS, ModelChoice, PredictPolicy, ResourceOverride
 

@@ -275,7 +275,7 @@ def test_nonsense_counts_as_capacity(answer: float) -> None:
     history.grow(2)
     history.learn(np.array([0, 1]), np.ones(2), 0.0, np.ones(2))
     view = ClassView(history, 0, np.array([1]), np.ones(1))
-    assert class_peak(view, np.zeros(0), ResourceModel(model, 1.1, model, 60.0), 16.0) == 16.0
+    assert class_peak(view, np.zeros(0), ResourceModel("theirs", model, 1.1, model, 60.0), 16.0) == 16.0
 
 
 usage = st.lists(st.floats(0.0, 20.0), min_size=0, max_size=5)

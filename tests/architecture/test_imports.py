@@ -35,7 +35,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent.store.settings": ("agent.flags", "agent.kinds"),
     "agent.derived": ("agent.samples",),
     "agent.pods": ("crds", "agent.host"),
-    "agent.predictors": ("agent.predictors", "agent.numerics", "crds.predict_policy"),
+    "agent.predictors": ("agent.predictors", "agent.numerics", "crds.predict_policy", "crds.codec"),
     "agent.telemetry": ("agent.telemetry",),
     "agent.serving": ("agent.serving",),
     # manager: config -> calculate -> patch

@@ -7,7 +7,8 @@ from agent.numerics.history import ResourceHistory, cpu_history
 from agent.predictors.base import ClassView, Model
 from agent.predictors.borg_default import BorgDefault
 from agent.predictors.max_of import MaxOf
-from agent.predictors.nsigma import NSigmaV1, NSigmaV2
+from agent.predictors.nsigma_v1 import NSigmaV1
+from agent.predictors.nsigma_v2 import NSigmaV2
 from agent.predictors.recent_max import RecentMax
 from agent.predictors.sum_max import SumMax
 

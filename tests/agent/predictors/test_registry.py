@@ -5,7 +5,7 @@ import pytest
 import agent.predictors
 from agent.predictors import PolicyError, build
 from agent.predictors.max_of import MaxOf
-from agent.predictors.nsigma import NSigmaV2
+from agent.predictors.nsigma_v2 import NSigmaV2
 from agent.predictors.recent_max import RecentMax
 from crds.predict_policy import ModelChoice, ResourcePolicy
 
@@ -37,7 +37,7 @@ def test_max_is_composed() -> None:
         (policy("nsigma-v2", {"n": True}), ["predictPolicy.parameters.n"]),
         (policy("nsigma-v2", {"n": float("nan")}), ["predictPolicy.parameters.n"]),
         (policy("nsigma-v1", {"capAtHighest": 1}), ["predictPolicy.parameters.capAtHighest", "true or false"]),
-        (policy("recent-max", {"windowDays": 8}), ["predictPolicy.parameters.windowDays", "7"]),
+        (policy("recent-max", {"windowDays": 31}), ["predictPolicy.parameters.windowDays", "0.01 to 30", "31"]),
         (policy("borg-default", {"a": 0.5}), ["predictPolicy.parameters.a"]),
         (policy("max"), ["predictPolicy.of", "at least one"]),
         (policy("max", {"n": 3}, ModelChoice("nsigma-v2")), ["predictPolicy.parameters.n", "none"]),
@@ -71,7 +71,7 @@ def test_third_party_model_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert build(policy("theirs", {"windowDays": 2})) == RecentMax(2)
 
 
-@pytest.mark.parametrize("value", ["no_such_package.at_all:Model", "agent.predictors.nsigma:Nothing", "math:sqrt"])
+@pytest.mark.parametrize("value", ["no_such_package.at_all:Model", "agent.predictors.nsigma_v1:Nothing", "math:sqrt"])
 def test_broken_third_party_model_is_named(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     """A model that cannot be loaded is answered with its name and where it should come from."""
     monkeypatch.setattr(agent.predictors, "entry_points", lambda group: [announced(value)] if group else [])

@@ -1,0 +1,154 @@
+"""Koordinator's rule: percentiles of decaying histograms, per pod and per class, the more cautious of the two.
+
+    per pod      Peak = sum of int(p * m) over the pods + what the pods without a usable history count with
+                 Reclaimable = min(allocatable - sum of int(p * m), sum of max(0, request - int(p * m)))
+    per class    Peak = int((p of system + p of Prod) * m)
+                 Reclaimable = min(allocatable - Peak, requests - Peak)
+    together     the larger Peak, the smaller Reclaimable; never below 0
+
+p is the end of the histogram bucket in which the percentile lies, as a whole number of milli-cores or bytes, cut off;
+m is 1 + the safety margin. Source: koordlet's peak_predictor.go, with which the arithmetic agrees to the last unit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray
+from agent.numerics.history import ResourceHistory
+from agent.predictors.base import ClassView, ProdView, Resale, require
+
+USUAL: Final = {"cpu": 95.0, "memory": 98.0}
+"""The percentile of each resource when the policy names none. [percent]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one way of looking says, in whole milli-cores or bytes; None where it cannot say anything."""
+
+    reclaimable: float | None
+    """What can be resold."""
+    peak: float | None
+    """What the Prod pods will reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProdPods:
+    """Prod pods for the rule, in whole milli-cores or bytes; shape (P,) each."""
+
+    requests: FloatArray
+    """What each may have resold of what it requests."""
+    counted: FloatArray
+    """What each counts with while it has no usable history."""
+    percentiles: FloatArray
+    """Each one's percentile without margin; NaN where this resource was not measured, which then adds nothing."""
+    cold: BoolArray
+    """Which have too little history."""
+    leaving: BoolArray
+    """Which have ended or are being deleted."""
+    known: BoolArray
+    """Which have a history at all."""
+
+    @property
+    def refused(self) -> BoolArray:
+        """Which should have a history and have none: nothing of their requests is resold."""
+        return ~self.cold & ~self.leaving & ~self.known
+
+
+def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> Part:
+    """Each pod by itself.
+
+    Args:
+        pods: the Prod pods.
+        margin: factor for what was measured.
+        allocatable: what pods may request; None when it is unknown.
+    """
+    judged = ~pods.cold & ~pods.leaving & pods.known
+    peaks = np.trunc(pods.percentiles[judged] * margin)
+    measured = ~np.isnan(peaks)
+    used = float(peaks[measured].sum())
+    unused = float(np.maximum(pods.requests[judged][measured] - peaks[measured], 0.0).sum())
+    room = None if allocatable is None else min(max(allocatable - used, 0.0), unused)
+    return Part(room, used + float(pods.counted[pods.cold | pods.refused].sum()))
+
+
+def by_class(pods: ProdPods, classes: Sequence[float | None], margin: float, allocatable: float | None) -> Part:
+    """All Prod pods together, and the system with them.
+
+    Args:
+        pods: the Prod pods.
+        classes: percentiles of the system and of Prod (of all of its bands); None for one that is unknown.
+        margin: factor for what was measured.
+        allocatable: what pods may request; None when it is unknown.
+    """
+    known = [one for one in classes if one is not None]
+    if len(known) < len(classes):
+        return Part(None, None)
+    peak = float(np.trunc(sum(known) * margin))
+    if allocatable is None:
+        return Part(None, peak)
+    requests = float(pods.requests[~pods.leaving & ~pods.refused].sum())
+    return Part(min(max(allocatable - peak, 0.0), max(requests - peak, 0.0)), peak)
+
+
+def tightest(parts: Sequence[Part]) -> Part:
+    """The smallest Reclaimable and the largest Peak; unknown where one of them is, 0 of nothing."""
+    reclaimable = [part.reclaimable for part in parts]
+    peaks = [part.peak for part in parts]
+    return Part(
+        None if None in reclaimable else min((one for one in reclaimable if one is not None), default=0.0),
+        None if None in peaks else max((one for one in peaks if one is not None), default=0.0),
+    )
+
+
+def whole_percentiles(history: ResourceHistory, rows: IntArray, percent: float) -> FloatArray:
+    """Percentiles in whole milli-cores or bytes, cut off; NaN for a row that saw nothing. shape (N,)."""
+    ends = np.trunc(history.histograms.percentiles(rows, percent / 100) * history.units)
+    return np.where(history.moments.counts[rows] > 0.0, ends, np.nan)
+
+
+@dataclass(frozen=True, slots=True)
+class Percentile:
+    """Koordinator's rule, which brings its own Reclaimable.
+
+    Allocatable 3 cores; a warm pod requests 2 and has p95 0.5, a cold one requests 1; p95 of the system 0.3, of Prod 1.
+    Per pod: 2 - 0.55 = 1.45 cores; per class: 3 - 1.43 = 1.57; so 1.45 cores can be resold.
+    """
+
+    percentile: float | None = None
+    """Which percentile; none is 95 for CPU and 98 for memory. [percent]"""
+    measured: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.percentile is not None:
+            require("percentile", self.percentile, 1.0, 100.0)
+
+    def peak(self, view: ClassView, margin: float) -> float:
+        """The larger of the class's percentile and the sum of its pods' percentiles, times the margin."""
+        percent = self._percent(view.history)
+        together = whole_percentiles(view.history, view.class_row, percent)
+        apart = np.trunc(whole_percentiles(view.history, view.pods, percent) * margin)
+        return float(np.fmax(np.trunc(together * margin)[0], np.nansum(apart))) / view.history.units
+
+    def resale(self, prod: ProdView, margin: float, ratio: float) -> Resale:
+        """The rule; at a ratio of 1 exactly Koordinator's."""
+        history = prod.history
+        percent, known = self._percent(history), prod.pods >= 0
+        pods = ProdPods(
+            requests=ratio * np.rint(prod.requests * history.units),
+            counted=np.rint(prod.counted * history.units),
+            percentiles=np.where(known, whole_percentiles(history, prod.pods, percent), np.nan),
+            cold=prod.cold,
+            leaving=prod.leaving,
+            known=known,
+        )
+        rows = np.array([prod.system, prod.series], dtype=np.intp)
+        classes = np.nan_to_num(whole_percentiles(history, rows, percent)).tolist()
+        room = prod.allocatable * history.units
+        found = tightest([by_pods(pods, margin, room), by_class(pods, classes, margin, room)])
+        return Resale((found.reclaimable or 0.0) / history.units, (found.peak or 0.0) / history.units)
+
+    def _percent(self, history: ResourceHistory) -> float:
+        return USUAL[history.resource] if self.percentile is None else self.percentile

@@ -70,3 +70,11 @@ def test_default_stands_in_last() -> None:
         found = in_force(PredictPolicy(model="nonsense"), last)
         assert found.policy == DEFAULTS
         assert "nonsense" in found.problem
+
+
+def test_longest_window_is_found() -> None:
+    """How far a policy looks back is found in whichever part says it: what is kept follows the longest."""
+    parts = (ModelChoice("recent-max", {"windowDays": 3}), ModelChoice("resource-central", {"windowHours": 240}))
+    assert resolve(None).window_days == 7.0
+    assert resolve(PredictPolicy(model="max", of=parts)).window_days == 10.0
+    assert resolve(PredictPolicy(cpu=ResourceOverride(model="sum-max", parameters={"windowDays": 14}))).window_days == 14

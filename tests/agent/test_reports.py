@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
+from agent.reporter.standalone import Printer
 
 from agent.collectors.base import resolve
 from agent.learning import Learning
@@ -12,14 +13,12 @@ from agent.node_source import MachineNode
 from agent.pipeline import Pipeline
 from agent.pod_source import CgroupPods
 from agent.reporter import spec as specs
-from agent.reporter.standalone import Printer
-from agent.reports import Reports, window_days
+from agent.reports import Reports
 from agent.settings import LearnSettings, ReportSettings
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 from crds.codec import from_json
 from crds.node_metric import NodeMetricStatus
-from crds.predict_policy import PredictPolicy
 from tests.agent.recorded import RecordedMachine
 
 START = 1_700_000_100.0
@@ -61,20 +60,6 @@ def test_report_shows_machine(recorded: Make, tmp_path: Path) -> None:
     assert 0.4 < prod < 0.9
     assert value("headroom_agent_pods", {"state": "warm"}) == found.prediction.warm
     pipeline.close(START)
-
-
-def test_every_window_is_found() -> None:
-    """How far a policy looks back is found in whichever part says it: retention follows the longest."""
-    policy = from_json(
-        PredictPolicy,
-        {
-            "model": "max",
-            "of": [{"model": "recent-max", "parameters": {"windowDays": 3}}, {"model": "nsigma-v1"}],
-            "cpu": {"model": "sum-max", "parameters": {"windowDays": 14}},
-            "memory": {"parameters": {"windowDays": "odd"}},
-        },
-    )
-    assert list(window_days(policy)) == [3.0, 14.0]
 
 
 def test_failing_steps_are_told(recorded: Make, tmp_path: Path) -> None:

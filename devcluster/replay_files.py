@@ -76,6 +76,8 @@ class Group:
     """CPU time so far, with what is below it."""
     memory: Memory = field(default_factory=Memory)
     """Memory now, with what is below it."""
+    stalled_seconds: float = 0.0
+    """For how long some of its tasks waited for a CPU, so far."""
 
 
 class Layout(Protocol):
@@ -119,6 +121,8 @@ class CgroupV2:
             files["cpu.max"] = f"{quota or 'max'} {QUOTA_PERIOD_MICROSECONDS}\n"
             files["memory.current"] = f"{group.memory.total}\n"
             files["memory.max"] = f"{group.memory_limit or 'max'}\n"
+            for resource in ("cpu", "memory", "io"):
+                files[f"{resource}.pressure"] = pressure(group.stalled_seconds if resource == "cpu" else 0.0)
         return {f"{group.path}/{name}".lstrip("/"): text for name, text in files.items()}
 
 
@@ -185,6 +189,6 @@ def meminfo(total_bytes: int, used: Memory) -> str:
 
 
 def pressure(stalled_seconds: float) -> str:
-    """A file of /proc/pressure with this time that some tasks waited; all of them never did."""
+    """A file of /proc/pressure, or of a cgroup, with this time that some tasks waited; all of them never did."""
     averages = "avg10=0.00 avg60=0.00 avg300=0.00"
     return f"some {averages} total={int(stalled_seconds * 1e6)}\nfull {averages} total=0\n"

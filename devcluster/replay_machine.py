@@ -99,7 +99,7 @@ class Machine:
             self._spend(self._pods[uid], wanted * squeeze * elapsed_seconds)
         self._spend(self.system_group, system_cores * squeeze * elapsed_seconds)
         busy = (pods_cores + system_cores) * squeeze / self.cpu_cores
-        self._stalled_seconds += max(0.0, (busy - PRESSURE_FROM) / (1 - PRESSURE_FROM)) ** 2 * elapsed_seconds
+        self._stall(max(0.0, (busy - PRESSURE_FROM) / (1 - PRESSURE_FROM)) ** 2 * elapsed_seconds)
         self._fill_memory()
         self._write()
 
@@ -107,6 +107,12 @@ class Machine:
         """Count CPU time for a group and all above it. What ended pods have used stays counted there."""
         for one in (group, *self._above(group), self.root_group):
             one.cpu_seconds += cpu_seconds
+
+    def _stall(self, seconds: float) -> None:
+        """Count time in which tasks waited: on a busy machine those of every pod wait alike."""
+        self._stalled_seconds += seconds
+        for group in (self.system_group, *self._parents, *self._pods.values()):
+            group.stalled_seconds += seconds
 
     def _above(self, group: Group) -> list[Group]:
         return [parent for parent in self._parents if group.path.startswith(f"{parent.path}/")]

@@ -102,7 +102,7 @@ def _ticks(root: Path) -> tuple[int, int]:
 
 
 def test_cpu_is_not_invented(replay: Replay, tmp_path: Path) -> None:
-    """Pods that want more than there is share what there is, and tasks are seen waiting, the machine's and the pods'."""
+    """Pods that want more than there is share what there is, and tasks of the machine and the pods are seen waiting."""
     replay.follow([_node()], [_pod("greedy", {CPU: "6"}), _pod("modest", {CPU: "2"})])
     _advance(replay, 0.0, 10.0)
     assert _cpu_seconds(tmp_path, "") == pytest.approx(CORES * 10, abs=1e-3)

@@ -2,11 +2,15 @@
 
 import logging
 
+from agent import accuracy
+from agent.accuracy import Accuracy
 from agent.numerics.packing import CheckpointError
 from agent.pods import PodRef
 from agent.roster import RosterLimits
 from agent.settings import LearnSettings
+from agent.store.schema import StoreError
 from agent.store.tsdb import Tsdb
+from agent.telemetry import Metrics
 from agent.training import Learner, TrainingSettings
 
 log = logging.getLogger(__name__)
@@ -15,18 +19,31 @@ log = logging.getLogger(__name__)
 class Learning:
     """A learner whose knowledge lives in the store."""
 
-    def __init__(self, store: Tsdb, settings: LearnSettings) -> None:
+    def __init__(self, store: Tsdb, settings: LearnSettings, metrics: Metrics | None = None) -> None:
         """Restores what was saved; what cannot be used is left out with one line in the log."""
         self._store = store
+        self._metrics = metrics or Metrics()
         self._settings = settings
         self.learner = Learner(_training(settings))
         """What was learned."""
+        self.accuracy = Accuracy()
+        """How good the predictions were."""
         self._saved_at: float | None = None
         self._begun_at: float | None = None
+        saved = store.load_checkpoints()
         try:
-            self.learner.restore(store.load_checkpoints())
+            self.learner.restore(saved)
         except CheckpointError as error:
             log.error("%s; learning begins anew", error)  # noqa: TRY400 - one line
+        try:
+            if accuracy.NAME in saved:
+                self.accuracy.restore(saved[accuracy.NAME])
+        except CheckpointError as error:
+            log.error("%s; judging predictions begins anew", error)  # noqa: TRY400 - one line
+
+    def use(self, store: Tsdb) -> None:
+        """Go on with another store; what was learned stays."""
+        self._store = store
 
     def step(self, now: float, pods: list[PodRef]) -> None:
         """Train and save if it is time.
@@ -40,7 +57,9 @@ class Learning:
         """
         if not self._is_time(now):
             return
-        self.learner.observe(now, self._store, pods)
+        with self._metrics.training_seconds.time():
+            self.learner.observe(now, self._store, pods)
+        self._metrics.training_time.set(now)
         if self._saved_at is None or not 0 <= now - self._saved_at < self._settings.checkpoint_seconds:
             self._saved_at = now
             self.save(now)
@@ -59,7 +78,15 @@ class Learning:
         Raises:
             StoreError: It cannot be written.
         """
-        self._store.save_checkpoints(self.learner.checkpoints(), now)
+        content = {**self.learner.checkpoints(), accuracy.NAME: self.accuracy.checkpoint()}
+        try:
+            with self._metrics.checkpoint_seconds.time():
+                self._store.save_checkpoints(content, now)
+        except StoreError:
+            self._metrics.checkpoint_failures.inc()
+            raise
+        self._metrics.checkpoint_time.set(now)
+        self._metrics.checkpoint_bytes.set(sum(map(len, content.values())))
 
 
 def _training(settings: LearnSettings) -> TrainingSettings:

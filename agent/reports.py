@@ -1,19 +1,22 @@
 """What is reported: gathers the numbers of the moment for a full or a fast report."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Final, Protocol
 
+from agent.exposition import show_accuracy, show_learning, show_report
 from agent.pipeline import Pipeline
 from agent.pod_source import PodSource
-from agent.prediction import UNITS, NodeFacts, NodePrediction, predict
-from agent.reporter.node_metric import build_status, prediction_status
+from agent.prediction import NodeFacts, NodePrediction, predict
+from agent.reporter.conditions import Circumstances, Standing, conditions
+from agent.reporter.node_metric import build_status, fast_status
 from agent.reporter.report import Report
 from agent.reporter.spec import SpecInForce
 from agent.reporter.usage import Usages, measure
 from agent.telemetry import Metrics
 from crds.codec import to_json
 from crds.meta import Condition
-from crds.predict_policy import PredictPolicy
+
+_ROUNDS_TO_SPARE: Final = 10.0
 
 
 class NodeSource(Protocol):
@@ -28,7 +31,11 @@ class NodeSource(Protocol):
 
 
 class Reports:
-    """Makes reports of what the pipeline stored and learned."""
+    """Makes reports of what the pipeline stored and learned.
+
+    A report bears the time of the measurements that it rests on, not of its making: numbers of a machine that could
+    not be measured lately grow old in the eyes of whoever reads them, however often they are sent.
+    """
 
     def __init__(self, pipeline: Pipeline, pods: PodSource, node: NodeSource, metrics: Metrics) -> None:
         self._pipeline = pipeline
@@ -36,13 +43,17 @@ class Reports:
         self._node = node
         self._metrics = metrics
         self._last: NodePrediction | None = None
+        self._measured_at: float | None = None
 
     def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
         """The prediction of the moment. A policy that cannot be followed leaves the last good one in force."""
-        learner = self._pipeline.learning.learner
-        found = predict(now, learner, self._pods.pods(), self._node.facts, spec.spec.predict_policy, self._last)
+        learning, pods = self._pipeline.learning, self._pods.pods()
+        found = predict(now, learning.learner, pods, self._node.facts, spec.spec.predict_policy, self._last)
         self._last = found
-        self._pipeline.store.keep_minutes(max(window_days(found.policy), default=0.0))
+        learning.learner.look_back(found.window_days)
+        self._pipeline.store.keep_minutes(found.window_days)
+        if learning.accuracy.observe(learning.learner, pods, found):
+            show_accuracy(self._metrics, learning.accuracy)
         return found
 
     def full(
@@ -56,20 +67,36 @@ class Reports:
             previous: The conditions as the server has them.
             problems: What is wrong with reporting, for the condition Collecting.
         """
-        pods = self._pods.pods()
-        prediction = self.predict(now, spec)
+        pods, prediction = self._pods.pods(), self.predict(now, spec)
         usages = self._usages(now, spec)
-        self._show(usages, prediction)
-        told = [*problems, *(f"{step}: {why}." for step, why in sorted(self._pipeline.failing.items()))]
-        status = build_status(now, usages, prediction, pods, previous=previous, problems=told)
+        status = build_status(
+            usages,
+            prediction,
+            pods,
+            as_of=self._measured_at,
+            predicted_as_of=self._predicted_as_of(),
+            conditions=self._conditions(now, usages, prediction, Standing(previous, spec.generation), problems),
+        )
+        show_report(self._metrics, usages, prediction, self._node.facts)
+        show_learning(self._metrics, self._pipeline.learning.learner)
         return Report(to_json(status), prediction)
 
-    def fast(self, now: float, spec: SpecInForce, prediction: NodePrediction) -> Report:
-        """The fast report of a prediction that was just made."""
-        return Report(to_json(prediction_status(now, self._usages(now, spec), prediction)), prediction)
+    def fast(
+        self,
+        now: float,
+        spec: SpecInForce,
+        prediction: NodePrediction,
+        previous: Sequence[Condition] = (),
+        problems: Sequence[str] = (),
+    ) -> Report:
+        """The fast report of a prediction that was just made; the rest as for `full`."""
+        usages = self._usages(now, spec)
+        told = self._conditions(now, usages, prediction, Standing(previous, spec.generation), problems)
+        status = fast_status(usages, prediction, predicted_as_of=self._predicted_as_of(), conditions=told)
+        return Report(to_json(status), prediction)
 
     def _usages(self, now: float, spec: SpecInForce) -> Usages:
-        return measure(
+        found = measure(
             now,
             self._pipeline.store,
             self._pods.pods(),
@@ -78,25 +105,24 @@ class Reports:
             durations_seconds=spec.durations_seconds,
             memory_policy=spec.memory_policy,
         )
+        if found.measured_at is not None:
+            self._measured_at = found.measured_at
+        return found
 
-    def _show(self, usages: Usages, prediction: NodePrediction) -> None:
-        for name, amounts in usages.classes.items():
-            for resource, value in amounts.items():
-                self._metrics.usage.labels(name, resource).set(value)
-        for name, numbers in prediction.classes.items():
-            for resource, peak in numbers.peak.items():
-                self._metrics.peak.labels(name, resource).set(peak / UNITS[resource])
-        for resource, amount in prediction.reclaimable.items():
-            self._metrics.reclaimable.labels(resource).set(amount / UNITS[resource])
-        self._metrics.pods.labels("warm").set(prediction.warm)
-        self._metrics.pods.labels("cold").set(len(prediction.cold))
+    def _predicted_as_of(self) -> float | None:
+        """When the node was last measured, or learned from, if that fell behind. [seconds since 1970]"""
+        learner = self._pipeline.learning.learner
+        measured, trained = self._measured_at, learner.trained_until
+        if measured is None or trained is None:
+            return measured
+        behind = measured - trained > _ROUNDS_TO_SPARE * learner.settings.interval_seconds
+        return trained if behind else measured
 
-
-def window_days(policy: PredictPolicy) -> Iterator[float]:
-    """Every windowDays that a policy asks for, in whichever part."""
-    parts = [policy, policy.cpu, policy.memory]
-    choices = [choice for part in parts if part is not None for choice in (part, *(part.of or ()))]
-    for choice in choices:
-        days: object = (choice.parameters or {}).get("windowDays") if isinstance(choice.parameters, Mapping) else None
-        if isinstance(days, int | float):
-            yield float(days)
+    def _conditions(
+        self, now: float, usages: Usages, prediction: NodePrediction, standing: Standing, problems: Sequence[str]
+    ) -> tuple[Condition, ...]:
+        present = [pod for pod in self._pods.pods() if not pod.terminal]
+        lacking = self._pods.problem
+        told = [*problems, f"{lacking[:1].upper()}{lacking[1:]}."] if lacking else problems
+        circumstances = Circumstances(self._pipeline.failing, self._pipeline.missing, told)
+        return conditions(now, usages, prediction.readiness, present, circumstances, standing)

@@ -44,6 +44,13 @@ class Member:
         """Whether it is here now."""
         return self.departed is None
 
+    @property
+    def kind(self) -> str:
+        """What it is: node (the node, the system and the classes), pod, departed (a pod lately gone) or workload."""
+        if self.class_name:
+            return "pod" if self.here else "departed"
+        return "node" if self.workload is None else "workload"
+
 
 @dataclass(frozen=True, slots=True)
 class RosterLimits:

@@ -1,32 +1,140 @@
-"""The agent's own metrics. Knows numbers and names, nothing of what they mean."""
+"""The agent's own metrics. Knows numbers and names, nothing of what they mean; docs/metrics.md explains each.
+
+What koordlet exports too keeps its name and labels, with our prefix in place of ``koordlet_``.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 _NAMESPACE = "headroom_agent"
 _STEP_BUCKETS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+_KUBELET_BUCKETS = tuple(0.001 * 4**power for power in range(7))  # those of the same metric in koordlet
+_AMOUNT = ("node", "resource", "unit")
+_PREDICTED = ("node", "predictor", "resource", "unit")
+_JUDGED = ("class", "resource", "horizon")
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # when a counter began tells nobody anything, and doubles the page
+
+
+class Facts(Collector):
+    """What was detected, as the labels of a metric that is always 1; asked for when it is shown."""
+
+    def __init__(self) -> None:
+        self.source: Callable[[], Mapping[str, str]] = dict
+        """Answers with the labels; without any there is no metric."""
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The metric of the moment."""
+        labels = self.source()
+        family = GaugeMetricFamily(f"{_NAMESPACE}_detected", "What was detected on this machine.", labels=list(labels))
+        if labels:
+            family.add_metric(list(labels.values()), 1.0)
+        yield family
 
 
 class Metrics:
     """All metrics of the agent, in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: str = "") -> None:
+        """Make them.
+
+        Args:
+            node: name of the node, for the label of that name.
+        """
+        self.node = node
         self.registry = CollectorRegistry()
+        self._collecting()
+        self._learning()
+        self._reporting()
+        self._accuracy()
+        self._of_the_reference()
+
+    def _collecting(self) -> None:
+        self.detected = Facts()
+        self.registry.register(self.detected)
         self.step_seconds = self._histogram("step_seconds", "Time of one step of a tick.", "step")
         self.tick_seconds = self._histogram("tick_seconds", "Time of one whole tick.")
         self.ticks_late = self._counter("ticks_late", "Ticks left out because an earlier one took too long.")
+        self.clock_jumps = self._counter("clock_jumps", "The machine slept, or its wall clock was set.", "kind")
         self.samples = self._counter("samples", "Samples collected.")
         self.gaps = self._counter("gaps", "Values that a tick should have had and has not.", "metric", "reason")
         self.failures = self._counter("failures", "Steps that failed, by kind of error.", "step", "error")
-        self.reports = self._counter("reports", "Reports to the API server.", "kind", "result")
-        self.report_time = self._gauge("last_report_timestamp_seconds", "When a report was last taken.", "kind")
         self.store_bytes = self._gauge("store_bytes", "Size of the database on disk, its log included.")
         self.store_series = self._gauge("store_series", "Series in the database.")
         self.pods = self._gauge("pods", "Pods on this node; warm ones are predicted from their history.", "state")
+
+    def _learning(self) -> None:
+        self.training_seconds = self._histogram("training_seconds", "Time of one training round.")
+        self.training_time = self._gauge("last_training_timestamp_seconds", "When the last training round was.")
+        self.models = self._gauge("models", "What has a model, by kind of owner.", "kind")
+        self.model_samples = self._gauge("model_samples", "Training samples behind all models of a kind.", "kind")
+        self.model_observed = self._gauge(
+            "model_observed_seconds", "Observed time behind the models of a kind.", "kind", "stat"
+        )
+        self.model_age = self._gauge(
+            "model_age_seconds", "Time since the model that is furthest behind last learned.", "kind"
+        )
+        self.checkpoint_seconds = self._histogram("checkpoint_seconds", "Time to save what was learned.")
+        self.checkpoint_bytes = self._gauge("checkpoint_bytes", "Size of what was learned, as saved.")
+        self.checkpoint_time = self._gauge("last_checkpoint_timestamp_seconds", "When it was last saved.")
+        self.checkpoint_failures = self._counter("checkpoint_failures", "What was learned could not be saved.")
+
+    def _reporting(self) -> None:
+        self.reports = self._counter("reports", "Reports to the API server.", "kind", "result")
+        self.report_bytes = self._counter("report_bytes", "Size of the reports that were taken.", "kind")
+        self.report_time = self._gauge("last_report_timestamp_seconds", "When a report was last taken.", "kind")
+        self.report_lag = self._gauge("report_lag_seconds", "How long a full report has been overdue.")
+        self.report_dropped = self._gauge("report_dropped_fields", "Fields that the cluster's NodeMetric drops.")
         self.usage = self._gauge("usage", "Mean usage in the report window [cores, bytes].", "class", "resource")
         self.peak = self._gauge("peak", "Predicted peak, margin included [cores, bytes].", "class", "resource")
         self.reclaimable = self._gauge("reclaimable", "Prod requests that may be resold [cores, bytes].", "resource")
+
+    def _accuracy(self) -> None:
+        self.judged = self._gauge("prediction_judged", "Predictions judged, of the last 24 hours.", *_JUDGED)
+        self.exceeded = self._gauge("prediction_exceeded_ratio", "Share of them that usage exceeded.", *_JUDGED)
+        self.mean_excess = self._gauge("prediction_excess_mean_ratio", "By how much, on average.", *_JUDGED)
+        self.worst_excess = self._gauge("prediction_excess_max_ratio", "By how much, at most.", *_JUDGED)
+
+    def _of_the_reference(self) -> None:
+        self.start_time = self._gauge("start_time", "When the agent started [seconds since 1970].", "node")
+        self.start_time.labels(self.node).set(time.time())
+        self.node_cpu = self._gauge("node_used_cpu_cores", "CPU that the node uses.", "node")
+        self.node_memory = self._gauge("node_used_memory_bytes", "Memory that the node uses.", "node")
+        self.allocatable = self._gauge("node_resource_allocatable", "What pods may request on the node.", *_AMOUNT)
+        self.node_usage = self._gauge("node_metric_node_usage", "Node usage as reported.", *_AMOUNT)
+        self.system_usage = self._gauge("node_metric_system_usage", "System usage as reported.", *_AMOUNT)
+        self.predicted_reclaimable = self._gauge(
+            "node_predicted_resource_reclaimable", "What the model says can be resold.", *_PREDICTED
+        )
+        self.predicted_peak = self._gauge(
+            "node_predicted_resource_peak", "Peak of Prod and the system that the model expects.", *_PREDICTED
+        )
+        self.priority_reclaimable = self._gauge(
+            "node_priority_resource_reclaimable",
+            "What a priority band requested and will not use.",
+            "node",
+            "priority",
+            "resource",
+            "unit",
+        )
+        self.reclaimable_status = self._gauge(
+            "node_resource_priority_reclaimable_status",
+            "0 when that could be calculated, 1 when not.",
+            "node",
+            "priority",
+        )
+        self.kubelet_seconds = Histogram(
+            "kubelet_request_duration_seconds",
+            "Time of a request to kubelet.",
+            ("verb", "path", "code"),
+            namespace=_NAMESPACE,
+            registry=self.registry,
+            buckets=_KUBELET_BUCKETS,
+        )
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         return Counter(name, what, labels, namespace=_NAMESPACE, registry=self.registry)

@@ -81,6 +81,13 @@ class Learner:
         member = self._roster.members.get(uid)
         return member.class_name or None if member is not None else None
 
+    def rows_by_kind(self) -> dict[str, IntArray]:
+        """Rows of everything that was learned, by kind of owner (`Member.kind`), each shape (N,)."""
+        found: dict[str, list[int]] = {}
+        for member in self._roster.members.values():
+            found.setdefault(member.kind, []).append(member.row)
+        return {kind: np.array(rows, dtype=np.intp) for kind, rows in found.items()}
+
     def observe(self, now: float, store: TrainingStore, pods: Sequence[PodRef]) -> None:
         """One training round: learn the whole intervals that have ended since the last one.
 

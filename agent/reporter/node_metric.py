@@ -1,12 +1,13 @@
 """Numbers -> the status of a NodeMetric. Pure."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import Any, Final
 
 from agent.numerics.aggregate import WindowStatistics, is_cold, whole
 from agent.pods import PodRef, Resources
 from agent.prediction import UNITS, ClassNumbers, NodePrediction
+from agent.reporter.times import timestamp
 from agent.reporter.usage import Amounts, Usages, Window
 from agent.samples import CPU, MEMORY
 from crds.codec import to_json
@@ -30,38 +31,34 @@ from crds.node_metric import (
 from crds.predict_policy import PredictPolicy
 from crds.quantity import format_bytes, format_milli_cores
 
-COLLECTING: Final = "Collecting"
-"""Condition: whether the node and its pods are measured."""
-PREDICTION_READY: Final = "PredictionReady"
-"""Condition: whether what is reported as reclaimable rests on evidence."""
 MOST_COLD_NAMES: Final = 10
 """At most so many cold pods are named."""
 _NOTHING: Final = ClassNumbers({}, {}, {}, 0, 0)
 
 
 def build_status(
-    now: float,
     usages: Usages,
     prediction: NodePrediction,
     pods: Sequence[PodRef],
     *,
-    previous: Sequence[Condition] = (),
-    problems: Sequence[str] = (),
+    as_of: float | None,
+    predicted_as_of: float | None,
+    conditions: Sequence[Condition] = (),
 ) -> NodeMetricStatus:
     """The full report.
 
     Args:
-        now: the time. [seconds since 1970]
         usages: what was used lately.
         prediction: what is expected.
         pods: the pods on this node; terminal ones are left out.
-        previous: the conditions as last reported: one whose status stays keeps its time.
-        problems: further sentences about what is wrong, for the condition Collecting.
+        as_of: when the node was last measured; None when it never was. [seconds since 1970]
+        predicted_as_of: up to when the prediction knows what happened. [seconds since 1970]
+        conditions: what is wrong.
     """
-    present = [pod for pod in pods if not pod.terminal]
-    fast = prediction_status(now, usages, prediction)
-    return NodeMetricStatus(
-        update_time=timestamp(now),
+    fast = fast_status(usages, prediction, predicted_as_of=predicted_as_of, conditions=conditions)
+    return replace(
+        fast,
+        update_time=None if as_of is None else timestamp(as_of),
         node_metric=NodeUsage(
             node_usage=resource_map(usages.node),
             system_usage=resource_map(usages.system),
@@ -70,18 +67,20 @@ def build_status(
         ),
         pods_metric=tuple(
             pod_metric(pod, usages.pods[pod.uid])
-            for pod in sorted(present, key=lambda pod: (pod.namespace, pod.name))
-            if pod.uid in usages.pods
+            for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))
+            if pod.uid in usages.pods and not pod.terminal
         ),
-        prod_reclaimable_metric=fast.prod_reclaimable_metric,
-        prod_peak_metric=fast.prod_peak_metric,
-        prediction=fast.prediction,
-        conditions=_conditions(now, usages, prediction, present, previous, problems),
     )
 
 
-def prediction_status(now: float, usages: Usages, prediction: NodePrediction) -> NodeMetricStatus:
-    """The fast report: what a prediction says, and nothing else.
+def fast_status(
+    usages: Usages,
+    prediction: NodePrediction,
+    *,
+    predicted_as_of: float | None,
+    conditions: Sequence[Condition] = (),
+) -> NodeMetricStatus:
+    """The fast report: what a prediction says, with the conditions, and nothing else.
 
     A resource that cannot be judged is absent. When none can, `prodReclaimableMetric` is there but empty and
     `prodPeakMetric` is absent, as in Koordinator.
@@ -92,7 +91,7 @@ def prediction_status(now: float, usages: Usages, prediction: NodePrediction) ->
         else ProdMetric(),
         prod_peak_metric=ProdMetric(_resource_map(prediction.prod_peak)) if prediction.prod_peak else None,
         prediction=Prediction(
-            time=timestamp(now),
+            time=None if predicted_as_of is None else timestamp(predicted_as_of),
             policy=policy_in_force(prediction.policy),
             classes=tuple(
                 _class(name, usages.classes.get(name, {}), prediction.classes.get(name, _NOTHING)) for name in CLASSES
@@ -101,6 +100,7 @@ def prediction_status(now: float, usages: Usages, prediction: NodePrediction) ->
                 warm=prediction.warm, cold=len(prediction.cold), cold_names=prediction.cold[:MOST_COLD_NAMES]
             ),
         ),
+        conditions=tuple(conditions),
     )
 
 
@@ -157,21 +157,6 @@ def policy_in_force(policy: PredictPolicy) -> PolicyInForce:
     )
 
 
-def timestamp(now: float) -> str:
-    """A time as Kubernetes writes it, whole seconds: "2026-07-24T12:00:00Z"."""
-    return datetime.fromtimestamp(int(now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def condition(
-    now: float, name: str, *, ready: bool, reason: str, message: str, previous: Sequence[Condition] = ()
-) -> Condition:
-    """A condition; its time is kept from the previous one of that name when the status did not change."""
-    status = "True" if ready else "False"
-    before = next((one for one in previous if one.type == name and one.status == status), None)
-    since = before.last_transition_time if before is not None else None
-    return Condition(name, status, reason, message, since or timestamp(now))
-
-
 def _resource_map(amounts: Resources) -> ResourceMap:
     return ResourceMap(quantities(amounts))
 
@@ -193,38 +178,3 @@ def _class(name: str, usage: Amounts, numbers: ClassNumbers) -> ClassPrediction:
         evidence=Evidence(numbers.samples, numbers.span_seconds),
         **parts,
     )
-
-
-def _conditions(
-    now: float,
-    usages: Usages,
-    prediction: NodePrediction,
-    present: Sequence[PodRef],
-    previous: Sequence[Condition],
-    problems: Sequence[str],
-) -> tuple[Condition, ...]:
-    ready = prediction.readiness
-    return (
-        _collecting(now, usages, present, previous, problems),
-        condition(
-            now, PREDICTION_READY, ready=ready.ready, reason=ready.reason, message=ready.message, previous=previous
-        ),
-    )
-
-
-def _collecting(
-    now: float, usages: Usages, present: Sequence[PodRef], previous: Sequence[Condition], problems: Sequence[str]
-) -> Condition:
-    lacking = [resource for resource in UNITS if resource not in usages.node]
-    unmeasured = sorted(f"{pod.namespace}/{pod.name}" for pod in present if pod.uid not in usages.pods)
-    if lacking:
-        reason = "NodeNotMeasured"
-        message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log says why."
-    elif unmeasured:
-        reason = "PodsNotMeasured"
-        names = ", ".join(unmeasured[:MOST_COLD_NAMES]) + (" …" if len(unmeasured) > MOST_COLD_NAMES else "")
-        message = f"{len(unmeasured)} of {len(present)} pods have no CPU or no memory measured lately: {names}."
-    else:
-        reason, message = "Measuring", f"The node and all of its {len(present)} pods are measured."
-    text = " ".join([message, *problems])
-    return condition(now, COLLECTING, ready=not lacking, reason=reason, message=text, previous=previous)

@@ -1,46 +1,36 @@
 """Reports to the API server: full ones on time, fast ones when the prediction moves; backs off and catches up."""
 
 import asyncio
+import json
 import logging
-import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import kubeapi
 from agent.prediction import NodePrediction
 from agent.reporter import spec as specs
-from agent.reporter.change import has_moved
+from agent.reporter.announce import Announcer
+from agent.reporter.change import is_due
 from agent.reporter.merge_patch import lost, patch_of_keys
+from agent.reporter.pace import Backoff, phase_of, until_next
+from agent.reporter.reach import FRUITLESS, Failure, Reach, State
 from agent.reporter.report import Json, Report, ReportSource
 from agent.reporter.spec import SpecInForce
+from agent.reporter.stored import Stored
 from agent.settings import ReportSettings
 from agent.telemetry import Metrics
-from crds.codec import CodecError, from_json
-from crds.meta import Condition
-from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 from crds.node_metric import GROUP, PLURAL, VERSION
 from crds.predict_policy import with_defaults
 
 log = logging.getLogger(__name__)
 
 FAST_KEYS: Final = frozenset({"prediction", "prodReclaimableMetric", "prodPeakMetric"})
-"""What a fast report says."""
+"""What a fast report says; `conditions` too, when they changed."""
 FULL_KEYS: Final = FAST_KEYS | {"updateTime", "nodeMetric", "podsMetric", "conditions"}
 """What a full report says; everything else in the status belongs to others."""
-_OUR_CONDITIONS: Final = (CONDITION_COLLECTING, CONDITION_PREDICTION_READY)
-_FIRST_BACKOFF_SECONDS: Final = 1.0
-
-
-@dataclass(slots=True)
-class Reach:
-    """How reporting goes, for /healthz and the log."""
-
-    problem: str = "no report was made yet"
-    """Why the last try failed; empty when it was taken."""
-    last_report: float | None = None
-    """When a report was last taken. [seconds since 1970]"""
+_COMPONENT: Final = "headroom-agent"
 
 
 @dataclass(slots=True)
@@ -58,20 +48,29 @@ class Publisher:
     metrics: Metrics
     """Where to count."""
     wall: Callable[[], float] = time.time
-    """The time that reports bear. [seconds since 1970]"""
+    """Wall clock. [seconds since 1970]"""
     clock: Callable[[], float] = time.monotonic
     """What waits are measured with. [s]"""
-    chance: random.Random = field(default_factory=random.Random)
-    """Source of the jitter."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """Waits that many seconds."""
     spec: SpecInForce = field(default_factory=specs.default)
     """What the manager asks for, as last seen."""
-    reach: Reach = field(default_factory=Reach)
+    reach: Reach = field(init=False)
     """How it goes."""
-    _current: Json = field(default_factory=dict)
+    _backoff: Backoff = field(init=False)
+    _announcer: Announcer = field(init=False)
+    _stored: Stored = field(default_factory=Stored)
     _sent: NodePrediction | None = None
     _sent_at: float = 0.0
-    _failures: int = 0
-    _pruned: tuple[str, ...] = ()
+    _due_at: float = 0.0
+    _pruned: str = ""
+
+    def __post_init__(self) -> None:
+        self.reach = Reach(self.node_name)
+        self._backoff = Backoff(self.settings.longest_backoff_seconds, self.settings.jitter)
+        self._announcer = Announcer(kubeapi.events.EventRecorder(self.api, _COMPONENT, self.wall))
+        self._due_at = self.clock() + self.settings.first_after_seconds
+        self.metrics.report_lag.set_function(lambda: max(self.clock() - self._due_at, 0.0))
 
     @property
     def path(self) -> str:
@@ -80,16 +79,15 @@ class Publisher:
 
     async def run(self) -> None:
         """Report for ever."""
-        await self._asleep(self.settings.first_after_seconds)
+        await self.sleep(self.settings.first_after_seconds * (1.0 + phase_of(self.node_name)))
         next_full = self.clock()
         while True:
             if self.clock() >= next_full:
                 next_full = self.clock() + await self._guarded("full", self.report)
             else:
-                retry = await self._guarded("fast", self.check)
-                next_full = self.clock() + retry if retry else next_full
-            until_full = max(next_full - self.clock(), 0.0)
-            await asyncio.sleep(min(until_full, self._jittered(self._check_seconds())))
+                wait = await self._guarded("fast", self.check)
+                next_full = self.clock() + wait if wait else next_full
+            await self.sleep(min(max(next_full - self.clock(), 0.0), self._check_seconds()))
 
     async def report(self) -> float:
         """Send a full report.
@@ -98,40 +96,44 @@ class Publisher:
             How long to wait for the next one. [s]
         """
         try:
-            if not self._current:
+            if not self._stored.known:
                 self._take(await self.api.get(self.path))
-            report = self.reports.full(self.wall(), self.spec, self._conditions(), self._problems())
+            report = self.reports.full(self.wall(), self.spec, self._stored.conditions, self._problems())
             await self._send("full", report, FULL_KEYS)
         except (kubeapi.ApiError, kubeapi.ApiUnavailable) as error:
             return self._failed("full", error)
-        return self._jittered(self.spec.report_interval_seconds)
+        wait = until_next(self.wall(), self.spec.report_interval_seconds, phase_of(self.node_name))
+        self._due_at = self.clock() + wait
+        return wait
 
     async def check(self) -> float:
-        """Send a fast report if the prediction has moved, or the last one is too old.
+        """Look what is asked for, and send a fast report if the prediction has moved or the last one is too old.
 
         Returns:
-            How long to leave the server alone, 0 when all is well. [s]
+            How long to wait for the next full report; 0 to leave it when it was. [s]
         """
-        if self._sent is None or self._failures:
-            return 0.0  # the full report that is due says it all
         prediction = self.reports.predict(self.wall(), self.spec)
-        if not self.is_due(prediction):
-            return 0.0
+        if self.reach.state in FRUITLESS:
+            return 0.0  # the full report that is due says it all
         try:
-            await self._send("fast", self.reports.fast(self.wall(), self.spec, prediction), FAST_KEYS)
+            anew = await self._is_asked_anew()
+            if self._sent is None and self.reach.state is None:
+                return await self.report()
+            if anew:
+                prediction = self.reports.predict(self.wall(), self.spec)
+            if anew or self._sent is None or is_due(self._sent, self.clock() - self._sent_at, prediction):
+                told = self._stored.conditions, self._problems()
+                await self._send("fast", self.reports.fast(self.wall(), self.spec, prediction, *told), FAST_KEYS)
         except (kubeapi.ApiError, kubeapi.ApiUnavailable) as error:
             return self._failed("fast", error)
         return 0.0
 
-    def is_due(self, prediction: NodePrediction) -> bool:
-        """Whether a prediction must be sent before the next full report."""
-        sent, policy = self._sent, with_defaults(prediction.policy)
-        if sent is None:
-            return True
-        threshold = policy.resource_diff_threshold_percent or 0
-        moved = has_moved(sent.reclaimable, prediction.reclaimable, threshold)
-        moved = moved or has_moved(sent.prod_peak, prediction.prod_peak, threshold)
-        return moved or self.clock() - self._sent_at >= (policy.force_update_interval_seconds or 0)
+    async def _is_asked_anew(self) -> bool:
+        """Whether the spec, or the whole object, is another one than we know; then it is known now."""
+        if self._stored.known and self._stored.is_current(await self.api.metadata(self.path)):
+            return False
+        self._take(await self.api.get(self.path))
+        return True
 
     async def _guarded(self, kind: str, step: Callable[[], Awaitable[float]]) -> float:
         """Run one step; a report that cannot be made is said, and tried again like one that cannot be sent."""
@@ -144,90 +146,71 @@ class Publisher:
             return self._failed(kind, f"{error}" if expected else f"{type(error).__name__}: {error}")
 
     async def _send(self, kind: str, report: Report, keys: frozenset[str]) -> None:
-        wanted = {**report.status, "conditions": self._with_others(report.status.get("conditions") or [])}
-        patch = patch_of_keys(self._current.get("status") or {}, wanted, keys)
-        answer = await self.api.patch(f"{self.path}/status", {"status": patch})
-        self._take(answer)
-        self._sent, self._sent_at = report.prediction, self.clock()
+        wanted = self._stored.with_others(report.status)
+        if wanted["conditions"] != self._stored.status.get("conditions"):
+            keys |= {"conditions"}
+        if "updateTime" not in wanted:  # never measured since the start: the old time goes on ageing
+            keys -= {"updateTime"}
+        body = {"status": patch_of_keys(self._stored.status, wanted, keys)}
+        answer = await self.api.patch(f"{self.path}/status", body)
+        replaced = self._take(answer)
+        self._sent = None if replaced and kind == "fast" else report.prediction
+        self._sent_at = self.clock()
+        self._taken(kind, body)
         if kind == "full":
-            self._see_pruned(wanted, answer.get("status") or {})
-        if self.reach.problem and self._failures:
-            log.info("reports about node %s are taken again", self.node_name)
-        self.reach.problem, self.reach.last_report, self._failures = "", self.wall(), 0
+            await self._see_pruned(wanted)
+        problem = self.spec.problem or report.prediction.problem
+        await self._announcer.policy(self._stored.object, problem, str(report.prediction.policy.model))
+
+    def _taken(self, kind: str, body: Json) -> None:
+        if self.reach.taken(kind, self.clock()):
+            self._backoff.succeeded()
         self.metrics.reports.labels(kind, "taken").inc()
+        self.metrics.report_bytes.labels(kind).inc(len(json.dumps(body)))
         self.metrics.report_time.labels(kind).set(self.wall())
 
-    def _take(self, node_metric: Json) -> None:
-        """Remember the object as the server has it, and obey its spec."""
-        self._current = node_metric
-        found = specs.read(_mapping(node_metric.get("spec")), self.spec)
+    def _take(self, node_metric: Json) -> bool:
+        """Remember the object as the server has it, and obey its spec. Whether it is another object than before."""
+        replaced = self._stored.take(node_metric)
+        if replaced:
+            self._sent = None
+        found = specs.read(self._stored.spec, self.spec)
         if found.problem and found.problem != self.spec.problem:
             log.warning("NodeMetric %s: %s; the last good value stays in force", self.node_name, found.problem)
-        self.spec = found
+        self.spec = replace(found, generation=self._stored.generation)
+        return replaced
 
-    def _failed(self, kind: str, error: kubeapi.ApiError | kubeapi.ApiUnavailable | str) -> float:
+    def _failed(self, kind: str, failure: Failure) -> float:
         """Say what is wrong when it is new, and how long to wait."""
-        absent = isinstance(error, kubeapi.ApiError) and error.not_found
-        if absent:
-            self._current, self._sent = {}, None
-            text = f"there is no NodeMetric {self.node_name} yet: the manager makes it when it runs; trying again"
-        elif isinstance(error, kubeapi.ApiError) and error.status == 403:  # noqa: PLR2004 - HTTP: forbidden
-            text = f"not allowed to report: {error.message}; give the agent's service account the chart's role"
-        else:
-            text = f"cannot report: {error}"
-        if text != self.reach.problem:
-            log.warning("%s", text)
-        self.reach.problem = text
-        self.metrics.reports.labels(kind, "absent" if absent else "failed").inc()
-        wait = min(_FIRST_BACKOFF_SECONDS * 2**self._failures, self.settings.longest_backoff_seconds)
-        self._failures = min(self._failures + 1, 16)
-        asked = error.retry_after if isinstance(error, kubeapi.ApiUnavailable) else None
-        return self._jittered(max(wait, asked or 0.0))
+        state = self.reach.failed(kind, failure, self.clock())
+        if state in (State.ABSENT, State.CHANGED):
+            self._stored, self._sent = Stored(), None
+        self.metrics.reports.labels(kind, "absent" if state is State.ABSENT else "failed").inc()
+        return self._backoff.failed(failure.retry_after if isinstance(failure, kubeapi.ApiUnavailable) else None)
 
-    def _see_pruned(self, wanted: Mapping[str, Any], answered: Mapping[str, Any]) -> None:
-        pruned = tuple(lost(wanted, answered, "status"))
-        if pruned and pruned != self._pruned:
-            log.warning("NodeMetric %s: %s", self.node_name, _pruned_text(pruned))
-        self._pruned = pruned
+    async def _see_pruned(self, wanted: Json) -> None:
+        """Notice fields that the server took and did not keep: its definition does not know them."""
+        ours = {key: wanted[key] for key in wanted.keys() & FULL_KEYS}
+        dropped = lost(ours, self._stored.status, "status")
+        text = _pruned_text(dropped)
+        if text and text != self._pruned:
+            log.warning("NodeMetric %s: %s", self.node_name, text)
+        self._pruned = text
+        self.metrics.report_dropped.set(len(dropped))
+        await self._announcer.dropped(self._stored.object, text)
 
     def _problems(self) -> list[str]:
         found = [f"{self.spec.problem}; the last good value stays in force."] if self.spec.problem else []
-        return found + ([_pruned_text(self._pruned) + "."] if self._pruned else [])
-
-    def _conditions(self) -> tuple[Condition, ...]:
-        """Our conditions as the server has them."""
-        found = []
-        for one in self._stored_conditions():
-            try:
-                found.append(from_json(Condition, one))
-            except CodecError:
-                continue  # written by somebody else, and replaced by this report
-        return tuple(found)
-
-    def _with_others(self, ours: list[Json]) -> list[Json]:
-        """Our conditions beside those that somebody else wrote."""
-        return [one for one in self._stored_conditions() if one.get("type") not in _OUR_CONDITIONS] + ours
-
-    def _stored_conditions(self) -> list[Json]:
-        stored = _mapping(self._current.get("status")).get("conditions")
-        return [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
+        return found + ([f"{self._pruned[:1].upper()}{self._pruned[1:]}."] if self._pruned else [])
 
     def _check_seconds(self) -> float:
         policy = with_defaults(self._sent.policy if self._sent is not None else None)
         return float(policy.check_interval_seconds or 1)
 
-    def _jittered(self, seconds: float) -> float:
-        return seconds * (1.0 + self.settings.jitter * self.chance.uniform(-1.0, 1.0))
 
-    async def _asleep(self, seconds: float) -> None:
-        await asyncio.sleep(self._jittered(seconds))
-
-
-def _mapping(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _pruned_text(pruned: tuple[str, ...]) -> str:
+def _pruned_text(pruned: list[str]) -> str:
+    if not pruned:
+        return ""
     named = ", ".join(pruned[:4]) + (" …" if len(pruned) > 4 else "")  # noqa: PLR2004 - enough to recognise it
     return (
         f"the cluster's NodeMetric definition drops {named}: install Headroom's (crds/node_metric.yaml); "

@@ -32,5 +32,12 @@ class ReportSource(Protocol):
     ) -> Report:
         """The full report; see `agent.reports.Reports.full`."""
 
-    def fast(self, now: float, spec: SpecInForce, prediction: NodePrediction) -> Report:
+    def fast(
+        self,
+        now: float,
+        spec: SpecInForce,
+        prediction: NodePrediction,
+        previous: Sequence[Condition] = (),
+        problems: Sequence[str] = (),
+    ) -> Report:
         """The fast report of a prediction that was just made."""

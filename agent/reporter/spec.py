@@ -35,6 +35,8 @@ class SpecInForce:
     """With every default filled in."""
     problem: str = ""
     """What is wrong with the spec as written, in one line; then this is the last good one. Empty when it is fine."""
+    generation: int | None = None
+    """Which version of the NodeMetric's spec this was read from; what conditions speak of."""
 
     @property
     def report_interval_seconds(self) -> int:

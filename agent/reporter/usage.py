@@ -65,6 +65,8 @@ class Usages:
     """Statistics of everything."""
     system_windows: Sequence[Window]
     """Statistics of what runs outside of pods."""
+    measured_at: float | None
+    """When the node was last measured, of the resources in `node` the one that is behind. [seconds since 1970]"""
 
 
 def measure(
@@ -99,6 +101,7 @@ def measure(
         pods={uid: _means({CPU: cpu, MEMORY: shown}, uid) for uid in present & cpu.keys() & shown.keys()},
         node_windows=_windows(now, store, NODE, durations_seconds, memory_policy),
         system_windows=_windows(now, store, SYS, durations_seconds, ""),
+        measured_at=_measured_at(cpu.get(NODE), shown.get(NODE)),
     )
 
 
@@ -135,6 +138,10 @@ def _by_class(
         for name, mean in class_means(ticks, values, classes, CLASSES).items():
             found.setdefault(name, {})[metric] = mean
     return found
+
+
+def _measured_at(*series: SeriesLike | None) -> float | None:
+    return min((float(one.times[-1]) for one in series if one is not None and one.times.size), default=None)
 
 
 def _means(series: Mapping[str, Mapping[str, SeriesLike]], entity: str) -> dict[str, float]:

@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -7,19 +8,11 @@ from hypothesis import strategies as st
 from agent.numerics.aggregate import WindowStatistics
 from agent.pods import PodRef
 from agent.prediction import NodeFacts, NodePrediction, predict
-from agent.reporter.node_metric import (
-    aggregated,
-    build_status,
-    condition,
-    pod_metric,
-    prediction_status,
-    resource_map,
-    timestamp,
-)
+from agent.reporter.node_metric import aggregated, build_status, fast_status, pod_metric, resource_map
+from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages, Window, measure
 from agent.samples import CPU, MEMORY
 from crds.codec import from_json, to_json
-from crds.meta import Condition
 from crds.node_metric import CLASSES, NodeMetricStatus
 from crds.predict_policy import ModelChoice, PredictPolicy
 from crds.priority import PriorityBand, QoS
@@ -55,6 +48,16 @@ def prediction(node: Machine, policy: PredictPolicy | None = None) -> NodePredic
     return predict(node.now, node.learner, PODS, FACTS, policy or PredictPolicy(cold_start_period_seconds=60))
 
 
+def full(node: Machine) -> NodeMetricStatus:
+    """The full report."""
+    return build_status(usages(node), prediction(node), PODS, as_of=node.now, predicted_as_of=node.now)
+
+
+def fast(node: Machine, found: NodePrediction | None = None) -> NodeMetricStatus:
+    """The fast report."""
+    return fast_status(usages(node), found or prediction(node), predicted_as_of=node.now)
+
+
 def statistics(span: float) -> WindowStatistics:
     """Statistics that tell themselves apart."""
     return WindowStatistics(1.0, 0.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 300, span)
@@ -63,7 +66,7 @@ def statistics(span: float) -> WindowStatistics:
 def test_report_says_everything() -> None:
     """The full report of a small node, number by number."""
     node = busy()
-    status = build_status(node.now, usages(node), prediction(node), PODS)
+    status = full(node)
     assert status.update_time == timestamp(node.now)
     assert status.node_metric is not None
     assert status.node_metric.node_usage == resource_map({CPU: 1.875, MEMORY: 1.875 * GIB})
@@ -84,7 +87,7 @@ def test_report_says_everything() -> None:
 def test_classes_are_complete_and_add_up() -> None:
     """One entry per class in the fixed order, usage from the same ticks."""
     node = busy()
-    found = prediction_status(node.now, usages(node), prediction(node)).prediction
+    found = fast(node).prediction
     assert found is not None
     classes = {one.name: one for one in found.classes or ()}
     assert tuple(classes) == CLASSES
@@ -100,21 +103,39 @@ def test_classes_are_complete_and_add_up() -> None:
 def test_wire_round_trip() -> None:
     """The report survives JSON: what is written is what is read."""
     node = busy()
-    status = build_status(node.now, usages(node), prediction(node), PODS)
+    status = full(node)
     assert from_json(NodeMetricStatus, to_json(status)) == status
 
 
 def test_fast_report_is_prediction_only() -> None:
-    """A fast report touches prediction, Reclaimable and peak, not updateTime, usage, pods or conditions."""
+    """A fast report touches prediction, Reclaimable, peak and conditions, not updateTime, usage or pods."""
     node = busy()
-    found = to_json(prediction_status(node.now, usages(node), prediction(node)))
-    assert found.keys() == {"prediction", "prodReclaimableMetric", "prodPeakMetric"}
+    found = to_json(fast(node))
+    assert found.keys() == {"prediction", "prodReclaimableMetric", "prodPeakMetric", "conditions"}
+
+
+def test_report_bears_measuring_time() -> None:
+    """updateTime and prediction.time are those of the measurements; what was never measured has none."""
+    node = busy()
+    found = build_status(usages(node), prediction(node), PODS, as_of=START + 1.9, predicted_as_of=START)
+    assert (found.update_time, found.prediction and found.prediction.time) == (timestamp(START + 1), timestamp(START))
+    found = build_status(usages(node), prediction(node), PODS, as_of=None, predicted_as_of=None)
+    assert (found.update_time, found.prediction and found.prediction.time) == (None, None)
+
+
+def test_pods_are_sorted() -> None:
+    """Pods stand by namespace, then name, whatever the order in which they are known; ended ones are left out."""
+    node = busy()
+    other = replace(PODS[0], uid="a", namespace="aaa", name="z")
+    pods = [PODS[2], PODS[0], other, replace(PODS[1], terminal=True)]
+    found = build_status(usages(node, pods), prediction(node), pods, as_of=None, predicted_as_of=None)
+    assert [(one.namespace, one.name) for one in found.pods_metric or ()] == [("aaa", "z"), ("shop", "b"), ("shop", "m")]
 
 
 def test_unknown_prediction_is_empty() -> None:
     """Before anything is known: prodReclaimableMetric is there and empty, prodPeakMetric is absent."""
     node = machine()
-    found = to_json(prediction_status(node.now, usages(node), prediction(node)))
+    found = to_json(fast(node))
     assert found["prodReclaimableMetric"] == {}
     assert "prodPeakMetric" not in found
 
@@ -123,7 +144,7 @@ def test_policy_in_force_is_shown() -> None:
     """The policy in force is reported with its parts."""
     node = busy()
     policy = PredictPolicy(cold_start_period_seconds=60, model="max", of=(ModelChoice("sum-max", {"windowDays": 2}),))
-    found = prediction_status(node.now, usages(node), prediction(node, policy)).prediction
+    found = fast(node, prediction(node, policy)).prediction
     assert found is not None
     assert to_json(found.policy) == {"model": "max", "of": [{"model": "sum-max", "parameters": {"windowDays": 2}}]}
 
@@ -132,9 +153,7 @@ def test_cold_names_are_few() -> None:
     """Of many cold pods ten are named, sorted."""
     node, pods = machine(), [pod(f"p{number:02}") for number in range(30)]
     node.rounds(1, {one.uid: 0.1 for one in pods}, pods)
-    found = prediction_status(
-        node.now, usages(node, pods), predict(node.now, node.learner, pods, FACTS, PredictPolicy())
-    ).prediction
+    found = fast(node, predict(node.now, node.learner, pods, FACTS, PredictPolicy())).prediction
     assert found is not None
     assert found.pods is not None
     assert (found.pods.warm, found.pods.cold) == (0, 30)
@@ -184,51 +203,6 @@ def test_amounts_are_cut_off() -> None:
     """1.9996 cores are 1999 milli-cores; what is absent stays absent."""
     assert to_json(resource_map({CPU: 1.9996})) == {"resources": {"cpu": "1999m"}}
     assert to_json(resource_map({})) == {}
-
-
-def test_condition_keeps_its_time() -> None:
-    """The time of a condition moves only when its status does, not with its reason or message."""
-    first = condition(START, "PredictionReady", ready=False, reason="CollectingHistory", message="…")
-    second = condition(START + 60, "PredictionReady", ready=False, reason="Other", message="…", previous=[first])
-    third = condition(START + 120, "PredictionReady", ready=True, reason="Ready", message="…", previous=[second])
-    assert second.last_transition_time == first.last_transition_time == timestamp(START)
-    assert (third.status, third.last_transition_time) == ("True", timestamp(START + 120))
-
-
-def test_other_conditions_lend_no_time() -> None:
-    """A condition of another type with the same status lends no time."""
-    other = Condition("Collecting", "True", last_transition_time=timestamp(START))
-    found = condition(START + 60, "PredictionReady", ready=True, reason="Ready", message="…", previous=[other])
-    assert found.last_transition_time == timestamp(START + 60)
-
-
-def conditions(node: Machine, *problems: str) -> dict[str, Condition]:
-    """The conditions of a report."""
-    status = build_status(node.now, usages(node), prediction(node), PODS, problems=problems)
-    return {one.type: one for one in status.conditions or ()}
-
-
-def test_collecting_is_true_when_measured() -> None:
-    """Node and pods measured: Collecting is true."""
-    found = conditions(busy())
-    assert tuple(found) == ("Collecting", "PredictionReady")
-    assert (found["Collecting"].status, found["Collecting"].reason) == ("True", "Measuring")
-
-
-def test_collecting_names_unmeasured_pods() -> None:
-    """A pod that is not measured is named; further problems stand beside it."""
-    node = machine()
-    node.rounds(20, {"a": 1.0, "b": 0.5}, PODS)
-    found = conditions(node, "spec.x: must be 1.")["Collecting"]
-    assert (found.status, found.reason) == ("True", "PodsNotMeasured")
-    assert found.message == "1 of 3 pods have no CPU or no memory measured lately: shop/m. spec.x: must be 1."
-
-
-def test_collecting_is_false_without_node() -> None:
-    """A node that cannot be measured is said to be so."""
-    found = conditions(machine())["Collecting"]
-    assert (found.status, found.reason) == ("False", "NodeNotMeasured")
-    assert "cpu and memory" in (found.message or "")
 
 
 @given(cores=st.floats(), amount=st.floats())

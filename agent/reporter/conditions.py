@@ -1,0 +1,165 @@
+"""The conditions of a NodeMetric: what keeps this node from being measured or predicted, and what can be done. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from agent.pods import PodRef
+from agent.readiness import Readiness
+from agent.reporter.times import timestamp
+from agent.reporter.usage import Usages
+from agent.samples import CPU, MEMORY, Missing
+from crds.meta import Condition
+from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
+
+MEASURING: Final = "Measuring"
+"""The node and its pods are measured."""
+NODE_NOT_MEASURED: Final = "NodeNotMeasured"
+"""The node's own usage is not known."""
+STORE_FAILING: Final = "StoreFailing"
+"""What is measured cannot be kept."""
+MEMORY_CONTROLLER_MISSING: Final = "MemoryControllerMissing"
+"""The kernel does not account for the memory of pods."""
+PODS_NOT_MEASURED: Final = "PodsNotMeasured"
+"""Some pods, or all, are not measured."""
+STEP_FAILING: Final = "StepFailing"
+"""A part of collecting or learning fails that none of the others names."""
+
+STORE_STEPS: Final = ("database", "store", "maintain", "save", "size")
+"""Steps of a tick that only fail when the database does."""
+NO_MEMORY_CONTROLLER: Final = "no-memory-controller"
+"""Why a pod's memory is missing where the kernel lacks the controller (`agent.collectors.pod`)."""
+MOST_NAMES: Final = 10
+"""At most so many pods are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What went wrong lately, beside what the usages and the prediction say themselves."""
+
+    failing: Mapping[str, str] = field(default_factory=dict)
+    """Steps of a tick whose last run failed, and why."""
+    missing: Sequence[Missing] = ()
+    """What the last tick should have had, and has not."""
+    problems: Sequence[str] = ()
+    """Sentences about reporting: the spec, the cluster's definition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What was told before, and of which version of the spec we speak."""
+
+    previous: Sequence[Condition] = ()
+    """The conditions as last reported: one whose status stays keeps its time."""
+    generation: int | None = None
+    """Version of the NodeMetric's spec that is obeyed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The state of one condition."""
+
+    good: bool
+    """Whether all is well enough to go on."""
+    reason: str
+    """One CamelCase word for programs."""
+    message: str
+    """A sentence for people."""
+
+
+def conditions(
+    now: float,
+    usages: Usages,
+    readiness: Readiness,
+    present: Sequence[PodRef],
+    circumstances: Circumstances,
+    standing: Standing,
+) -> tuple[Condition, ...]:
+    """`Collecting` and `PredictionReady`.
+
+    Args:
+        now: the time. [seconds since 1970]
+        usages: what was used lately.
+        readiness: whether the prediction can be relied upon.
+        present: the pods on this node, without terminal ones.
+        circumstances: what went wrong lately.
+        standing: what was told before.
+    """
+    ready = Finding(readiness.ready, readiness.reason, readiness.message)
+    return (
+        condition(now, CONDITION_COLLECTING, _collecting(usages, present, circumstances), standing),
+        condition(now, CONDITION_PREDICTION_READY, ready, standing),
+    )
+
+
+def condition(now: float, name: str, finding: Finding, standing: Standing) -> Condition:
+    """A condition; its time is kept from the previous one of that name when the status did not change."""
+    status = "True" if finding.good else "False"
+    before = next((one for one in standing.previous if one.type == name and one.status == status), None)
+    since = before.last_transition_time if before is not None else None
+    return Condition(name, status, finding.reason, finding.message, since or timestamp(now), standing.generation)
+
+
+def _collecting(usages: Usages, present: Sequence[PodRef], circumstances: Circumstances) -> Finding:
+    """The worst of what is wrong gives the reason; everything else that is wrong is told beside it."""
+    found = [
+        *_node(usages),
+        *_store(circumstances.failing),
+        *_memory_controller(circumstances.missing),
+        *_pods(usages, present, circumstances.missing),
+        *_steps(circumstances.failing),
+    ]
+    if not found:
+        count = sum(one.running for one in present)
+        found = [
+            Finding(good=True, reason=MEASURING, message=f"The node and all of its {count} running pods are measured.")
+        ]
+    sentences = [*(one.message for one in found), *circumstances.problems]
+    return Finding(all(one.good for one in found), found[0].reason, " ".join(sentences))
+
+
+def _node(usages: Usages) -> list[Finding]:
+    lacking = [resource for resource in (CPU, MEMORY) if resource not in usages.node]
+    if not lacking:
+        return []
+    message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log says why."
+    return [Finding(good=False, reason=NODE_NOT_MEASURED, message=message)]
+
+
+def _store(failing: Mapping[str, str]) -> list[Finding]:
+    why = next((failing[step] for step in STORE_STEPS if step in failing), None)
+    if why is None:
+        return []
+    message = (
+        f"The database does not work ({why}): measuring and predicting go on from memory, and what is learned "
+        "meanwhile is lost when the agent restarts. Free space on its disk, or make its folder writable."
+    )
+    return [Finding(good=False, reason=STORE_FAILING, message=message)]
+
+
+def _memory_controller(missing: Sequence[Missing]) -> list[Finding]:
+    if not any(one.reason == NO_MEMORY_CONTROLLER for one in missing):
+        return []
+    message = (
+        "The memory of pods cannot be measured: the kernel has no memory cgroup controller. "
+        "Boot the node with cgroup_enable=memory."
+    )
+    return [Finding(good=False, reason=MEMORY_CONTROLLER_MISSING, message=message)]
+
+
+def _pods(usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing]) -> list[Finding]:
+    running = [pod for pod in present if pod.running]
+    unmeasured = sorted((f"{pod.namespace}/{pod.name}", pod.uid) for pod in running if pod.uid not in usages.pods)
+    if not unmeasured:
+        return []
+    reasons = {one.entity: one.reason for one in reversed(missing)}
+    named = [f"{name} ({reasons[uid]})" if uid in reasons else name for name, uid in unmeasured[:MOST_NAMES]]
+    names = ", ".join(named) + (" …" if len(unmeasured) > MOST_NAMES else "")
+    message = f"{len(unmeasured)} of {len(running)} pods have no CPU or no memory measured lately: {names}."
+    return [Finding(good=len(unmeasured) < len(running), reason=PODS_NOT_MEASURED, message=message)]
+
+
+def _steps(failing: Mapping[str, str]) -> list[Finding]:
+    others = {step: why for step, why in sorted(failing.items()) if step not in STORE_STEPS}
+    message = " ".join(f"{step} fails: {why}." for step, why in others.items())
+    return [Finding(good=True, reason=STEP_FAILING, message=message)] if others else []

@@ -1,0 +1,77 @@
+"""The NodeMetric as the API server has it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crds.codec import CodecError, from_json
+from crds.meta import Condition
+from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
+
+Json = dict[str, Any]
+_OUR_CONDITIONS: Final = (CONDITION_COLLECTING, CONDITION_PREDICTION_READY)
+
+
+@dataclass(slots=True)
+class Stored:
+    """The object as last seen. Whatever stands in it, reading it does not fail."""
+
+    object: Json = field(default_factory=dict)
+    """All of it; empty while it was not seen."""
+
+    @property
+    def known(self) -> bool:
+        """Whether it was seen."""
+        return bool(self.object)
+
+    @property
+    def spec(self) -> Json:
+        """What is asked for."""
+        return _mapping(self.object.get("spec"))
+
+    @property
+    def status(self) -> Json:
+        """What was reported."""
+        return _mapping(self.object.get("status"))
+
+    @property
+    def generation(self) -> int | None:
+        """Version of the spec."""
+        found = _mapping(self.object.get("metadata")).get("generation")
+        return found if isinstance(found, int) else None
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """The conditions that can be read."""
+        found = []
+        for one in self._conditions():
+            try:
+                found.append(from_json(Condition, one))
+            except CodecError:
+                continue  # written by somebody else, and replaced by this report
+        return tuple(found)
+
+    def take(self, node_metric: Json) -> bool:
+        """Remember the object. Whether it took another one's place: it was deleted and made again."""
+        before = _mapping(self.object.get("metadata")).get("uid")
+        replaced = self.known and before != _mapping(node_metric.get("metadata")).get("uid")
+        self.object = node_metric
+        return replaced
+
+    def is_current(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether an object with this metadata is this one, with this spec."""
+        mine = _mapping(self.object.get("metadata"))
+        return all(metadata.get(key) == mine.get(key) for key in ("uid", "generation"))
+
+    def with_others(self, status: Mapping[str, Any]) -> Json:
+        """A status of ours with the conditions that somebody else wrote."""
+        others = [one for one in self._conditions() if one.get("type") not in _OUR_CONDITIONS]
+        return {**status, "conditions": others + list(status.get("conditions") or ())}
+
+    def _conditions(self) -> list[Json]:
+        stored = self.status.get("conditions")
+        return [one for one in stored if isinstance(one, dict)] if isinstance(stored, list) else []
+
+
+def _mapping(value: object) -> Json:
+    return value if isinstance(value, dict) else {}

@@ -11,11 +11,16 @@ from agent.host.paths import HostPaths
 from agent.kinds import KUBELET_PORT
 from agent.prediction import NodeFacts
 from crds import names
+from crds.codec import CodecError
 from crds.quantity import QuantityError, milli_value, value
+from crds.shape import check_node
 
 log = logging.getLogger(__name__)
 
 _MOST_CPUS: Final = 1 << 16
+_CPU_DIGITS: Final = 5
+_SHOWN: Final = 80  # of a text in a message
+_LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
 
 
 class ApiNode:
@@ -96,6 +101,10 @@ def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
     Returns:
         The facts, and one sentence for each thing that could not be used.
     """
+    try:
+        check_node(node)
+    except CodecError as error:
+        return NodeFacts(), (f"{error}; the whole Node is ignored",)
     status, problems = node.get("status") or {}, _Problems()
     annotations = (node.get("metadata") or {}).get("annotations") or {}
     stated = problems.amounts(status.get("allocatable"), "status.allocatable")
@@ -116,8 +125,12 @@ def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
     Args:
         node: Kubernetes JSON.
     """
+    try:
+        check_node(node)
+    except CodecError:  # `node_facts` says so
+        return None
     status = node.get("status") or {}
-    addresses = [one for one in status.get("addresses") or () if isinstance(one, Mapping)]
+    addresses = status.get("addresses") or ()
     host = next((one.get("address") for one in addresses if one.get("type") == "InternalIP"), None)
     endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
     return (str(host), int(endpoint.get("Port") or KUBELET_PORT)) if host else None
@@ -132,11 +145,12 @@ def count_cpus(text: str) -> int:
     cpus: set[int] = set()
     for piece in text.split(","):
         first, _, last = piece.strip().partition("-")
-        if not (first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit()))):
-            raise ValueError(f"{text!r} is not a list of CPUs such as 0-3,8")
-        low, high = int(first), int(last or first)
+        numbers = (first, last or first)
+        if not all(one.isascii() and one.isdigit() and len(one) <= _CPU_DIGITS for one in numbers):
+            raise ValueError(f"{text[:_SHOWN]!r} is not a list of CPUs such as 0-3,8")
+        low, high = map(int, numbers)
         if not low <= high < _MOST_CPUS:
-            raise ValueError(f"{text!r} is not a list of CPUs such as 0-3,8")
+            raise ValueError(f"{text[:_SHOWN]!r} is not a list of CPUs such as 0-3,8")
         cpus.update(range(low, high + 1))
     return len(cpus)
 
@@ -184,7 +198,7 @@ class _Problems:
             if quantity is None:
                 continue
             try:
-                result[name] = max(convert(quantity), 0)
+                result[name] = min(max(convert(quantity), 0), _LARGEST)
             except (QuantityError, TypeError) as error:
                 self.found.append(f"{where}.{name}: {error}; it is ignored")
         return result

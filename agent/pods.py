@@ -4,13 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from agent.host.cgroup import PodCgroup
 from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE
+from crds.codec import CodecError
 from crds.pod import cgroup_uid, is_terminal, pod_key, pod_limits, pod_requests, workload_key
 from crds.priority import PriorityBand, QoS, priority_class, qos, tier
-from crds.quantity import QuantityError, milli_value, value
+from crds.quantity import milli_value, value
+from crds.shape import check_pod
+
+_LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
+_LONGEST_NAME: Final = 160  # of a pod in a message
 
 Resources = Mapping[str, int]
 """Amounts by resource name: ``cpu`` in milli-cores, ``memory`` in bytes. What was not asked for is absent."""
@@ -57,25 +62,21 @@ def pod_ref(pod: Mapping[str, Any]) -> PodRef:
         pod: Kubernetes JSON.
 
     Raises:
-        ValueError: It has no uid, an amount that is no quantity, or it is no pod; the message names it.
+        ValueError: It has no uid, or a field of another type, an amount that is no quantity among them; the message
+            names pod and field.
     """
     try:
-        return _pod_ref(pod)
-    except (QuantityError, ArithmeticError) as error:
-        raise ValueError(f"pod {pod_key(pod)}: {error}") from None
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"{str(pod)[:80]!r} is not a pod: {error}") from None
-
-
-def _pod_ref(pod: Mapping[str, Any]) -> PodRef:
+        check_pod(pod)
+    except CodecError as error:
+        raise ValueError(f"pod {_shown(pod)}: {error}") from None
     metadata = pod.get("metadata") or {}
     uid = metadata.get("uid")
-    if not (uid and isinstance(uid, str)):
+    if not uid:
         raise ValueError(f"pod {pod_key(pod)} has no metadata.uid")
     return PodRef(
         uid=uid,
-        namespace=metadata.get("namespace", ""),
-        name=metadata.get("name", uid),
+        namespace=metadata.get("namespace") or "",
+        name=metadata.get("name") or uid,
         band=tier(pod),
         qos=qos(pod),
         requests=_amounts(pod_requests(pod)),
@@ -114,13 +115,18 @@ def _amounts(resources: Mapping[str, Fraction]) -> dict[str, int]:
         amounts["cpu"] = milli_value(resources["cpu"])
     if "memory" in resources:
         amounts["memory"] = value(resources["memory"])
-    return amounts
+    return {name: min(max(amount, 0), _LARGEST) for name, amount in amounts.items()}
+
+
+def _shown(pod: Any) -> str:  # noqa: ANN401 - it is no pod
+    metadata = pod.get("metadata") if isinstance(pod, dict) else None
+    return pod_key(pod)[:_LONGEST_NAME] if isinstance(metadata, dict) else "of unknown name"
 
 
 def _unix(timestamp: str | None) -> float:
     if not timestamp:
         return 0.0
     try:
-        return datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:
+        return max(datetime.fromisoformat(timestamp).timestamp(), 0.0)
+    except (ValueError, OverflowError):
         return 0.0

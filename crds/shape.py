@@ -4,10 +4,10 @@ An API server sends no other shapes; a proxy, a kubelet of another version or a 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from crds.codec import Part, QuantityText, from_json
+from crds.codec import JSON_NAME, Part, QuantityText, from_json
 
 Amounts = Mapping[str, QuantityText]
 
@@ -25,6 +25,7 @@ class _Metadata(Part):
     namespace: str | None = None
     uid: str | None = None
     creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
     labels: Mapping[str, str] | None = None
     annotations: Mapping[str, str] | None = None
     owner_references: tuple[_Owner, ...] | None = None
@@ -65,9 +66,27 @@ class _Pod(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class _Address(Part):
+    type: str | None = None
+    address: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoint(Part):
+    port: int | None = field(default=None, metadata={JSON_NAME: "Port"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Endpoints(Part):
+    kubelet_endpoint: _Endpoint | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _NodeStatus(Part):
     capacity: Mapping[str, Any] | None = None
     allocatable: Mapping[str, Any] | None = None
+    addresses: tuple[_Address, ...] | None = None
+    daemon_endpoints: _Endpoints | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -364,7 +364,7 @@ async def test_unreadable_pods_are_named(
         for _ in range(3):
             await source.ask(session)
     assert _names(source) == ["pod-2"]
-    assert caplog.text.count("pod shop/pod-1: 'lots' is not a quantity") == 1
+    assert caplog.text.count("pod shop/pod-1: spec.containers[0].resources.requests.cpu: 'lots' is not a quantity") == 1
     assert len(caplog.records) == 6
 
 

@@ -16,9 +16,13 @@ def replayed(root: Path, pods: int = PODS) -> Machine:
     """A machine with cgroup v2 below a folder; each pod follows a series of the real traces."""
     system = Load(lambda _: 0.2, lambda _: 0.5 * GIB)
     machine = Machine(root, CPUS, MEMORY_BYTES, system, NOTHING, CgroupV2())
-    uids = [f"00000000-0000-4000-8000-{number:012d}" for number in range(pods)]
-    machine.set_pods({uid: Group(f"kubepods/burstable/pod{uid}", _load(uid)) for uid in uids})
+    machine.set_pods({uid: Group(f"kubepods/burstable/pod{uid}", _load(uid)) for uid in uids(pods)})
     return machine
+
+
+def uids(pods: int = PODS) -> list[str]:
+    """The pods' uids."""
+    return [f"00000000-0000-4000-8000-{number:012d}" for number in range(pods)]
 
 
 def _load(uid: str) -> Load:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from prometheus_client import Counter
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +26,8 @@ def spread(seconds: Sequence[float], *, unit: str = "ms") -> str:
     factor = {"us": 1e6, "ms": 1e3, "s": 1.0}[unit]
     median, p99 = np.percentile(np.asarray(seconds) * factor, (50, 99))
     return f"median {median:.3g} {unit}, p99 {p99:.3g} {unit} (n = {len(seconds)})"
+
+
+def total(counter: Counter) -> float:
+    """Sum over all labels of a counter."""
+    return float(sum(one.value for family in counter.collect() for one in family.samples))

@@ -5,11 +5,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from bench.machine import ROOT, replayed
+from bench.api_server import NODE, pod, served
+from bench.machine import ROOT, replayed, uids
 from bench.measurement import Measurement
 from bench.workload import PODS
 from devcluster.replay_machine import Machine
@@ -21,35 +24,73 @@ MIB = 1 << 20
 
 
 def measure(*, quick: bool = False) -> Iterator[Measurement]:
-    """CPU and memory of `headroom-agent --standalone` on a replayed machine whose files advance ten times a second."""
+    """CPU and memory of two agents on one replayed machine, whose files advance ten times a second.
+
+    One is a cluster's: it watches its pods and reports to an API server (of ours, on loopback). One is alone.
+    """
     warm_up, seconds = (QUICK_SECONDS, QUICK_SECONDS) if quick else (WARM_UP_SECONDS, SECONDS)
-    with tempfile.TemporaryDirectory() as folder:
-        machine = replayed(Path(folder) / "host")
-        flags = [f"--host-root={machine.directory}", f"--data-dir={folder}/data", "--listen=127.0.0.1:0"]
-        command = [sys.executable, "-m", "agent", "--standalone", "--output=json", *flags]
-        with (
-            (Path(folder) / "log").open("wb") as log,
-            subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log) as agent,
-        ):
-            try:
-                share, memory = _watch(psutil.Process(agent.pid), machine, warm_up, seconds)
-            except psutil.Error as error:
-                said = (Path(folder) / "log").read_text().strip()
-                raise RuntimeError(f"the agent ended early: {said}") from error
-            finally:
-                agent.terminate()
-    what = f"agent, {PODS} pods, 1 s collection, {seconds:.0f} s after {warm_up:.0f} s"
-    yield Measurement(f"{what}: CPU", f"{share:.2%} of one core", "<= 2 % of one core", "koordlet limit 200m")
-    yield Measurement(f"{what}: RSS", f"{memory:.0f} MiB", "<= 90 MiB", "koordlet limit 256 Mi")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        machine = replayed(folder / "host")
+        pods = [pod(uid, number) for number, uid in enumerate(uids())]
+        with served(pods, folder / "kubeconfig"), ExitStack() as running:
+            modes = {
+                "in a cluster": [f"--kubeconfig={folder}/kubeconfig", f"--node-name={NODE}"],
+                "standalone": ["--standalone", "--output=json"],
+            }
+            agents = {mode: running.enter_context(_agent(folder, machine, flags)) for mode, flags in modes.items()}
+            _advance(machine, warm_up)
+            before = {mode: agent.cpu_seconds() for mode, agent in agents.items()}
+            began = time.monotonic()
+            _advance(machine, seconds)
+            took = time.monotonic() - began
+            shares = {mode: (agent.cpu_seconds() - before[mode]) / took for mode, agent in agents.items()}
+            memory = {mode: agent.rss_mib() for mode, agent in agents.items()}
+    what = f"agent {{}}, {PODS} pods, 1 s collection, {seconds:.0f} s after {warm_up:.0f} s: {{}}"
+    for mode in modes:
+        cpu = f"{shares[mode]:.2%} of one core"
+        yield Measurement(what.format(mode, "CPU"), cpu, "<= 2 % of one core", "koordlet limit 200m")
+        rss = f"{memory[mode]:.0f} MiB"
+        yield Measurement(what.format(mode, "RSS"), rss, "<= 90 MiB", "koordlet limit 256 Mi")
 
 
-def _watch(process: psutil.Process, machine: Machine, warm_up: float, seconds: float) -> tuple[float, float]:
-    """Share of a core over the time after the warm-up, and memory at its end. [1, MiB]"""
-    _advance(machine, warm_up)
-    began, used = time.monotonic(), sum(process.cpu_times()[:2])
-    _advance(machine, seconds)
-    share = (sum(process.cpu_times()[:2]) - used) / (time.monotonic() - began)
-    return share, process.memory_info().rss / MIB
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """A running agent."""
+
+    process: subprocess.Popen[bytes]
+    """Its process."""
+    log: Path
+    """What it says."""
+
+    def cpu_seconds(self) -> float:
+        """CPU time so far."""
+        return float(sum(self._running().cpu_times()[:2]))
+
+    def rss_mib(self) -> float:
+        """Resident memory."""
+        return float(self._running().memory_info().rss / MIB)
+
+    def _running(self) -> psutil.Process:
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the agent ended early: {self.log.read_text().strip()}")
+        return psutil.Process(self.process.pid)
+
+
+@contextmanager
+def _agent(folder: Path, machine: Machine, flags: list[str]) -> Iterator[_Agent]:
+    """An agent with a data directory of its own."""
+    own = Path(tempfile.mkdtemp(dir=folder))
+    common = [f"--host-root={machine.directory}", f"--data-dir={own}/data", "--listen=127.0.0.1:0"]
+    command = [sys.executable, "-m", "agent", *common, *flags]
+    with (
+        (own / "log").open("wb") as log,
+        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=log) as process,
+    ):
+        try:
+            yield _Agent(process, own / "log")
+        finally:
+            process.terminate()
 
 
 def _advance(machine: Machine, seconds: float) -> None:

@@ -5,12 +5,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from prometheus_client import Counter
-
 from agent.collectors import COLLECTORS
 from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.paths import HostPaths
+from agent.keeping import Keeper
 from agent.learning import Learning
 from agent.pipeline import Pipeline
 from agent.pod_source import CgroupPods
@@ -18,7 +17,7 @@ from agent.settings import LearnSettings
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 from bench.machine import replayed
-from bench.measurement import Measurement, spread
+from bench.measurement import Measurement, spread, total
 from bench.workload import PODS
 
 TICKS, QUICK_TICKS = 1500, 40
@@ -49,7 +48,7 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
             pipeline.run_once(START + clock.now)
             if number >= WARM_UP:
                 times.append(time.perf_counter() - began)
-        samples, gaps = _total(metrics.samples), _total(metrics.gaps)
+        samples, gaps = total(metrics.samples), total(metrics.gaps)
         pipeline.close(START + clock.now)
     per_tick = samples / (WARM_UP + ticks)
     what = f"tick, {PODS} pods, {per_tick:.0f} samples each ({gaps:.0f} gaps in {WARM_UP + ticks} ticks)"
@@ -64,7 +63,7 @@ def _pipeline(paths: HostPaths, clock: _Clock, database: Path, metrics: Metrics)
     return Pipeline(
         resolve(tuple(COLLECTORS), Machine(paths, cgroups, clock, 100.0)),
         CgroupPods(cgroups),
-        lambda: Tsdb.open(database),
+        Keeper(lambda: Tsdb.open(database)),
         lambda store: Learning(store, LearnSettings()),
         metrics,
     )
@@ -76,8 +75,3 @@ def _steps(metrics: Metrics) -> list[tuple[str, float]]:
     sums = {one.labels["step"]: one.value for one in family.samples if one.name.endswith("_sum")}
     ticks = next(one.value for one in next(iter(metrics.tick_seconds.collect())).samples if one.name.endswith("_count"))
     return sorted(((name, total / ticks) for name, total in sums.items()), key=lambda step: -step[1])
-
-
-def _total(counter: Counter) -> float:
-    """Sum over all labels of a counter."""
-    return float(sum(one.value for family in counter.collect() for one in family.samples))

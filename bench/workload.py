@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from agent.collectors.base import Tick
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
-from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Sample
+from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, Harvest, Sample
 from crds.priority import PriorityBand, QoS
 from devcluster import traces
 
@@ -24,6 +25,8 @@ SHARE_THAT_MOVES = 0.2
 """Of the pods, whose memory changes in a second."""
 THROTTLED_EVERY = 4
 """One pod in so many has a CPU quota."""
+PRESSURE_EVERY = 10
+"""The pressure of each pod is read every so many ticks."""
 PRESSURES = ("cpu_some", "cpu_full", "memory_some", "memory_full", "io_some", "io_full")
 BANDS = (*[PriorityBand.PROD] * 5, PriorityBand.MID, PriorityBand.MID, PriorityBand.BATCH, *[PriorityBand.NONE] * 2)
 
@@ -36,10 +39,12 @@ class Workload:
     """Where the noise comes from."""
     count: int = PODS
     """How many pods there are at a time."""
-    pods: list[PodRef] = field(default_factory=list)
+    present: list[PodRef] = field(default_factory=list)
     """The pods of this moment."""
     synced: bool = True
     """The list is complete, as for any source of pods."""
+    problem: str = ""
+    """The list is current."""
     _born: int = 0
     _cpu: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     _memory: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
@@ -58,21 +63,24 @@ class Workload:
         self._cpu = np.array([cpu for cpu, _ in turned])
         self._memory = np.array([memory for _, memory in turned]) * (1 << 30)
         self._wander = np.zeros(self.count)
-        self.pods = [self._new(number, float(cores[number]), float(sizes[number])) for number in range(self.count)]
+        self.present = [self._new(number, float(cores[number]), float(sizes[number])) for number in range(self.count)]
 
-    def __call__(self) -> Sequence[PodRef]:
-        """The pods."""
-        return self.pods
+    def pods(self) -> Sequence[PodRef]:
+        """The pods of this moment, as any source of pods answers."""
+        return self.present
+
+    async def run(self) -> None:
+        """Nothing to follow."""
 
     def replace_some(self, count: int) -> None:
         """Let the oldest pods end, each followed by another of its workload."""
         for _ in range(count):
             place = self._born % self.count
-            old = self.pods[place]
-            self.pods[place] = replace(old, uid=self._uid(), name=f"{old.name[:-5]}{self._born:05d}")
+            old = self.present[place]
+            self.present[place] = replace(old, uid=self._uid(), name=f"{old.name[:-5]}{self._born:05d}")
 
     def samples(self, now: float, seconds: float) -> list[Sample]:
-        """One tick: everything that the agent measures of the node, the system and every pod.
+        """One tick: everything that the agent measures of the node and every pod.
 
         Args:
             now: The tick's time. [seconds since 1970]
@@ -87,12 +95,16 @@ class Workload:
         system_cpu, system_memory = 0.3 * self.random.gamma(NOISE_SHAPE, 1 / NOISE_SHAPE), 2.0 * (1 << 30)
         totals = {CPU: (float(cpu.sum()), system_cpu), MEMORY: (float(memory.sum()), system_memory)}
         found = [Sample(metric, NODE, now, pods + system) for metric, (pods, system) in totals.items()]
-        found += [Sample(metric, SYS, now, system) for metric, (_, system) in totals.items()]
         found.append(Sample(MEMORY_WITH_PAGE_CACHE, NODE, now, float(cached.sum()) + system_memory))
         found += [Sample(f"psi_{name}", NODE, now, 0.0) for name in PRESSURES]
+        turn = int(seconds) % PRESSURE_EVERY
+        read = self.present[turn::PRESSURE_EVERY]
+        found += [Sample(f"psi_{name}_some", pod.uid, now, 0.0) for name in ("cpu", "memory", "io") for pod in read]
+        limited = self.present[::THROTTLED_EVERY]
+        found += [Sample(CPU_THROTTLED, pod.uid, now, 0.0) for pod in limited]
         for metric, values in ((CPU, cpu), (MEMORY, memory), (MEMORY_WITH_PAGE_CACHE, cached)):
             found += [
-                Sample(metric, pod.uid, now, value) for pod, value in zip(self.pods, values.tolist(), strict=True)
+                Sample(metric, pod.uid, now, value) for pod, value in zip(self.present, values.tolist(), strict=True)
             ]
         return found
 
@@ -112,3 +124,17 @@ class Workload:
     def _uid(self) -> str:
         self._born += 1
         return f"00000000-0000-4000-8000-{self._born:012d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """A collector that measures the workload instead of a machine."""
+
+    workload: Workload
+    """What it measures."""
+    start: float
+    """When the workload began. [seconds since 1970]"""
+
+    def collect(self, tick: Tick) -> Harvest:
+        """One tick of it."""
+        return Harvest(self.workload.samples(tick.now, tick.now - self.start), pods_listed=True)

@@ -1,0 +1,140 @@
+"""A simulated week of the agent with 110 pods: the real pipeline, store and publisher under a clock moved by hand.
+
+Six days and a half have a tick every ten seconds, the last twelve hours one every second, so that what is kept raw is
+what a node keeps. A tenth of the pods is replaced every day. In the last day the publisher reports to a server of our
+own that takes merge patches and counts their bytes.
+
+`python -m bench.week` runs it alone, in a process whose memory is nothing but this.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import psutil
+
+from agent.keeping import Keeper
+from agent.learning import Learning
+from agent.pipeline import Pipeline
+from agent.settings import LearnSettings
+from agent.store.tsdb import Tsdb
+from agent.telemetry import Metrics
+from bench.machine import ROOT
+from bench.measurement import Measurement, total
+from bench.reporting import Reporting
+from bench.workload import PODS, Collected, Workload
+
+DAY = 86_400
+START = 1_735_689_600.0
+MIB, KIB = 1 << 20, 1 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long the simulation is, and how fine."""
+
+    days: float = 7.0
+    """All of it."""
+    fine_seconds: int = 12 * 3600
+    """The last part, with a tick every second. [s]"""
+    coarse_step: int = 10
+    """Time between two ticks before that. [s]"""
+    report_seconds: int = DAY
+    """The last part, in which reports are made. [s]"""
+
+    def ticks(self) -> Iterator[int]:
+        """Seconds since the start."""
+        end = int(self.days * DAY)
+        yield from range(self.coarse_step, end - self.fine_seconds, self.coarse_step)
+        yield from range(end - self.fine_seconds, end + 1)
+
+
+FULL, QUICK = Plan(), Plan(days=0.05, fine_seconds=120, report_seconds=600)
+
+
+def measure(*, quick: bool = False) -> Iterator[Measurement]:
+    """Run the week in a process of its own."""
+    command = [sys.executable, "-m", "bench.week", *(["--quick"] if quick else [])]
+    done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    for line in done.stdout.splitlines():
+        yield Measurement(**json.loads(line))
+
+
+def simulate(plan: Plan) -> Iterator[Measurement]:
+    """The week, here."""
+    workload, metrics, memory = Workload(), Metrics(), _Memory()
+    with tempfile.TemporaryDirectory() as folder:
+        database = Path(folder) / "agent.db"
+        pipeline = Pipeline(
+            {"workload": Collected(workload, START)},
+            workload,
+            Keeper(lambda: Tsdb.open(database)),
+            lambda store: Learning(store, LearnSettings()),
+            metrics,
+        )
+        reporting = Reporting(pipeline, workload, metrics)
+        first_report, turn = plan.days * DAY - plan.report_seconds, asyncio.Runner()
+        for before, second in pairwise(plan.ticks()):
+            if second // DAY > before // DAY:
+                workload.replace_some(PODS // 10)
+            pipeline.run_once(START + second)
+            if second % 5 == 0:  # seconds, as in the agent
+                pipeline.store.checkpoint()
+            if second > first_report:
+                turn.run(reporting.at(START + second))
+            memory.see(second)
+        turn.run(reporting.close())
+        turn.close()
+        failing, samples = pipeline.failing, total(metrics.samples)
+        pipeline.close(START + plan.days * DAY)
+        size = database.stat().st_size
+    if failing:
+        raise RuntimeError(f"the week was not as it should be: {failing}")
+    yield _size_row(plan, size, samples)
+    yield memory.row(plan)
+    yield from reporting.rows(plan.report_seconds)
+
+
+class _Memory:
+    """Resident memory day by day."""
+
+    def __init__(self) -> None:
+        self._process = psutil.Process()
+        self._by_day: dict[int, int] = {}
+
+    def see(self, second: int) -> None:
+        """Remember the memory at the end of each day; cheap when it is no end."""
+        if second % 3600 == 0:
+            self._by_day[second // DAY] = self._process.memory_info().rss
+
+    def row(self, plan: Plan) -> Measurement:
+        """Growth from the end of the first day to the end."""
+        found = [rss / MIB for rss in self._by_day.values()] or [self._process.memory_info().rss / MIB]
+        days = ", ".join(f"{one:.0f}" for one in found)
+        what = f"RSS over {plan.days:g} simulated days, {PODS} pods, a tenth replaced a day: growth after the first day"
+        measured = f"{found[-1] - found[0]:+.1f} MiB (day by day: {days} MiB, this benchmark included)"
+        return Measurement(what, measured, "none", "none")
+
+
+def _size_row(plan: Plan, size: int, samples: float) -> Measurement:
+    what = f"database after {plan.days:g} simulated days, {PODS} pods, a tenth replaced a day"
+    return Measurement(what, f"{size / MIB:.1f} MiB ({samples / 1e6:.1f} million samples)", "<= 256 MiB", "none")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the rows as JSON lines."""
+    parser = argparse.ArgumentParser(prog="python -m bench.week", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="an hour instead of a week")
+    for row in simulate(QUICK if parser.parse_args(arguments).quick else FULL):
+        print(json.dumps(asdict(row)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""The benchmarks run; what they measure is for people to judge."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from bench import BENCHMARKS, GROUPS
+from bench.__main__ import main
+from tests.architecture.sources import ROOT
+
+
+@pytest.mark.alone
+def test_every_benchmark_runs() -> None:
+    """In its quick form, every benchmark prints rows with a figure."""
+    command = [sys.executable, "-m", "bench", "--quick", "--markdown"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    rows = [line.split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")][1:]
+    assert len(rows) > 2 * len(BENCHMARKS)
+    assert all(any(character.isdigit() for character in row[1]) for row in rows), done.stdout
+
+
+def test_groups_name_benchmarks() -> None:
+    """A group holds benchmarks that exist, and no name means two things."""
+    assert {name for names in GROUPS.values() for name in names} <= set(BENCHMARKS)
+    assert not set(GROUPS) & set(BENCHMARKS)
+
+
+def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A benchmark that does not exist is named, with those that do."""
+    with pytest.raises(SystemExit):
+        main(["nonsense"])
+    assert "no benchmark named nonsense: choose from process" in capsys.readouterr().err

@@ -19,6 +19,8 @@ class Range:
         return isinstance(value, int | float) and not isinstance(value, bool) and self.low <= value <= self.high
 
     def __str__(self) -> str:
+        if self.low == float("-inf"):
+            return f"at most {self.high:.0f}"
         return f"{self.low:g} to {self.high:g}" if self.high != float("inf") else f"{self.low:g} or more"
 
 

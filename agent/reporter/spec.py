@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from crds.codec import CodecError, from_json
+from crds.codec import CodecError, from_json, to_json
 from crds.duration import parse_duration
 from crds.node_metric import (
     MEMORY_COLLECT_POLICIES,
@@ -14,11 +14,16 @@ from crds.node_metric import (
     NodeMetricSpec,
 )
 from crds.predict_policy import PredictPolicy, with_defaults
+from crds.ranges import Range, problems
 
 SHORTEST_REPORT_SECONDS: Final = 30
 """A shorter report interval is taken as this. [s]"""
 SHORTEST_WINDOW_SECONDS: Final = 60
 """A shorter averaging window is taken as this. [s]"""
+_LONGEST_SECONDS: Final = 366 * 86400
+_AT_MOST: Final = dict.fromkeys(
+    ("aggregateDurationSeconds", "reportIntervalSeconds"), Range(float("-inf"), _LONGEST_SECONDS)
+)
 _COLLECT_DEFAULTS: Final = MetricCollectPolicy(
     aggregate_duration_seconds=300,
     report_interval_seconds=60,
@@ -113,18 +118,23 @@ def read(spec: Mapping[str, Any] | None, last: SpecInForce) -> SpecInForce:
         ("predictPolicy", "predict_policy", _no_problems),
     ):
         try:
-            parsed = from_json(NodeMetricSpec, {name: (spec or {}).get(name)})
-            problems = check(parsed)
+            parsed = from_json(NodeMetricSpec, _part(spec, name))
+            wrong = check(parsed)
         except CodecError as error:
-            problems = [f"spec.{error}"]
-        found += problems
-        parts[field] = getattr(last.spec if problems else parsed, field)
-    return SpecInForce(merged(NodeMetricSpec(**parts)), "; ".join(found))
+            wrong = [f"spec.{error}".replace("spec.the object:", "spec:")]
+        found += wrong
+        parts[field] = getattr(last.spec if wrong else parsed, field)
+    return SpecInForce(merged(NodeMetricSpec(**parts)), "; ".join(dict.fromkeys(found)))
 
 
 def default() -> SpecInForce:
     """What holds until a NodeMetric was seen, and for a machine without one."""
     return SpecInForce(merged(None))
+
+
+def _part(spec: Any, name: str) -> Any:  # noqa: ANN401 - as it came
+    """One part of a spec; something else than a map as it is, to be refused."""
+    return {name: spec.get(name)} if isinstance(spec, Mapping) else {name: None} if spec is None else spec
 
 
 def _no_problems(_: NodeMetricSpec) -> list[str]:
@@ -134,15 +144,17 @@ def _no_problems(_: NodeMetricSpec) -> list[str]:
 def _collect_problems(spec: NodeMetricSpec) -> list[str]:
     found = []
     collect = spec.metric_collect_policy or MetricCollectPolicy()
+    found += problems(to_json(collect), _AT_MOST, "spec.metricCollectPolicy")
     policy = collect.node_memory_collect_policy
     if policy is not None and policy not in MEMORY_COLLECT_POLICIES:
         allowed = ", ".join(MEMORY_COLLECT_POLICIES)
-        found.append(f"spec.metricCollectPolicy.nodeMemoryCollectPolicy: must be one of {allowed}, got {policy!r}")
+        found.append(f"spec.metricCollectPolicy.nodeMemoryCollectPolicy: must be one of {allowed}, got {policy[:80]!r}")
     aggregate = collect.node_aggregate_policy or NodeAggregatePolicy()
     for duration in aggregate.durations or ():
         try:
-            if parse_duration(duration) <= 0:
-                raise ValueError(f"must be positive, got {duration!r}")  # noqa: TRY301 - the same answer as garbage
+            if not 0 < parse_duration(duration) <= _LONGEST_SECONDS:
+                wrong = f"must be positive and at most a year, got {duration[:80]!r}"
+                raise ValueError(wrong)  # noqa: TRY301 - the same answer as garbage
         except ValueError as error:
             found.append(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {error}")
     return found

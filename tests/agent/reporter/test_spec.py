@@ -58,6 +58,8 @@ def test_good_spec_is_obeyed() -> None:
         ({"nodeMemoryCollectPolicy": "all"}, "nodeMemoryCollectPolicy: must be one of"),
         ({"nodeAggregatePolicy": {"durations": ["5x"]}}, "durations: '5x'"),
         ({"nodeAggregatePolicy": {"durations": ["-5m"]}}, "durations"),
+        ({"nodeAggregatePolicy": {"durations": ["1m", "9000h"]}}, "durations: must be positive and at most a year"),
+        ({"aggregateDurationSeconds": 10**30}, "aggregateDurationSeconds: must be at most 31622400, got 1000"),
         ([], "spec.metricCollectPolicy"),
     ],
 )
@@ -68,6 +70,13 @@ def test_garbage_keeps_last_good(collect: Any, named: str) -> None:  # noqa: ANN
     assert named in found.problem
     assert found.report_interval_seconds == 45
     assert found.predict_policy.safety_margin_percent == 3
+
+
+def test_spec_of_another_shape_is_refused() -> None:
+    """A spec that is no map changes nothing, and is named once."""
+    found = specs.read(["a"], specs.default())  # type: ignore[arg-type] # what a server should not send
+    assert found.problem == "spec: must be an object, got ['a']"
+    assert found.spec == specs.default().spec
 
 
 def test_absent_spec_is_default() -> None:

@@ -58,6 +58,8 @@ class Sample:
     """When, the same for every sample of a tick. [seconds since 1970]"""
     value: float
     """How much, in the metric's unit. Always finite."""
+    container: str = ""
+    """Which container of the pod; empty for the whole entity."""
 
 
 @dataclass(frozen=True, slots=True)

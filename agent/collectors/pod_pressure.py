@@ -74,7 +74,7 @@ class PodPressureCollector:
         return self._rates.rate(key, total, file.at, identity=file.identity, slept=slept, highest=_HIGHEST)
 
     def _path(self, cgroup: PodCgroup, resource: str) -> Path:
-        hierarchy = self._cgroups.layout.cpu
+        hierarchy = self._cgroups.layout.pressure
         return hierarchy.root / cgroup.path / FILES[f"{resource}-pressure"][hierarchy.version][1]
 
     def _forget_all_but(self, paths: set[str]) -> None:

@@ -37,8 +37,15 @@ class Layout:
     """Has the counters of CPU quotas."""
     memory: Hierarchy | None
     """Has memory per cgroup. None where the kernel was booted without it."""
+    beside: Hierarchy | None = None
+    """The hierarchy of version 2 that is mounted beside those of version 1, or None."""
     hybrid: bool = False
     """Whether hierarchies of both versions are mounted."""
+
+    @property
+    def pressure(self) -> Hierarchy:
+        """Has pressure per cgroup, if any has: version 2, with or without controllers."""
+        return self.beside or self.cpu
 
     @property
     def kind(self) -> str:
@@ -221,8 +228,8 @@ def _mounted(folders: list[Path]) -> Layout | None:
     on_second = next((one for one in second if _has_memory(one.root)), None)
     hybrid = bool(second) and any((usage, cpu, memory))
     if usage is not None:
-        return Layout(usage, cpu, memory or on_second, hybrid)
-    return Layout(second[0], second[0], on_second or memory, hybrid) if second else None
+        return Layout(usage, cpu, memory or on_second, next(iter(second), None), hybrid)
+    return Layout(second[0], second[0], on_second or memory, None, hybrid) if second else None
 
 
 def _has_memory(root: Path) -> bool:

@@ -57,3 +57,11 @@ def test_rules_are_registered() -> None:
     assert {family: {rule.family for rule in rules_of(family)} for family in RULES} == {
         name: {name} for name in modules
     }
+
+
+def test_peak_predictor_is_complete() -> None:
+    """Every vector of the rule and of training that is in scope is driven through our predictors."""
+    report = run_file(VECTORS / "peak_predictor.json")
+    assert report.count(Outcome.UNSUPPORTED) == 0
+    deviating = {each.operation for each in report.judgements if each.outcome is Outcome.DEVIATION}
+    assert deviating == {"training", "prod_reclaimable"}

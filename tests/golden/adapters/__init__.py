@@ -23,7 +23,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "nodemetric_policy": "tests.golden.adapters.nodemetric_policy:OPERATIONS",
     "nodemetric_report": "tests.golden.adapters.nodemetric_report:OPERATIONS",
     "noderesources_allocatable": "",
-    "peak_predictor": "",
+    "peak_predictor": "tests.golden.adapters.peak_predictor:OPERATIONS",
     "trimaran_args": "",
 }
 """Vector file without its ending -> where its operations are: a mapping from `op` to its adapter; empty: none yet."""

@@ -81,6 +81,16 @@ def _throttling(text: str, version: int) -> dict[str, Any]:
     }
 
 
+def _cpu_stat(text: str, version: int) -> dict[str, Any]:
+    found = cgroup_files.throttling(text, version)
+    return {
+        "usageUsec": cgroup_files.cpu_usage_nanoseconds(text, version) // 1000,
+        "nrPeriods": found.periods,
+        "nrThrottled": found.throttled,
+        "throttledUsec": found.throttled_nanoseconds // 1000,
+    }
+
+
 def _memory_stat(text: str, version: int) -> dict[str, Any]:
     found = cgroup_files.memory_stat(text, version)
     return {
@@ -111,13 +121,30 @@ _CONTENTS: Final[Mapping[str, tuple[str, Callable[[str, int], Any]]]] = {
 
 
 def _read(vector: dict[str, Any]) -> dict[str, Any]:
+    if vector["resource"] == "psiAvg10":
+        return _pressure(vector)
     if vector["resource"] not in _CONTENTS:
         raise UnsupportedVectorError(f"we do not read {vector['resource']}")
     what, parse = _CONTENTS[vector["resource"]]
-    version = vector["cgroupVersion"]
-    hierarchy, file = cgroup_files.FILES[what][version]
-    text = vector["files"].get(_joined(*(part for part in (hierarchy, vector["parentDir"], file) if part)).lstrip("/"))
-    return _parsed(parse, text, version)
+    return _parsed(parse, _file(vector, what), vector["cgroupVersion"])
+
+
+def _file(vector: Mapping[str, Any], what: str) -> str | None:
+    hierarchy, file = cgroup_files.FILES[what][vector["cgroupVersion"]]
+    path = _joined(*(part for part in (hierarchy, vector["parentDir"], file) if part)).lstrip("/")
+    text: str | None = vector["files"].get(path)
+    return text
+
+
+def _pressure(vector: Mapping[str, Any]) -> dict[str, Any]:
+    """Time that tasks were stalled, by resource: what we make pressure of."""
+    found = {
+        name: _parsed(lambda text, _: procfs.pressure_totals(text), _file(vector, f"{name}-pressure"), 0)
+        for name in ("cpu", "memory", "io")
+    }
+    if any(one["error"] for one in found.values()):
+        return {"error": True, "value": None}
+    return {"error": False, "value": {name: one["value"] for name, one in found.items()}}
 
 
 def _parsed(parse: Callable[[str, int], Any], text: str | None, version: int) -> dict[str, Any]:
@@ -134,6 +161,7 @@ _FIELDS: Final[Mapping[tuple[str, str | None], Callable[[str, int], Any]]] = {
     ("cpu.max", "period"): cgroup_files.cpu_period_microseconds,
     ("cpu.stat", "usageNanoseconds"): cgroup_files.cpu_usage_nanoseconds,
     ("cpu.stat", "throttling"): _throttling,
+    ("cpu.stat", "all"): _cpu_stat,
     ("cpu.stat", None): _throttling,
     ("memory.stat", None): _memory_stat,
     ("memory.max", None): _memory_bytes,

@@ -10,14 +10,34 @@ def kubernetes_pod(short: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """The pod; None stays None."""
     if short is None:
         return None
+    metadata = {key: short[key] for key in ("name", "namespace", "uid", "labels", "annotations") if key in short}
+    if short.get("deletionTimestampSet"):
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return {
-        "metadata": {key: short[key] for key in ("name", "namespace", "uid", "labels", "annotations") if key in short},
+        "metadata": metadata,
         "spec": {
             **({"priority": short["priority"]} if short.get("priority") is not None else {}),
-            "containers": [
-                {"resources": {kind: container[kind] for kind in _RESOURCES if kind in container}}
-                for container in short.get("containers") or ()
-            ],
+            **({"overhead": short["overhead"]} if short.get("overhead") else {}),
+            "containers": [_container(container) for container in short.get("containers") or ()],
+            "initContainers": [_container(container) for container in short.get("initContainers") or ()],
         },
-        "status": {"qosClass": short["kubeQOSClass"]} if "kubeQOSClass" in short else {},
+        "status": {
+            **({"qosClass": short["kubeQOSClass"]} if "kubeQOSClass" in short else {}),
+            **({"phase": short["phase"]} if "phase" in short else {}),
+        },
+    }
+
+
+def _container(short: Mapping[str, Any]) -> dict[str, Any]:
+    resources = {kind: short[kind] for kind in _RESOURCES if kind in short}
+    return {"resources": resources, **{key: short[key] for key in ("restartPolicy",) if key in short}}
+
+
+def kubernetes_node(short: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The node; None stays None."""
+    if short is None:
+        return None
+    return {
+        "metadata": {key: short[key] for key in ("name", "labels", "annotations") if key in short},
+        "status": {key: short[key] for key in ("allocatable", "capacity") if key in short},
     }

@@ -78,6 +78,20 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Deviation(
         "cgroup_parse",
+        ("read",),
+        "pressure is made of the kernel's totals, exact for any interval, not of its averages over ten seconds",
+        ours=lambda _input, theirs: {"error": theirs["error"]},
+        when=lambda vector: vector.get("resource") == "psiAvg10",
+    ),
+    Deviation(
+        "cgroup_parse",
+        ("parse",),
+        "of cpu.stat we read only what we use",
+        ours=_without("userUsec", "systemUsec"),
+        when=lambda vector: (vector.get("file"), vector.get("field")) == ("cpu.stat", "all"),
+    ),
+    Deviation(
+        "cgroup_parse",
         ("meminfo",),
         "NUMA is left out",
         ours=_without("numaUsageBytes"),

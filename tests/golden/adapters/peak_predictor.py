@@ -1,0 +1,251 @@
+"""peak_predictor: Koordinator's rule for what can be resold, and what is learned in a training round."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from agent import derived
+from agent.node_source import node_facts
+from agent.numerics.aggregate import whole
+from agent.numerics.arrays import BoolArray
+from agent.numerics.buckets import CPU_BUCKETS, MEMORY_BUCKETS
+from agent.numerics.histogram import Histogram
+from agent.numerics.history import CPU_HALF_LIFE_SECONDS, MEMORY_HALF_LIFE_SECONDS
+from agent.pods import PodRef, pod_ref
+from agent.prediction import PROD, UNITS, listed_once
+from agent.predictors import PolicyError, build
+from agent.predictors.percentile import USUAL, Part, ProdPods, by_class, by_pods, tightest
+from agent.roster import CLASS_NAMES, FIXED
+from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, Harvest, Missing, Sample
+from agent.training import Learner, TrainingSettings
+from crds.predict_policy import ResourcePolicy
+from crds.quantity import milli_value, value
+from tests.agent.made import MadeStore
+from tests.golden.adapters import Adapter
+from tests.golden.adapters.pods import kubernetes_node, kubernetes_pod
+from tests.golden.results import Amount
+
+INTERVAL_SECONDS: Final = 60
+"""Time from one training round of the reference to the next. [s]"""
+MODELS: Final[Mapping[str, str]] = {
+    NODE: "__node__",
+    SYS: "__node-sys__",
+    **{name: f"__node-koord-{name}__" for name in FIXED if name not in (NODE, SYS)},
+}
+"""Our entity -> the reference's model; its model of pods without a class is part of our class prod."""
+_CLASSES: Final = (MODELS[SYS], MODELS[PROD], "__node-__")
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """A vector as our types."""
+
+    pods: Sequence[PodRef]
+    """The Prod pods as listed."""
+    ages: Mapping[str, float]
+    predictions: Mapping[str, Any]
+    cold_seconds: float
+    margin: float
+    allocatable: Mapping[str, int] | None
+
+    @classmethod
+    def read(cls, vector: Mapping[str, Any]) -> "_Given":
+        """The vector."""
+        listed = [(pod_ref(kubernetes_pod(short) or {}), short.get("ageSeconds", 0)) for short in vector["pods"]]
+        listed = [(pod, age) for pod, age in listed if CLASS_NAMES[pod.band] == PROD]
+        node = kubernetes_node(vector.get("node"))
+        facts = node_facts(node)[0].allocatable if node is not None else {}
+        return cls(
+            pods=[pod for pod, _ in listed],
+            ages={pod.uid: age for pod, age in reversed(listed)},
+            predictions=vector["predictions"],
+            cold_seconds=vector.get("coldStartSeconds", -1),
+            margin=(100 + vector["safetyMarginPercent"]) / 100,
+            allocatable=facts or None,
+        )
+
+    def room(self, metric: str) -> float | None:
+        """What is allocatable of a resource; None without a node, 0 where the node does not say."""
+        return None if self.allocatable is None else float(self.allocatable.get(metric, 0))
+
+    def model(self, uid: str) -> Mapping[str, Any] | None:
+        """A prediction of the vector; None for none."""
+        known = self.predictions.get("byUID") or {}
+        if uid in known:
+            return known[uid] or {}
+        return None if self.predictions.get("defaultIsError") else self.predictions.get("default") or {}
+
+    def percentile(self, uid: str, metric: str) -> float:
+        """The percentile that the rule looks at, in milli-cores or bytes; NaN where the prediction has none."""
+        amounts = (self.model(uid) or {}).get(f"p{USUAL[metric]:g}") or {}
+        return _whole(metric, amounts[metric]) if metric in amounts else float("nan")
+
+    def prod_pods(self, metric: str, pods: Sequence[PodRef]) -> ProdPods:
+        """The pods as the rule takes them."""
+        requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64)
+        return ProdPods(
+            requests=requests,
+            counted=requests,
+            percentiles=np.array([self.percentile(pod.uid, metric) for pod in pods], dtype=np.float64),
+            cold=_mask(self.ages[pod.uid] <= self.cold_seconds for pod in pods),
+            leaving=_mask(pod.leaving or pod.terminal for pod in pods),
+            known=_mask(self.model(pod.uid) is not None for pod in pods),
+        )
+
+    def classes(self, metric: str) -> list[float | None]:
+        """The percentiles of the system and of the classes that count as Prod."""
+        return [
+            None if self.model(uid) is None else float(np.nan_to_num(self.percentile(uid, metric))) for uid in _CLASSES
+        ]
+
+
+def _prod_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
+    given = _Given.read(vector)
+    once = listed_once(given.pods)
+    parts: dict[str, dict[str, Part]] = {}
+    for metric in UNITS:
+        pods, room = given.prod_pods(metric, once), given.room(metric)
+        own = by_pods(pods, given.margin, room)
+        together = by_class(pods, given.classes(metric), given.margin, room)
+        parts[metric] = {"pod": own, "priority": together, "": tightest([own, together])}
+    return {
+        "addPodErrorUIDs": _refused(given, once),
+        **{_key(name, "reclaimable"): _amounts(parts, name, "reclaimable") for name in ("pod", "priority", "")},
+        **{_key(name, "peak"): _amounts(parts, name, "peak") for name in ("pod", "priority", "")},
+    }
+
+
+def _priority_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
+    """The class alone: no pod is looked at by itself, so none is cold, refused, or noticed to be listed twice."""
+    given = _Given.read(vector)
+    parts = {}
+    for metric in UNITS:
+        requests = np.array([pod.requests.get(metric, 0) for pod in given.pods], dtype=np.float64)
+        leaving, nobody = _mask(pod.leaving or pod.terminal for pod in given.pods), np.zeros(len(requests), np.bool_)
+        pods = ProdPods(requests, requests, requests, cold=nobody, leaving=leaving, known=~nobody)
+        parts[metric] = {"priority": by_class(pods, given.classes(metric), given.margin, given.room(metric))}
+    return {
+        "priorityReclaimable": _amounts(parts, "priority", "reclaimable"),
+        "priorityPeak": _amounts(parts, "priority", "peak"),
+    }
+
+
+def _refused(given: _Given, once: Sequence[PodRef]) -> list[str]:
+    """Pods listed a second time, and those that should have a model and have none; in the order of the list."""
+    first = {id(pod) for pod in once}
+    unknown = {
+        pod.uid for pod, refused in zip(once, given.prod_pods(CPU, once).refused.tolist(), strict=True) if refused
+    }
+    return [pod.uid for pod in given.pods if id(pod) not in first or pod.uid in unknown]
+
+
+def _min_predictor_empty(_vector: dict[str, Any]) -> dict[str, Any]:
+    parts = {metric: {"": tightest([])} for metric in UNITS}
+    return {"reclaimable": _amounts(parts, "", "reclaimable"), "peak": _amounts(parts, "", "peak")}
+
+
+def _empty_predictor(_vector: dict[str, Any]) -> dict[str, Any]:
+    try:
+        build(ResourcePolicy("", {}, (), 0))
+    except PolicyError:
+        return {"peakError": True, "resultError": True}
+    return {"peakError": False, "resultError": False}
+
+
+def _default_histogram(vector: dict[str, Any]) -> dict[str, Any]:
+    cpu = vector["resource"] == CPU
+    buckets = CPU_BUCKETS if cpu else MEMORY_BUCKETS
+    histogram = Histogram.new(buckets, CPU_HALF_LIFE_SECONDS if cpu else MEMORY_HALF_LIFE_SECONDS)
+    for sample in vector["samples"]:
+        histogram.add(sample, 1.0, 0.0)
+    return {
+        "values": [histogram.percentile(share) for share in vector["percentiles"]],
+        "maxRelativeError": buckets.ratio - 1.0,
+    }
+
+
+def _training(vector: dict[str, Any]) -> dict[str, Any]:
+    pods = [pod_ref(kubernetes_pod(short) or {}) for short in vector["pods"]]
+    learner, store = Learner(TrainingSettings(interval_seconds=INTERVAL_SECONDS)), MadeStore()
+    for one in vector["rounds"]:
+        for sample in _tick(one, pods):
+            values = [sample.value] * INTERVAL_SECONDS
+            store.put(sample.metric, sample.entity, sample.time - INTERVAL_SECONDS, values)
+        learner.observe(float(one["atUnix"]), store, pods)
+    entities = {**{uid: entity for entity, uid in MODELS.items()}, **{pod.uid: pod.uid for pod in pods}}
+    known = {uid: entity for uid, entity in entities.items() if _has_learned(learner, entity)}
+    return {
+        "modelUIDs": sorted(known),
+        "predictions": {uid: _percentiles(learner, entity) for uid, entity in known.items()},
+    }
+
+
+def _tick(one: Mapping[str, Any], pods: Sequence[PodRef]) -> list[Sample]:
+    """What is measured in a round, the system derived from it as in every tick."""
+    now, usage = float(one["atUnix"]), one.get("podUsage") or {}
+    harvest = Harvest(pods_listed=True)
+    if not one.get("nodeMetricError"):
+        harvest.samples += [Sample(CPU, NODE, now, one["nodeCPU"]), Sample(MEMORY, NODE, now, one["nodeMemory"])]
+    for pod in pods:
+        measured = usage.get(pod.uid)
+        for place, metric in enumerate((CPU, MEMORY)):
+            if measured is None:
+                harvest.missing.append(Missing(metric, pod.uid, INPUT_MISSING))
+            else:
+                harvest.samples.append(Sample(metric, pod.uid, now, measured[place]))
+    return harvest.samples + derived.system(harvest, now).samples
+
+
+def _has_learned(learner: Learner, entity: str) -> bool:
+    row = learner.row(entity)
+    return row is not None and all(history.moments.counts[row] > 0.0 for history in learner.histories.values())
+
+
+def _percentiles(learner: Learner, entity: str) -> dict[str, Any]:
+    rows = np.array([learner.row(entity)], dtype=np.intp)
+    shares = {"p60": 0.6, "p90": 0.9, "p95": 0.95, "p98": 0.98, "max": 1.0}
+    return {
+        name: {
+            metric: _amount(metric, whole(float(history.histograms.percentiles(rows, share)[0]), UNITS[metric]))
+            for metric, history in learner.histories.items()
+        }
+        for name, share in shares.items()
+    }
+
+
+def _amounts(parts: Mapping[str, Mapping[str, Part]], name: str, what: str) -> dict[str, Any]:
+    found = {metric: getattr(by_name[name], what) for metric, by_name in parts.items()}
+    if any(amount is None for amount in found.values()):
+        return {"error": True}
+    return {metric: _amount(metric, amount) for metric, amount in found.items()}
+
+
+def _amount(metric: str, amount: float) -> Amount:
+    return Amount(int(amount), UNITS[metric])
+
+
+def _whole(metric: str, quantity: str) -> float:
+    return float(milli_value(quantity) if metric == CPU else value(quantity))
+
+
+def _key(name: str, what: str) -> str:
+    return name + what.capitalize() if name else what
+
+
+def _mask(values: Any) -> BoolArray:  # noqa: ANN401 - anything that gives truths
+    found: BoolArray = np.fromiter(values, dtype=np.bool_)
+    return found
+
+
+OPERATIONS: Final[Mapping[str, Adapter]] = {
+    "prod_reclaimable": _prod_reclaimable,
+    "pod_reclaimable": _prod_reclaimable,
+    "pod_peak": _prod_reclaimable,
+    "priority_reclaimable": _priority_reclaimable,
+    "min_predictor_empty": _min_predictor_empty,
+    "empty_predictor": _empty_predictor,
+    "default_histogram": _default_histogram,
+    "training": _training,
+}

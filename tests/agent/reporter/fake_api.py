@@ -19,28 +19,74 @@ class FakeApi:
     """Answers like the API server for one object; named fake because it is one."""
 
     def __init__(self) -> None:
-        self.stored: Json | None = {"metadata": {"name": NAME}, "spec": {}}
+        self.stored: Json | None = {"metadata": {"name": NAME, "uid": "u1", "generation": 1}, "spec": {}}
         """The object; None when there is none."""
         self.down: int = 0
         """HTTP status of every answer while it is not 0."""
+        self.reason = "Reason"
+        """Why, in one word; empty as for a kind that nobody defined."""
+        self.retry_after: str | None = None
+        """What it asks for while it is down. [s]"""
+        self.token: str | None = None
+        """The only token that it accepts; None for any login."""
+        self.refuses: set[str] = set()
+        """Keys of a status for which a patch is invalid."""
         self.prunes: set[str] = set()
         """Keys of the status that the schema does not know."""
         self.patches: list[Json] = []
         """What was sent, in order."""
+        self.events: list[Json] = []
+        """The events that were written, in order."""
+        self.requests: list[str] = []
+        """What was asked: method and path."""
+
+    def edit(self, spec: Json) -> None:
+        """Change the spec as the manager does."""
+        assert self.stored is not None
+        self.stored["spec"] = spec
+        self.stored["metadata"]["generation"] += 1
+
+    def recreate(self) -> None:
+        """Delete the object and make it again."""
+        assert self.stored is not None
+        uid = self.stored["metadata"]["uid"] + "x"
+        self.stored = {"metadata": {"name": NAME, "uid": uid, "generation": 1}, "spec": {}}
 
     async def handle(self, request: web.Request) -> web.Response:
         """GET of the object, PATCH of its status."""
-        if self.down:
-            return _refusal(self.down, "the fake is down")
+        self.requests.append(f"{request.method} {request.path}")
+        refused = self._refused(request)
+        if refused is not None:
+            return refused
+        if "/events" in request.path:
+            self.events.append(await request.json())
+            return web.json_response(self.events[-1])
         if self.stored is None:
-            return _refusal(404, "not found")
+            return _refusal(404, "NotFound", "not found")
         if request.method == "PATCH":
-            assert request.path == f"{PATH}/status"
-            assert request.content_type == "application/merge-patch+json"
-            patch = await request.json()
-            self.patches.append(patch)
-            status = merged(self.stored.get("status") or {}, patch["status"])
-            self.stored["status"] = {key: value for key, value in status.items() if key not in self.prunes}
+            return await self._patch(request)
+        if "PartialObjectMetadata" in request.headers["Accept"]:
+            return web.json_response({"metadata": self.stored["metadata"]})
+        return web.json_response(self.stored)
+
+    def _refused(self, request: web.Request) -> web.Response | None:
+        if self.down:
+            headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
+            return _refusal(self.down, self.reason, "the fake is down", headers)
+        if self.token is not None and request.headers.get("Authorization") != f"Bearer {self.token}":
+            return _refusal(401, "Unauthorized", "Unauthorized")
+        return None
+
+    async def _patch(self, request: web.Request) -> web.Response:
+        assert self.stored is not None
+        assert request.path == f"{PATH}/status"
+        assert request.content_type == "application/merge-patch+json"
+        patch = await request.json()
+        if self.refuses & patch["status"].keys():
+            return _refusal(422, "Invalid", "must not be")
+        self.patches.append(patch)
+        status = merged(self.stored.get("status") or {}, patch["status"])
+        self.stored["status"] = {key: value for key, value in status.items() if key not in self.prunes}
         return web.json_response(self.stored)
 
 
@@ -64,7 +110,7 @@ async def serving() -> AsyncIterator[tuple[FakeApi, kubeapi.ApiServer]]:
     fake = FakeApi()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", fake.handle)
-    runner = web.AppRunner(app)
+    runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -76,6 +122,6 @@ async def serving() -> AsyncIterator[tuple[FakeApi, kubeapi.ApiServer]]:
         await runner.cleanup()
 
 
-def _refusal(status: int, message: str) -> web.Response:
-    body = {"kind": "Status", "reason": "NotFound" if status == 404 else "Reason", "message": message, "code": status}
-    return web.json_response(body, status=status)
+def _refusal(status: int, reason: str, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    body = {"kind": "Status", "reason": reason, "message": message, "code": status}
+    return web.json_response(body, status=status, headers=headers)

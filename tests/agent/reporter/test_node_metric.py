@@ -115,7 +115,7 @@ def test_fast_report_is_prediction_only() -> None:
 
 
 def test_report_bears_measuring_time() -> None:
-    """updateTime and prediction.time are those of the measurements; what was never measured has none."""
+    """Both updateTime and prediction.time are those of the measurements; what was never measured has none."""
     node = busy()
     found = build_status(usages(node), prediction(node), PODS, as_of=START + 1.9, predicted_as_of=START)
     assert (found.update_time, found.prediction and found.prediction.time) == (timestamp(START + 1), timestamp(START))
@@ -129,7 +129,11 @@ def test_pods_are_sorted() -> None:
     other = replace(PODS[0], uid="a", namespace="aaa", name="z")
     pods = [PODS[2], PODS[0], other, replace(PODS[1], terminal=True)]
     found = build_status(usages(node, pods), prediction(node), pods, as_of=None, predicted_as_of=None)
-    assert [(one.namespace, one.name) for one in found.pods_metric or ()] == [("aaa", "z"), ("shop", "b"), ("shop", "m")]
+    assert [(one.namespace, one.name) for one in found.pods_metric or ()] == [
+        ("aaa", "z"),
+        ("shop", "b"),
+        ("shop", "m"),
+    ]
 
 
 def test_unknown_prediction_is_empty() -> None:

@@ -1,97 +1,30 @@
 """Publishing, against a fake API server that keeps what it is sent."""
 
-import logging
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-import kubeapi
-from agent.prediction import NodePrediction
-from agent.readiness import Readiness
-from agent.reporter.publisher import FAST_KEYS, Publisher
-from agent.reporter.report import Report
-from agent.reporter.spec import SpecInForce
-from agent.settings import ReportSettings
-from agent.telemetry import Metrics
-from crds.meta import Condition
-from crds.predict_policy import DEFAULTS
-from tests.agent.reporter.fake_api import NAME, FakeApi, serving
-
-READY = Readiness(ready=True, reason="Ready", message="fine")
-PREDICTION = NodePrediction(0.0, DEFAULTS, {}, 1, (), {"cpu": 1000, "memory": 1 << 30}, {"cpu": 500}, {}, READY)
-NO_JITTER = ReportSettings(jitter=0.0)
-
-
-@dataclass
-class FakeReports:
-    """Reports of a prediction that the test sets."""
-
-    prediction: NodePrediction = PREDICTION
-    told: list[str] = field(default_factory=list)
-    previous: tuple[Condition, ...] = ()
-    broken: bool = False
-
-    def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
-        """The prediction that was set."""
-        del now, spec
-        return self.prediction
-
-    def full(
-        self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
-    ) -> Report:
-        """A full report."""
-        del spec
-        if self.broken:
-            raise RuntimeError("the database is damaged")
-        self.told, self.previous = list(problems), tuple(previous)
-        status = {"updateTime": f"{now:.0f}", "podsMetric": [], "nodeMetric": {}, **self._prediction()}
-        return Report({**status, "conditions": [{"type": "Collecting", "status": "True"}]}, self.prediction)
-
-    def fast(self, now: float, spec: SpecInForce, prediction: NodePrediction) -> Report:
-        """A fast report."""
-        del now, spec
-        return Report(self._prediction(), prediction)
-
-    def _prediction(self) -> dict[str, Any]:
-        cpu = {"resource": {"resources": {"cpu": str(self.prediction.reclaimable["cpu"])}}}
-        return {"prediction": {"policy": {"parameters": {"n": 3}}}, "prodReclaimableMetric": cpu}
-
-
-@dataclass
-class Stage:
-    """A publisher, its fake server, its fake reports and a clock."""
-
-    fake: FakeApi
-    reports: FakeReports
-    publisher: Publisher
-    time: list[float]
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """The status as the server has it."""
-        assert self.fake.stored is not None
-        found: dict[str, Any] = self.fake.stored["status"]
-        return found
+from agent.reporter.publisher import FAST_KEYS
+from tests.agent.reporter.stage import PREDICTION, READY, START, Stage, moment, moved, staged
 
 
 @pytest.fixture
 async def stage() -> AsyncIterator[Stage]:
-    """Everything, at time 1000."""
-    async with serving() as (fake, api):
-        time, reports = [1000.0], FakeReports()
-        publisher = Publisher(api, NAME, reports, NO_JITTER, Metrics(), wall=lambda: time[0], clock=lambda: time[0])
-        yield Stage(fake, reports, publisher, time)
+    """Everything, at a moment at which the node reports."""
+    async with staged() as found:
+        yield found
 
 
 async def test_full_report_is_sent(stage: Stage) -> None:
     """A full report arrives, and the next one is due after the interval that the answer's spec names."""
-    assert stage.fake.stored is not None
-    stage.fake.stored["spec"] = {"metricCollectPolicy": {"reportIntervalSeconds": 45}}
-    assert await stage.publisher.report() == 45
-    assert stage.status["updateTime"] == "1000"
+    stage.fake.edit({"metricCollectPolicy": {"reportIntervalSeconds": 30}})
+    stage.time[0] = moment(30)
+    assert await stage.publisher.report() == pytest.approx(30, abs=1e-3)
+    assert stage.status["updateTime"] == f"{moment(30):.0f}"
     assert stage.publisher.reach.problem == ""
+    assert stage.metric("report_bytes_total", kind="full") > 100
 
 
 async def test_foreign_fields_stay(stage: Stage) -> None:
@@ -116,17 +49,29 @@ async def test_fast_report_has_prediction_alone(stage: Stage) -> None:
     """When the prediction moves, it is sent, and the rest of the status is not touched."""
     await stage.publisher.report()
     stage.time[0] += 20
-    stage.reports.prediction = replace(PREDICTION, reclaimable={"cpu": 1100, "memory": 1 << 30})
+    stage.reports.prediction = moved(1100)
     assert await stage.publisher.check() == 0
-    assert set(stage.fake.patches[1]["status"]) <= FAST_KEYS
+    assert stage.fake.patches[1]["status"].keys() == FAST_KEYS - {"prodPeakMetric"}
     assert stage.status["prodReclaimableMetric"]["resource"]["resources"]["cpu"] == "1100"
-    assert stage.status["updateTime"] == "1000"
+    assert stage.status["updateTime"] == f"{START:.0f}"
+
+
+async def test_fast_report_refreshes_conditions(stage: Stage) -> None:
+    """A condition that changed is told with the prediction, at once; the others' conditions stay."""
+    assert stage.fake.stored is not None
+    stage.fake.stored["status"] = {"conditions": [{"type": "Theirs", "status": "True"}]}
+    await stage.publisher.report()
+    stage.reports.prediction = replace(PREDICTION, readiness=replace(READY, ready=False, reason="CollectingHistory"))
+    await stage.publisher.check()
+    assert stage.fake.patches[1]["status"].keys() >= {"prediction", "conditions"}
+    assert [one.get("reason") for one in stage.status["conditions"]] == [None, "CollectingHistory"]
+    assert stage.reports.previous[-1].reason == "Ready"
 
 
 async def test_still_prediction_is_not_sent(stage: Stage) -> None:
     """A prediction that has hardly moved is not sent before the force-update interval."""
     await stage.publisher.report()
-    stage.reports.prediction = replace(PREDICTION, reclaimable={"cpu": 1040, "memory": 1 << 30})
+    stage.reports.prediction = moved(1040)
     stage.time[0] += 599
     await stage.publisher.check()
     assert len(stage.fake.patches) == 1
@@ -135,86 +80,158 @@ async def test_still_prediction_is_not_sent(stage: Stage) -> None:
     assert len(stage.fake.patches) == 2
 
 
-async def test_no_fast_report_first(stage: Stage) -> None:
-    """Before a full report was taken there is no fast one."""
+@pytest.mark.parametrize("cpu", [1060, 940])
+async def test_change_counts_from_last_sent(stage: Stage, cpu: int) -> None:
+    """Small steps add up, up or down: what counts is the value that was last sent, fully or fast."""
+    await stage.publisher.report()
+    for step in range(1, 4):
+        stage.reports.prediction = moved(1000 + (cpu - 1000) * step // 3)
+        await stage.publisher.check()
+        assert len(stage.fake.patches) == (2 if step == 3 else 1)
+    stage.reports.prediction = moved(1000)
     await stage.publisher.check()
-    assert stage.fake.patches == []
+    assert len(stage.fake.patches) == 3
 
 
-async def test_absent_object_is_said_once(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """A NodeMetric that does not exist is said once, tried again ever later, and found when it comes."""
-    there, stage.fake.stored = stage.fake.stored, None
-    waits = [await stage.publisher.report() for _ in range(8)]
-    assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
-    assert caplog.text.count("there is no NodeMetric worker yet") == 1
-    stage.fake.stored = there
-    assert await stage.publisher.report() == 60
+async def test_first_check_reports_fully(stage: Stage) -> None:
+    """Where nothing was sent yet, there is nothing to be fast about: a check makes a full report."""
+    assert await stage.publisher.check() > 0
+    assert "updateTime" in stage.fake.patches[0]["status"]
+
+
+async def test_policy_edit_is_seen_at_once(stage: Stage) -> None:
+    """An edited spec is obeyed at the next check, and the condition says for which generation it speaks."""
+    await stage.publisher.report()
+    await stage.publisher.check()
+    assert len(stage.fake.patches) == 1
+    stage.fake.edit({"predictPolicy": {"model": "sum-max"}})
+    await stage.publisher.check()
+    assert stage.publisher.spec.predict_policy.model == "sum-max"
+    assert (len(stage.fake.patches), stage.reports.generation) == (2, 2)
+
+
+async def test_still_spec_is_cheap(stage: Stage) -> None:
+    """A check that finds nothing new reads the metadata of one object, and nothing else."""
+    await stage.publisher.report()
+    stage.fake.requests.clear()
+    await stage.publisher.check()
+    assert len(stage.fake.requests) == 1
+    assert stage.fake.requests[0].startswith("GET ")
+
+
+async def test_recreated_object_gets_everything(stage: Stage) -> None:
+    """A NodeMetric that was deleted and made again gets a full report at the next check."""
+    await stage.publisher.report()
+    stage.fake.recreate()
+    assert await stage.publisher.check() > 0
+    assert stage.status["updateTime"] == f"{START:.0f}"
+
+
+async def test_recreated_under_fast_report(stage: Stage) -> None:
+    """A fast report that falls on a new object is followed by a full one."""
+    await stage.publisher.report()
+    stage.reports.prediction = moved(2000)
+    real = stage.publisher.api.metadata
+    stale = dict(await real(stage.publisher.path))
+
+    async def metadata(path: str) -> dict[str, Any]:
+        assert path
+        return stale
+
+    stage.publisher.api.metadata = metadata  # type: ignore[method-assign]
+    stage.fake.recreate()
+    await stage.publisher.check()
+    assert "updateTime" not in stage.status
+    stage.publisher.api.metadata = real  # type: ignore[method-assign]
+    await stage.publisher.check()
+    assert stage.status["updateTime"] == f"{START:.0f}"
+
+
+async def test_refused_full_leaves_fast(stage: Stage) -> None:
+    """Where the cluster's definition refuses the full report, the prediction still arrives, and the problem stays."""
+    stage.fake.refuses = {"nodeMetric"}
+    assert await stage.publisher.report() == 1
+    await stage.publisher.check()
+    assert stage.status["prodReclaimableMetric"]
+    assert "must not be" in stage.publisher.reach.problem
+    assert await stage.publisher.report() == 2
+    stage.fake.refuses = set()
+    await stage.publisher.report()
     assert stage.publisher.reach.problem == ""
 
 
-@pytest.mark.parametrize("status", [500, 503, 429])
-async def test_outage_backs_off(stage: Stage, caplog: pytest.LogCaptureFixture, status: int) -> None:
-    """A server that is away is left alone for longer and longer, in one line, and caught up with."""
+async def test_unmeasured_node_keeps_old_time(stage: Stage) -> None:
+    """A report without any measurement leaves updateTime as it was: it goes on ageing, and nobody believes it."""
+    assert stage.fake.stored is not None
+    stage.fake.stored["status"] = {"updateTime": "long ago"}
+    stage.reports.measured = False
     await stage.publisher.report()
-    stage.fake.down = status
-    waits = [await stage.publisher.report() for _ in range(3)]
-    assert waits == sorted(waits)
-    assert waits[0] >= 1
-    assert len([one for one in caplog.records if one.levelno >= logging.WARNING]) == 1
-    await stage.publisher.check()  # the full report that is due says it all
-    stage.fake.down, stage.time[0] = 0, 2000.0
-    with caplog.at_level(logging.INFO):
-        await stage.publisher.report()
-    assert stage.status["updateTime"] == "2000"
-    assert "taken again" in caplog.text
-
-
-async def test_unreachable_server_backs_off() -> None:
-    """A port where nobody listens is an outage like any other."""
-    async with serving() as (_, api):
-        pass
-    from tests.kubeapi.fake import connection  # noqa: PLC0415 - only here
-
-    async with kubeapi.ApiServer(connection("http://127.0.0.1:9"), user_agent="test") as api:
-        publisher = Publisher(api, NAME, FakeReports(), NO_JITTER, Metrics())
-        assert await publisher.report() >= 1
-        assert "cannot report" in publisher.reach.problem
-
-
-async def test_forbidden_names_the_way_out(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """Missing permission is told apart from an outage."""
-    stage.fake.down = 403
-    await stage.publisher.report()
-    assert "not allowed to report" in caplog.text
-    assert "role" in caplog.text
+    assert stage.status["updateTime"] == "long ago"
 
 
 async def test_garbage_spec_is_told(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """A spec that somebody broke keeps the last good one, in one log line and in the condition."""
-    assert stage.fake.stored is not None
-    stage.fake.stored["spec"] = {"metricCollectPolicy": {"reportIntervalSeconds": 50}}
+    stage.fake.edit({"metricCollectPolicy": {"reportIntervalSeconds": 30}})
+    stage.time[0] = moment(30)
     await stage.publisher.report()
-    stage.fake.stored["spec"] = {"metricCollectPolicy": {"reportIntervalSeconds": "soon"}}
+    stage.fake.edit({"metricCollectPolicy": {"reportIntervalSeconds": "soon"}})
     for _ in range(3):
-        assert await stage.publisher.report() == 50
+        assert await stage.publisher.report() == pytest.approx(30, abs=1e-3)
     assert caplog.text.count("reportIntervalSeconds") == 1
     assert "reportIntervalSeconds" in stage.reports.told[0]
     assert "last good value" in stage.reports.told[0]
 
 
+async def test_rejected_policy_is_an_event(stage: Stage) -> None:
+    """A policy that cannot be followed is one event that names the field, and its repair is another."""
+    rejected = replace(PREDICTION, problem="spec.predictPolicy.model: there is no model 'x'")
+    await stage.publisher.report()
+    assert stage.fake.events == []
+    for prediction in (rejected, rejected, PREDICTION, PREDICTION):
+        stage.reports.prediction = prediction
+        await stage.publisher.report()
+    warning, normal = stage.fake.events
+    assert (warning["type"], warning["reason"]) == ("Warning", "PolicyRejected")
+    assert warning["note"] == "spec.predictPolicy.model: there is no model 'x'. Model nsigma-v2 stays in force."
+    assert warning["regarding"]["kind"] == "NodeMetric"
+    assert (warning["regarding"]["uid"], warning["reportingController"]) == ("u1", "headroom-agent")
+    assert (normal["type"], normal["reason"]) == ("Normal", "PolicyObeyed")
+
+
+async def test_rejection_is_told_at_next_check(stage: Stage) -> None:
+    """A policy that is rejected is said within a check interval, though no number moved."""
+    await stage.publisher.report()
+    stage.reports.prediction = replace(PREDICTION, problem="spec.predictPolicy.model: there is no model 'x'")
+    await stage.publisher.check()
+    assert [event["reason"] for event in stage.fake.events] == ["PolicyRejected"]
+
+
 async def test_pruning_is_told(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """A definition that drops our fields is noticed in the answer, said once, and in the condition."""
+    """A definition that drops our fields is noticed in the answer, said once, in an event, and in the condition."""
     stage.fake.prunes = {"prediction"}
     for _ in range(3):
         await stage.publisher.report()
-        stage.reports.prediction = replace(PREDICTION, reclaimable={"cpu": 5000, "memory": 1 << 30})
+        stage.reports.prediction = moved(5000)
         await stage.publisher.check()
     assert caplog.text.count("drops status.prediction") == 1
     assert "install Headroom's" in stage.reports.told[0]
+    assert stage.metric("report_dropped_fields") == 1
     stage.fake.prunes = set()
     await stage.publisher.report()
     await stage.publisher.report()
     assert stage.reports.told == []
+    assert [event["reason"] for event in stage.fake.events] == ["ReportFieldsDropped", "ReportFieldsKept"]
+
+
+async def test_koordinators_definition_prunes_conditions(stage: Stage) -> None:
+    """Koordinator's own definition drops even the conditions: the event and the log are what is left to say it."""
+    stage.fake.prunes = {"prediction", "conditions"}
+    await stage.publisher.report()
+    (event,) = stage.fake.events
+    assert (
+        "status.conditions, status.prediction" in event["note"]
+        or "status.prediction, status.conditions" in event["note"]
+    )
 
 
 async def test_odd_conditions_are_replaced(stage: Stage) -> None:
@@ -231,12 +248,4 @@ async def test_broken_report_is_tried_again(stage: Stage, caplog: pytest.LogCapt
     assert await stage.publisher._guarded("full", stage.publisher.report) == 1
     assert "cannot report: the database is damaged" in caplog.text
     stage.reports.broken = False
-    assert await stage.publisher._guarded("full", stage.publisher.report) == 60
-
-
-def test_waits_are_jittered() -> None:
-    """A wait is longer or shorter by up to a tenth."""
-    publisher = Publisher(None, NAME, FakeReports(), ReportSettings(), Metrics())  # type: ignore[arg-type]
-    waits = [publisher._jittered(60) for _ in range(100)]
-    assert all(54 <= wait <= 66 for wait in waits)
-    assert len(set(waits)) > 50
+    assert await stage.publisher._guarded("full", stage.publisher.report) == pytest.approx(60, abs=1e-3)

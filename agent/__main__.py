@@ -2,21 +2,20 @@
 
 import ast
 import asyncio
-import json
 import logging
 import os
 import pkgutil
 import sys
-import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from agent import flags
+from agent import flags, logs
 from agent import settings as agent_settings
+from agent.assembly import CannotStart
 from agent.flags import WrongSetting
-from agent.runner import CannotStart, run
+from agent.runner import run
 from agent.settings import AgentSettings
 from agent.store.schema import StoreError
 
@@ -30,32 +29,6 @@ COMMANDS: Final = {
 WrongSetting, StoreError and OSError, whose message becomes one line."""
 
 log = logging.getLogger("agent")
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON."""
-        entry = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
-
-
-def set_up_logging(settings: AgentSettings) -> None:
-    """Log to standard error, in the form that was asked for."""
-    handler = logging.StreamHandler()
-    if settings.serve.log_format == "json":
-        handler.setFormatter(JsonLines())
-    else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=settings.serve.log_level.upper(), handlers=[handler], force=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return CANNOT_RUN
     except KeyboardInterrupt:
         return 0
+    except Exception:
+        logging.getLogger("agent").exception("the agent ends because of an error that nobody foresaw; please report it")
+        return CANNOT_RUN
 
 
 def _command(name: str, arguments: Sequence[str]) -> int:
@@ -87,7 +63,7 @@ def _command(name: str, arguments: Sequence[str]) -> int:
 
 def _run(arguments: Sequence[str]) -> int:
     settings = agent_settings.load(arguments, commands=_listed() if {"-h", "--help"} & set(arguments) else "")
-    set_up_logging(settings)
+    logs.set_up(settings.serve.log_format, settings.serve.log_level)
     for sentence in flags.misspelled(AgentSettings, os.environ):
         log.warning("%s", sentence)
     asyncio.run(run(settings))

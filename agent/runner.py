@@ -3,59 +3,39 @@
 import asyncio
 import contextlib
 import logging
-import os
-import resource
-import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import kubeapi
-from agent.collectors.base import Machine, resolve
-from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
-from agent.kinds import KUBELET_PORT
-from agent.kubelet import KubeletPods, login_to
-from agent.learning import Learning
-from agent.node_source import ApiNode, MachineNode
-from agent.pipeline import Pipeline, node_is_measured
-from agent.pod_source import ApiPods, CgroupPods, PodSource
+from agent.assembly import CannotStart, Parts, build, facts
 from agent.reporter.publisher import Publisher
-from agent.reporter.standalone import Printer
-from agent.reports import NodeSource, Reports
-from agent.serving import YAML, Health, HttpServer, Page
+from agent.serving import JSON, YAML, HttpServer, Page
 from agent.settings import AgentSettings
+from agent.standalone.display import Display
+from agent.standalone.overview import Sources
+from agent.stopping import on_signals
 from agent.store.schema import StoreError
-from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
+from agent.ticking import beat
+from agent.vitals import Vitals
 
 log = logging.getLogger(__name__)
 
-_STALE_TICKS = 15
-_STALE_SECONDS = 15.0
 _USER_AGENT = "headroom-agent"
 
 
-class CannotStart(Exception):  # noqa: N818 - what the user sees is the message
-    """The agent cannot run here; one line that names the thing and the way out."""
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """How reports leave the agent."""
 
-
-@dataclass(slots=True)
-class Parts:
-    """The parts of a running agent."""
-
-    pipeline: Pipeline
-    """What a tick does."""
-    pods: PodSource
-    """The pods on this node."""
-    node: NodeSource
-    """What the node has."""
-    reports: Reports
-    """What is reported."""
-    metrics: Metrics
-    """What is counted."""
-    cgroups: CgroupTree
-    """Where pods are measured."""
+    run: Coroutine[Any, Any, None]
+    """Reports, until cancelled; ends only with ``--once``, or when nobody looks any more."""
+    problem: Callable[[], str]
+    """Why the last report was not taken; empty when it was."""
+    pages: Mapping[str, Page]
+    """What is served besides."""
 
 
 async def run(settings: AgentSettings) -> None:
@@ -65,85 +45,52 @@ async def run(settings: AgentSettings) -> None:
         CannotStart: Something that the agent needs is not there.
     """
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    on_signals(stop)
     async with _api(settings) as api:
         parts = build(settings, api)
         try:
-            await _serve(settings, parts, api, stop)
+            await _serve(settings, parts, _reporting(settings, parts, api), stop)
         finally:
             parts.pipeline.close(time.time())
     log.info("stopped")
 
 
-def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
-    """Put the parts together.
-
-    Args:
-        settings: Everything.
-        api: The API server; None without a cluster.
-
-    Raises:
-        CannotStart: The machine cannot be read, or the database cannot be opened.
-    """
-    _allow_many_files()
-    cgroups = CgroupTree(_layout(settings))
-    cgroups.locate()
-    _say_what_was_found(settings, cgroups)
-    machine = Machine(settings.collect.paths, cgroups, time.monotonic, float(os.sysconf("SC_CLK_TCK")))
-    metrics = Metrics()
-    node = MachineNode(settings.collect.paths) if api is None else ApiNode(api, settings.node_name)
-    pods = _pod_source(settings, api, node, cgroups)
-    try:
-        pipeline = Pipeline(
-            resolve(settings.collect.collectors, machine),
-            pods,
-            lambda: Tsdb.open(settings.database, settings.store),
-            lambda store: Learning(store, settings.learn),
-            metrics,
-        )
-    except StoreError as error:
-        raise CannotStart(str(error)) from error
-    return Parts(pipeline, pods, node, Reports(pipeline, pods, node, metrics), metrics, cgroups)
-
-
-def _pod_source(
-    settings: AgentSettings, api: kubeapi.ApiServer | None, node: ApiNode | MachineNode, cgroups: CgroupTree
-) -> PodSource:
-    if api is None or settings.collect.pods_from == "cgroups":
-        return CgroupPods(cgroups)
-    if settings.collect.pods_from == "api":
-        return ApiPods(api, settings.node_name)
-    login = partial(login_to, kubeconfig=settings.kubeconfig, authority=settings.kubelet.authority)
-    try:
-        login(settings.kubelet.address or ("localhost", KUBELET_PORT))
-    except kubeapi.LoginError as error:
-        raise CannotStart(f"--pods-from kubelet: {error}") from error
-    return KubeletPods(settings.kubelet, login, lambda: node.kubelet, cgroups)
-
-
-async def _serve(settings: AgentSettings, parts: Parts, api: kubeapi.ApiServer | None, stop: asyncio.Event) -> None:
-    if api is None:
-        printer = Printer(settings.node_name, parts.reports, settings.report)
-        report, problem, pages = (
-            printer.run(once=settings.look.once),
-            lambda: "",
-            {"/nodemetric": Page(printer.text, YAML)},
-        )
-    else:
+def _reporting(settings: AgentSettings, parts: Parts, api: kubeapi.ApiServer | None) -> Reporting:
+    if api is not None:
         publisher = Publisher(api, settings.node_name, parts.reports, settings.report, parts.metrics)
-        report, problem, pages = publisher.run(), lambda: publisher.reach.problem, {}
-    server = HttpServer(parts.metrics.exposition, _health(settings, parts, problem), pages)
+        return Reporting(publisher.run(), lambda: publisher.reach.problem, {})
+    display = Display(
+        settings.node_name,
+        parts.reports,
+        lambda: Sources(parts.pipeline.store, parts.pipeline.learning.learner, parts.pods.pods(), parts.node.facts),
+        lambda: parts.cgroups.layout.description,
+        lambda: [f"{step}: {why}" for step, why in sorted(parts.pipeline.failing.items())],
+        settings.look,
+        settings.report.first_after_seconds,
+    )
+    pages = {
+        "/nodemetric": Page(display.json, JSON),
+        "/nodemetric.yaml": Page(display.yaml, YAML),
+        "/table": Page(display.text),
+    }
+    return Reporting(display.run(), lambda: "", pages)
+
+
+async def _serve(settings: AgentSettings, parts: Parts, reporting: Reporting, stop: asyncio.Event) -> None:
+    vitals = Vitals(settings, parts.pipeline, time.monotonic, time.monotonic(), lambda: parts.pods.synced)
+    health = vitals.health(facts(settings, parts, reporting.problem))
+    server = HttpServer(parts.metrics.exposition, health, reporting.pages)
     tasks: list[asyncio.Task[None]] = []
     try:
-        await _listen(server, settings.serve.listen)
-        work = [_ticks(settings, parts), _checkpoints(settings, parts), report, _until(stop)]
+        if not settings.look.once:
+            await _listen(server, settings.serve.listen)
+        ticks = beat(settings.collect.interval_seconds, parts.pipeline.run_once, _Counts(parts.metrics))
+        work = [ticks, _checkpoints(settings, parts), reporting.run, _until(stop)]
         watches = [parts.pods.run(), parts.node.run()]
         tasks = [asyncio.create_task(one) for one in work + watches]
         await _first_end(set(tasks[: len(work)]), set(tasks[len(work) :]))
     finally:
-        report.close()
+        reporting.run.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -166,19 +113,17 @@ async def _until(stop: asyncio.Event) -> None:
     await stop.wait()
 
 
-async def _ticks(settings: AgentSettings, parts: Parts) -> None:
-    """A tick every CollectInterval; one that comes too late is left out and counted."""
-    interval, clock = settings.collect.interval_seconds, time.monotonic
-    due = clock()
-    while True:
-        parts.pipeline.run_once(time.time())
-        due += interval
-        behind = clock() - due
-        if behind > interval:
-            skipped = int(behind / interval)
-            parts.metrics.ticks_late.inc(skipped)
-            due += skipped * interval
-        await asyncio.sleep(max(due - clock(), 0.0))
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    """The beat's counts as metrics."""
+
+    metrics: Metrics
+
+    def late(self, ticks: int) -> None:
+        self.metrics.ticks_late.inc(ticks)
+
+    def jumped(self, kind: str) -> None:
+        self.metrics.clock_jumps.labels(kind).inc()
 
 
 async def _checkpoints(settings: AgentSettings, parts: Parts) -> None:
@@ -213,54 +158,4 @@ async def _listen(server: HttpServer, address: tuple[str, int]) -> None:
         raise CannotStart(
             f"cannot listen on {host}:{port}: {error.strerror or error}; give another address with --listen"
         ) from error
-    log.info("serving /healthz and /metrics on %s:%d", host or "*", bound)
-
-
-def _layout(settings: AgentSettings) -> Layout:
-    paths = settings.collect.paths
-    try:
-        (paths.proc / "stat").read_bytes()
-    except OSError as error:
-        raise CannotStart(f"cannot read {paths.proc / 'stat'}: {error.strerror}; give the right --host-root") from error
-    try:
-        return detect(paths.cgroup)
-    except NoCgroups as error:
-        raise CannotStart(str(error)) from error
-
-
-def _health(settings: AgentSettings, parts: Parts, report_problem: Callable[[], str]) -> Health:
-    longest = max(_STALE_SECONDS, _STALE_TICKS * settings.collect.interval_seconds)
-
-    def ticks() -> str:
-        last = parts.pipeline.last_tick
-        if last is None:
-            return "nothing was stored yet" if parts.pipeline.failing else ""
-        age = time.time() - last
-        return f"the last tick was stored {age:.0f} s ago" if age > longest else ""
-
-    facts = {
-        "node": lambda: settings.node_name,
-        "machine": lambda: parts.cgroups.layout.description,
-        "pods in": lambda: ", ".join(f"{top.path} ({top.driver})" for top in parts.cgroups.kubepods) or "no kubepods",
-        "pods known": lambda: str(len(parts.pods.pods())),
-        "node measured": lambda: "yes" if node_is_measured(parts.pipeline.missing) else "no",
-        "failing": lambda: "; ".join(f"{step}: {why}" for step, why in parts.pipeline.failing.items()) or "nothing",
-        "reports": lambda: report_problem() or "taken",
-        "database": lambda: f"{settings.database}, {parts.pipeline.store.size()}",
-    }
-    return Health(healthy={"ticks": ticks}, facts=facts)
-
-
-def _say_what_was_found(settings: AgentSettings, cgroups: CgroupTree) -> None:
-    found = ", ".join(f"{top.path} ({top.driver} driver)" for top in cgroups.kubepods) or "no kubepods folder yet"
-    log.info("node %s: %s; %s", settings.node_name, cgroups.layout.description, found)
-    if cgroups.layout.memory is None:
-        log.warning("the kernel has no memory controller: pods' memory cannot be measured, and no Mid can be sold")
-
-
-def _allow_many_files() -> None:
-    """A few files are held open per pod: use what the system allows."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    log.info("serving /healthz, /readyz and /metrics on %s:%d", host or "*", bound)

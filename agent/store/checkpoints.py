@@ -1,7 +1,9 @@
 """What the learner remembers, kept in the same file as the samples it learnt from."""
 
+import contextlib
 import sqlite3
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 _SAVE: Final = (
@@ -28,3 +30,20 @@ def save(connection: sqlite3.Connection, now: float, checkpoints: Mapping[str, b
 def load(connection: sqlite3.Connection) -> dict[str, bytes]:
     """Content by name; empty before the first save."""
     return {name: bytes(data) for name, data in connection.execute("SELECT name, data FROM checkpoints")}
+
+
+def peek(path: Path) -> dict[str, bytes]:
+    """The checkpoints of a database that can be read, though not written; empty when it cannot, or there is none.
+
+    Read-only, then as a file that nobody changes: on a read-only disk a log cannot be opened, and after a clean stop
+    there is none.
+    """
+    for how in ("mode=ro", "mode=ro&immutable=1"):
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(
+                sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True, timeout=0.1)
+            ) as connection,
+        ):
+            return load(connection)
+    return {}

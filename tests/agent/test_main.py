@@ -98,7 +98,11 @@ def test_stops_cleanly(recorded: Callable[[str], RecordedMachine], tmp_path: Pat
         assert process.stderr is not None
         serving = next(entry for entry in map(json.loads, process.stderr) if "serving" in entry["message"])
         address = serving["message"].rsplit(" ", 1)[1]
-        for path, expected in (("healthz", b"ok"), ("nodemetric", b"kind: NodeMetric"), ("metrics", b"tick_seconds")):
+        for path, expected in (
+            ("healthz", b"ok"),
+            ("nodemetric", b"NodeMetric"),
+            ("metrics", b"tick_seconds"),
+        ):
             with urllib.request.urlopen(f"http://{address}/{path}", timeout=10) as answer:
                 assert expected in answer.read()
         process.send_signal(signal.SIGTERM)
@@ -146,13 +150,19 @@ def test_missing_machine_is_one_line(tmp_path: Path) -> None:
     _one_line(done, f"{tmp_path}/sys/fs/cgroup", "--host-root")
 
 
-def test_bad_data_dir_is_one_line(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
-    """A data directory that cannot be written is named with the way out."""
+def test_bad_data_dir_stops_nothing(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
+    """A data directory that cannot be written is named with the way out, in the log and in the report."""
     (tmp_path / "file").touch()
     machine = recorded("v2-cgroupfs")
-    done = _run("--standalone", "--host-root", str(machine.live), "--data-dir", str(tmp_path / "file/data"), *QUICK)
-    assert done.returncode == 1
-    _one_line(done, str(tmp_path / "file/data"), "--data-dir")
+    arguments = ("--host-root", str(machine.live), "--data-dir", str(tmp_path / "file/data"), *QUICK)
+    done = _run("--standalone", "--once", "--output", "json", *arguments)
+    assert done.returncode == 0, done.stderr
+    conditions = {one["type"]: one for one in json.loads(done.stdout)["status"]["conditions"]}
+    assert conditions["Collecting"]["reason"] == "StoreFailing"
+    for text in (done.stderr, conditions["Collecting"]["message"]):
+        assert str(tmp_path / "file/data") in text
+        assert "--data-dir" in text
+    assert "Traceback" not in done.stderr
 
 
 def test_port_in_use_is_one_line(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:

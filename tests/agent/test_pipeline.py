@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.collectors.base import Collector, NoData, Tick, resolve
+from agent.keeping import Keeper
 from agent.learning import Learning
 from agent.pipeline import Pipeline
 from agent.pod_source import CgroupPods
@@ -27,7 +28,8 @@ class Steady:
 
     def collect(self, tick: Tick) -> Harvest:
         """Half a core and a MiB."""
-        return Harvest([Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)])
+        samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
+        return Harvest(samples, pods_listed=True)
 
 
 class Failing:
@@ -63,7 +65,7 @@ def _pipeline(folder: Path, collectors: dict[str, Collector], settings: LearnSet
     return Pipeline(
         collectors,
         NoPods(),  # type: ignore[arg-type] # no pods have no type
-        lambda: Tsdb.open(folder / "t.db", StoreSettings(block_ticks=60)),
+        Keeper(lambda: Tsdb.open(folder / "t.db", StoreSettings(block_ticks=60))),
         lambda store: Learning(store, learn),
         Metrics(),
     )
@@ -197,7 +199,7 @@ def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine
     pipeline = Pipeline(
         resolve(["node", "pod", "pressure"], parts),
         CgroupPods(parts.cgroups),
-        lambda: Tsdb.open(tmp_path / "t.db"),
+        Keeper(lambda: Tsdb.open(tmp_path / "t.db")),
         lambda store: Learning(store, LearnSettings(interval_seconds=1.0)),
         Metrics(),
     )

@@ -1,20 +1,17 @@
 """What is gathered for a report, and the same NodeMetric without a cluster."""
 
-import io
 from collections.abc import Callable
 from pathlib import Path
 
-import yaml
-from agent.reporter.standalone import Printer
-
 from agent.collectors.base import resolve
+from agent.keeping import Keeper
 from agent.learning import Learning
 from agent.node_source import MachineNode
 from agent.pipeline import Pipeline
 from agent.pod_source import CgroupPods
 from agent.reporter import spec as specs
 from agent.reports import Reports
-from agent.settings import LearnSettings, ReportSettings
+from agent.settings import LearnSettings
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 from crds.codec import from_json
@@ -32,7 +29,7 @@ def _reports(machine: RecordedMachine, folder: Path) -> tuple[Reports, Pipeline,
     pipeline = Pipeline(
         resolve(["node", "pod"], parts),
         pods,
-        lambda: Tsdb.open(folder / "t.db"),
+        Keeper(lambda: Tsdb.open(folder / "t.db")),
         lambda store: Learning(store, LearnSettings(interval_seconds=1.0)),
         metrics,
     )
@@ -71,19 +68,4 @@ def test_failing_steps_are_told(recorded: Make, tmp_path: Path) -> None:
     message = found.status["conditions"][0]["message"]
     assert "The spec is odd." in message
     assert "disk is full" in message
-    pipeline.close(START)
-
-
-async def test_standalone_prints_yaml(recorded: Make, tmp_path: Path) -> None:
-    """Without a cluster each report is a YAML document of the whole NodeMetric."""
-    machine = recorded("v1vm-systemd")
-    reports, pipeline, _ = _reports(machine, tmp_path)
-    out = io.StringIO()
-    settings = ReportSettings(first_after_seconds=0.0)
-    printer = Printer("worker", reports, settings, out=out, wall=lambda: START + machine.now)
-    await printer.run(once=True)
-    (content,) = yaml.safe_load_all(out.getvalue())
-    assert (content["kind"], content["metadata"]["name"]) == ("NodeMetric", "worker")
-    assert content["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
-    assert content == yaml.safe_load(printer.text())
     pipeline.close(START)

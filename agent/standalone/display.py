@@ -1,0 +1,161 @@
+"""The standalone agent's face: a table for people, or the NodeMetric as JSON or YAML; once, or again and again."""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TextIO
+
+import yaml
+
+from agent.readiness import COLLECTING_HISTORY, NO_PROD_PODS, POLICY_REJECTED, READY
+from agent.reporter import spec as specs
+from agent.reporter.report import Json, ReportSource
+from agent.reporter.spec import SpecInForce
+from agent.samples import CPU, MEMORY
+from agent.settings import LookSettings
+from agent.standalone.overview import NO_REQUESTS, NOTHING_SOLD, Overview, Sources, look
+from agent.standalone.screen import Screen
+from agent.standalone.table import table
+from agent.standalone.words import cores, size
+from crds.codec import to_json
+from crds.names import CONDITION_PREDICTION_READY
+from crds.node_metric import NodeMetric
+
+log = logging.getLogger(__name__)
+
+_LIVE_SECONDS: Final = 1.0
+_STREAM_SECONDS: Final = 60.0
+_NOW_SECONDS: Final = 10.0
+_ABOUT_EVIDENCE: Final = (READY, COLLECTING_HISTORY, NO_PROD_PODS, POLICY_REJECTED)
+_NO_PODS: Final = "There are no pods: no kubepods folder in the cgroups. The node and what runs on it are shown."
+
+
+@dataclass(slots=True)
+class Display:
+    """Shows a machine."""
+
+    node_name: str
+    """Name of the NodeMetric."""
+    reports: ReportSource
+    """Makes the reports."""
+    sources: Callable[[], Sources]
+    """Where the table's numbers come from, now."""
+    machine: Callable[[], str]
+    """One line about the machine."""
+    problems: Callable[[], Sequence[str]]
+    """What is wrong, in sentences."""
+    settings: LookSettings
+    """What to show, and how often."""
+    first_after_seconds: float
+    """How long to measure before there is something to say. [s]"""
+    out: TextIO = field(default_factory=lambda: sys.stdout)
+    """Where it is shown."""
+    wall: Callable[[], float] = time.time
+    """The time that reports bear. [seconds since 1970]"""
+    spec: SpecInForce = field(default_factory=specs.default)
+    """What is reported."""
+
+    async def run(self) -> None:
+        """Show for ever, once, or until nobody reads it any more."""
+        screen = Screen(self.out)
+        screen.live = screen.live and self.settings.output == "table" and not self.settings.once
+        try:
+            with screen.with_log():
+                await self._show(screen)
+        except BrokenPipeError:
+            _discard(self.out)
+        finally:
+            screen.close()
+
+    def node_metric(self) -> Json:
+        """The NodeMetric of this moment."""
+        report = self.reports.full(self.wall(), self.spec)
+        return {
+            "apiVersion": NodeMetric.API_VERSION,
+            "kind": NodeMetric.KIND,
+            "metadata": {"name": self.node_name},
+            "spec": to_json(self.spec.spec),
+            "status": {**report.status, "conditions": _honest(report.status, self.sources())},
+        }
+
+    def json(self) -> str:
+        """The NodeMetric of this moment as JSON."""
+        return json.dumps(self.node_metric(), indent=2, ensure_ascii=False) + "\n"
+
+    def yaml(self) -> str:
+        """The NodeMetric of this moment as YAML."""
+        return yaml.safe_dump(self.node_metric(), sort_keys=False, allow_unicode=True, width=120)
+
+    def text(self) -> str:
+        """The table of this moment, all of it."""
+        return "\n".join(self.lines()) + "\n"
+
+    def lines(self, height: int | None = None) -> list[str]:
+        """The table of this moment."""
+        now, sources = self.wall(), self.sources()
+        prediction = self.reports.predict(now, self.spec)
+        view = look(now, sources, prediction, window_seconds=_NOW_SECONDS)
+        notes = [*_notes(view), *self.problems()]
+        return table(view, f"{self.node_name}: {self.machine()}", notes, height=height)
+
+    async def _show(self, screen: Screen) -> None:
+        refresh = self.settings.refresh_seconds or (_LIVE_SECONDS if screen.live else _STREAM_SECONDS)
+        if not screen.live:
+            log.info("measuring for %g s before the first report", self.first_after_seconds)
+            await asyncio.sleep(self.first_after_seconds)
+        while not self.settings.once:
+            try:
+                self._shown(screen)
+            except RuntimeError as error:  # the store's
+                log.warning("nothing can be shown now: %s", error)
+            await asyncio.sleep(refresh)
+        self._shown(screen)
+
+    def _shown(self, screen: Screen) -> None:
+        if self.settings.output == "table":
+            screen.show(self.lines(screen.height))
+        elif self.settings.output == "yaml":
+            self._write(self.yaml() if self.settings.once else f"---\n{self.yaml()}")
+        elif self.settings.once:
+            self._write(self.json())
+        else:  # one document per line, so that a program can tell where one ends
+            self._write(json.dumps(self.node_metric(), ensure_ascii=False) + "\n")
+
+    def _write(self, text: str) -> None:
+        self.out.write(text)
+        self.out.flush()
+
+
+def _notes(view: Overview) -> list[str]:
+    free = [text for text in (_amount(cores, view, CPU, " cores"), _amount(size, view, MEMORY, " of memory")) if text]
+    notes = [f"At the predicted peak of everything {' and '.join(free)} stay free."] if free else []
+    return [*notes, NOTHING_SOLD if view.pods else _NO_PODS]
+
+
+def _amount(words: Callable[[float], str], view: Overview, metric: str, unit: str) -> str:
+    return words(view.free[metric]) + unit if metric in view.free else ""
+
+
+def _honest(status: Json, sources: Sources) -> list[Json]:
+    """The conditions, with why nothing is sold where pods run whose requests nobody knows."""
+    conditions = [dict(one) for one in status.get("conditions") or []]
+    unknown = any(not pod.terminal and not pod.requests for pod in sources.pods)
+    for one in conditions:
+        if unknown and one.get("type") == CONDITION_PREDICTION_READY and one.get("reason") in _ABOUT_EVIDENCE:
+            one |= {"status": "False", "reason": NO_REQUESTS, "message": f"{NOTHING_SOLD} {one.get('message', '')}"}
+    return conditions
+
+
+def _discard(out: TextIO) -> None:
+    """Let what is still buffered for a reader that has gone go nowhere."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, out.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        log.debug("the output has no file to replace")

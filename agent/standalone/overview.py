@@ -1,0 +1,208 @@
+"""A machine at a glance: what is used, the predicted peak, what could be resold, and why something is cold."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from agent.numerics.arrays import FloatArray
+from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES, ResourceHistory
+from agent.pods import PodRef
+from agent.policy import Policy, in_force
+from agent.prediction import PROD, UNITS, NodeFacts, NodePrediction, class_peak
+from agent.predictors.base import ClassView
+from agent.reporter.usage import UsageStore
+from agent.roster import CLASS_ENTITIES, CLASS_NAMES
+from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.standalone.words import span
+from agent.training import Learner
+
+Amounts = Mapping[str, float]
+"""By resource: cpu in cores, memory in bytes. What is unknown is absent."""
+NO_REQUESTS: Final = "RequestsUnknown"
+"""Reason of the condition PredictionReady without a cluster."""
+NOTHING_SOLD: Final = (
+    "Without a cluster nobody knows what the pods requested, and what was not requested cannot be resold: "
+    "reclaimable is 0."
+)
+"""Why a machine without a cluster sells nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The node, the system, a class, or a pod."""
+
+    name: str
+    """What it is called."""
+    used: Amounts
+    """Mean of the last seconds."""
+    peak: Amounts
+    """Predicted peak, margin included; of a cold pod what it counts with."""
+    reclaimable: Amounts
+    """What of its requests may be resold."""
+    history: str
+    """How much is known: ``warm``, or how far it is from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """One look at a machine."""
+
+    time: float
+    """When. [seconds since 1970]"""
+    classes: tuple[Row, ...]
+    """The node, the system, and each class that has pods."""
+    pods: tuple[Row, ...]
+    """Every pod, the largest peak of CPU first."""
+    free: Amounts
+    """What of the machine stays free at the predicted peak of everything."""
+    capacity: Amounts
+    """What the machine has."""
+    model: str
+    """The model in force, and its margin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where an overview comes from."""
+
+    store: UsageStore
+    """The samples."""
+    learner: Learner
+    """What was learned."""
+    pods: Sequence[PodRef]
+    """The pods on this node."""
+    node: NodeFacts
+    """What the node has."""
+
+
+def look(now: float, sources: Sources, prediction: NodePrediction, *, window_seconds: float) -> Overview:
+    """One look.
+
+    Args:
+        now: The time. [seconds since 1970]
+        sources: Where the numbers come from.
+        prediction: What is expected, of the same moment.
+        window_seconds: Usage is the mean of this much time before now. [s]
+    """
+    policy = in_force(prediction.policy, None)
+    used = _used(sources.store, now - window_seconds, now)
+    present = [pod for pod in sources.pods if not pod.terminal]
+    pods = [_pod(pod, sources, policy, used) for pod in present]
+    by_peak = sorted(pods, key=lambda row: (-row.peak.get(CPU, 0.0), -row.peak.get(MEMORY, 0.0), row.name))
+    node = {metric: amount / UNITS[metric] for metric, amount in sources.node.capacity.items() if metric in UNITS}
+    peak = _cores(prediction.classes[NODE].peak) if NODE in prediction.classes else {}
+    chosen = prediction.policy
+    return Overview(
+        time=now,
+        classes=tuple(_classes(sources, prediction, policy, used, present)),
+        pods=tuple(by_peak),
+        free={metric: max(node[metric] - peak[metric], 0.0) for metric in node if metric in peak},
+        capacity=node,
+        model=f"{chosen.model} + {chosen.safety_margin_percent or 0} %",
+    )
+
+
+def _used(store: UsageStore, start: float, end: float) -> dict[str, dict[str, float]]:
+    """Mean of each entity by resource."""
+    found: dict[str, dict[str, float]] = {}
+    for metric in UNITS:
+        for entity, series in store.windows(metric, start, end).items():
+            if series.values.size:
+                found.setdefault(entity, {})[metric] = float(np.mean(series.values))
+    return found
+
+
+def _classes(
+    sources: Sources, prediction: NodePrediction, policy: Policy, used: Mapping[str, Amounts], present: Sequence[PodRef]
+) -> Iterator[Row]:
+    for name in (NODE, SYS, *CLASS_ENTITIES):
+        own = [pod for pod in present if CLASS_NAMES[pod.band] == name]
+        if name in CLASS_ENTITIES and not own:
+            continue
+        label = {NODE: "node", SYS: "  system"}.get(name, f"  {name}, {_count(len(own), 'pod')}")
+        numbers = prediction.classes.get(name)
+        yield Row(
+            name=label,
+            used=used.get(name, {}) if name in (NODE, SYS) else _sum(used.get(pod.uid) for pod in own),
+            peak={} if numbers is None else _cores(numbers.peak),
+            reclaimable=_cores(prediction.reclaimable) if name == PROD else {},
+            history=_members(sources.learner, policy, own) if own else _evidence(sources.learner, policy, name)[1],
+        )
+
+
+def _pod(pod: PodRef, sources: Sources, policy: Policy, used: Mapping[str, Amounts]) -> Row:
+    warm, history = _evidence(sources.learner, policy, pod.uid)
+    peak = {}
+    for metric, known in sources.learner.histories.items():
+        amount = _peak(pod, metric, known, sources, policy, warm=warm)
+        if amount is not None:
+            peak[metric] = amount
+    requests = {metric: pod.requests[metric] / UNITS[metric] for metric in UNITS if metric in pod.requests}
+    sold = requests if CLASS_NAMES[pod.band] == PROD else {}
+    return Row(
+        name=f"{pod.namespace}/{pod.name}" if pod.namespace else pod.name,
+        used=used.get(pod.uid, {}),
+        peak=peak,
+        reclaimable={metric: max(sold[metric] - peak[metric], 0.0) for metric in sold if metric in peak},
+        history=history,
+    )
+
+
+def _peak(
+    pod: PodRef, metric: str, history: ResourceHistory, sources: Sources, policy: Policy, *, warm: bool
+) -> float | None:
+    """Peak of one pod: what the model in force says of it alone; of a cold pod what it counts with. None: unknown."""
+    row, unit = sources.learner.row(pod.uid), UNITS[metric]
+    capacity = sources.node.capacity.get(metric)
+    asked = pod.requests.get(metric, 0) or pod.limits.get(metric, 0)
+    if row is None or capacity is None:
+        return asked / unit if asked else None
+    rows = np.array([row], dtype=np.intp)
+    nothing: FloatArray = np.zeros(0)
+    if warm:
+        view = ClassView(history, row, rows, np.array([pod.requests.get(metric, 0) / unit]))
+        return class_peak(view, nothing, policy.models[metric], capacity / unit)
+    highest = float(history.moments.highest[row])
+    known = asked or history.moments.counts[row] > 0.0
+    return max(asked / unit, highest) if known and math.isfinite(highest) else None
+
+
+def _evidence(learner: Learner, policy: Policy, entity: str) -> tuple[bool, str]:
+    """Whether an entity is warm in every resource, and the words for it."""
+    row = learner.row(entity)
+    if row is None:
+        return False, "cold: nothing learned yet"
+    rows, period = np.array([row], dtype=np.intp), policy.cold_start_seconds
+    histories = learner.histories.values()
+    if all(bool(history.warm(rows, period)[0]) for history in histories):
+        return True, "warm"
+    samples = min(float(history.moments.effective_samples(rows)[0]) for history in histories)
+    observed = min(float(history.observed[row]) for history in histories)
+    if observed >= period and samples < MINIMUM_EFFECTIVE_SAMPLES:
+        return False, "cold: too few samples"
+    return False, f"cold: {span(observed)} of {span(period)}"
+
+
+def _members(learner: Learner, policy: Policy, pods: Sequence[PodRef]) -> str:
+    warm = sum(_evidence(learner, policy, pod.uid)[0] for pod in pods)
+    parts = [f"{number} {word}" for number, word in ((warm, "warm"), (len(pods) - warm, "cold")) if number]
+    return ", ".join(parts)
+
+
+def _sum(amounts: Iterator[Amounts | None]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in amounts:
+        for metric, value in (one or {}).items():
+            found[metric] = found.get(metric, 0.0) + value
+    return found
+
+
+def _cores(amounts: Mapping[str, int]) -> dict[str, float]:
+    return {metric: amount / UNITS[metric] for metric, amount in amounts.items() if metric in UNITS}
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")

@@ -1,0 +1,70 @@
+"""An overview as lines of text. Pure."""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from agent.samples import CPU, MEMORY
+from agent.standalone.overview import Overview, Row
+from agent.standalone.words import cores, size
+
+_HEAD: Final = ("", "CPU used", "peak", "reclaimable", "memory used", "peak", "reclaimable", "history")
+_LEAST_ROWS: Final = 3
+
+
+def table(view: Overview, title: str, notes: Sequence[str], *, height: int | None = None) -> list[str]:
+    """The lines.
+
+    Args:
+        view: What there is to see.
+        title: What stands in the first line, after the time.
+        notes: Sentences under the table.
+        height: At most so many lines, where there is room for the least of it; pods are left out first.
+    """
+    when = time.strftime("%H:%M:%S", time.localtime(view.time))
+    room = " and ".join(
+        f"{text} {noun}"
+        for text, noun in (
+            (f"{view.capacity[CPU]:g}" if CPU in view.capacity else "?", "cores"),
+            (size(view.capacity.get(MEMORY)), "of memory"),
+        )
+    )
+    first = [f"{when}  {title}; {room}; model {view.model}", ""]
+    last = ["", *notes] if notes else []
+    shown = _fitting(view.pods, height, len(first) + len(last) + 1 + len(view.classes) + 1)
+    rows = [_HEAD, *map(_cells, view.classes), *map(_cells, shown)]
+    if len(shown) < len(view.pods):
+        last = [f"… and {len(view.pods) - len(shown)} more pods", *last]
+    return [*first, *_aligned(rows, len(view.classes) + 1), *last]
+
+
+def _fitting(pods: Sequence[Row], height: int | None, others: int) -> Sequence[Row]:
+    """The pods that fit, with a line that says how many do not."""
+    if height is None or len(pods) + others <= height:
+        return pods
+    return pods[: max(height - others - 1, _LEAST_ROWS)]
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return (
+        row.name,
+        cores(row.used.get(CPU)),
+        cores(row.peak.get(CPU)),
+        cores(row.reclaimable.get(CPU)),
+        size(row.used.get(MEMORY)),
+        size(row.peak.get(MEMORY)),
+        size(row.reclaimable.get(MEMORY)),
+        row.history,
+    )
+
+
+def _aligned(rows: Sequence[tuple[str, ...]], classes: int) -> list[str]:
+    """Columns as wide as they must be; the first and the last to the left. An empty line parts classes and pods."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
+    lines = []
+    for number, row in enumerate(rows):
+        if number == classes:
+            lines.append("")
+        middle = [cell.rjust(width) for cell, width in zip(row[1:-1], widths[1:-1], strict=True)]
+        lines.append("  ".join([row[0].ljust(widths[0]), *middle, row[-1]]).rstrip())
+    return lines

@@ -1,0 +1,111 @@
+"""The beat: a tick every CollectInterval by the monotonic clock, each with one wall clock time."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from agent.host.clock import slept_seconds
+
+log = logging.getLogger(__name__)
+
+SUSPENDED: Final = "suspended"
+"""The machine slept."""
+FORWARD: Final = "forward"
+"""The wall clock was set forward."""
+BACK: Final = "back"
+"""The wall clock was set back."""
+_JUMP_SECONDS: Final = 1.0
+
+Clock = Callable[[], float]
+"""Answers with a time. [s]"""
+
+
+class Counts(Protocol):
+    """Where the beat counts."""
+
+    def late(self, ticks: int) -> None:
+        """So many ticks were left out, because an earlier one took too long or the program did not run."""
+
+    def jumped(self, kind: str) -> None:
+        """The clocks parted: suspended, forward or back."""
+
+
+@dataclass(slots=True)
+class Clocks:
+    """The clocks of a machine, and whether they run alike."""
+
+    wall: Clock = time.time
+    """Time of the day; people and NTP set it. [seconds since 1970]"""
+    running: Clock = time.monotonic
+    """Only runs forward, and stands still while the machine sleeps. [s]"""
+    slept: Clock = slept_seconds
+    """How long the machine has slept. [s]"""
+    _slept: float | None = None
+    _offset: float | None = None
+
+    def parted(self) -> tuple[str, float] | None:
+        """What happened to the clocks since the last call, and by how much, if it was a second or more.
+
+        Slow adjustments add up until they are a second.
+
+        Returns:
+            What (suspended, forward, back), and how much. [s]
+        """
+        slept = self.slept()
+        offset = self.wall() - self.running() - slept
+        before, self._slept = self._slept, slept
+        if before is not None and slept - before >= _JUMP_SECONDS:
+            self._offset = offset
+            return SUSPENDED, slept - before
+        step = 0.0 if self._offset is None else offset - self._offset
+        if self._offset is None or abs(step) >= _JUMP_SECONDS:
+            self._offset = offset
+        if abs(step) < _JUMP_SECONDS:
+            return None
+        return (FORWARD if step > 0 else BACK), abs(step)
+
+
+async def beat(
+    interval: float,
+    tick: Callable[[float], None],
+    counts: Counts,
+    clocks: Clocks | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Tick for ever.
+
+    A tick that comes too late is left out and counted, not made up for. The wall clock may be set in either direction
+    and the machine may sleep: that is said and counted, and the beat goes on.
+
+    Args:
+        interval: Time between two ticks. [s]
+        tick: Does one, given its time. [seconds since 1970]
+        counts: Where to count.
+        clocks: The machine's clocks.
+        sleep: Waits. [s]
+    """
+    clocks = clocks or Clocks()
+    due = clocks.running()
+    while True:
+        found = clocks.parted()
+        if found is not None:
+            _say(*found)
+            counts.jumped(found[0])
+        tick(clocks.wall())
+        due += interval
+        behind = clocks.running() - due
+        if behind > interval:
+            skipped = int(behind / interval)
+            counts.late(skipped)
+            due += skipped * interval
+        await sleep(max(due - clocks.running(), 0.0))
+
+
+def _say(kind: str, seconds: float) -> None:
+    if kind == SUSPENDED:
+        log.info("the machine was suspended for %.0f s: nothing was measured in that time", seconds)
+    else:
+        log.warning("the wall clock was set %s by %.0f s; ticks go on by the monotonic clock", kind, seconds)

@@ -1,0 +1,127 @@
+"""A machine at a glance, from made-up histories."""
+
+import pytest
+
+from agent.prediction import NodeFacts, NodePrediction, predict
+from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.standalone.overview import Overview, Row, Sources, look
+from agent.standalone.table import table
+from agent.training import Learner
+from crds.predict_policy import PredictPolicy
+from crds.priority import PriorityBand
+from tests.agent.made import GIB, INTERVAL, START, MadeStore, pod
+
+MACHINE = {"cpu": 8000, "memory": 16 * GIB}
+SAMPLES = 600
+
+
+def _seen(
+    *, cold_start: int = 0, requests: int = 0, node: NodeFacts | None = None
+) -> tuple[Overview, NodePrediction, Sources]:
+    """A node of 8 cores where one Prod and one Batch pod ran for ten minutes."""
+    store, learner = MadeStore(), Learner()
+    web, job = pod("web", requests, requests << 20), pod("job", 0, 0, band=PriorityBand.BATCH)
+    for metric, unit in ((CPU, 1.0), (MEMORY, float(GIB))):
+        store.put(metric, "web", START, [0.5 * unit] * SAMPLES)
+        store.put(metric, "job", START, [0.25 * unit] * SAMPLES)
+        store.put(metric, SYS, START, [0.25 * unit] * SAMPLES)
+        store.put(metric, NODE, START, [1.0 * unit] * SAMPLES)
+    for step in range(1, round(SAMPLES / INTERVAL) + 1):
+        learner.observe(START + step * INTERVAL, store, [web, job])
+    now = START + SAMPLES
+    facts = node or NodeFacts(allocatable=MACHINE, capacity=MACHINE)
+    policy = PredictPolicy(cold_start_period_seconds=cold_start)
+    sources = Sources(store, learner, [web, job], facts)
+    prediction = predict(now, learner, sources.pods, facts, policy)
+    return look(now, sources, prediction, window_seconds=10.0), prediction, sources
+
+
+def _row(rows: tuple[Row, ...], name: str) -> Row:
+    return next(row for row in rows if row.name.strip().startswith(name))
+
+
+def test_usage_adds_up() -> None:
+    """Used is the mean of the last seconds: of the node, the system, each class and each pod."""
+    view, _, _ = _seen()
+    assert _row(view.classes, "node").used == {CPU: 1.0, MEMORY: GIB}
+    assert _row(view.classes, "system").used[CPU] == 0.25
+    assert _row(view.classes, "prod, 1 pod").used[CPU] == 0.5
+    assert _row(view.classes, "batch").used[MEMORY] == GIB / 4
+    assert [row.name for row in view.pods] == ["shop/web", "shop/job"]
+    assert not any(row.name.strip().startswith(("mid", "free")) for row in view.classes)
+
+
+def test_peak_is_of_model() -> None:
+    """A steady pod's peak is its usage and the margin of 10 percent; the node's is that of its parts."""
+    view, prediction, _ = _seen()
+    assert _row(view.pods, "shop/web").peak[CPU] == pytest.approx(0.55, rel=0.01)
+    assert _row(view.classes, "node").peak[CPU] == prediction.classes[NODE].peak[CPU] / 1000
+    assert view.free[CPU] == pytest.approx(8.0 - prediction.classes[NODE].peak[CPU] / 1000)
+    assert view.model == "nsigma-v2 + 10 %"
+
+
+def test_unknown_requests_sell_nothing() -> None:
+    """Where no pod names a request there is nothing to resell, and no pod has a number for it."""
+    view, _, _ = _seen()
+    assert _row(view.classes, "prod").reclaimable == {CPU: 0.0, MEMORY: 0.0}
+    assert _row(view.pods, "shop/web").reclaimable == {}
+
+
+def test_requests_are_resold() -> None:
+    """A pod that names its request shows what of it stays free: 1 core - 0.55."""
+    view, prediction, _ = _seen(requests=1000)
+    assert _row(view.pods, "shop/web").reclaimable[CPU] == pytest.approx(0.45, rel=0.02)
+    assert _row(view.classes, "prod").reclaimable[CPU] == prediction.reclaimable[CPU] / 1000 > 0.0
+
+
+def test_cold_says_why() -> None:
+    """A cold pod counts with its highest or its request, and says how far its evidence is."""
+    view, _, _ = _seen(cold_start=3600)
+    web = _row(view.pods, "shop/web")
+    assert web.history == "cold: 10m of 1h"
+    assert web.peak[CPU] == 0.5
+    assert _row(view.classes, "prod").history == "1 cold"
+    assert _row(view.classes, "system").history == "cold: 10m of 1h"
+    assert _row(_seen()[0].pods, "shop/web").history == "warm"
+
+
+def test_new_pod_is_unknown() -> None:
+    """A pod that was never measured has no numbers, and no zeros."""
+    _, prediction, sources = _seen()
+    fresh = pod("fresh", 0, 0)
+    sources = Sources(sources.store, sources.learner, [*sources.pods, fresh], sources.node)
+    row = _row(look(START + SAMPLES, sources, prediction, window_seconds=10.0).pods, "shop/fresh")
+    assert (row.used, row.peak, row.reclaimable, row.history) == ({}, {}, {}, "cold: nothing learned yet")
+
+
+def test_unreadable_machine_shows_usage() -> None:
+    """A machine whose size cannot be read has no peak; what is used is shown all the same."""
+    view, _, _ = _seen(node=NodeFacts())
+    assert _row(view.pods, "shop/web").peak == {}
+    assert _row(view.pods, "shop/web").used[CPU] == 0.5
+    assert view.free == {}
+    assert "? cores" in table(view, "vm", [])[0]
+
+
+def test_table_is_aligned() -> None:
+    """Columns line up; notes stand below."""
+    view, _, _ = _seen()
+    lines = table(view, "vm: cgroup v2", ["A note."])
+    assert "vm: cgroup v2; 8 cores and 16.0Gi of memory; model nsigma-v2 + 10 %" in lines[0]
+    head = next(line for line in lines if "CPU used" in line)
+    column = head.index("CPU used") + len("CPU used")
+    named = [line for line in lines if line.startswith(("node", "  ", "shop"))]
+    assert {line[column] for line in named if line != head} == {" "}
+    assert all(line[column - 1].isdigit() for line in named if line != head)
+    assert lines[-1] == "A note."
+
+
+def test_table_fits_terminal() -> None:
+    """Where there is no room for all pods, the first ones are shown, and how many are not."""
+    view, _, _ = _seen()
+    many = Overview(view.time, view.classes, view.pods * 50, view.free, view.capacity, view.model)
+    lines = table(many, "vm", ["A note."], height=30)
+    assert len(lines) <= 30
+    shown = sum(line.startswith("shop/") for line in lines)
+    assert f"… and {100 - shown} more pods" in lines
+    assert len(table(many, "vm", [])) > 100

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
+from agent.numerics.arrays import BoolArray, IntArray
 from agent.pods import PodRef
 from agent.samples import NODE, SYS
 from crds.priority import PriorityBand
@@ -22,6 +25,8 @@ FIXED: Final = (NODE, SYS, *CLASS_ENTITIES)
 """What always has a row, rows 0 to 5."""
 
 _WORKLOAD: Final = "workload:"
+_LONGEST_STEP_SECONDS: Final = 3600.0
+_LOOK_EVERY_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
@@ -37,7 +42,7 @@ class Member:
     workload: str | None = None
     """A pod's workload, which inherits the row when the pod ends."""
     departed: float | None = None
-    """Since when a pod is no longer listed, or its workload has none on this node. [seconds since 1970]"""
+    """Since when a pod is no longer listed, or its workload has none on this node. [s of the roster's clock]"""
 
     @property
     def here(self) -> bool:
@@ -53,6 +58,20 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Everyone:
+    """Those who can be measured, as arrays of one order: the node, the system, then the pods. shape (E,) each."""
+
+    entities: tuple[str, ...]
+    """The node, the system, and the pods by uid."""
+    rows: IntArray
+    """Their rows."""
+    here: BoolArray
+    """Who is here now."""
+    classes: IntArray
+    """Row of the class that each pod counts to; -1 for the node and the system."""
+
+
+@dataclass(frozen=True, slots=True)
 class RosterLimits:
     """How long and how many rows are kept after their pods."""
 
@@ -65,7 +84,11 @@ class RosterLimits:
 
 
 class Roster:
-    """Owners and their rows. The tables with those rows are changed through the two functions it is given."""
+    """Owners and their rows. The tables with those rows are changed through the two functions it is given.
+
+    Its clock stands still while the agent is away and takes no part in jumps of the machine's: a wrong clock does not
+    make anybody be forgotten.
+    """
 
     def __init__(self, limits: RosterLimits, clear: Callable[[int], None], copy: Callable[[int, int], None]) -> None:
         """Make a roster.
@@ -79,6 +102,11 @@ class Roster:
         self.members: dict[str, Member] = {entity: Member(row, row) for row, entity in enumerate(FIXED)}
         self.rows = len(FIXED)
         self._born = len(FIXED)
+        self._clock = 0.0
+        self._updated: float | None = None
+        self._looked = 0.0
+        self._listed: tuple[PodRef, ...] | None = None
+        self._everyone: Everyone | None = None
         self._free: list[int] = []
         self._clear = clear
         self._copy = copy
@@ -107,16 +135,30 @@ class Roster:
             pods: the pods on this node; terminal ones count as gone.
             richness: how much is known in a row; 0 for nothing.
         """
-        present = {pod.uid: pod for pod in pods if not pod.terminal}
-        for uid, member in self.pods():
-            if uid in present:
-                member.departed = None
-            elif member.departed is None:
-                member.departed = now
-        for uid, pod in present.items():
-            member = self.members.get(uid) or self._welcome(uid, pod, richness)
-            member.class_name, member.workload = CLASS_NAMES[pod.band], pod.workload
-        self._retire(now, richness)
+        if self._updated is not None:
+            self._clock += min(max(now - self._updated, 0.0), _LONGEST_STEP_SECONDS)
+        self._updated = now
+        listed = tuple(pods)
+        if listed != self._listed:
+            self._listed, self._everyone = listed, None
+            self._take_in(listed, richness)
+        if self._clock - self._looked >= _LOOK_EVERY_SECONDS:
+            self._looked, self._everyone = self._clock, None
+            self._retire(self._clock, richness)
+
+    @property
+    def everyone(self) -> Everyone:
+        """Those who can be measured."""
+        if self._everyone is None:
+            pods = list(self.pods())
+            fixed = [(entity, self.members[entity]) for entity in (NODE, SYS)]
+            self._everyone = Everyone(
+                entities=tuple(entity for entity, _ in fixed + pods),
+                rows=np.array([member.row for _, member in fixed + pods], dtype=np.intp),
+                here=np.array([member.here for _, member in fixed + pods], dtype=np.bool_),
+                classes=np.array([-1, -1, *(FIXED.index(member.class_name) for _, member in pods)], dtype=np.intp),
+            )
+        return self._everyone
 
     def to_json(self) -> dict[str, Any]:
         """Everyone, in an order that a checkpoint's rows can follow."""
@@ -124,7 +166,13 @@ class Roster:
             entity: [member.born, member.class_name, member.workload, member.departed]
             for entity, member in self.members.items()
         }
-        return {"born": self._born, "members": members}
+        return {
+            "born": self._born,
+            "clock": self._clock,
+            "updated": self._updated,
+            "looked": self._looked,
+            "members": members,
+        }
 
     def from_json(self, everyone: Mapping[str, Any]) -> None:
         """Take over everyone of `to_json`, rows numbered in its order.
@@ -138,8 +186,21 @@ class Roster:
         members = {}
         for row, (entity, (born, class_name, workload, departed)) in enumerate(found.items()):
             members[entity] = Member(row, int(born), str(class_name), workload, departed)
-        self._born = int(everyone["born"])
+        self._born, self._clock = int(everyone["born"]), float(everyone["clock"])
+        self._updated, self._looked = everyone["updated"], float(everyone["looked"])
+        self._listed = self._everyone = None
         self.members, self.rows, self._free = members, len(members), []
+
+    def _take_in(self, listed: Sequence[PodRef], richness: Callable[[int], float]) -> None:
+        present = {pod.uid: pod for pod in listed if not pod.terminal}
+        for uid, member in self.pods():
+            if uid in present:
+                member.departed = None
+            elif member.departed is None:
+                member.departed = self._clock
+        for uid, pod in present.items():
+            member = self.members.get(uid) or self._welcome(uid, pod, richness)
+            member.class_name, member.workload = CLASS_NAMES[pod.band], pod.workload
 
     def _welcome(self, uid: str, pod: PodRef, richness: Callable[[int], float]) -> Member:
         member = self.members[uid] = Member(self._free.pop() if self._free else self.rows, self._born)

@@ -1,5 +1,6 @@
 """Learning from the store: one training round per interval turns raw seconds into one sample for every entity."""
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import SLOT_SECONDS, SLOTS, SLOTS_PER_DAY
 from agent.pods import PodRef
 from agent.roster import CLASS_ENTITIES, FIXED, Roster, RosterLimits
-from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.samples import CPU, MEMORY
 from agent.window_blocks import WindowBlocks
 
 SAMPLE_PERCENTILE: Final = 0.9
@@ -35,6 +36,17 @@ class SeriesLike(Protocol):
     @property
     def values(self) -> FloatArray:
         """Shape (N,). [cores or bytes]."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Nothing:
+    """No samples."""
+
+    times: FloatArray = field(default_factory=lambda: np.empty(0))
+    values: FloatArray = field(default_factory=lambda: np.empty(0))
+
+
+_NOTHING: Final = _Nothing()
 
 
 class TrainingStore(Protocol):
@@ -186,7 +198,7 @@ class Learner:
         if not ticks.size:
             return
         if ticks.size > 1:
-            self._tick_seconds = float(np.median(np.diff(ticks)))
+            self._tick_seconds = float(np.sort(np.diff(ticks))[ticks.size // 2 - 1])
         samples = percentile_rows(values, SAMPLE_PERCENTILE)
         measured = np.count_nonzero(~np.isnan(values), axis=1) * self._tick_seconds
         there = ~np.isnan(samples)
@@ -197,24 +209,19 @@ class Learner:
         self, history: ResourceHistory, series: Mapping[str, SeriesLike]
     ) -> tuple[IntArray, FloatArray, FloatArray]:
         """Rows, ticks and values of everything that has samples or should have, the classes' sums included."""
-        before = history.last > -math.inf
-        members = [self._roster.members[entity] for entity in (NODE, SYS)]
-        pods = [(uid, one) for uid, one in self._roster.pods() if uid in series or (before[one.row] and one.here)]
-        members += [member for _, member in pods]
-        nothing = (np.empty(0), np.empty(0))
-        ticks, values = table(
-            [
-                (series[entity].times, series[entity].values) if entity in series else nothing
-                for entity in (NODE, SYS, *(uid for uid, _ in pods))
-            ]
-        )
+        everyone = self._roster.everyone
+        before = history.last[everyone.rows] > -math.inf
+        there = np.array([entity in series for entity in everyone.entities], dtype=np.bool_)
+        kept = there | (before & everyone.here)
+        kept[:2] = True  # the node and the system, measured or not
+        found = [series.get(entity, _NOTHING) for entity in itertools.compress(everyone.entities, kept)]
+        ticks, values = table([(one.times, one.values) for one in found])
         values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
-        rows = np.array([member.row for member in members], dtype=np.intp)
-        here = np.array([member.here for member in members], dtype=np.bool_)
-        classes = np.array([member.class_name for member in members], dtype=np.str_)
+        rows, classes = everyone.rows[kept], everyone.classes[kept]
+        before, here = before[kept], everyone.here[kept]
         sums = {
-            FIXED.index(name): total(values[own], before[rows[own]], here[own])
-            for name in CLASS_ENTITIES
+            name: total(values[own], before[own], here[own])
+            for name in map(FIXED.index, CLASS_ENTITIES)
             if (own := classes == name).any()
         }
         return np.append(rows, list(sums)).astype(np.intp), ticks, np.vstack([values, *sums.values()])

@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 
 from agent.numerics.packing import CheckpointError
+from agent.roster import RosterLimits
 from agent.samples import CPU, NODE, SYS, Sample
 from agent.store.tsdb import Tsdb
-from agent.training import Learner
+from agent.training import Learner, TrainingSettings
 from crds.priority import PriorityBand
-from tests.agent.made import GIB, START, MadeStore, Series, machine, pod
+from tests.agent.made import GIB, START, Machine, MadeStore, Series, machine, pod
 
 NAN = math.nan
 
@@ -117,20 +118,21 @@ def test_replacement_inherits_history() -> None:
 
 def test_workload_outlives_its_pod() -> None:
     """Long after the pod's row was given up its workload is remembered, over a restart too, until it expires."""
-    node = machine()
+    settings = TrainingSettings(roster=RosterLimits(workload_seconds=3 * 3600.0))
+    node = Machine(Learner(settings), MadeStore())
     node.rounds(100, {"old": 2.0}, [pod("old", workload="shop/cart")])
     node.rounds(1, {}, [])
     node.now += 3600.0
     node.rounds(1, {}, [])
     assert node.learner.row("old") is None
-    again = Learner()
+    again = Learner(settings)
     again.restore(node.learner.checkpoints())
     node.learner = again
     node.rounds(1, {}, [pod("new", workload="shop/cart")])
     assert node.cores("new") == pytest.approx(2.0)
-    node.rounds(1, {}, [])
-    node.now += 8 * 86400.0
-    node.rounds(1, {}, [])
+    for _ in range(5):
+        node.rounds(1, {}, [])
+        node.now += 3600.0
     node.rounds(1, {}, [pod("newer", workload="shop/cart")])
     assert node.cores("newer", "counts") == 0.0
 

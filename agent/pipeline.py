@@ -25,6 +25,7 @@ STORE: Final = "store"
 DATABASE: Final = "database"
 """The step that returns from memory to the database."""
 _SIZE_EVERY_TICKS = 30
+_BEFORE_SECONDS = 0.001
 
 
 class Pipeline:
@@ -128,7 +129,7 @@ class Pipeline:
         """Return from memory to the database, when it can be opened again."""
         if not self._keeper.problem:
             return
-        self._begun = now if self._begun is None else self._begun
+        self._begun = now - _BEFORE_SECONDS if self._begun is None else self._begun
         self._metrics_seen.update(sample.metric for sample in harvest.samples)
         database = self._keeper.step(now, self.store, self._metrics_seen, self._begun)
         if database is None:

@@ -87,7 +87,7 @@ def test_dumb_terminal_is_stream() -> None:
 def test_log_stands_below_table(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the log would go to the same terminal its last lines are under the table; then it is as before."""
     monkeypatch.setattr("sys.stderr", Terminal())
-    logger, out = logging.getLogger("apart"), Terminal()
+    logger, out = logging.getLogger("a log that goes to the terminal"), Terminal()
     before = logging.StreamHandler(io.StringIO())
     before.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
     logger.addHandler(before)
@@ -104,7 +104,7 @@ def test_log_stands_below_table(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_log_elsewhere_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A log that goes to a file stays there."""
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    logger = logging.getLogger("apart")
+    logger = logging.getLogger("a log that goes to a file")
     before = logging.NullHandler()
     logger.addHandler(before)
     with Screen(Terminal(), {"TERM": "xterm"}).with_log(logger):

@@ -9,7 +9,11 @@ from agent.learning import Learning
 from agent.node_source import MachineNode
 from agent.pipeline import Pipeline
 from agent.pod_source import CgroupPods
+from agent.pods import PodRef
+from agent.prediction import NodeFacts
 from agent.reporter import spec as specs
+from agent.reporter.report import Report
+from agent.reporter.times import timestamp
 from agent.reports import Reports
 from agent.settings import LearnSettings
 from agent.store.tsdb import Tsdb
@@ -23,14 +27,14 @@ Make = Callable[[str], RecordedMachine]
 
 
 def _reports(machine: RecordedMachine, folder: Path) -> tuple[Reports, Pipeline, Metrics]:
-    parts, metrics = machine.machine(), Metrics()
+    parts, metrics = machine.machine(), Metrics("n1")
     parts.cgroups.locate()
     pods = CgroupPods(parts.cgroups)
     pipeline = Pipeline(
         resolve(["node", "pod"], parts),
         pods,
         Keeper(lambda: Tsdb.open(folder / "t.db")),
-        lambda store: Learning(store, LearnSettings(interval_seconds=1.0)),
+        lambda store: Learning(store, LearnSettings(interval_seconds=1.0), metrics),
         metrics,
     )
     for instant in ("t000", "t002", "t010"):
@@ -68,4 +72,115 @@ def test_failing_steps_are_told(recorded: Make, tmp_path: Path) -> None:
     message = found.status["conditions"][0]["message"]
     assert "The spec is odd." in message
     assert "disk is full" in message
+    pipeline.close(START)
+
+
+def _time_of(found: Report) -> tuple[str | None, str | None]:
+    status = from_json(NodeMetricStatus, found.status)
+    assert status.prediction is not None
+    return status.update_time, status.prediction.time
+
+
+def test_stuck_machine_grows_old(recorded: Make, tmp_path: Path) -> None:
+    """Without new measurements a report bears the time of the last ones, sent however often: nobody sells by it."""
+    machine = recorded("v2-systemd")
+    reports, pipeline, _ = _reports(machine, tmp_path)
+    ticked = START + machine.now
+    fresh = reports.full(ticked, specs.default())
+    assert _time_of(fresh) == (timestamp(ticked), timestamp(ticked))
+    stuck = reports.full(ticked + 200, specs.default())
+    assert _time_of(stuck) == _time_of(fresh)
+    assert "nodeUsage" in stuck.status["nodeMetric"]
+    later = reports.full(ticked + 1000, specs.default())  # nothing is in the window any more
+    assert _time_of(later) == _time_of(fresh)
+    assert later.status["nodeMetric"]["nodeUsage"] == {}
+    assert later.status["conditions"][0]["reason"] == "NodeNotMeasured"
+    fast = reports.fast(ticked + 1000, specs.default(), later.prediction)
+    assert fast.status["prediction"]["time"] == timestamp(ticked)
+    pipeline.close(START)
+
+
+def test_clock_set_back_is_told(recorded: Make, tmp_path: Path) -> None:
+    """After a clock that was an hour ahead, the time of the next measurement is told, though it is an earlier one."""
+    machine = recorded("v2-systemd")
+    reports, pipeline, _ = _reports(machine, tmp_path)
+    ahead = reports.full(START + machine.now, specs.default())
+    now = START + machine.now - 3600
+    assert _time_of(reports.full(now, specs.default())) == _time_of(ahead)
+    pipeline.run_once(now)
+    assert _time_of(reports.full(now, specs.default())) == (timestamp(now), timestamp(now))
+    pipeline.close(START)
+
+
+def test_prediction_without_learning_ages(recorded: Make, tmp_path: Path) -> None:
+    """When learning has stopped, what is predicted bears the time up to which was learned; usage stays fresh."""
+    machine = recorded("v2-systemd")
+    reports, pipeline, _ = _reports(machine, tmp_path)
+    learned = pipeline.learning.learner.trained_until
+    assert learned is not None
+    pipeline.learning.learner.trained_until = learned - 3600  # as if it had stopped an hour ago
+    now = START + machine.now
+    assert _time_of(reports.full(now, specs.default())) == (timestamp(now), timestamp(learned - 3600))
+    pipeline.close(START)
+
+
+def test_never_measured_has_no_time(tmp_path: Path) -> None:
+    """A node of which nothing was ever measured is reported without a time, and with the reason."""
+
+    class NoPods:
+        """Nothing runs, and the list cannot be had."""
+
+        synced, problem = True, "the pods of this node cannot be watched: forbidden"
+
+        def pods(self) -> tuple[PodRef, ...]:
+            """None."""
+            return ()
+
+        async def run(self) -> None:
+            """Nothing to follow."""
+
+    class NoNode:
+        """Nothing is known."""
+
+        facts = NodeFacts()
+
+        async def run(self) -> None:
+            """Nothing to follow."""
+
+    metrics, keeper = Metrics(), Keeper(lambda: Tsdb.open(tmp_path / "t.db"))
+    pipeline = Pipeline({}, NoPods(), keeper, lambda store: Learning(store, LearnSettings()), metrics)
+    found = Reports(pipeline, NoPods(), NoNode(), metrics).full(START, specs.default())
+    assert _time_of(found) == (None, None)
+    collecting, ready = found.status["conditions"]
+    assert (collecting["status"], ready["status"]) == ("False", "False")
+    assert "The pods of this node cannot be watched: forbidden." in collecting["message"]
+    assert metrics.registry.get_sample_value("headroom_agent_node_used_cpu_cores", {"node": ""}) is None
+    pipeline.close(START)
+
+
+def test_metrics_have_reference_names(recorded: Make, tmp_path: Path) -> None:
+    """What koordlet exports is exported under its names, with its labels and units; what is unknown is not there."""
+    machine = recorded("v2-systemd")
+    reports, pipeline, metrics = _reports(machine, tmp_path)
+    reports.full(START + machine.now, specs.default())
+    text = metrics.exposition().decode()
+    node, cpu = 'node="n1"', 'resource="cpu",unit="core"'
+    model, band = 'predictor="nsigma-v2"', 'priority="koord-prod"'
+    for line in (
+        f"start_time{{{node}}} ",
+        f"node_used_cpu_cores{{{node}}} ",
+        f"node_used_memory_bytes{{{node}}} ",
+        f'node_resource_allocatable{{{node},resource="memory",unit="byte"}} ',
+        f"node_metric_node_usage{{{node},{cpu}}} ",
+        f"node_metric_system_usage{{{node},{cpu}}} ",
+        f"node_predicted_resource_reclaimable{{{node},{model},{cpu}}} ",
+        f"node_predicted_resource_peak{{{node},{model},{cpu}}} ",
+        f"node_priority_resource_reclaimable{{{node},{band},{cpu}}} ",
+        f"node_resource_priority_reclaimable_status{{{node},{band}}} 0.0",
+        'models{kind="pod"} ',
+        'model_observed_seconds{kind="node",stat="max"} ',
+        "training_seconds_count ",
+        "checkpoint_failures_total 0.0",
+    ):
+        assert f"headroom_agent_{line}" in text, line
     pipeline.close(START)

@@ -16,6 +16,15 @@ FREE_CACHE_SHARE = 0.05
 USER_SHARE = 0.8
 QUOTA_PERIOD_MICROSECONDS = 100_000
 V1_NO_LIMIT = 0x7FFFFFFFFFFFF000
+V2_OTHER_MEMORY = (
+    "kernel_stack pagetables sec_pagetables percpu sock vmalloc zswap zswapped file_mapped file_dirty file_writeback "
+    "swapcached anon_thp file_thp shmem_thp slab_reclaimable slab_unreclaimable slab workingset_refault_anon "
+    "workingset_refault_file workingset_activate_anon workingset_activate_file workingset_restore_anon "
+    "workingset_restore_file workingset_nodereclaim pgfault pgmajfault pgrefill pgscan pgsteal pgscan_kswapd "
+    "pgscan_direct pgsteal_kswapd pgsteal_direct pgactivate pgdeactivate pglazyfree pglazyfreed thp_fault_alloc "
+    "thp_collapse_alloc"
+)
+"""What a kernel has in memory.stat beside what is replayed: a reader has to get through it too."""
 V1_MEMORY_KEYS = ("inactive_anon", "active_anon", "inactive_file", "active_file", "unevictable")
 
 
@@ -115,7 +124,8 @@ class CgroupV2:
         user, system = int(used * USER_SHARE), int(used * (1 - USER_SHARE))
         cpu = {"usage_usec": int(used), "user_usec": user, "system_usec": system}
         cpu |= {"nr_periods": 0, "nr_throttled": 0, "throttled_usec": 0}
-        files = {"cpu.stat": lines(cpu), "memory.stat": lines(group.memory.stat())}
+        memory = lines({**group.memory.stat(), **dict.fromkeys(V2_OTHER_MEMORY.split(), 0)})
+        files = {"cpu.stat": lines(cpu), "memory.stat": memory}
         if group.path:
             quota = int(group.cpu_limit * QUOTA_PERIOD_MICROSECONDS)
             files["cpu.max"] = f"{quota or 'max'} {QUOTA_PERIOD_MICROSECONDS}\n"

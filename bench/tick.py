@@ -40,19 +40,21 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
     with tempfile.TemporaryDirectory() as folder:
         machine, clock, metrics = replayed(Path(folder) / "host"), _Clock(), Metrics()
         pipeline = _pipeline(HostPaths.under(machine.directory), clock, Path(folder) / "agent.db", metrics)
-        times = []
+        times, processor = [], 0.0
         for number in range(WARM_UP + ticks):
             machine.advance(1.0)
             clock.now += 1.0
-            began = time.perf_counter()
+            began, began_processor = time.perf_counter(), time.thread_time()
             pipeline.run_once(START + clock.now)
             if number >= WARM_UP:
                 times.append(time.perf_counter() - began)
+                processor += time.thread_time() - began_processor
         samples, gaps = total(metrics.samples), total(metrics.gaps)
         pipeline.close(START + clock.now)
     per_tick = samples / (WARM_UP + ticks)
     what = f"tick, {PODS} pods, {per_tick:.0f} samples each ({gaps:.0f} gaps in {WARM_UP + ticks} ticks)"
-    yield Measurement(what, spread(times), "none", "koordlet collects each second")
+    measured = f"{spread(times)}; mean {processor / ticks * 1000:.2g} ms of processor"
+    yield Measurement(what, measured, "none", "koordlet collects each second")
     steps = ", ".join(f"{name} {mean * 1000:.2f}" for name, mean in _steps(metrics))
     yield Measurement("mean cost of its steps, maintenance of the store included", f"{steps} [ms]", "none", "none")
 

@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,14 +12,17 @@ from typing import Any
 import numpy as np
 import yaml
 
+from agent.replay import as_json, replay
 from agent.store.tsdb import Tsdb
 from devcluster.guest import OUT, SCRATCH, Program, booted
 from devcluster.guest_kernel import GuestKernel
-from devcluster.guest_pods import DRIVERS, PODS
+from devcluster.guest_pods import DRIVERS, MIB, PODS
 from tests.architecture.sources import ROOT
 
-SECONDS = 30
+SECONDS = 45
 """How long the agent measures."""
+CAPTURE_SECONDS = 12
+"""How long a recording is."""
 TIMEOUT_SECONDS = 600.0
 _MICRO = 1e6
 
@@ -37,6 +41,8 @@ class Measured:
     """Its database."""
     truth: Rows
     """The kernel's counters by time and pod."""
+    recording: Path
+    """What `headroom-agent capture` recorded afterwards."""
 
     def mean(self, pod: str, metric: str) -> float:
         """Mean of what the agent stored of a pod; NaN when it stored nothing."""
@@ -58,6 +64,18 @@ class Measured:
         base = self._growth(pod, per, between) if per else (between[1] - between[0]) * _MICRO
         return float(np.sum(series.values[1:] * spans) / np.sum(spans)), self._growth(pod, counter, between) / base
 
+    def recorded(self, pod: str, interval: str) -> tuple[float, float]:
+        """CPU of a pod by `headroom-agent replay` of the recording, and by the kernel's counter. [milli-cores]
+
+        Args:
+            pod: Its name.
+            interval: Two consecutive instants, as in t002-t010.
+        """
+        measured = as_json(replay(self.recording))["intervals"][interval]["pods"][PODS[pod].uid]["cpuMilli"]
+        facts = [json.loads((self.recording / name / "capture.json").read_text()) for name in interval.split("-")]
+        start, end = (fact["wall_ns"] / 1e9 for fact in facts)
+        return measured, self._growth(pod, "usage_usec", (start, end)) / (end - start) / 1000
+
     def _growth(self, pod: str, counter: str, between: tuple[float, float]) -> float:
         times = [time for time, _ in self.truth]
         start, end = np.interp(between, times, [found[pod][counter] for _, found in self.truth])
@@ -67,21 +85,36 @@ class Measured:
 @contextmanager
 def measured(kernel: GuestKernel, python: Path) -> Iterator[dict[str, Measured]]:
     """Boot the guest, run the agent in it beside pods of each driver, and read what it brought back."""
-    commands = {driver: [_agent(python, SCRATCH / driver)] for driver in DRIVERS}
-    keep = [str(SCRATCH / driver) for driver in DRIVERS]
-    job = {"commands": commands, "keep": keep, "file": str(kernel.initramfs)}
+    commands = {
+        driver: [_agent(python, SCRATCH / driver), _capture(python, SCRATCH / f"{driver}-recording")]
+        for driver in DRIVERS
+    }
+    keep = [str(SCRATCH / f"{driver}{kind}") for driver in DRIVERS for kind in ("", "-recording")]
     script = ROOT / "devcluster" / "guest_pods.py"
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT)}
-    program = Program([python, "-I", script, OUT / "job.json"], environment, ROOT, {"job.json": json.dumps(job)})
-    with booted(kernel, program, TIMEOUT_SECONDS) as out:
-        with tarfile.open(out / "kept.tar") as kept:
-            kept.extractall(out / "kept", filter="data")
-        found = {driver: _read(out, driver) for driver in DRIVERS}
-        try:
-            yield found
-        finally:
-            for one in found.values():
-                one.store.close()
+    with tempfile.TemporaryDirectory() as folder:
+        job = {"commands": commands, "keep": keep, "read": {driver: _file(Path(folder, driver)) for driver in DRIVERS}}
+        program = Program([python, "-I", script, OUT / "job.json"], environment, ROOT, {"job.json": json.dumps(job)})
+        with booted(kernel, program, TIMEOUT_SECONDS) as out:
+            yield from _found(out)
+
+
+def _file(path: Path) -> str:
+    """A file that a pod can read; nothing of it is in the guest's page cache yet."""
+    with path.open("wb") as file:
+        file.truncate(max(pod.file_mib for pod in PODS.values()) * MIB)
+    return str(path)
+
+
+def _found(out: Path) -> Iterator[dict[str, Measured]]:
+    with tarfile.open(out / "kept.tar") as kept:
+        kept.extractall(out / "kept", filter="data")
+    found = {driver: _read(out, driver) for driver in DRIVERS}
+    try:
+        yield found
+    finally:
+        for one in found.values():
+            one.store.close()
 
 
 def _agent(python: Path, data: Path) -> list[str]:
@@ -89,8 +122,13 @@ def _agent(python: Path, data: Path) -> list[str]:
     return [str(python), "-m", "agent", "--standalone", "--node-name=guest", *flags]
 
 
+def _capture(python: Path, folder: Path) -> list[str]:
+    return [str(python), "-m", "agent", "capture", str(folder), f"--seconds={CAPTURE_SECONDS}"]
+
+
 def _read(out: Path, driver: str) -> Measured:
     log = (out / f"{driver}-0.err").read_text()
     status = yaml.safe_load((out / f"{driver}-0.out").read_text())["status"]
     truth = json.loads((out / f"{driver}-truth.json").read_text())
-    return Measured(status, log, Tsdb.open(out / "kept" / driver / "agent.db"), truth)
+    store = Tsdb.open(out / "kept" / driver / "agent.db")
+    return Measured(status, log, store, truth, out / "kept" / f"{driver}-recording")

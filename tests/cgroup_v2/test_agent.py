@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from agent.replay import as_json, replay
 from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE
 from devcluster.guest_pods import DRIVERS, MIB, PODS
 from tests.cgroup_v2.measured import Measured
@@ -83,3 +84,16 @@ def test_report_has_every_pod(in_guest: Guest, driver: str) -> None:
     status = in_guest[driver].status
     assert set(status["nodeMetric"]["nodeUsage"]["resources"]) == {"cpu", "memory"}
     assert len(status["podsMetric"]) == len(PODS)
+
+
+@pytest.mark.parametrize("pod", ["held-back", "steady", "sharing"])
+def test_recording_tells_the_same(in_guest: Guest, driver: str, pod: str) -> None:
+    """A recording made in the guest, replayed on this machine, gives each pod the CPU of its counter within 5 %."""
+    measured, true = in_guest[driver].recorded(pod, "t002-t010")
+    assert measured == pytest.approx(true, rel=0.05, abs=3.0)
+
+
+def test_recording_is_recognised(in_guest: Guest, driver: str) -> None:
+    """A recording made in the guest shows version 2 and the driver that named the pods' cgroups."""
+    found = as_json(replay(in_guest[driver].recording))["detected"]
+    assert found == {"cgroup": 2, "driver": driver}

@@ -143,7 +143,7 @@ class Roster:
             self._listed, self._everyone = listed, None
             self._take_in(listed, richness)
         if self._clock - self._looked >= _LOOK_EVERY_SECONDS:
-            self._looked, self._everyone = self._clock, None
+            self._looked = self._clock
             self._retire(self._clock, richness)
 
     @property
@@ -228,6 +228,7 @@ class Roster:
 
     def _bequeath(self, uid: str, richness: Callable[[int], float]) -> None:
         """Let a departed pod's workload keep its row, unless the workload already knows more."""
+        self._everyone = None
         member = self.members[uid]
         if member.workload is None or richness(member.row) <= 0.0:
             self._forget(uid)

@@ -132,8 +132,10 @@ def table(parts: list[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, Float
     """
     if not parts:
         return np.empty(0), np.empty((0, 0))
-    times = np.concatenate([times for times, _ in parts])
     first = parts[0][0]
+    if all(times is first for times, _ in parts):
+        return first, np.concatenate([values for _, values in parts]).reshape(len(parts), -1)
+    times = np.concatenate([times for times, _ in parts])
     if times.size == first.size * len(parts) and (times.reshape(len(parts), -1) == first).all():
         return first, np.concatenate([values for _, values in parts]).reshape(len(parts), -1)
     ticks = _distinct(times)

@@ -1,14 +1,14 @@
 """Made-up pods and samples, and a store that answers with them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.training import Learner
+from agent.training import Learner, TrainingSettings
 from crds.priority import PriorityBand, QoS
 
 START = 1_700_000_000.0
@@ -128,3 +128,50 @@ class Machine:
 def machine() -> Machine:
     """A node where nothing was learned yet."""
     return Machine(Learner(), MadeStore())
+
+
+class SlotStore:
+    """A store that holds one 5-minute slot at a time, a tick a minute: days pass in a second."""
+
+    def __init__(self) -> None:
+        self.content: dict[str, dict[str, Series]] = {}
+
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
+        """The slot, if it was asked for."""
+        found = self.content.get(metric, {})
+        return {name: series for name, series in found.items() if start < series.times[0] <= end}
+
+    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> Mapping[str, Series]:
+        """Nothing from before."""
+        del metric, start, end, period_seconds
+        return {}
+
+
+SLOT = 300.0
+SLOT_START = 1_700_000_100.0
+"""A 5-minute slot begins here."""
+
+
+@dataclass(slots=True)
+class LongRun:
+    """A node that goes through days, a training round for each 5-minute slot."""
+
+    learner: Learner = field(default_factory=lambda: Learner(TrainingSettings(interval_seconds=SLOT)))
+    store: SlotStore = field(default_factory=SlotStore)
+    now: float = SLOT_START
+
+    def slot(self, usage: Mapping[str, float], pods: Sequence[PodRef], system: float = 0.0) -> None:
+        """One slot of constant usage: that many cores, and as many GiB, by pod."""
+        everyone = {**usage, SYS: system, NODE: system + sum(usage.values())}
+        times = self.now + np.arange(30.0, SLOT, 60.0)
+        for metric, scale in ((CPU, 1.0), (MEMORY, float(GIB))):
+            self.store.content[metric] = {
+                entity: Series(times, np.full(len(times), cores * scale)) for entity, cores in everyone.items()
+            }
+        self.now += SLOT
+        self.learner.observe(self.now, self.store, pods)
+
+    def hours(self, count: float, usage: Mapping[str, float], pods: Sequence[PodRef], system: float = 0.0) -> None:
+        """Hours of constant usage."""
+        for _ in range(round(count * 12)):
+            self.slot(usage, pods, system)

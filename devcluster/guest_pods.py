@@ -147,7 +147,7 @@ def truth(driver: str) -> dict[str, dict[str, float]]:
     found = {}
     for name, pod in PODS.items():
         folder = ROOT / pod_folder(pod, driver)
-        numbers = {**_pairs(folder / "cpu.stat"), **_pairs(folder / "memory.stat")}
+        numbers = {**_pairs(folder / "cpu.stat"), "anon": _pairs(folder / "memory.stat")["anon"]}
         for resource in ("cpu", "memory", "io"):
             for line in (folder / f"{resource}.pressure").read_text().splitlines():
                 kind, *fields = line.split()
@@ -216,11 +216,11 @@ def _remove(folder: Path) -> None:
 
 
 def main(job_file: str) -> None:
-    """Run a job: `{"commands": {driver: [argv, …]}, "keep": [folder, …], "file": path}`; results go beside its file."""
+    """Run a job: `{"commands": {driver: [argv, …]}, "read": {driver: file}, "keep": [folder, …]}`."""
     job = json.loads(Path(job_file).read_text())
     out = Path(job_file).parent
     for driver, commands in job["commands"].items():
-        run(driver, commands, Path(job["file"]), out)
+        run(driver, commands, Path(job["read"][driver]), out)
     with tarfile.open(out / "kept.tar", "w") as archive:
         for folder in job["keep"]:
             archive.add(folder, Path(folder).name)

@@ -1,50 +1,108 @@
-"""Compressed blocks in the database: the times of a stretch once, one chunk per series."""
+"""Compressed blocks in the database: the times of a stretch once, one chunk per series.
+
+A block is written a few chunks at a time while it is STAGED, counts at once and as a whole when it becomes LIVE, and is
+deleted a few chunks at a time when it is DEAD. So no step between two ticks is long, and a crash in the middle leaves
+only what nobody reads.
+"""
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from agent.store import codec
+from agent.store.codec import CodecError
 from agent.store.rollup import Points
-from agent.store.schema import MINUTES, RAW
+from agent.store.runs import Extents, Part
+from agent.store.schema import DEAD, LIVE, MINUTES, RAW, STAGED
 from agent.store.series import Floats, Integers, Series
 
+WHOLE_BLOCK: Final = -1
+"""In place of a series: all of them."""
+
+_BATCH = 100
 _CHUNKS = (
-    "SELECT blocks.id, blocks.times, chunks.series, chunks.data FROM blocks JOIN chunks ON chunks.block = blocks.id "
-    "WHERE blocks.tier = ? AND blocks.end_ms > ? AND blocks.start_ms <= ? AND chunks.series IN (%s) "
-    "ORDER BY blocks.start_ms, blocks.id"
+    "SELECT blocks.id, blocks.run, blocks.times, chunks.series, chunks.data FROM blocks "
+    "JOIN chunks ON chunks.block = blocks.id WHERE blocks.tier = ? AND blocks.state = ? "
+    "AND blocks.end_ms > ? AND blocks.start_ms <= ? AND chunks.series IN (%s) ORDER BY blocks.run, blocks.start_ms"
 )
+
+Scale: TypeAlias = Callable[[int], float]
+"""Steps per unit of a series."""
+Damaged: TypeAlias = Callable[[int, int, CodecError], None]
+"""Told of a chunk that cannot be read: block, series, why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """A stretch of time, ready to be written."""
+class Stretch:
+    """What a block covers."""
 
     tier: int
     """RAW or MINUTES."""
     level: int
     """How often it was merged; 0 as first sealed."""
+    run: int
+    """The run that it belongs to."""
     times_ms: Integers
-    """shape (T,). [milliseconds]"""
-    chunks: Mapping[int, bytes]
-    """Encoded chunk by series id."""
+    """shape (T,), rising. [milliseconds]"""
 
 
-def write(connection: sqlite3.Connection, block: Block) -> None:
-    """Insert a block; the caller holds the transaction."""
-    start, end = int(block.times_ms[0]), int(block.times_ms[-1])
-    row = (block.tier, block.level, start, end, codec.encode_times(block.times_ms))
-    cursor = connection.execute("INSERT INTO blocks (tier, level, start_ms, end_ms, times) VALUES (?, ?, ?, ?, ?)", row)
-    rows = [(cursor.lastrowid, series, data) for series, data in sorted(block.chunks.items())]
-    connection.executemany("INSERT INTO chunks (block, series, data) VALUES (?, ?, ?)", rows)
+def stage(connection: sqlite3.Connection, stretch: Stretch) -> int:
+    """Begin a block; answers its number. The caller holds the transaction."""
+    times = stretch.times_ms
+    row = (stretch.tier, stretch.level, STAGED, stretch.run, int(times[0]), int(times[-1]), codec.encode_times(times))
+    cursor = connection.execute(
+        "INSERT INTO blocks (tier, level, state, run, start_ms, end_ms, samples, times) "
+        "VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
+        row,
+    )
+    return int(cursor.lastrowid or 0)
 
 
-def remove(connection: sqlite3.Connection, ids: list[int]) -> None:
-    """Delete blocks; the caller holds the transaction."""
-    connection.executemany("DELETE FROM chunks WHERE block = ?", [(one,) for one in ids])
-    connection.executemany("DELETE FROM blocks WHERE id = ?", [(one,) for one in ids])
+def add(connection: sqlite3.Connection, block: int, series: int, data: bytes) -> None:
+    """Add a chunk to a staged block."""
+    connection.execute("INSERT INTO chunks (block, series, data) VALUES (?, ?, ?)", (block, series, data))
+
+
+def publish(connection: sqlite3.Connection, block: int, samples: int) -> None:
+    """From now on the block counts.
+
+    Args:
+        connection: The open database, in a transaction.
+        block: Its number.
+        samples: How many samples (or points) its chunks hold.
+    """
+    connection.execute("UPDATE blocks SET state = ?, samples = ? WHERE id = ?", (LIVE, samples, block))
+
+
+def retire(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
+    """From now on these blocks do not count; `sweep` deletes them."""
+    connection.executemany("UPDATE blocks SET state = ? WHERE id = ?", [(DEAD, one) for one in ids])
+
+
+def sweep(connection: sqlite3.Connection) -> Iterator[None]:
+    """Delete blocks that do not count, a hundred chunks at a time; no block may be in the making."""
+    query = "SELECT id FROM blocks WHERE state IN (?, ?) ORDER BY id"
+    for (block,) in connection.execute(query, (STAGED, DEAD)).fetchall():
+        while True:
+            batch = "SELECT series FROM chunks WHERE block = ? LIMIT ?"
+            rows = connection.execute(batch, (block, _BATCH)).fetchall()
+            connection.executemany(
+                "DELETE FROM chunks WHERE block = ? AND series = ?", [(block, row[0]) for row in rows]
+            )
+            if len(rows) < _BATCH:
+                break
+            yield
+        connection.execute("DELETE FROM blocks WHERE id = ?", (block,))
+        yield
+
+
+def extents(connection: sqlite3.Connection, tier: int) -> Extents:
+    """First and last time of each run [milliseconds]."""
+    query = "SELECT run, min(start_ms), max(end_ms) FROM blocks WHERE tier = ? AND state = ? GROUP BY run"
+    return {run: (start, end) for run, start, end in connection.execute(query, (tier, LIVE))}
 
 
 def encode_raw(times: int, values: Floats, scale: float) -> bytes | None:
@@ -70,45 +128,78 @@ def encode_minutes(times_ms: Integers, points: Points, scale: float) -> bytes:
     return codec.encode([average, above, points.count], present)
 
 
+def decode_raw(data: bytes, times_ms: Integers, scale: float) -> tuple[Integers, Floats]:
+    """Times [milliseconds] and values of a chunk of samples.
+
+    Raises:
+        CodecError: It is damaged.
+    """
+    (steps,), present = codec.decode(data, 1, len(times_ms))
+    return times_ms if present is None else times_ms[present], steps / scale
+
+
+def decode_minutes(data: bytes, times_ms: Integers, scale: float) -> Points:
+    """The points of a chunk of minutes.
+
+    Raises:
+        CodecError: It is damaged.
+    """
+    (average, above, count), present = codec.decode(data, 3, len(times_ms))
+    own = times_ms if present is None else times_ms[present]
+    return Points(own, average / scale, (average + above) / scale, count)
+
+
 def read_raw(
-    connection: sqlite3.Connection, scales: Mapping[int, float], start_ms: int, end_ms: int
-) -> Iterator[tuple[int, Series]]:
-    """Samples with start < time <= end, block by block in order of time.
+    connection: sqlite3.Connection, series: Sequence[int], scale: Scale, start_ms: int, end_ms: int, damaged: Damaged
+) -> Iterator[tuple[int, Part]]:
+    """Samples with start < time <= end, block by block as they were recorded.
 
     Args:
         connection: The open database.
-        scales: Steps per unit by id of the series that are wanted.
+        series: Which ones.
+        scale: Steps per unit.
         start_ms: Excluded. [milliseconds]
         end_ms: Included. [milliseconds]
+        damaged: Told of chunks that cannot be read, which are left out.
     """
-    for series, times, data in _read(connection, RAW, list(scales), start_ms, end_ms):
-        (steps,), present = codec.decode(data, 1, len(times))
-        own = times if present is None else times[present]
+    for block, run, one, times, data in _read(connection, RAW, series, start_ms, end_ms, damaged):
+        try:
+            own, values = decode_raw(data, times, scale(one))
+        except CodecError as error:
+            damaged(block, one, error)
+            continue
         low, high = np.searchsorted(own, (start_ms, end_ms), side="right")
         if low < high:
-            yield series, Series(own[low:high] / 1000.0, steps[low:high] / scales[series])
+            yield one, Part(run, Series(own[low:high] / 1000.0, values[low:high]))
 
 
 def read_minutes(
-    connection: sqlite3.Connection, scales: Mapping[int, float], start_ms: int, end_ms: int
-) -> Iterator[tuple[int, Points]]:
-    """1-minute points that begin at start <= time < end, block by block in order of time; else as `read_raw`."""
-    for series, times, data in _read(connection, MINUTES, list(scales), start_ms - 1, end_ms):
-        (average, above, count), present = codec.decode(data, 3, len(times))
-        own = times if present is None else times[present]
-        low, high = np.searchsorted(own, (start_ms, end_ms), side="left")
+    connection: sqlite3.Connection, series: Sequence[int], scale: Scale, start_ms: int, end_ms: int, damaged: Damaged
+) -> Iterator[tuple[int, int, Points]]:
+    """Series, run and 1-minute points that begin at start <= time < end; else as `read_raw`."""
+    for block, run, one, times, data in _read(connection, MINUTES, series, start_ms - 1, end_ms, damaged):
+        try:
+            found = decode_minutes(data, times, scale(one))
+        except CodecError as error:
+            damaged(block, one, error)
+            continue
+        low, high = np.searchsorted(found.starts_ms, (start_ms, end_ms), side="left").tolist()
         if low < high:
-            part, scale = slice(low, high), scales[series]
-            highest = (average[part] + above[part]) / scale
-            yield series, Points(own[part], average[part] / scale, highest, count[part])
+            yield one, run, found.part(low, high)
 
 
 def _read(
-    connection: sqlite3.Connection, tier: int, series: list[int], start_ms: int, end_ms: int
-) -> Iterator[tuple[int, Integers, bytes]]:
+    connection: sqlite3.Connection, tier: int, series: Sequence[int], start_ms: int, end_ms: int, damaged: Damaged
+) -> Iterator[tuple[int, int, int, Integers, bytes]]:
     query = _CHUNKS % ",".join(str(int(one)) for one in series)
     current, times = -1, np.empty(0, np.int64)
-    for block, encoded, one, data in connection.execute(query, (tier, start_ms, end_ms)):
+    for block, run, encoded, one, data in connection.execute(query, (tier, LIVE, start_ms, end_ms)):
         if block != current:
-            current, times = block, codec.decode_times(encoded)
-        yield one, times, data
+            current = block
+            try:
+                times = codec.decode_times(encoded)
+            except CodecError as error:
+                times = np.empty(0, np.int64)
+                damaged(block, WHOLE_BLOCK, error)
+        if len(times):
+            yield block, run, one, times, data

@@ -19,6 +19,7 @@ _DIFFERENCES = 0x10
 _COUNT = struct.Struct("<IB")  # values per field, flags
 _PARTIAL = 0x01
 _LEVEL = 6
+_MOST_TIMES = 1 << 24
 _WIDTHS = (1, 2, 4, 8)
 _LARGEST = float(1 << 53)  # whole numbers beyond this are not exact in a float either
 
@@ -80,13 +81,27 @@ def decode(data: bytes, fields: int, times: int) -> tuple[list[Integers], Mask |
             size = (times + 7) // 8
             present = np.unpackbits(np.frombuffer(raw, np.uint8, size, at), count=times).astype(bool)
             at += size
+        if count != (times if present is None else int(np.count_nonzero(present))):
+            raise CodecError(f"damaged chunk: {count} values for {times} times")
         arrays = []
         for _ in range(fields):
             values, at = _decode_field(raw, at, count)
             arrays.append(values)
     except (zlib.error, struct.error, ValueError) as error:
-        raise CodecError(f"damaged chunk: {error}") from error
+        raise error if isinstance(error, CodecError) else CodecError(f"damaged chunk: {error}") from error
     return arrays, present
+
+
+def count(data: bytes) -> int:
+    """How many values each array of a chunk has.
+
+    Raises:
+        CodecError: The bytes are damaged.
+    """
+    try:
+        return int(_COUNT.unpack_from(zlib.decompressobj().decompress(data, _COUNT.size))[0])
+    except (zlib.error, struct.error) as error:
+        raise CodecError(f"damaged chunk: {error}") from error
 
 
 def encode_times(times_ms: Integers) -> bytes:
@@ -106,10 +121,12 @@ def decode_times(data: bytes) -> Integers:
     try:
         raw = zlib.decompress(data)
         count, _ = _COUNT.unpack_from(raw)
+        if not 0 < count <= _MOST_TIMES:
+            raise CodecError(f"damaged times: {count} of them")
         _, first, _ = _FIELD.unpack_from(raw, _COUNT.size)
         gaps, _ = _decode_field(raw, _COUNT.size + _FIELD.size, count - 1)
     except (zlib.error, struct.error, ValueError) as error:
-        raise CodecError(f"damaged times: {error}") from error
+        raise error if isinstance(error, CodecError) else CodecError(f"damaged times: {error}") from error
     return np.concatenate([[first], first + np.cumsum(gaps)]).astype(np.int64)
 
 

@@ -1,131 +1,166 @@
-"""Turning recent ticks into compressed blocks, and small blocks into larger ones: in small steps, between ticks."""
+"""Turning recent ticks into compressed blocks, and small blocks into larger ones: in small steps, between ticks.
+
+The generators here work on one series between two yields. Whoever drives them holds a transaction meanwhile, and may
+commit at every yield: a block that is not finished counts for nothing. What they yield, if anything, is to be called
+when that is committed.
+"""
 
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from agent.store import blocks, codec, rollup
-from agent.store.blocks import Block
+from agent.store.blocks import Scale, Stretch
+from agent.store.codec import CodecError
 from agent.store.head import Head
 from agent.store.rollup import Points
-from agent.store.schema import MINUTES, RAW
+from agent.store.schema import LIVE, MINUTES, RAW
 from agent.store.series import Integers
 
-DAY_MS = 86_400_000
-_PAUSE_MS = 600_000
-MERGE_BLOCKS = 36
+Steps: TypeAlias = Iterator[Callable[[], None] | None]
+"""Work between two ticks; see above."""
+DAY_MS: Final = 86_400_000
+MERGE_BLOCKS: Final = 36
 """Small blocks of minutes that become one: six hours at ten minutes each."""
+SEALED: Final = "sealed"
+"""Name of the mark that says up to which tick the head is in blocks."""
 
+_TICKS_PER_STEP = 50
 _DAY = (
-    "INSERT INTO days (day, series, highest, highest_average, total, count) VALUES (?, ?, ?, ?, ?, ?) "
+    "INSERT INTO days (day, series, highest, highest_average) VALUES (?, ?, ?, ?) "
     "ON CONFLICT (day, series) DO UPDATE SET highest = max(highest, excluded.highest), "
-    "highest_average = max(highest_average, excluded.highest_average), "
-    "total = total + excluded.total, count = count + excluded.count"
+    "highest_average = max(highest_average, excluded.highest_average)"
 )
 
 
 def rows_to_seal(head: Head, block_ticks: int) -> int:
     """How many of the oldest ticks to seal now; 0 while there are fewer than two blocks of them.
 
-    A block ends with a full five minutes where it can, so that averages of five minutes are whole, and before a
-    longer pause.
+    A block ends with a full five minutes where it can, so that averages of five minutes are whole. The ticks of a run
+    that is over are sealed at once.
     """
-    times = head.times_ms
-    pauses = np.flatnonzero(np.diff(times[: block_ticks + 1]) > _PAUSE_MS)
-    if len(pauses):
-        return int(pauses[0]) + 1
-    if len(head) < 2 * block_ticks:
+    if not len(head):
         return 0
+    if head.is_one_run and len(head) < 2 * block_ticks:
+        return 0
+    _, times = head.oldest_times(block_ticks + 1)
+    if len(times) <= block_ticks:  # the whole of a run that is over
+        return len(times)
     edge = int(times[block_ticks]) // rollup.FIVE_MINUTES_MS * rollup.FIVE_MINUTES_MS
     aligned = int(np.searchsorted(times, edge, side="left"))
     return aligned if aligned >= block_ticks // 4 else block_ticks
 
 
-def seal(connection: sqlite3.Connection, head: Head, rows: int, scales: Mapping[int, float]) -> Iterator[None]:
-    """Write the oldest ticks as a block, their 1-minute points and daily maxima; yields after each series.
+def seal(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) -> Steps:
+    """Write the oldest ticks as a block, their 1-minute points and daily maxima.
 
-    Nothing is written before the last step, which is one transaction; ticks appended meanwhile stay as they are.
+    Ticks appended meanwhile stay as they are. The sealed ones are dropped at the end.
 
     Args:
         connection: The open database.
-        head: The recent ticks; the sealed ones are dropped at the end.
+        head: The recent ticks.
         rows: How many of the oldest.
-        scales: Steps per unit by series id.
+        scale: Steps per unit by series.
     """
-    times = head.times_ms[:rows].copy()
+    run, times = head.oldest_times(rows)
+    last, samples = head.number_of(rows), [0, 0]
     minute_times = np.unique(times // rollup.MINUTE_MS * rollup.MINUTE_MS)
-    raw: dict[int, bytes] = {}
-    minutes: dict[int, bytes] = {}
-    days: list[tuple[int, int, float, float, float, int]] = []
-    for series, column in head.columns().items():
-        values = head.first(rows, column)
-        chunk = blocks.encode_raw(rows, values, scales[series])
+    raw = blocks.stage(connection, Stretch(RAW, 0, run, times))
+    minutes = blocks.stage(connection, Stretch(MINUTES, 0, run, minute_times))
+    for series in sorted(head.series()):
+        values = head.oldest(rows, series)
+        chunk = blocks.encode_raw(rows, values, scale(series))
         if chunk is not None:
             there = ~np.isnan(values)
-            raw[series] = chunk
             points = rollup.points(times[there], values[there], rollup.MINUTE_MS)
-            minutes[series] = blocks.encode_minutes(minute_times, points, scales[series])
-            days.extend(_days(series, points))
-        yield
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        blocks.write(connection, Block(RAW, 0, times, raw))
-        blocks.write(connection, Block(MINUTES, 0, minute_times, minutes))
-        connection.executemany(_DAY, days)
-        connection.execute("DELETE FROM head WHERE time_ms <= ?", (int(times[-1]),))
-        connection.execute("DELETE FROM layouts WHERE id NOT IN (SELECT layout FROM head)")
-    head.drop(rows)
+            blocks.add(connection, raw, series, chunk)
+            blocks.add(connection, minutes, series, blocks.encode_minutes(minute_times, points, scale(series)))
+            connection.executemany(_DAY, _days(series, points))
+            samples = [samples[0] + int(np.count_nonzero(there)), samples[1] + len(points)]
+        yield None
+    blocks.publish(connection, raw, samples[0])
+    blocks.publish(connection, minutes, samples[1])
+    connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES (?, ?)", (SEALED, last))
+    yield lambda: head.drop(rows)
 
 
-def merge(connection: sqlite3.Connection, scales: Mapping[int, float]) -> Iterator[None]:
-    """Make one block of minutes out of the small ones when there are enough; yields after each series."""
-    query = "SELECT id FROM blocks WHERE tier = ? AND level = 0 ORDER BY start_ms LIMIT ?"
-    ids = [row[0] for row in connection.execute(query, (MINUTES, MERGE_BLOCKS))]
-    if len(ids) < MERGE_BLOCKS:
-        return
-    marks = ",".join("?" * len(ids))
-    wanted = connection.execute(f"SELECT DISTINCT series FROM chunks WHERE block IN ({marks})", ids).fetchall()  # noqa: S608 - question marks only
-    times = _all_times(connection, ids)
-    minutes: dict[int, bytes] = {}
-    for (series,) in wanted:
-        parts = _parts(connection, ids, series, scales[series])
-        points = rollup.merged(rollup.concatenated(parts), rollup.MINUTE_MS)
-        minutes[series] = blocks.encode_minutes(times, points, scales[series])
-        yield
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
-        blocks.remove(connection, ids)
-        blocks.write(connection, Block(MINUTES, 1, times, minutes))
+def forget_sealed(connection: sqlite3.Connection, head: Head) -> Steps:
+    """Delete the rows of ticks that are in blocks, and layouts that no tick has any more."""
+    before = head.first_number
+    while connection.execute("SELECT 1 FROM head WHERE id < ? LIMIT 1", (before,)).fetchone():
+        rows = "SELECT id FROM head WHERE id < ? ORDER BY id LIMIT ?"
+        connection.execute(f"DELETE FROM head WHERE id IN ({rows})", (before, _TICKS_PER_STEP))  # noqa: S608 - own text
+        yield None
+    layout = head.layouts_from()
+    if layout is not None:
+        connection.execute("DELETE FROM layouts WHERE id < ?", (layout,))
+        yield None
 
 
-def _parts(connection: sqlite3.Connection, ids: list[int], series: int, scale: float) -> list[Points]:
-    marks = ",".join("?" * len(ids))
+def merge(connection: sqlite3.Connection, scale: Scale) -> Steps:
+    """Make one block of minutes out of the small ones of a run when there are enough."""
     query = (
-        "SELECT blocks.times, chunks.data FROM blocks JOIN chunks ON chunks.block = blocks.id "  # noqa: S608
-        f"WHERE blocks.id IN ({marks}) AND chunks.series = ?"
+        "SELECT run FROM blocks WHERE tier = ? AND state = ? AND level = 0 GROUP BY run HAVING count(*) >= ? "
+        "ORDER BY run LIMIT 1"
     )
-    parts = []
-    for encoded, data in connection.execute(query, (*ids, series)):
-        times = codec.decode_times(encoded)
-        (average, above, count), present = codec.decode(data, 3, len(times))
-        own = times if present is None else times[present]
-        parts.append(Points(own, average / scale, (average + above) / scale, count))
-    return parts
+    found = connection.execute(query, (MINUTES, LIVE, MERGE_BLOCKS)).fetchone()
+    if found is None:
+        return
+    query = (
+        "SELECT id, times FROM blocks WHERE tier = ? AND state = ? AND level = 0 AND run = ? ORDER BY start_ms LIMIT ?"
+    )
+    rows = connection.execute(query, (MINUTES, LIVE, found[0], MERGE_BLOCKS)).fetchall()
+    parts = {block: times for block, encoded in rows if (times := _times(encoded)) is not None}
+    yield None
+    if not parts:
+        blocks.retire(connection, [block for block, _ in rows])
+        return
+    times = np.unique(np.concatenate(list(parts.values())))
+    merged, samples = blocks.stage(connection, Stretch(MINUTES, 1, found[0], times)), 0
+    for series in _series_of(connection, list(parts)):
+        points = _merged(connection, parts, series, scale(series))
+        if points is not None:
+            blocks.add(connection, merged, series, blocks.encode_minutes(times, points, scale(series)))
+            samples += len(points)
+        yield None
+    blocks.publish(connection, merged, samples)
+    blocks.retire(connection, [block for block, _ in rows])
+    yield None
 
 
-def _all_times(connection: sqlite3.Connection, ids: list[int]) -> Integers:
-    query = f"SELECT times FROM blocks WHERE id IN ({','.join('?' * len(ids))})"  # noqa: S608 - question marks only
-    return np.unique(np.concatenate([codec.decode_times(row[0]) for row in connection.execute(query, ids)]))
+def _times(encoded: bytes) -> Integers | None:
+    try:
+        return codec.decode_times(encoded)
+    except CodecError:  # already said by whoever read it; the rest of the run goes on without
+        return None
 
 
-def _days(series: int, minutes: Points) -> Iterator[tuple[int, int, float, float, float, int]]:
-    days: dict[int, list[int]] = defaultdict(list)
+def _series_of(connection: sqlite3.Connection, ids: list[int]) -> list[int]:
+    found: set[int] = set()
+    for block in ids:
+        found.update(row[0] for row in connection.execute("SELECT series FROM chunks WHERE block = ?", (block,)))
+    return sorted(found)
+
+
+def _merged(connection: sqlite3.Connection, parts: dict[int, Integers], series: int, scale: float) -> Points | None:
+    found = []
+    for block, times in parts.items():
+        row = connection.execute("SELECT data FROM chunks WHERE block = ? AND series = ?", (block, series)).fetchone()
+        if row is not None:
+            try:
+                found.append(blocks.decode_minutes(row[0], times, scale))
+            except CodecError:
+                continue
+    return rollup.merged(rollup.concatenated(found), rollup.MINUTE_MS) if found else None
+
+
+def _days(series: int, minutes: Points) -> Iterator[tuple[int, int, float, float]]:
+    days: defaultdict[int, list[int]] = defaultdict(list)
     fives = rollup.merged(minutes, rollup.FIVE_MINUTES_MS)
     for number, start in enumerate(fives.starts_ms.tolist()):
         days[start // DAY_MS].append(number)
     for day, numbers in days.items():
-        average, count = fives.average[numbers], fives.count[numbers]
-        total = float(np.sum(average * count))
-        yield day, series, float(fives.highest[numbers].max()), float(average.max()), total, int(count.sum())
+        yield day, series, float(fives.highest[numbers].max()), float(fives.average[numbers].max())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.store.series import Floats, Integers, Series
+from agent.store.series import Floats, Integers, Mask, Series
 
 MINUTE_MS = 60_000
 FIVE_MINUTES_MS = 300_000
@@ -25,6 +25,15 @@ class Points:
 
     def __len__(self) -> int:
         return len(self.starts_ms)
+
+    def part(self, low: int, high: int) -> "Points":
+        """The points from one place to before another."""
+        cut = slice(low, high)
+        return Points(self.starts_ms[cut], self.average[cut], self.highest[cut], self.count[cut])
+
+    def where(self, mask: Mask) -> "Points":
+        """The points that are marked, shape (N,)."""
+        return Points(self.starts_ms[mask], self.average[mask], self.highest[mask], self.count[mask])
 
 
 def points(times_ms: Integers, values: Floats, period_ms: int) -> Points:

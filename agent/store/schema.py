@@ -1,10 +1,11 @@
-"""Tables of the database and their migrations; opening a file, and setting a damaged one aside."""
+"""Tables of the database: what a file is, and the way from an older version to this one."""
 
-import contextlib
 import logging
 import sqlite3
+from collections.abc import Callable
+from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 log = logging.getLogger(__name__)
 
@@ -13,31 +14,18 @@ RAW: Final = 0
 MINUTES: Final = 1
 """Tier of the 1-minute points: average, highest, count."""
 
-# One entry per version, applied in order; a released entry is never edited, the next one changes what it made.
-MIGRATIONS: Final = (
-    """
-    CREATE TABLE series (id INTEGER PRIMARY KEY, metric TEXT NOT NULL, entity TEXT NOT NULL, UNIQUE (metric, entity));
-    -- The series of a tick, in the order of its amounts. Ticks of one set of pods share one row.
-    CREATE TABLE layouts (id INTEGER PRIMARY KEY, series BLOB NOT NULL UNIQUE);
-    -- Recent ticks, one row each, appended only: the part that a crash must not lose.
-    CREATE TABLE head (time_ms INTEGER PRIMARY KEY, layout INTEGER NOT NULL, amounts BLOB NOT NULL);
-    -- Older ticks: their times once, their amounts as one compressed chunk per series.
-    CREATE TABLE blocks (
-        id INTEGER PRIMARY KEY, tier INTEGER NOT NULL, level INTEGER NOT NULL,
-        start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL, times BLOB NOT NULL
-    );
-    CREATE INDEX blocks_by_end ON blocks (tier, end_ms);
-    CREATE TABLE chunks (
-        block INTEGER NOT NULL, series INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (block, series)
-    ) WITHOUT ROWID;
-    -- One row per series and day (UTC): highest sample, highest 5-minute average, sum and count.
-    CREATE TABLE days (
-        day INTEGER NOT NULL, series INTEGER NOT NULL, highest REAL NOT NULL, highest_average REAL NOT NULL,
-        total REAL NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (day, series)
-    ) WITHOUT ROWID;
-    CREATE TABLE checkpoints (name TEXT PRIMARY KEY, saved REAL NOT NULL, data BLOB NOT NULL);
-    """,
-)
+STAGED: Final = 0
+"""State of a block that is being written, a few series at a time: nobody reads it yet."""
+LIVE: Final = 1
+"""State of a block that counts."""
+DEAD: Final = 2
+"""State of a block that no longer counts, and is deleted a few series at a time."""
+
+APPLICATION_ID: Final = 0x48647231
+"""Marks our files: "Hdr1"."""
+
+VERSION: Final = 2
+"""The schema that this program reads and writes."""
 
 
 class StoreError(RuntimeError):
@@ -45,91 +33,126 @@ class StoreError(RuntimeError):
 
 
 class StoreCorrupt(StoreError):  # noqa: N818 - a state, and the name that handlers read best
-    """The file is damaged: it must be set aside."""
+    """The file is damaged, or somebody else's: it must be set aside."""
 
 
 class StoreNewer(StoreError):  # noqa: N818 - a state
     """The file was written by a newer Headroom: it is not touched, and the agent does not start."""
 
 
-def connect(path: Path, max_bytes: int) -> sqlite3.Connection:
-    """Open (or make) the database with the settings that the store relies on, at the newest schema.
+class StoreAway(StoreError):  # noqa: N818 - a state
+    """The disk cannot be written now: full, read-only or failing. It may come back by itself."""
 
-    Args:
-        path: The file.
-        max_bytes: The file's hard bound. [bytes]
+
+class Kind(Enum):
+    """What a file is."""
+
+    NEW = "new"
+    """Nothing is in it yet."""
+    OURS = "ours"
+    """A database of this program, of this or an older version."""
+    NEWER = "newer"
+    """A database of a later version of this program."""
+    FOREIGN = "foreign"
+    """A database of something else."""
+
+
+# What each version must have: by it our files are told from others, also those of version 1, which bear no mark.
+_COLUMNS: Final = {
+    1: {
+        "series": {"id", "metric", "entity"},
+        "layouts": {"id", "series"},
+        "head": {"time_ms", "layout", "amounts"},
+        "blocks": {"id", "tier", "level", "start_ms", "end_ms", "times"},
+        "chunks": {"block", "series", "data"},
+        "days": {"day", "series", "highest", "highest_average", "total", "count"},
+        "checkpoints": {"name", "saved", "data"},
+    },
+    2: {
+        "series": {"id", "metric", "entity", "container"},
+        "layouts": {"id", "series"},
+        "head": {"id", "run", "time_ms", "layout", "amounts"},
+        "blocks": {"id", "tier", "level", "state", "run", "start_ms", "end_ms", "samples", "times"},
+        "chunks": {"block", "series", "data"},
+        "days": {"day", "series", "highest", "highest_average"},
+        "checkpoints": {"name", "saved", "data"},
+        "marks": {"name", "value"},
+    },
+}
+
+
+def kind(connection: sqlite3.Connection) -> tuple[Kind, int]:
+    """What a file is, and its version; reads only.
 
     Raises:
-        StoreError: It cannot be opened, or was made by a newer version of Headroom.
-        StoreCorrupt: It is damaged, or no database at all.
+        sqlite3.DatabaseError: It is no database, or damaged.
     """
-    try:
-        connection = sqlite3.connect(path, isolation_level=None, timeout=5.0, check_same_thread=False)
-    except sqlite3.OperationalError as error:
-        raise StoreError(f"cannot open {path}: {error}") from error
-    try:
-        _configure(connection, max_bytes)
-        _migrate(connection, path)
-        damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        connection.close()
-        if is_damage(error):
-            raise StoreCorrupt(f"{path} is damaged: {error}") from error
-        raise StoreError(f"cannot use {path}: {error}") from error
-    except StoreError:
-        connection.close()
-        raise
-    if damage != "ok":
-        connection.close()
-        raise StoreCorrupt(f"{path} is damaged: {damage.splitlines()[0]}")
-    return connection
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    mark = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    if not tables and version == 0 and mark in (0, APPLICATION_ID):
+        return Kind.NEW, 0
+    if mark == APPLICATION_ID and version > VERSION:
+        return Kind.NEWER, version
+    wanted = _COLUMNS.get(version)
+    if wanted is None or mark not in (APPLICATION_ID, 0) or (mark == 0 and version > 1):
+        return Kind.FOREIGN, version
+    for table, columns in wanted.items():
+        if columns != {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}:
+            return Kind.FOREIGN, version
+    return Kind.OURS, version
 
 
-def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the error says that the file itself is broken, and not that the disk is full or away."""
-    return (
-        not isinstance(error, sqlite3.OperationalError)
-        and isinstance(error, sqlite3.DatabaseError)
-        and (getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
-    )
+def migrate(connection: sqlite3.Connection, path: Path, version: int) -> None:
+    """Bring a file to `VERSION`, one transaction per step; an interrupted step leaves no trace.
 
-
-def set_aside(path: Path) -> Path:
-    """Move a damaged database out of the way, so that a new one can begin; at most one such file is kept.
-
-    Returns:
-        Where it is now.
+    Args:
+        connection: The open file.
+        path: Its name, for the log.
+        version: What it has; 0 for nothing.
     """
-    aside = path.with_name(f"{path.name}.damaged-{int(path.stat().st_mtime)}")
-    for old in path.parent.glob(f"{path.name}.damaged-*"):
-        old.unlink(missing_ok=True)
-    path.replace(aside)
-    for suffix in ("-wal", "-shm"):
-        with contextlib.suppress(FileNotFoundError):
-            path.with_name(path.name + suffix).unlink()
-    return aside
+    if version == VERSION:
+        return
+    import sqlite_utils  # noqa: PLC0415 - needed once in the life of a file, and costs memory
 
-
-def _configure(connection: sqlite3.Connection, max_bytes: int) -> None:
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file; before anything is written
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")  # Tsdb.checkpoint does it off the tick
-    connection.execute("PRAGMA journal_size_limit = 4194304")
-    connection.execute("PRAGMA cache_size = -2048")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    page = connection.execute("PRAGMA page_size").fetchone()[0]
-    connection.execute(f"PRAGMA max_page_count = {max_bytes * 7 // 8 // page}")  # an eighth is for the log
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(MIGRATIONS):
-        raise StoreNewer(
-            f"{path} was written by a newer Headroom (schema {version}, this one knows {len(MIGRATIONS)}): "
-            "run that version, or move the file away to begin a new one"
-        )
-    for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
-        connection.executescript(f"BEGIN IMMEDIATE; {statements} PRAGMA user_version = {number}; COMMIT;")
+    database = sqlite_utils.Database(connection)
+    for number, step in list(_STEPS.items())[version:]:
+        with database.atomic():
+            step(database)
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute(f"PRAGMA user_version = {number}")
         if version:
             log.info("store %s: schema %d -> %d", path, number - 1, number)
+
+
+def _begin(database: Any) -> None:  # noqa: ANN401 - the library publishes no complete annotations
+    """Version 1. A released step is never edited: the next one changes what it made."""
+    for statement in (
+        """CREATE TABLE series (
+            id INTEGER PRIMARY KEY, metric TEXT NOT NULL, entity TEXT NOT NULL, UNIQUE (metric, entity))""",
+        "CREATE TABLE layouts (id INTEGER PRIMARY KEY, series BLOB NOT NULL UNIQUE)",
+        "CREATE TABLE head (time_ms INTEGER PRIMARY KEY, layout INTEGER NOT NULL, amounts BLOB NOT NULL)",
+        """CREATE TABLE blocks (
+            id INTEGER PRIMARY KEY, tier INTEGER NOT NULL, level INTEGER NOT NULL,
+            start_ms INTEGER NOT NULL, end_ms INTEGER NOT NULL, times BLOB NOT NULL)""",
+        "CREATE INDEX blocks_by_end ON blocks (tier, end_ms)",
+        """CREATE TABLE chunks (
+            block INTEGER NOT NULL, series INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (block, series)
+        ) WITHOUT ROWID""",
+        """CREATE TABLE days (
+            day INTEGER NOT NULL, series INTEGER NOT NULL, highest REAL NOT NULL, highest_average REAL NOT NULL,
+            total REAL NOT NULL, count INTEGER NOT NULL, PRIMARY KEY (day, series)
+        ) WITHOUT ROWID""",
+        "CREATE TABLE checkpoints (name TEXT PRIMARY KEY, saved REAL NOT NULL, data BLOB NOT NULL)",
+    ):
+        database.execute(statement)
+
+
+def _number_ticks(database: Any) -> None:  # noqa: ANN401
+    """Version 2: ticks are numbered and belong to runs, blocks are written in small steps, series have containers."""
+    from agent.store.upgrade import to_version_2  # noqa: PLC0415 - needed once in the life of an old file
+
+    to_version_2(database)
+
+
+_STEPS: Final[dict[int, Callable[[Any], None]]] = {1: _begin, 2: _number_ticks}

@@ -1,38 +1,46 @@
 """The database: append a tick, answer a window, keep itself small. One SQLite file, one writer.
 
 Recent ticks are rows of the table ``head``, written through as they come and mirrored in memory, where windows are
-answered from. Ten minutes of them at a time become a compressed block, 1-minute points and daily maxima.
+answered from. Ten minutes of them at a time become a compressed block, 1-minute points and daily maxima. While the file
+cannot be written the ticks stay in memory, within a bound, and are written when it can be again.
 """
 
 import contextlib
-import fcntl
-import io
 import logging
 import sqlite3
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, Self
+from typing import Final, Self, TypeVar
 
 import numpy as np
 
+from agent.numerics.aggregate import WindowStatistics
 from agent.samples import Sample
-from agent.store import blocks, checkpoints, codec, compaction, retention, rollup, schema
+from agent.store import checkpoints, codec, opening, retention, stored
+from agent.store.catalog import labels
 from agent.store.codec import CodecError
-from agent.store.head import Head
+from agent.store.compaction import Steps
+from agent.store.queries import Queries
 from agent.store.rollup import Points
-from agent.store.schema import StoreCorrupt, StoreError
-from agent.store.series import EMPTY, Integers, Series, joined
+from agent.store.schema import StoreAway, StoreCorrupt, StoreError
+from agent.store.series import Series
 from agent.store.settings import StoreSettings
+from agent.store.stored import Recent
+from agent.store.upkeep import Upkeep
+from agent.store.volume import MemoryVolume, Volume
 
 log = logging.getLogger(__name__)
 
-_RETENTION_EVERY_MS = 600_000
-_NEVER_MS = -(1 << 62)
-_MOST_BLOCKS_IN_MEMORY = 6
-_FINISHED = object()
-_MEMORY = Path(":memory:")
+_UPKEEP_SECONDS: Final = 0.002
+_BEHIND_BLOCKS: Final = 2.5
+_BEHIND_FACTOR: Final = 4
+_RETRY_MS: Final = 5000
+_TICKS_PER_WRITE: Final = 64
+_Answer = TypeVar("_Answer")
+_steps_per_unit = lru_cache(maxsize=256)(codec.steps_per_unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,182 +55,194 @@ class StoreSize:
     """Series known."""
     head_ticks: int
     """Ticks not yet compressed."""
+    unwritten_ticks: int = 0
+    """Ticks that are only in memory, because the disk could not be written."""
+    set_aside: int = 0
+    """Files that could not be used and were set aside since the start."""
+    damaged_chunks: int = 0
+    """Chunks that could not be read since the start: each is a gap of one series."""
+    dropped_blocks: int = 0
+    """Blocks that went before their time since the start, because there was no room."""
 
 
 class Tsdb:
     """The open store. Used from one thread; only `checkpoint` may run in another one."""
 
-    def __init__(self, path: Path, settings: StoreSettings, connection: sqlite3.Connection, lock: IO[str]) -> None:
-        self.path = path
+    def __init__(self, volume: Volume, settings: StoreSettings) -> None:
+        """See `open` and `in_memory`.
+
+        Args:
+            volume: Where it is kept.
+            settings: Retention and bounds.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        self.path = volume.path
+        self.problem = ""
+        """Why the file cannot be written now; empty while all is well."""
         self._settings = settings
-        self._connection = connection
-        self._lock = lock
-        self._ids: dict[tuple[str, str], int] = {}
-        self._entities: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        self._scales: dict[int, float] = {}
-        self._layouts: dict[tuple[int, ...], int] = {}
-        self._head = Head()
-        self._jobs: Iterator[None] | None = None
-        self._minute_days = settings.minute_days
-        self._retained_ms = self._seen_ms = _NEVER_MS
-        self._load()
+        self._volume = volume
+        self._recent = Recent.nothing()
+        self._unwritten = self._recent.head.next_number  # the first tick that is only in memory
+        self._retry_ms: int | None = None
+        self._read_problem = ""
+        self._damaged = 0
+        self._upkeep = Upkeep(settings)
+        self._jobs: Steps | None = None
+        self._queries = self._asking()
+        self._take(volume.open(check=True))
 
     @classmethod
     def open(cls, path: Path | str, settings: StoreSettings | None = None) -> Self:
-        """Open the database, or begin a new one; a damaged file is set aside and said so.
+        """Open the database, or begin a new one; what cannot be used is set aside under a new name.
 
         Raises:
-            StoreError: The folder cannot be written, or another agent uses the file. One line.
+            StoreNewer: A newer version wrote it.
+            StoreAway: The disk cannot be written now.
+            StoreError: Another agent uses the file, or the folder may not be written. One line, with the way out.
         """
-        path, settings = Path(path), settings or StoreSettings()
-        lock = _locked(path)
+        settings = settings or StoreSettings()
+        volume = Volume(Path(path), settings)
         try:
-            try:
-                return cls(path, settings, schema.connect(path, settings.max_bytes), lock)
-            except StoreCorrupt as error:
-                aside = schema.set_aside(path)
-                log.error("%s; it is kept as %s and history begins anew", error, aside.name)  # noqa: TRY400 - one line
-                return cls(path, settings, schema.connect(path, settings.max_bytes), lock)
+            return cls(volume, settings)
         except BaseException:
-            lock.close()
+            volume.close()
             raise
 
     @classmethod
     def in_memory(cls, settings: StoreSettings | None = None) -> Self:
-        """A store without a file, for as long as the real one cannot be opened; its size limit bounds the memory."""
+        """A store without a file, for as long as the real one cannot be opened; bounded to some 30 MiB."""
         settings = settings or StoreSettings()
-        return cls(_MEMORY, settings, schema.connect(_MEMORY, settings.max_bytes), io.StringIO())
+        return cls(MemoryVolume(settings), settings)
 
     def append(self, now: float, samples: Sequence[Sample]) -> None:
         """Keep one tick. It survives ``kill -9`` when this returns.
 
-        A clock that went back begins a new block; nothing is lost.
+        A clock that went back begins a new run; nothing is lost (see `runs`).
 
         Args:
             now: The tick's time. [seconds since 1970]
-            samples: Its samples, at most one per metric and entity.
+            samples: Its samples, at most one per metric, entity and container.
 
         Raises:
             ValueError: A value is not a finite number; nothing of the tick is kept.
-            StoreError: It could not be written. It is still in memory, and windows have it.
-            StoreCorrupt: The file is damaged: `close` and `open` again.
+            StoreAway: It could not be written yet. It is in memory, and windows have it; tried again at each tick.
         """
         time_ms = round(now * 1000)
-        with _errors(self.path):
-            ids = self._series_ids(samples)
-            scales = np.array([self._scales[one] for one in ids])
+        if samples:
+            scales = np.array([_steps_per_unit(sample.metric) for sample in samples])
             amounts = codec.to_steps(np.array([sample.value for sample in samples], dtype=float), scales)
-            if len(self._head) and time_ms <= self._head.times_ms[-1]:
-                self._seal_all()
-            self._head.append(time_ms, ids, amounts / scales)
-            layout = self._layout(tuple(ids))
-            self._write(
-                "INSERT OR REPLACE INTO head (time_ms, layout, amounts) VALUES (?, ?, ?)",
-                (time_ms, layout, amounts.tobytes()),
-            )
+            numbers = self._recent.catalog.numbers([labels(sample) for sample in samples])
+            self._recent.append(time_ms, numbers, amounts / scales)
+            self._bound_memory()
+        self._write(time_ms)
 
-    def window(self, metric: str, entity: str, start: float, end: float) -> Series:
+    def window(self, metric: str, entity: str, start: float, end: float, container: str = "") -> Series:
         """Raw samples with start < time <= end. [seconds since 1970] Empty when there are none."""
-        series = self._ids.get((metric, entity))
-        return EMPTY if series is None else self._window([series], start, end).get(series, EMPTY)
+        return self._queries.window(metric, entity, start, end, container)
 
     def windows(self, metric: str, start: float, end: float) -> dict[str, Series]:
         """The same for every entity that has samples of this metric in the window."""
-        entities = self._entities.get(metric, {})
-        found = self._window(list(entities.values()), start, end)
-        return {entity: found[series] for entity, series in entities.items() if series in found}
+        return self._queries.windows(metric, start, end)
+
+    def statistics(
+        self, metric: str, entity: str, start: float, end: float, container: str = ""
+    ) -> WindowStatistics | None:
+        """Average, deviation, percentiles, highest, last, count and span of a window; None when it has no samples."""
+        return self._queries.statistics(metric, entity, start, end, container)
 
     def minutes(self, metric: str, start: float, end: float) -> dict[str, Points]:
         """1-minute points (average, highest, count) by entity, of minutes that begin at start <= time < end.
 
         They reach back `minute_days`; the minutes of the last ticks are computed on the spot.
         """
-        start_ms, end_ms = round(start * 1000), round(end * 1000)
-        names = {series: entity for entity, series in self._entities.get(metric, {}).items()}
-        parts: defaultdict[int, list[Points]] = defaultdict(list)
-        with _errors(self.path):
-            for series, points in blocks.read_minutes(
-                self._connection, {one: self._scales[one] for one in names}, start_ms, end_ms
-            ):
-                parts[series].append(points)
-        for series in names:
-            recent = self._head.window(series, start_ms - 1, end_ms - 1)
-            if len(recent):
-                times = np.rint(recent.times * 1000).astype(np.int64)
-                parts[series].append(rollup.points(times, recent.values, rollup.MINUTE_MS))
-        return {names[one]: rollup.merged(rollup.concatenated(found), rollup.MINUTE_MS) for one, found in parts.items()}
+        return self._queries.minutes(metric, start, end)
 
     def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> dict[str, Series]:
         """Averages of whole periods by entity, at the times the periods begin; from 1-minute points."""
-        found = self.minutes(metric, start, end)
-        return {entity: rollup.averages(points, period_seconds * 1000) for entity, points in found.items()}
+        return self._queries.averages(metric, start, end, period_seconds)
 
     def daily_maxima(self, metric: str, entity: str) -> dict[int, tuple[float, float]]:
-        """Highest sample and highest 5-minute average by day (days since 1970, UTC), up to the last sealed block."""
-        series = self._ids.get((metric, entity))
-        query = "SELECT day, highest, highest_average FROM days WHERE series = ? ORDER BY day"
-        with _errors(self.path):
-            return {day: (highest, average) for day, highest, average in self._connection.execute(query, (series,))}
+        """Highest sample and highest 5-minute average by day (days since 1970, UTC)."""
+        return self._queries.daily_maxima(metric, entity)
 
     def save_checkpoints(self, content: Mapping[str, bytes], now: float | None = None) -> None:
-        """Replace all checkpoints, in one transaction. Raises StoreError."""
-        with _errors(self.path):
-            last = self._head.times_ms[-1] / 1000.0 if len(self._head) else 0.0
-            checkpoints.save(self._connection, last if now is None else now, content)
+        """Replace all checkpoints, in one transaction.
+
+        Raises:
+            StoreAway: They could not be written.
+        """
+        last = self._recent.head.last
+        saved = (0.0 if last is None else last[1] / 1000.0) if now is None else now
+        self._do(lambda file: checkpoints.save(file, saved, content))
 
     def load_checkpoints(self) -> dict[str, bytes]:
-        """The checkpoints last saved, by name."""
-        with _errors(self.path):
-            return checkpoints.load(self._connection)
+        """The checkpoints last saved, by name; nothing while there is no file to read."""
+        file = self._volume.file
+        if file is None:
+            return {}
+        try:
+            return checkpoints.load(file)
+        except sqlite3.Error as error:
+            self._was_read(error)
+            return {}
 
     def keep_minutes(self, window_days: float) -> None:
         """Keep 1-minute points for a policy's window: max(configured, window + 1) days."""
-        self._minute_days = max(self._settings.minute_days, int(np.ceil(window_days)) + 1)
+        self._upkeep.minute_days = max(self._settings.minute_days, int(np.ceil(window_days)) + 1)
 
-    def maintain(self, now: float, steps: int = 100) -> None:
+    def maintain(self, now: float, seconds: float = _UPKEEP_SECONDS) -> None:
         """Do a little of what is due: compress, merge, forget. Called between ticks.
 
         Args:
             now: The time. [seconds since 1970]
-            steps: How many series to work on at most; one takes about 0.1 ms.
+            seconds: How long it may take, more or less; four times as long when it does not keep up.
 
         Raises:
-            StoreError: It could not be written; tried again at the next call.
+            StoreAway: It could not be written; tried again later.
         """
-        with _errors(self.path):
-            if self._jobs is None:
-                self._jobs = self._due(round(now * 1000))
-            try:
-                for _ in range(steps):
-                    if next(self._jobs, _FINISHED) is _FINISHED:
-                        self._jobs = None
-                        return
-            except sqlite3.Error as error:
-                self._jobs = None
-                too_many = len(self._head) - _MOST_BLOCKS_IN_MEMORY * self._settings.block_ticks
-                if too_many > 0:  # the disk has been full for so long that memory must not be next
-                    self._head.drop(too_many)
-                if not (_is_full(error) and self._make_room(self._settings.max_bytes // 2)):
-                    raise
+        if self.problem or self._unwritten < self._recent.head.next_number:
+            return
+        now_ms = round(now * 1000)
+        if self._jobs is None and not self._upkeep.is_due(self._recent, now_ms):
+            return
+        if len(self._recent.head) > _BEHIND_BLOCKS * self._settings.block_ticks:
+            seconds *= _BEHIND_FACTOR
+        deadline = time.perf_counter() + seconds
+        self._volume.bound_log()
+        self._do(lambda file: self._work(file, now_ms, deadline))
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the file and flush it. Takes as long as the disk does: call it in a thread."""
-        with _errors(self.path), contextlib.closing(sqlite3.connect(self.path, timeout=0.1)) as connection:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        """Move the write-ahead log into the file and flush it. Takes as long as the disk does: call it in a thread.
+
+        Raises:
+            StoreAway: It could not be written.
+        """
+        self._volume.checkpoint()
 
     def size(self) -> StoreSize:
         """How large the store is now."""
-        files = (self.path, self.path.with_name(self.path.name + "-wal"))
-        on_disk = sum(file.stat().st_size for file in files if file.exists())
-        with _errors(self.path):
-            return StoreSize(on_disk, retention.used_bytes(self._connection), len(self._ids), len(self._head))
+        file = self._volume.file
+        return StoreSize(
+            file_bytes=self._volume.bytes_on_disk(),
+            used_bytes=0 if file is None else retention.used_bytes(file),
+            series=len(self._recent.catalog),
+            head_ticks=len(self._recent.head),
+            unwritten_ticks=self._recent.head.count_from(self._unwritten),
+            set_aside=self._volume.set_aside,
+            damaged_chunks=self._damaged,
+            dropped_blocks=self._upkeep.dropped,
+        )
 
     def close(self) -> None:
-        """Flush and close; the log is emptied into the file."""
-        with contextlib.suppress(sqlite3.Error):
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        self._connection.close()
-        self._lock.close()
+        """Write what is left, flush and close; the log is emptied into the file."""
+        while self._unwritten < self._recent.head.next_number and not self.problem:
+            try:
+                self._write(None)
+            except StoreError as error:
+                log.warning("%s", error)
+        self._volume.close()
 
     def __enter__(self) -> Self:
         return self
@@ -230,148 +250,148 @@ class Tsdb:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _load(self) -> None:
-        with _errors(self.path):
-            for series, metric, entity in self._connection.execute("SELECT id, metric, entity FROM series"):
-                self._know(series, metric, entity)
-            layouts: dict[int, Integers] = {}
-            for number, packed in self._connection.execute("SELECT id, series FROM layouts"):
-                layouts[number] = np.frombuffer(packed, "<u4").astype(np.int64)
-                self._layouts[tuple(layouts[number].tolist())] = number
-            for time_ms, layout, packed in self._connection.execute(
-                "SELECT time_ms, layout, amounts FROM head ORDER BY time_ms"
-            ):
-                ids = layouts[layout].tolist()
-                self._head.append(
-                    time_ms, ids, np.frombuffer(packed, "<i8") / np.array([self._scales[one] for one in ids])
-                )
-
-    def _know(self, series: int, metric: str, entity: str) -> None:
-        self._ids[metric, entity] = series
-        self._entities[metric][entity] = series
-        self._scales[series] = codec.steps_per_unit(metric)
-
-    def _series_ids(self, samples: Sequence[Sample]) -> list[int]:
+    def _write(self, time_ms: int | None) -> None:
+        """Write ticks through that are only in memory; the oldest first, so that an outage is caught up with."""
+        if self._volume.file is None and not self._is_time_to_retry(time_ms):
+            raise StoreAway(self.problem)
         try:
-            return [self._ids[sample.metric, sample.entity] for sample in samples]
-        except KeyError:
-            pass
-        fresh = dict.fromkeys(
-            (sample.metric, sample.entity) for sample in samples if (sample.metric, sample.entity) not in self._ids
-        )
-        with self._connection:
-            self._connection.execute("BEGIN IMMEDIATE")
-            for key in fresh:
-                cursor = self._connection.execute("INSERT INTO series (metric, entity) VALUES (?, ?)", key)
-                fresh[key] = cursor.lastrowid
-        for (metric, entity), series in fresh.items():
-            self._know(int(series or 0), metric, entity)
-        return [self._ids[sample.metric, sample.entity] for sample in samples]
+            if self._volume.file is None:
+                self._take(self._volume.open(check=False))
+            self._volume.bound_log()
+            self._unwritten = self._do(lambda file: stored.write(file, self._recent, self._unwritten, _TICKS_PER_WRITE))
+        except StoreError as error:
+            self._lack(error, time_ms)
+            raise StoreAway(self.problem) from error
+        if self.problem:
+            log.info("store %s can be written again", self.path)
+        self.problem = ""
+        if self._read_problem:
+            raise StoreAway(self._read_problem)
 
-    def _layout(self, ids: tuple[int, ...]) -> int:
-        layout = self._layouts.get(ids)
-        if layout is None:
-            packed = np.array(ids, "<u4").tobytes()
-            self._write("INSERT OR IGNORE INTO layouts (series) VALUES (?)", (packed,))
-            layout = self._connection.execute("SELECT id FROM layouts WHERE series = ?", (packed,)).fetchone()[0]
-            self._layouts[ids] = int(layout)
-        return int(layout)
+    def _work(self, file: sqlite3.Connection, now_ms: int, deadline: float) -> None:
+        """Steps of the upkeep in one transaction, until the deadline."""
+        if self._jobs is None:
+            self._jobs = self._upkeep.work(file, self._recent, now_ms)
+        file.execute("BEGIN")
+        for then in self._jobs:
+            if then is not None or time.perf_counter() >= deadline:
+                break
+        else:
+            self._jobs = then = None
+        file.execute("COMMIT")
+        if then is not None:
+            then()
+        self._queries.blocks_changed()
 
-    def _write(self, statement: str, values: tuple[object, ...]) -> None:
+    def _do(self, action: Callable[[sqlite3.Connection], _Answer]) -> _Answer:
+        """Write to the file; when that shows that it is damaged, or has no room, to what it is then, once more.
+
+        Raises:
+            StoreAway: It cannot be written now.
+            StoreError: It may not be used.
+        """
+        for again in (True, False):
+            file = self._volume.file
+            if file is None:
+                raise StoreAway(self.problem or f"{self.path} is not open")
+            try:
+                return action(file)
+            except (sqlite3.Error, CodecError) as error:
+                self._jobs = None
+                _roll_back(file)
+                if not (again and self._mended(error)):
+                    with opening.errors(self.path):
+                        raise
+        raise AssertionError("unreachable")
+
+    def _mended(self, error: Exception) -> bool:
+        """Make room in a full file, or begin a new one in place of a damaged one; whether it was either."""
         try:
-            self._connection.execute(statement, values)
-        except sqlite3.OperationalError as error:
-            if not (_is_full(error) and self._make_room(self._settings.max_bytes // 2)):
-                raise
-            self._connection.execute(statement, values)
+            with opening.errors(self.path):
+                raise error
+        except StoreCorrupt as reason:
+            self._take(self._volume.replace(reason), everything=True)
+            return True
+        except StoreAway:
+            return isinstance(error, sqlite3.Error) and opening.is_full(error) and self._made_room()
 
-    def _window(self, series: list[int], start: float, end: float) -> dict[int, Series]:
-        start_ms, end_ms = round(start * 1000), round(end * 1000)
-        parts: defaultdict[int, list[Series]] = defaultdict(list)
-        if not len(self._head) or start_ms < self._head.times_ms[0] - 1:
-            with _errors(self.path):
-                for one, part in blocks.read_raw(
-                    self._connection, {one: self._scales[one] for one in series}, start_ms, end_ms
-                ):
-                    parts[one].append(part)
-        for one in series:
-            recent = self._head.window(one, start_ms, end_ms)
-            if len(recent):
-                parts[one].append(recent)
-        return {one: joined(found) for one, found in parts.items()}
+    def _made_room(self) -> bool:
+        if not self._volume.is_at_bound() or (file := self._volume.file) is None:
+            return False
+        log.warning("store %s is full: the oldest samples are dropped; a larger --store-max-mib keeps more", self.path)
+        before = self._upkeep.dropped
+        try:
+            file.execute("BEGIN")
+            for gone in retention.make_room(file, self._settings.file_bytes * 7 // 8):
+                self._upkeep.dropped = before + gone
+            file.execute("COMMIT")
+        except sqlite3.Error:
+            _roll_back(file)
+            return False
+        self._queries.blocks_changed()
+        return self._upkeep.dropped > before
 
-    def _seal_all(self) -> None:
+    def _take(self, recent: Recent, *, everything: bool = False) -> None:
+        """Go on with what a file has, and the ticks that it lacks.
+
+        Args:
+            recent: What was read from it.
+            everything: It lacks all, because it begins anew.
+        """
+        old, first = self._recent, recent.head.next_number
+        recent.take_over(old, old.head.first_number if everything else self._unwritten)
+        self._recent, self._unwritten = recent, first
+        fresh = Upkeep(self._settings)
+        fresh.minute_days, fresh.dropped = self._upkeep.minute_days, self._upkeep.dropped
+        self._upkeep, self._jobs = fresh, None
+        self._queries = self._asking()
+
+    def _asking(self) -> Queries:
+        recent, volume = self._recent, self._volume
+        return Queries(recent.catalog, recent.head, volume.file, self._was_read, self._cannot_decode)
+
+    def _lack(self, error: StoreError, time_ms: int | None) -> None:
+        """The file cannot be written: from now on in memory."""
         self._jobs = None
-        for _ in compaction.seal(self._connection, self._head, len(self._head), self._scales):
-            pass
-        self._layouts.clear()
+        self._retry_ms = time_ms
+        self.problem = f"{error}; new samples are held in memory, and written when it works again"
+        if self._volume.has_gone:
+            self._volume.forsake()
+            self._unwritten = self._recent.head.first_number
 
-    def _due(self, now_ms: int) -> Iterator[None]:
-        # A machine can start with a wrong clock that is set a little later. By such a clock everything may seem too old
-        # (or far ahead), so nothing is forgotten before it has run on for a while.
-        if abs(now_ms - self._seen_ms) > _RETENTION_EVERY_MS:
-            self._retained_ms = now_ms
-        self._seen_ms = now_ms
-        rows = compaction.rows_to_seal(self._head, self._settings.block_ticks)
-        if rows:
-            yield from compaction.seal(self._connection, self._head, rows, self._scales)
-            self._layouts.clear()
-            self._make_room(self._settings.max_bytes * 3 // 4)
-        yield from compaction.merge(self._connection, self._scales)
-        if abs(now_ms - self._retained_ms) >= _RETENTION_EVERY_MS:
-            yield
-            self._retained_ms = now_ms
-            self._forget(now_ms)
+    def _is_time_to_retry(self, time_ms: int | None) -> bool:
+        return time_ms is not None and (self._retry_ms is None or abs(time_ms - self._retry_ms) >= _RETRY_MS)
 
-    def _forget(self, now_ms: int) -> None:
-        retention.forget_old(self._connection, now_ms, self._settings, self._minute_days)
-        dead = retention.orphans(self._connection, set(self._head.columns()))
-        self._connection.executemany("DELETE FROM series WHERE id = ?", [(one,) for one in dead])
-        for key in [key for key, series in self._ids.items() if series in set(dead)]:
-            self._scales.pop(self._ids.pop(key))
-            self._entities[key[0]].pop(key[1])
-        retention.shrink(self._connection)
+    def _bound_memory(self) -> None:
+        """Let the oldest ticks go when the disk has been away for too long; those in the file are sealed from there."""
+        head = self._recent.head
+        beyond = len(head) - self._settings.memory_ticks
+        if beyond > 0:
+            head.drop(beyond)
+            self._unwritten = max(self._unwritten, head.first_number)
+            self._recent.catalog.forget_unsaved(head.series)
 
-    def _make_room(self, limit_bytes: int) -> int:
-        gone = retention.make_room(self._connection, limit_bytes)
-        if gone:
-            log.warning(
-                "store %s is full: the oldest %d blocks were dropped; a larger --store-max-mib keeps more",
-                self.path,
-                gone,
-            )
-        return gone
+    def _was_read(self, error: sqlite3.Error | None) -> None:
+        """The file was read, or why it could not be; then answers come from memory."""
+        if error is None:
+            self._read_problem = ""
+            return
+        try:
+            with opening.errors(self.path):
+                raise error
+        except StoreCorrupt as reason:
+            self._take(self._volume.replace(reason), everything=True)
+        except StoreAway:
+            self._read_problem = f"cannot read {self.path}: {error}; answers come from the last samples alone"
+
+    def _cannot_decode(self, block: int, series: int, error: CodecError) -> None:
+        if (block, series) not in self._upkeep.damaged:
+            log.error("%s: %s: the samples of one series are lost for the time of block %d", self.path, error, block)
+            self._damaged += 1
+            self._upkeep.damaged[block, series] = str(error)
 
 
-def _is_full(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL
-
-
-@contextlib.contextmanager
-def _errors(path: Path) -> Iterator[None]:
-    """Turn the database's errors into ours."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        if schema.is_damage(error):
-            raise StoreCorrupt(f"{path} is damaged: {error}") from error
-        raise StoreError(f"cannot write {path}: {error}") from error
-    except CodecError as error:
-        raise StoreCorrupt(f"{path}: {error}") from error
-
-
-def _locked(path: Path) -> IO[str]:
-    """The lock that says whose the file is, held until closed (or the process ends)."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.with_name(f"{path.name}.lock").open("a", encoding="utf-8")
-    except OSError as error:
-        raise StoreError(
-            f"cannot write the data directory {path.parent}: {error.strerror}; give another with --data-dir"
-        ) from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        lock.close()
-        raise StoreError(f"{path} is in use by another agent: stop it, or give another --data-dir") from error
-    return lock
+def _roll_back(file: sqlite3.Connection) -> None:
+    if file.in_transaction:
+        with contextlib.suppress(sqlite3.Error):
+            file.execute("ROLLBACK")

@@ -19,6 +19,7 @@ from agent.store.settings import StoreSettings
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 from tests.agent.recorded import RecordedMachine
+from tests.agent.store.ticks import connection
 
 START = 1_700_000_100.0
 
@@ -179,14 +180,15 @@ def test_damaged_store_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixt
     for number in range(40):
         pipeline.run_once(START + number)
     learned = pipeline.learning.learner
-    pipeline.store._connection.execute("PRAGMA writable_schema = ON")
-    pipeline.store._connection.execute("UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'head'")
-    pipeline.store._connection.execute("PRAGMA writable_schema = RESET")
+    database = connection(pipeline.store)
+    database.execute("PRAGMA writable_schema = ON")
+    database.execute("UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'head'")
+    database.execute("PRAGMA writable_schema = RESET")
     for number in range(40, 45):
         pipeline.run_once(START + number)
     assert pipeline.failing == {}
     assert pipeline.learning.learner is learned
-    assert len(pipeline.store.window(CPU, NODE, START + 42, START + 44)) == 2
+    assert len(pipeline.store.window(CPU, NODE, START - 1, START + 44)) == 45
     assert list(tmp_path.glob("t.db.damaged-*"))
     assert "history begins anew" in caplog.text
     pipeline.close(START + 50)

@@ -31,7 +31,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent.collectors": ("agent.collectors", "agent.samples", "agent.host", "agent.pods", "crds"),
     "agent.flags": ("agent.flags", "agent.kinds"),
     "agent.kinds": ("crds.duration",),
-    "agent.store": ("agent.store", "agent.samples"),
+    "agent.store": ("agent.store", "agent.samples", "agent.numerics"),
     "agent.store.settings": ("agent.flags", "agent.kinds"),
     "agent.derived": ("agent.samples",),
     "agent.pods": ("crds", "agent.host"),

@@ -1,5 +1,7 @@
 """Made-up ticks for the store's tests."""
 
+import sqlite3
+
 from agent.samples import CPU, MEMORY, Sample
 from agent.store.tsdb import Tsdb
 
@@ -24,7 +26,13 @@ def fill(store: Tsdb, ticks: int, start: float = START, *, step: float = 1.0, ma
 
 
 def finish(store: Tsdb, now: float) -> None:
-    """Let maintenance do all that is due by a clock that has run on for ten minutes."""
-    store.maintain(now - 600, steps=1000)
-    for _ in range(50):
-        store.maintain(now, steps=1000)
+    """Let maintenance do all that is due."""
+    for _ in range(100):
+        store.maintain(now, seconds=1.0)
+
+
+def connection(store: Tsdb) -> sqlite3.Connection:
+    """The open file behind a store."""
+    file = store._volume.file
+    assert file is not None
+    return file

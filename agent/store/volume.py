@@ -1,0 +1,209 @@
+"""The file half of the store: opening it when that is possible, setting aside what cannot be used, bounding its log."""
+
+import contextlib
+import sqlite3
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from agent.store import opening, stored
+from agent.store.schema import StoreAway, StoreCorrupt
+from agent.store.settings import StoreSettings
+from agent.store.stored import Recent
+
+_SPARE_PAGES = 64
+_MEMORY_BYTES = 24 << 20
+
+
+class Volume:
+    """One database file, which may be away for a while."""
+
+    def __init__(self, path: Path, settings: StoreSettings) -> None:
+        """Opens nothing.
+
+        Args:
+            path: The file.
+            settings: Its bounds.
+        """
+        self.path = path
+        self.file: sqlite3.Connection | None = None
+        """Open for writing; None while that is not possible."""
+        self.set_aside = 0
+        """Files that were set aside."""
+        self._settings = settings
+        self._lock: IO[str] | None = None
+        self._guard = threading.Lock()  # between `checkpoint` in its thread and whoever opens and closes
+        self._log = path.with_name(path.name + "-wal")
+        self._inode = 0
+
+    def open(self, *, check: bool) -> Recent:
+        """Open the file for writing, or begin a new one; what cannot be used is set aside.
+
+        Args:
+            check: Read the whole file for damage first.
+
+        Returns:
+            What of it belongs in memory.
+
+        Raises:
+            StoreAway: It cannot be written now.
+            StoreError: It may not be used; one line.
+        """
+        with self._guard:
+            self._close()
+            if self._lock is None:
+                self._lock = opening.lock(self.path)
+            try:
+                return self._opened(check=check)
+            except StoreCorrupt as reason:
+                opening.set_aside(self.path, reason)
+                self.set_aside += 1
+            try:
+                return self._opened(check=False)
+            except StoreCorrupt as error:
+                raise StoreAway(str(error)) from error
+
+    def replace(self, reason: StoreCorrupt) -> Recent:
+        """Set a file aside that turned out to be damaged while it was open, and begin a new one.
+
+        Raises:
+            StoreAway: It cannot be written now.
+            StoreError: It may not be used.
+        """
+        with self._guard:
+            self._close()
+            if self.path.exists():
+                opening.set_aside(self.path, reason)
+                self.set_aside += 1
+        return self.open(check=False)
+
+    @property
+    def has_gone(self) -> bool:
+        """Whether the open file is no longer the one of this name: somebody deleted or replaced it."""
+        if self.file is None:
+            return False
+        try:
+            return self.path.stat().st_ino != self._inode
+        except OSError:
+            return True
+
+    def forsake(self) -> None:
+        """Let a file go that is no longer there, and its lock, which went with it."""
+        with self._guard:
+            self._close()
+            self._unlock()
+
+    def is_at_bound(self) -> bool:
+        """Whether the file is as large as it may be, so that there is no room though the disk has some."""
+        if self.file is None:
+            return False
+        pages, most = (self.file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "max_page_count"))
+        return bool(pages >= most - _SPARE_PAGES)
+
+    def bound_log(self) -> None:
+        """Empty a log that has grown too long, on the spot.
+
+        Raises:
+            StoreAway: It cannot be emptied, because somebody reads in it for too long or the disk is full.
+        """
+        if self.file is None or size_of(self._log) <= self._settings.log_bytes:
+            return
+        with opening.errors(self.path):
+            self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        if size_of(self._log) > self._settings.log_bytes:
+            raise StoreAway(f"the log of {self.path} is full, because another program reads the database for too long")
+
+    def checkpoint(self) -> None:
+        """Move the log into the file and flush it, on a connection of its own.
+
+        Raises:
+            StoreAway: It could not be written.
+        """
+        with self._guard:
+            if self.file is None:
+                return
+            with opening.errors(self.path), contextlib.closing(opening.connect_beside(self.path)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def bytes_on_disk(self) -> int:
+        """The file and its log [bytes]."""
+        return size_of(self.path) + size_of(self._log)
+
+    def close(self) -> None:
+        """Empty the log into the file, close, and let others have it."""
+        with self._guard:
+            if self.file is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._close()
+            self._unlock()
+
+    def _opened(self, *, check: bool) -> Recent:
+        connection = opening.connect(self.path, self._settings, check=check)
+        try:
+            with opening.errors(self.path):
+                recent = stored.load(connection)
+            self._inode = self.path.stat().st_ino
+        except OSError as error:
+            connection.close()
+            raise StoreAway(f"cannot read {self.path}: {error.strerror}") from error
+        except BaseException:
+            connection.close()
+            raise
+        self.file = connection
+        return recent
+
+    def _close(self) -> None:
+        if self.file is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self.file.close()
+        self.file = None
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+class MemoryVolume(Volume):
+    """A database without a file, for as long as the real one cannot be opened."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        """Empty.
+
+        Args:
+            settings: Its bounds; it takes at most 24 MiB.
+        """
+        super().__init__(Path(":memory:"), replace(settings, max_bytes=min(settings.max_bytes, _MEMORY_BYTES)))
+
+    def open(self, *, check: bool) -> Recent:
+        """Begin anew."""
+        del check
+        self.file = opening.connect_memory(self._settings)
+        return stored.load(self.file)
+
+    def replace(self, reason: StoreCorrupt) -> Recent:
+        """Begin anew."""
+        del reason
+        return self.open(check=False)
+
+    @property
+    def has_gone(self) -> bool:
+        """Memory does not go."""
+        return False
+
+    def checkpoint(self) -> None:
+        """There is no log."""
+
+    def bytes_on_disk(self) -> int:
+        """None of it is on a disk."""
+        return 0
+
+
+def size_of(path: Path) -> int:
+    """Size of a file; 0 when it is not there. [bytes]"""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

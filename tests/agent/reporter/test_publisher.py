@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agent.reporter.publisher import FAST_KEYS
+from crds.predict_policy import DEFAULTS
 from tests.agent.reporter.stage import PREDICTION, READY, START, Stage, moment, moved, staged
 
 
@@ -192,7 +193,7 @@ async def test_rejected_policy_is_an_event(stage: Stage) -> None:
         await stage.publisher.report()
     warning, normal = stage.fake.events
     assert (warning["type"], warning["reason"]) == ("Warning", "PolicyRejected")
-    assert warning["note"] == "spec.predictPolicy.model: there is no model 'x'. Model nsigma-v2 stays in force."
+    assert warning["note"] == f"spec.predictPolicy.model: there is no model 'x'. Model {DEFAULTS.model} stays in force."
     assert warning["regarding"]["kind"] == "NodeMetric"
     assert (warning["regarding"]["uid"], warning["reportingController"]) == ("u1", "headroom-agent")
     assert (normal["type"], normal["reason"]) == ("Normal", "PolicyObeyed")

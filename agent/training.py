@@ -249,7 +249,7 @@ class Learner:
 
     def _copy_row(self, source: int, target: int) -> None:
         self._grow()
-        self._blocks.inherit(target)
+        self._blocks.inherit(target, max(history.windows.slot for history in self.histories.values()))
         for history in self.histories.values():
             history.copy(source, target)
 

@@ -63,6 +63,7 @@ class PeakWindows:
         """Let one row continue another's history: in the slots gone by it stands where the other stood."""
         self.averages[target] = self.averages[source]
         self.sums[target], self.seen[target] = 0.0, 0.0
+        self.changed.add(self.slot)
 
     def add(self, rows: IntArray, ticks: FloatArray, values: FloatArray, tick_seconds: float) -> None:
         """Add the samples of some ticks.

@@ -234,12 +234,18 @@ def _about_cgroups(mounts: bytes) -> bytes:
     return b"".join(line for line in mounts.splitlines(keepends=True) if any(word in line for word in kept))
 
 
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How time passes between instants."""
+
+    clock: Callable[[], float] = time.monotonic
+    """A time that only runs forward. [s]"""
+    sleep: Callable[[float], None] = time.sleep
+    """Waits. [s]"""
+
+
 def capture(
-    paths: HostPaths,
-    folder: Path,
-    seconds: int,
-    say: Callable[[str], None],
-    sleep: Callable[[float], None] = time.sleep,
+    paths: HostPaths, folder: Path, seconds: int, say: Callable[[str], None], timing: Timing = Timing()
 ) -> None:
     """Record a machine.
 
@@ -248,7 +254,7 @@ def capture(
         folder: A new or empty folder.
         seconds: How long.
         say: Told of each instant.
-        sleep: Waits. [s]
+        timing: How to wait for the next.
 
     Raises:
         CannotCapture: The folder cannot be used, or there is nothing to record.
@@ -261,9 +267,9 @@ def capture(
         raise _unwritable(folder, error) from error
     if taken:
         raise CannotCapture(f"{folder} is not empty: give a new folder")
-    began = time.monotonic()
+    began = timing.clock()
     for second in plan(seconds):
-        sleep(max(began + second - time.monotonic(), 0.0))
+        timing.sleep(max(began + second - timing.clock(), 0.0))
         try:
             files, errors = recorder.take(f"t{second:03d}")
         except OSError as error:

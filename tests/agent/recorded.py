@@ -1,7 +1,6 @@
 """Recorded machines that move: a working copy of a capture, advanced from instant to instant as a kernel would."""
 
 import json
-import re
 import shutil
 import tarfile
 from dataclasses import dataclass
@@ -17,35 +16,12 @@ KINDS = ("v1-cgroupfs", "v1vm-systemd", "v2-cgroupfs", "v2-cgroupfs-nomem", "v2-
 WITH_MEMORY = tuple(kind for kind in KINDS if kind != "v2-cgroupfs-nomem")
 RECREATED = "b4"
 
-_WANTED = {
-    "stat", "meminfo", "cpu", "io", "memory", "cpuacct.usage", "cpu.stat", "cpu.shares", "memory.stat",
-    "memory.usage_in_bytes", "memory.current", "cpu.pressure", "memory.pressure", "io.pressure",
-    "cgroup.controllers", "capture.json", "expected.json",
-}  # fmt: skip
-
-# Instants, hierarchies and containers that no test looks at: most of the files.
-_UNUSED = re.compile(
-    r"/t001|/t061|/(blkio|cpuset|devices|freezer|pids|systemd)/|/[0-9a-f]{64}(/|$)|\.scope(/|$)|/system\.slice/"
-)
-
 
 def unpack(kind: str, folder: Path) -> Path:
-    """Unpack the files that an agent reads."""
+    """Unpack a kind; what is in it is a recording as `headroom-agent replay` takes it."""
     with tarfile.open(ARCHIVES / f"{kind}.tar.xz") as archive:
-        members = [member for member in archive if _is_wanted(member)]
-        archive.extractall(folder, members=members, filter="data")
+        archive.extractall(folder, filter="data")
     return folder / kind
-
-
-def _is_wanted(member: tarfile.TarInfo) -> bool:
-    path = Path(member.name)
-    if _UNUSED.search(member.name):
-        return False
-    if member.isdir() or member.issym():
-        return "/sys/fs/cgroup" in member.name
-    if "/proc/" in member.name:
-        return path.parent.name == "pressure" or path.match("t*/proc/stat") or path.match("t*/proc/meminfo")
-    return path.name in _WANTED
 
 
 @dataclass

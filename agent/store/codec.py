@@ -23,6 +23,8 @@ _MOST_TIMES = 1 << 24
 _WIDTHS = (1, 2, 4, 8)
 _LARGEST = float(1 << 53)  # whole numbers beyond this are not exact in a float either
 
+_UNREADABLE = (zlib.error, struct.error, ValueError, IndexError, OverflowError)
+
 
 class CodecError(ValueError):
     """A chunk that cannot be read: its bytes are not what the store wrote."""
@@ -87,7 +89,7 @@ def decode(data: bytes, fields: int, times: int) -> tuple[list[Integers], Mask |
         for _ in range(fields):
             values, at = _decode_field(raw, at, count)
             arrays.append(values)
-    except (zlib.error, struct.error, ValueError) as error:
+    except _UNREADABLE as error:
         raise error if isinstance(error, CodecError) else CodecError(f"damaged chunk: {error}") from error
     return arrays, present
 
@@ -100,7 +102,7 @@ def count(data: bytes) -> int:
     """
     try:
         return int(_COUNT.unpack_from(zlib.decompressobj().decompress(data, _COUNT.size))[0])
-    except (zlib.error, struct.error) as error:
+    except _UNREADABLE as error:
         raise CodecError(f"damaged chunk: {error}") from error
 
 
@@ -125,9 +127,12 @@ def decode_times(data: bytes) -> Integers:
             raise CodecError(f"damaged times: {count} of them")
         _, first, _ = _FIELD.unpack_from(raw, _COUNT.size)
         gaps, _ = _decode_field(raw, _COUNT.size + _FIELD.size, count - 1)
-    except (zlib.error, struct.error, ValueError) as error:
+        times = np.concatenate([np.array([first]), first + np.cumsum(gaps)])
+        if not bool(np.all(times[1:] > times[:-1])):
+            raise CodecError("damaged times: they do not rise")
+    except _UNREADABLE as error:
         raise error if isinstance(error, CodecError) else CodecError(f"damaged times: {error}") from error
-    return np.concatenate([[first], first + np.cumsum(gaps)]).astype(np.int64)
+    return times
 
 
 def _encode_field(values: Integers) -> bytes:
@@ -161,6 +166,8 @@ def _decode_field(raw: bytes, at: int, count: int) -> tuple[Integers, int]:
     differences, code = bool(how & _DIFFERENCES), how & 0x0F
     if not code:
         return np.full(count, base, np.int64), at
+    if code > len(_WIDTHS):
+        raise CodecError(f"damaged chunk: numbers of kind {code}")
     width, number = _WIDTHS[code - 1], count - 1 if differences else count
     planes = np.frombuffer(raw, np.uint8, number * width, at).reshape(width, number)
     body = np.ascontiguousarray(planes.T).view(f"<u{width}").reshape(number).astype(np.int64)

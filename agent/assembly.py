@@ -14,7 +14,7 @@ from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
 from agent.keeping import Keeper
 from agent.kinds import KUBELET_PORT
-from agent.kubelet import KubeletPods, login_to
+from agent.kubelet import PODS_PATH, KubeletPods, login_to
 from agent.learning import Learning
 from agent.node_source import ApiNode, MachineNode
 from agent.pipeline import Pipeline
@@ -73,6 +73,11 @@ def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
     metrics.detected.source = lambda: cgroups.facts
     node = MachineNode(settings.collect.paths) if api is None else ApiNode(api, settings.node_name)
     pods = _pod_source(settings, api, node, cgroups)
+    for source in (node, pods):
+        if isinstance(source, ApiNode | ApiPods | KubeletPods):
+            source.refused = lambda what: metrics.refused_inputs.labels(what).inc()
+    if isinstance(pods, KubeletPods):
+        pods.observe = lambda code, seconds: metrics.kubelet_seconds.labels("get", PODS_PATH, code).observe(seconds)
     try:
         pipeline = Pipeline(
             resolve(settings.collect.collectors, _machine(settings, cgroups)),

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import ssl
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,6 +116,10 @@ class KubeletPods:
         self._synced = False
         self.problem = ""
         """Why the list is not current; empty while it is, and before the first attempt."""
+        self.refused: Callable[[str], object] = lambda _what: None
+        """Is told of each object that could not be used, by its kind."""
+        self.observe: Callable[[str, float], object] = lambda _code, _seconds: None
+        """Is told of each request: the HTTP status ("none" without an answer), and how long it took. [s]"""
 
     def pods(self) -> Sequence[PodRef]:
         """All of them, ended ones too."""
@@ -152,11 +157,14 @@ class KubeletPods:
         Returns:
             How long to wait before the next time. [s]
         """
+        begun = time.perf_counter()
         try:
             answer = await kubelet.get(PODS_PATH)
         except (kubeapi.ApiError, kubeapi.ApiUnavailable) as error:
+            self.observe(str(error.status or "none"), time.perf_counter() - begun)
             asked = error.retry_after if isinstance(error, kubeapi.ApiUnavailable) else None
             return self._failed(_explained(error, kubelet.connection.server), asked or 0.0)
+        self.observe("200", time.perf_counter() - begun)
         items = [] if answer.get("items") is None else answer["items"]
         if answer.get("kind") != "PodList" or not isinstance(items, list):
             return self._failed(f"{kubelet.connection.server}{PODS_PATH} does not answer like a kubelet", 0.0)
@@ -201,6 +209,7 @@ class KubeletPods:
             found[one.ref.uid] = one
         for text in sorted(unreadable - self._unreadable):
             log.warning("a pod on this node is left out: %s", text)
+            self.refused("pod")
         self._unreadable = frozenset(unreadable)
         return found
 

@@ -73,6 +73,14 @@ async def test_patch_content_types(fake: Fake, content_type: str, body: Any) -> 
     assert server.bodies == [body]
 
 
+async def test_metadata_alone(fake: Fake) -> None:
+    """Only the metadata is asked for, and only that is handed out."""
+    server, api = fake
+    server.add("list", answer({"kind": "PartialObjectMetadata", "metadata": {"generation": 7}}))
+    assert await api.metadata(PATH) == {"generation": 7}
+    assert "as=PartialObjectMetadata" in server.requests[0].headers["Accept"]
+
+
 async def test_refusal_carries_the_reason(fake: Fake) -> None:
     """A refusal names status, reason and the server's sentence."""
     server, api = fake

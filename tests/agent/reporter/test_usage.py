@@ -110,3 +110,16 @@ def test_empty_store_is_no_error() -> None:
     found = measured(MadeStore())
     assert (found.node, found.system, found.classes, found.pods) == ({}, {}, {}, {})
     assert [window.statistics for window in found.node_windows] == [{}, {}]
+
+
+def test_measuring_time_is_the_older() -> None:
+    """The time of a measurement is that of the resource that is behind: an old number is never told as a new one."""
+    assert measured(busy()).measured_at == START + 300
+    stale = MadeStore()
+    stale.put(CPU, NODE, START, [1.0] * 300)
+    stale.put(MEMORY, NODE, START, [1.0] * 100)
+    assert measured(stale).measured_at == START + 100
+    only = MadeStore()
+    only.put(CPU, NODE, START, [1.0] * 200)
+    assert measured(only).measured_at == START + 200
+    assert measured(MadeStore()).measured_at is None

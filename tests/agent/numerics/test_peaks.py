@@ -116,3 +116,48 @@ def test_peaks_equal_plain_loops(table: list[list[float]]) -> None:
     own = [[slot[row] for slot in table if not math.isnan(slot[row])] for row in range(3)]
     np.testing.assert_allclose(found.highest(rows, DAY), [max(seen, default=math.nan) for seen in own], 1e-6, 1e-30)
     assert found.coincident(rows, DAY) <= np.nansum(found.highest(rows, DAY)) + 1e-9
+
+
+def test_jump_ahead_and_back() -> None:
+    """A clock that jumps a year ahead and is set back loses nothing but the slots that were written over."""
+    found = windows([[4.0, 1.0], [2.0, 1.0]])
+    year = 366 * DAY + 900.0
+    found.add(ROWS, np.arange(START + year, START + year + 300.0, 60.0), np.full((2, 5), 1.0), 60.0)
+    assert found.highest(ROWS, DAY).tolist() == [1.0, 1.0]
+    found.add(ROWS, np.arange(START + 600.0, START + 900.0, 60.0), np.full((2, 5), 3.0), 60.0)
+    assert found.highest(ROWS, DAY).tolist() == [4.0, 3.0]
+    assert found.covered_seconds(ROWS, DAY).tolist() == [900.0, 900.0]
+
+
+def test_set_back_keeps_what_was_ahead() -> None:
+    """Slots dated ahead by less than the window were lived through: they count while the clock catches up."""
+    found = windows([[1.0, 1.0], [2.0, 2.0], [9.0, 9.0]])
+    found.add(ROWS, np.arange(START, START + 300.0, 60.0), np.full((2, 5), 1.0), 60.0)
+    assert found.coincident(ROWS, DAY) == 18.0
+    assert found.coincident(ROWS, 600.0) == 4.0
+
+
+def test_resize_keeps_what_fits() -> None:
+    """A longer ring keeps everything, a shorter one the latest slots."""
+    found = windows([[float(number), 0.0] for number in range(6)])
+    found.resize(16)
+    assert found.covered_seconds(ROWS, DAY).tolist() == [1800.0, 1800.0]
+    found.resize(4)
+    assert found.read(ROWS[:1], found.held).tolist() == [[2.0, 3.0, 4.0, 5.0]]
+
+
+def test_fill_leaves_what_is_known() -> None:
+    """Averages from the store stand in only where nothing is known."""
+    found = windows([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    times = np.arange(START - 900.0, START + 600.0, 300.0)
+    found.fill(0, times, np.full(5, 7.0))
+    assert found.read(ROWS[:1], found.held).tolist() == [[7.0, 7.0, 1.0, 2.0, 3.0]]
+
+
+def test_read_and_write_are_inverse() -> None:
+    """What is read of a ring can be written into another one at the same slot; other slots stay."""
+    found, other = windows([[4.0, 1.0], [2.0, 3.0]]), windows([[0.0, 0.0], [0.0, 0.0]])
+    held = found.held
+    other.write(ROWS[::-1], held, found.read(ROWS, held))
+    assert other.read(ROWS, held).tolist() == [[1.0, 3.0], [4.0, 2.0]]
+    assert np.isnan(found.read(ROWS, held + 100)).all()

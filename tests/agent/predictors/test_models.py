@@ -6,10 +6,13 @@ from hypothesis import strategies as st
 from agent.numerics.history import ResourceHistory, cpu_history
 from agent.predictors.base import ClassView, Model
 from agent.predictors.borg_default import BorgDefault
+from agent.predictors.diversity import Diversity
 from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v1 import NSigmaV1
 from agent.predictors.nsigma_v2 import NSigmaV2
+from agent.predictors.percentile import Percentile
 from agent.predictors.recent_max import RecentMax
+from agent.predictors.resource_central import ResourceCentral
 from agent.predictors.sum_max import SumMax
 
 START = 1_700_000_100.0  # a 5-minute slot begins here
@@ -22,17 +25,21 @@ ALL: list[Model] = [
     BorgDefault(),
     RecentMax(),
     SumMax(),
+    Diversity(),
+    ResourceCentral(),
+    Percentile(),
     MaxOf((BorgDefault(), NSigmaV2())),
 ]
 
 usages = st.lists(st.lists(st.floats(0.0, 64.0), min_size=2, max_size=2), min_size=1, max_size=30)
 
 
-def seen(pods: list[list[float]]) -> ClassView:
+def seen(pods: list[list[float]], observed_seconds: float = 0.001) -> ClassView:
     """A class that used, in each 5 minutes, what is listed by pod; one sample per 5 minutes, no decay to speak of.
 
     Args:
         pods: by slot, then by pod. [cores]
+        observed_seconds: how much evidence each slot brings; more than next to nothing decays.
     """
     history: ResourceHistory = cpu_history()
     count = len(pods[0])
@@ -42,7 +49,8 @@ def seen(pods: list[list[float]]) -> ClassView:
         values = np.array([sum(usage), *usage])
         ticks = np.arange(START + 300.0 * number, START + 300.0 * (number + 1), 60.0)
         history.windows.add(rows, ticks, np.repeat(values[:, None], 5, axis=1), 60.0)
-        history.learn(rows, values, START + 300.0 * (number + 1), np.full(count + 1, 0.001))
+        history.last[:] = -np.inf  # each slot brings what is said, whatever the time
+        history.learn(rows, values, START + 300.0 * (number + 1), np.full(count + 1, observed_seconds))
     return ClassView(history, CLASS, rows[1:], np.full(count, 2.2))
 
 
@@ -143,3 +151,74 @@ def test_models_are_ordered(pods: list[list[float]]) -> None:
     assert RecentMax().peak(view, 1.0) <= highest
     assert NSigmaV1().peak(view, 1.0) <= highest
     assert NSigmaV1().peak(view, 1.0) <= NSigmaV2().peak(view, 1.0) + 1e-6
+
+
+def test_diversity_without_evidence() -> None:
+    """Pods never seen for any time: lambda is 1, and the peak S = 2.6."""
+    assert Diversity().peak(seen(ALTERNATING), 1.0) == pytest.approx(2.6)
+
+
+@pytest.mark.parametrize(
+    ("window_hours", "expected"),
+    [
+        (12.0, 2.0 + (1.0 - 0.6 * 200 / 720) * 0.6),  # seen for 200 of 720 minutes: lambda 0.833
+        (200 / 60, 2.0 + 0.4 * 0.6),  # seen for all of the window: lambdaMin
+        (1.0, 2.0 + 0.4 * 0.6),  # seen for longer
+    ],
+)
+def test_diversity_grows_with_evidence(window_hours: float, expected: float) -> None:
+    """C = 2, S = 2.6, 200 minutes of evidence: lambda falls in a straight line to lambdaMin at the whole window."""
+    view = seen(ALTERNATING, 300.0)
+    assert Diversity(window_days=window_hours / 24).peak(view, 1.0) == pytest.approx(expected)
+    assert Diversity(window_days=window_hours / 24).peak(view, 1.1) == pytest.approx(1.1 * expected)
+
+
+def test_diversity_weighs_by_usage() -> None:
+    """A pod of 3 cores seen for the whole hour and one of 1 core new to it: lambda = (3 * 0.4 + 1 * 1) / 4 = 0.55."""
+    view = seen([[3.0, 0.0]] * 11 + [[0.0, 1.0]], 300.0)
+    view.history.observed[2] = 0.0
+    assert Diversity(window_days=1 / 24).peak(view, 1.0) == pytest.approx(3.0 + 0.55 * 1.0)
+
+
+def test_diversity_of_idle_pods() -> None:
+    """Pods that use nothing have a peak of nothing."""
+    assert Diversity().peak(seen([[0.0, 0.0]] * 3, 300.0), 1.0) == 0.0
+
+
+def test_percentile_of_own_history() -> None:
+    """Of 288 averages the 99th percentile is the third highest: 1 + 2 + … leaves out 287 and 286."""
+    view = seen([[float(number), 1.0] for number in range(288)])
+    assert ResourceCentral().peak(view, 1.0) == pytest.approx(285.0 + 1.0)
+    assert ResourceCentral(percentile=100).peak(view, 1.1) == pytest.approx(1.1 * 288.0)
+    assert ResourceCentral(percentile=50, window_hours=1).peak(view, 1.0) == pytest.approx(281.0 + 1.0)
+
+
+def test_koordinators_percentile() -> None:
+    """The larger of the class's p95 and the sum of its pods': bucket ends, cut off to milli-cores, times the margin.
+
+    Two pods that alternate between 1.3 and 0.7: the class is always 2 (bucket end 2.001), each p95 is 1.3 (1.366).
+    """
+    view = seen(ALTERNATING)
+    assert Percentile().peak(view, 1.0) == pytest.approx(2 * 1.366)
+    assert Percentile().peak(view, 1.1) == pytest.approx(2 * 1.502)
+    assert Percentile(percentile=50).peak(view, 1.0) == pytest.approx(2.001)
+
+
+def test_thin_window_counts_highest() -> None:
+    """Where the window holds less than half of what a pod was observed, its highest sample ever stands in."""
+    view = seen([[2.0, 1.0]] * 12, 300.0)
+    view.history.moments.highest[1] = 5.0
+    assert SumMax(window_days=1 / 24).peak(view, 1.0) == pytest.approx(3.0)
+    view.history.observed[1] = 86400.0
+    assert SumMax(window_days=1.0).peak(view, 1.0) == pytest.approx(6.0)
+    assert SumMax(window_days=1 / 24).peak(view, 1.0) == pytest.approx(3.0)
+    assert ResourceCentral().peak(view, 1.0) == pytest.approx(6.0)
+
+
+@given(pods=usages)
+def test_diversity_lies_between(pods: list[list[float]]) -> None:
+    """C <= diversity <= S."""
+    view = seen(pods, 300.0)
+    found = Diversity(window_days=0.05).peak(view, 1.0)
+    assert RecentMax(0.05).peak(view, 1.0) <= found + 1e-6
+    assert found <= SumMax(0.05).peak(view, 1.0) + 1e-6

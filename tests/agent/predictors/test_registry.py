@@ -4,15 +4,25 @@ import pytest
 
 import agent.predictors
 from agent.predictors import PolicyError, build
+from agent.predictors.borg_default import BorgDefault
 from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v2 import NSigmaV2
 from agent.predictors.recent_max import RecentMax
+from agent.predictors.sum_max import SumMax
 from crds.predict_policy import ModelChoice, ResourcePolicy
 
 
 def policy(model: str, parameters: dict[str, object] | None = None, *of: ModelChoice) -> ResourcePolicy:
     """A policy of one resource."""
     return ResourcePolicy(model, parameters or {}, of, safety_margin_percent=10)
+
+
+def nested(depth: int) -> ModelChoice:
+    """Max of max of max …"""
+    inner: dict[str, object] = {"model": "sum-max"}
+    for _ in range(depth):
+        inner = {"model": "max", "of": [inner]}
+    return ModelChoice("max", of=(inner,))
 
 
 def test_parameters_are_fields() -> None:
@@ -25,6 +35,14 @@ def test_max_is_composed() -> None:
     """Max builds the models that it lists, each with its own parameters."""
     built = build(policy("max", {}, ModelChoice("nsigma-v2", {"n": 1}), ModelChoice("recent-max")))
     assert built == MaxOf((NSigmaV2(1), RecentMax()))
+
+
+def test_max_is_nested() -> None:
+    """A model of the list may combine others itself."""
+    inner = ModelChoice("max", of=({"model": "sum-max", "parameters": {"windowDays": 2}}, {"model": "borg-default"}))
+    assert build(policy("max", {}, inner, ModelChoice("nsigma-v2"))) == MaxOf(
+        (MaxOf((SumMax(2), BorgDefault())), NSigmaV2())
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,6 +62,15 @@ def test_max_is_composed() -> None:
         (policy("max", {}, ModelChoice("nothing")), ["predictPolicy.of[0].model", "'nothing'"]),
         (policy("max", {}, ModelChoice("sum-max", {"days": 1})), ["predictPolicy.of[0].parameters.days", "windowDays"]),
         (policy("nsigma-v2", {}, ModelChoice("sum-max")), ["predictPolicy.of", "use model max"]),
+        (policy("max", {}, ModelChoice("max", of=({"model": "x"},))), ["predictPolicy.of[0].of[0].model", "'x'"]),
+        (policy("max", {}, ModelChoice("max", of=({"parameters": {}},))), ["predictPolicy.of[0].of[0]", "model"]),
+        (policy("max", {}, ModelChoice("max")), ["predictPolicy.of[0].of", "at least one"]),
+        (policy("max", {}, nested(9)), ["nested 4 times"]),
+        (policy("diversity", {"lambdaMin": 1.5}), ["predictPolicy.parameters.lambdaMin", "0 to 1", "1.5"]),
+        (policy("diversity", {"windowDays": 0}), ["predictPolicy.parameters.windowDays", "0.01 to 30"]),
+        (policy("resource-central", {"percentile": 0}), ["predictPolicy.parameters.percentile", "1 to 100"]),
+        (policy("resource-central", {"windowHours": 1000}), ["predictPolicy.parameters.windowHours", "0.25 to 720"]),
+        (policy("percentile", {"percentile": "95"}), ["predictPolicy.parameters.percentile", "'95'"]),
     ],
 )
 def test_message_names_field_and_way_out(wrong: ResourcePolicy, words: list[str]) -> None:

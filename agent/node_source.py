@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import kubeapi
@@ -31,6 +31,8 @@ class ApiNode:
         self._name = node_name
         self.health = kubeapi.WatchHealth()
         """When the watch last heard from the server."""
+        self.refused: Callable[[str], object] = lambda _what: None
+        """Is told of each object that could not be used, by its kind."""
         self._facts = NodeFacts()
         self._problems: tuple[str, ...] = ()
         self._missing = False
@@ -66,6 +68,7 @@ class ApiNode:
         if problems != self._problems:
             for problem in problems:
                 log.warning("node %s: %s", self._name, problem)
+                self.refused("node")
         self._problems = problems
 
 

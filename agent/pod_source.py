@@ -1,7 +1,7 @@
 """Which pods run on this node: from the API server's watch, or from the cgroup tree alone."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import kubeapi
@@ -41,6 +41,8 @@ class ApiPods:
         self._pods: dict[str, PodRef] = {}
         self.health = kubeapi.WatchHealth()
         """When the watch last heard from the server."""
+        self.refused: Callable[[str], object] = lambda _what: None
+        """Is told of each object that could not be used, by its kind."""
 
     def pods(self) -> Sequence[PodRef]:
         """All of them, ended ones too."""
@@ -67,15 +69,23 @@ class ApiPods:
     def apply(self, change: kubeapi.Relisted | kubeapi.Changed) -> None:
         """Take over one message of the watch."""
         if isinstance(change, kubeapi.Relisted):
-            refs = [ref for ref in map(_ref, change.items) if ref is not None]
+            refs = [ref for ref in map(self._ref, change.items) if ref is not None]
             self._pods = {ref.uid: ref for ref in refs}
             return
-        uid = (change.object.get("metadata") or {}).get("uid", "")
-        ref = None if change.type == "DELETED" else _ref(change.object)
+        uid = str((change.object.get("metadata") or {}).get("uid"))
+        ref = None if change.type == "DELETED" else self._ref(change.object)
         if ref is None:
             self._pods.pop(uid, None)
         else:
             self._pods[ref.uid] = ref
+
+    def _ref(self, pod: dict[str, Any]) -> PodRef | None:
+        try:
+            return pod_ref(pod)
+        except ValueError as error:
+            log.warning("a pod on this node is left out: %s", error)
+            self.refused("pod")
+            return None
 
 
 class CgroupPods:
@@ -100,11 +110,3 @@ class CgroupPods:
 
     async def run(self) -> None:
         """Nothing to follow."""
-
-
-def _ref(pod: dict[str, Any]) -> PodRef | None:
-    try:
-        return pod_ref(pod)
-    except ValueError as error:
-        log.warning("a pod on this node is left out: %s", error)
-        return None

@@ -63,6 +63,7 @@ class Metrics:
         self.samples = self._counter("samples", "Samples collected.")
         self.gaps = self._counter("gaps", "Values that a tick should have had and has not.", "metric", "reason")
         self.failures = self._counter("failures", "Steps that failed, by kind of error.", "step", "error")
+        self.refused_inputs = self._counter("refused_inputs", "Objects of the cluster that could not be used.", "what")
         self.store_bytes = self._gauge("store_bytes", "Size of the database on disk, its log included.")
         self.store_series = self._gauge("store_series", "Series in the database.")
         self.pods = self._gauge("pods", "Pods on this node; warm ones are predicted from their history.", "state")

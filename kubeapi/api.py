@@ -99,9 +99,10 @@ class ApiServer:
                 # The moment that the pages are taken from has expired: take everything at once.
                 items, query = [], {**(params or {})}
                 continue
-            found = page.get("items") or []
+            found, metadata = page.get("items") or [], page.get("metadata") or {}
+            if not (isinstance(found, list) and isinstance(metadata, dict)):
+                raise ApiUnavailable(f"{self.connection.server} answers {path} with something that is not a list")
             items += found if keep is None else map(keep, found)
-            metadata = page.get("metadata") or {}
             if not metadata.get("continue"):
                 return items, str(metadata.get("resourceVersion", ""))
             query["continue"] = metadata["continue"]
@@ -242,7 +243,7 @@ class ApiServer:
             text = b""
         try:
             status = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             status = None
         if not isinstance(status, dict):
             status = {"message": text[:200].decode(errors="replace").strip() or response.reason or ""}
@@ -262,7 +263,7 @@ class ApiServer:
     def _parsed(self, text: bytes) -> Json:
         try:
             parsed = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             parsed = None
         if not isinstance(parsed, dict):
             shown = text[:80].decode(errors="replace")

@@ -263,6 +263,6 @@ def _event(line: bytes) -> dict[str, Any]:
             _LOG.debug("The watch ended with %s", changed)
             raise _Gone
         _ = changed["metadata"]["resourceVersion"]  # without it there is nowhere to resume
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise ApiUnavailable(f"a watch sent something that is not an event: {line[:80]!r}") from None
     return {"type": kind, "object": changed}

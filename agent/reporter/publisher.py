@@ -64,6 +64,7 @@ class Publisher:
     _sent_at: float = 0.0
     _due_at: float = 0.0
     _pruned: str = ""
+    _refused_policy: str = ""
 
     def __post_init__(self) -> None:
         self.reach = Reach(self.node_name)
@@ -159,6 +160,9 @@ class Publisher:
         self._taken(kind, body)
         if kind == "full":
             await self._see_pruned(wanted)
+        if report.prediction.problem and report.prediction.problem != self._refused_policy:
+            self.metrics.refused_inputs.labels("policy").inc()
+        self._refused_policy = report.prediction.problem
         problem = self.spec.problem or report.prediction.problem
         await self._announcer.policy(self._stored.object, problem, str(report.prediction.policy.model))
 
@@ -177,6 +181,7 @@ class Publisher:
         found = specs.read(self._stored.spec, self.spec)
         if found.problem and found.problem != self.spec.problem:
             log.warning("NodeMetric %s: %s; the last good value stays in force", self.node_name, found.problem)
+            self.metrics.refused_inputs.labels("spec").inc()
         self.spec = replace(found, generation=self._stored.generation)
         return replaced
 

@@ -66,7 +66,13 @@ class Reports:
             spec: What the manager asks for.
             previous: The conditions as the server has them.
             problems: What is wrong with reporting, for the condition Collecting.
+
+        Raises:
+            RuntimeError: The pods of this node are still being listed: without them, what was reported before the
+                agent's start is nearer to the truth.
         """
+        if not self._pods.synced and not self._pods.problem:
+            raise RuntimeError("the pods of this node are not listed yet")
         pods, prediction = self._pods.pods(), self.predict(now, spec)
         usages = self._usages(now, spec)
         status = build_status(
@@ -122,7 +128,9 @@ class Reports:
         self, now: float, usages: Usages, prediction: NodePrediction, standing: Standing, problems: Sequence[str]
     ) -> tuple[Condition, ...]:
         present = [pod for pod in self._pods.pods() if not pod.terminal]
-        lacking = self._pods.problem
+        lacking, unknown = self._pods.problem, ""
+        if lacking and not self._pods.synced:
+            lacking, unknown = "", lacking
         told = [*problems, f"{lacking[:1].upper()}{lacking[1:]}."] if lacking else problems
-        circumstances = Circumstances(self._pipeline.failing, self._pipeline.missing, told)
+        circumstances = Circumstances(self._pipeline.failing, self._pipeline.missing, unknown, told)
         return conditions(now, usages, prediction.readiness, present, circumstances, standing)

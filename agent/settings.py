@@ -92,9 +92,9 @@ class ReportSettings:
     """Reporting."""
 
     first_after_seconds: float = setting(10.0, flag="report-after", kind=duration(0.0, _HOUR))
-    """How long after the start the first report is made. [s]"""
+    """How long after the start the first report is made, up to twice that: each node at its own moment. [s]"""
     jitter: float = setting(0.1, flag="report-jitter", kind=number(0.0, 0.5))
-    """Each wait is longer or shorter by up to this share, so that a thousand agents do not report at once."""
+    """Each wait after a failure is longer or shorter by up to this share: agents do not come back together."""
     longest_backoff_seconds: float = setting(30.0, flag="report-longest-backoff", kind=duration(1.0, _HOUR))
     """The longest wait between two tries while the API server is away or the NodeMetric does not exist. [s]"""
 

@@ -22,6 +22,8 @@ MEMORY_CONTROLLER_MISSING: Final = "MemoryControllerMissing"
 """The kernel does not account for the memory of pods."""
 PODS_NOT_MEASURED: Final = "PodsNotMeasured"
 """Some pods, or all, are not measured."""
+PODS_UNKNOWN: Final = "PodsUnknown"
+"""Which pods run here could not be learned."""
 STEP_FAILING: Final = "StepFailing"
 """A part of collecting or learning fails that none of the others names."""
 
@@ -41,8 +43,10 @@ class Circumstances:
     """Steps of a tick whose last run failed, and why."""
     missing: Sequence[Missing] = ()
     """What the last tick should have had, and has not."""
+    pods_unknown: str = ""
+    """Why it is not known which pods run here; empty when it is."""
     problems: Sequence[str] = ()
-    """Sentences about reporting: the spec, the cluster's definition."""
+    """Sentences about what else is wrong: the spec, the cluster's definition, a list of pods that is not current."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ def _collecting(usages: Usages, present: Sequence[PodRef], circumstances: Circum
         *_node(usages),
         *_store(circumstances.failing),
         *_memory_controller(circumstances.missing),
+        *_pods_unknown(circumstances.pods_unknown),
         *_pods(usages, present, circumstances.missing),
         *_steps(circumstances.failing),
     ]
@@ -145,6 +150,11 @@ def _memory_controller(missing: Sequence[Missing]) -> list[Finding]:
         "Boot the node with cgroup_enable=memory."
     )
     return [Finding(good=False, reason=MEMORY_CONTROLLER_MISSING, message=message)]
+
+
+def _pods_unknown(why: str) -> list[Finding]:
+    message = f"{why[:1].upper()}{why[1:]}. Until then nothing can be resold."
+    return [Finding(good=False, reason=PODS_UNKNOWN, message=message)] if why else []
 
 
 def _pods(usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing]) -> list[Finding]:

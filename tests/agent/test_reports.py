@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from agent.collectors.base import resolve
 from agent.keeping import Keeper
 from agent.learning import Learning
@@ -124,38 +126,58 @@ def test_prediction_without_learning_ages(recorded: Make, tmp_path: Path) -> Non
     pipeline.close(START)
 
 
+class _NoPods:
+    """A list of pods that has not come, or of which none is on it."""
+
+    def __init__(self) -> None:
+        self.synced, self.problem = True, ""
+
+    def pods(self) -> tuple[PodRef, ...]:
+        """None."""
+        return ()
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+class _NoNode:
+    """A node of which nothing is known."""
+
+    facts = NodeFacts()
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+def _empty(folder: Path) -> tuple[Reports, _NoPods, Metrics]:
+    metrics, keeper, pods = Metrics(), Keeper(lambda: Tsdb.open(folder / "t.db")), _NoPods()
+    pipeline = Pipeline({}, pods, keeper, lambda store: Learning(store, LearnSettings()), metrics)
+    return Reports(pipeline, pods, _NoNode(), metrics), pods, metrics
+
+
 def test_never_measured_has_no_time(tmp_path: Path) -> None:
     """A node of which nothing was ever measured is reported without a time, and with the reason."""
-
-    class NoPods:
-        """Nothing runs, and the list cannot be had."""
-
-        synced, problem = True, "the pods of this node cannot be watched: forbidden"
-
-        def pods(self) -> tuple[PodRef, ...]:
-            """None."""
-            return ()
-
-        async def run(self) -> None:
-            """Nothing to follow."""
-
-    class NoNode:
-        """Nothing is known."""
-
-        facts = NodeFacts()
-
-        async def run(self) -> None:
-            """Nothing to follow."""
-
-    metrics, keeper = Metrics(), Keeper(lambda: Tsdb.open(tmp_path / "t.db"))
-    pipeline = Pipeline({}, NoPods(), keeper, lambda store: Learning(store, LearnSettings()), metrics)
-    found = Reports(pipeline, NoPods(), NoNode(), metrics).full(START, specs.default())
+    reports, pods, metrics = _empty(tmp_path)
+    pods.problem = "the pods of this node cannot be watched: gone away"
+    found = reports.full(START, specs.default())
     assert _time_of(found) == (None, None)
     collecting, ready = found.status["conditions"]
-    assert (collecting["status"], ready["status"]) == ("False", "False")
-    assert "The pods of this node cannot be watched: forbidden." in collecting["message"]
+    assert (collecting["status"], collecting["reason"], ready["status"]) == ("False", "NodeNotMeasured", "False")
+    assert "The pods of this node cannot be watched: gone away." in collecting["message"]
     assert metrics.registry.get_sample_value("headroom_agent_node_used_cpu_cores", {"node": ""}) is None
-    pipeline.close(START)
+    reports._pipeline.close(START)
+
+
+def test_listing_pods_is_awaited(tmp_path: Path) -> None:
+    """No report is made while the pods are being listed; when they cannot be, that is what is reported."""
+    reports, pods, _ = _empty(tmp_path)
+    pods.synced = False
+    with pytest.raises(RuntimeError, match="not listed yet"):
+        reports.full(START, specs.default())
+    pods.problem = "the pods of this node cannot be watched: forbidden"
+    message = reports.full(START, specs.default()).status["conditions"][0]["message"]
+    assert "cannot be watched: forbidden. Until then nothing can be resold." in message
+    reports._pipeline.close(START)
 
 
 def test_metrics_have_reference_names(recorded: Make, tmp_path: Path) -> None:

@@ -95,9 +95,16 @@ def test_memory_controller_is_named() -> None:
     assert "cgroup_enable=memory" in (found.message or "")
 
 
+def test_unknown_pods_are_false() -> None:
+    """Where nobody can tell which pods run, nothing can be sold, and the reason is told."""
+    found = collecting(present=[], circumstances=Circumstances(pods_unknown="the kubelet refuses"))
+    assert outcome(found) == ("False", "PodsUnknown")
+    assert found.message == "The kubelet refuses. Until then nothing can be resold."
+
+
 def test_failing_step_is_told() -> None:
     """A part that fails without harm to measuring is told, and so is what is wrong with reporting."""
-    found = collecting(circumstances=Circumstances({"pressure": "cannot read cpu"}, (), ["The spec is odd."]))
+    found = collecting(circumstances=Circumstances({"pressure": "cannot read cpu"}, problems=["The spec is odd."]))
     assert outcome(found) == ("True", "StepFailing")
     assert found.message == "pressure fails: cannot read cpu. The spec is odd."
 

@@ -4,19 +4,22 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from agent import replay
+from agent.capture import Recorder
 from agent.collectors.base import Collector, Machine, Tick, resolve
 from agent.host.cgroup import CgroupTree, Hierarchy, NoCgroups, detect
 from agent.host.paths import HostPaths
 from agent.host.rates import Gap
-from agent.samples import CPU, MEMORY, NODE, Harvest, Missing
+from agent.samples import CPU, CPU_THROTTLED, MEMORY, NODE, Harvest, Missing
 
 ANON = 64 << 20
 LOAD = """
@@ -206,3 +209,87 @@ def test_removed_cgroup_is_forgotten(busy_pod: BusyPod) -> None:
     harvest = collector.collect(Tick(time.time(), ()))
     assert Missing(CPU, busy_pod.uid, Gap.RECREATED) in harvest.missing
     assert all((one.metric, one.entity) != (CPU, busy_pod.uid) for one in harvest.samples)
+
+
+def _limit(pod: BusyPod, milli: int) -> None:
+    """Give the pod a CPU quota, by whichever file its kernel has."""
+    for folder in pod.folders:
+        if (folder / "cpu.max").exists():
+            (folder / "cpu.max").write_text(f"{milli * 100} 100000")
+        elif (folder / "cpu.cfs_quota_us").exists():
+            (folder / "cpu.cfs_quota_us").write_text(str(milli * 100))
+
+
+def _periods(pod: BusyPod) -> int:
+    """In how many periods of its quota the pod ran."""
+    (file,) = [folder / "cpu.stat" for folder in pod.folders if "nr_periods" in _text(folder / "cpu.stat")]
+    words = file.read_text().split()
+    return int(words[words.index("nr_periods") + 1])
+
+
+def _text(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
+
+
+def _wait_for(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not happened():
+        assert time.monotonic() < deadline, "the kernel did not do it in 30 s"
+        time.sleep(0.02)
+
+
+def test_real_quota_throttles(busy_pod: BusyPod) -> None:
+    """A real pod that wants more than its quota is throttled; before it has one there is no such series."""
+    collector = _collectors()["pod"]
+    _go(busy_pod)
+    for _ in range(2):
+        harvest = collector.collect(Tick(time.time(), ()))
+        assert (CPU_THROTTLED, busy_pod.uid) not in {(one.metric, one.entity) for one in harvest.samples}
+        time.sleep(0.03)
+    _limit(busy_pod, 50)
+    _wait_for(lambda: _periods(busy_pod) >= 2)
+    collector.collect(Tick(time.time(), ()))
+    seen = _periods(busy_pod)
+    _wait_for(lambda: _periods(busy_pod) >= seen + 5)
+    share = _value(collector.collect(Tick(time.time(), ())), CPU_THROTTLED, busy_pod.uid)
+    assert 0 < share <= 1
+
+
+def test_real_capture_is_replayed(busy_pod: BusyPod, tmp_path: Path) -> None:
+    """This machine's own files, captured and replayed, show what the process says that it used."""
+    _go(busy_pod)
+    recorder = Recorder(HostPaths.under("/"), tmp_path / "capture")
+    before = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
+    recorder.take("t000")
+    first = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
+    _wait_for(lambda: busy_pod.cpu_nanoseconds() > first[0] + 300_000_000)
+    second = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
+    recorder.take("t001")
+    after = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
+    found = replay.as_json(replay.replay(tmp_path / "capture"))
+    assert found["detected"]["driver"] in ("systemd", "cgroupfs")
+    cores = found["intervals"]["t000-t001"]["pods"][busy_pod.uid]["cpuMilli"] / 1000
+    least = (second[0] - first[0]) / (after[1] - before[1])
+    most = (after[0] - before[0]) / (second[1] - first[1])
+    assert least * 0.95 <= cores <= most * 1.05
+    assert f"/kubepods/burstable/pod{busy_pod.uid}" in (tmp_path / "capture/t000/cgroups.tsv").read_text()
+
+
+def test_nobody_can_capture(busy_pod: BusyPod) -> None:
+    """A user without any right records the machine, too: its files are for everyone to read."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        child = os.fork()
+        if child == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+            try:
+                Recorder(HostPaths.under("/"), Path(folder) / "capture").take("t000")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        taken = Path(folder) / "capture/t000"
+        assert taken.stat().st_uid == 65534
+        assert f"pod{busy_pod.uid}/memory.stat" in (taken / "times.tsv").read_text()
+        errors = (taken / "errors.tsv").read_text()
+        assert busy_pod.uid not in errors

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -116,3 +117,10 @@ def test_every_reason_is_documented() -> None:
     """Each reason for a gap has a sentence."""
     assert {str(gap) for gap in Gap} <= REASONS.keys()
     assert all(sentence.endswith(".") for sentence in REASONS.values())
+
+
+def test_reasons_are_in_docs() -> None:
+    """The user's table of reasons is that of the code."""
+    lines = (Path(__file__).parents[3] / "docs/capture.md").read_text().splitlines()
+    told = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines if line.count("|") == 3]
+    assert [row for row in told if row[1].endswith(".")] == list(REASONS.items())

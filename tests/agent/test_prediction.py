@@ -1,5 +1,6 @@
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ from hypothesis import strategies as st
 from agent.numerics.history import cpu_history
 from agent.pods import PodRef
 from agent.policy import ResourceModel
-from agent.prediction import NodeFacts, NodePrediction, class_peak, predict, reclaim
+from agent.prediction import NodeFacts, NodePrediction, class_peak, predict
+from agent.predictors import PREDICTORS
 from agent.predictors.base import ClassView, Model
+from agent.reclaim import reclaim
 from agent.samples import CPU, MEMORY, NODE, SYS
-from crds.predict_policy import PredictPolicy, ResourceOverride
+from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, Machine, machine, pod
 
@@ -267,6 +270,90 @@ class _Broken:
         return self.answer
 
 
+def test_percentile_brings_own_rule() -> None:
+    """Koordinator's rule: the docstring's pods, per pod 2 - p95 * 1.1, per class less than allocatable; the smaller.
+
+    A warm pod requests 2 cores and uses 0.5 (bucket end 0.539, with margin 592m), a cold one requests 1: per pod
+    2000 - 592 = 1408m; per class, system 0.3 (0.316) and Prod 0.5: 3000 - int(855 * 1.1) = 2060m.
+    """
+    node, pods = machine(), [pod("a", 2000), pod("b", 1000)]
+    node.rounds(20, {"a": 0.5}, pods[:1], system=0.3)
+    found = predicted(node, pods, PredictPolicy(cold_start_period_seconds=60, model="percentile"))
+    assert found.reclaimable[CPU] == 1408
+    assert found.terms[CPU].by_model
+    assert found.prod_peak[CPU] == 592 + 1000
+    assert found.classes["prod"].peak[CPU] == 592 + 1000
+    half = PredictPolicy(cold_start_period_seconds=60, model="percentile", reclaim_ratio_percent=50)
+    assert predicted(node, pods, half).reclaimable[CPU] == 1000 - 592
+
+
+def test_percentile_is_bounded_by_class() -> None:
+    """Where the class used more together than its pods say now, the class decides; in `max` only the peak counts."""
+    node, pods = machine(), [pod("a", 2000), pod("gone", 4000)]
+    node.rounds(20, {"a": 0.5, "gone": 1.0}, pods)
+    node.rounds(1, {"a": 0.5}, pods[:1])
+    found = predicted(node, pods[:1], PredictPolicy(cold_start_period_seconds=60, model="percentile"))
+    assert found.reclaimable[CPU] == 2000 - math.floor((1558 + 25) * 1.1)
+    joint = PredictPolicy(cold_start_period_seconds=60, model="max", of=(ModelChoice("percentile"),))
+    assert not predicted(node, pods[:1], joint).terms[CPU].by_model
+
+
+def test_leaving_pod_under_percentile() -> None:
+    """Koordinator's rule resells nothing of a pod that is being deleted, the common formula until it has gone."""
+    node, pods = machine(), [pod("a", 2000)]
+    node.rounds(20, {"a": 0.5}, pods)
+    leaving = [replace(pods[0], leaving=True)]
+    assert (
+        predicted(node, leaving, PredictPolicy(cold_start_period_seconds=60, model="percentile")).reclaimable[CPU] == 0
+    )
+    assert predicted(node, leaving).reclaimable[CPU] == 2000 - 550
+
+
+def test_pod_listed_twice_counts_once() -> None:
+    """A pod that the list holds twice is one pod."""
+    node, pods = machine(), [pod("a", 4000)]
+    node.rounds(20, {"a": 1.0}, pods)
+    assert predicted(node, pods * 2) == predicted(node, pods)
+
+
+def test_policy_change_keeps_history() -> None:
+    """Another model, another resource part, another window: each answers at once from all that was learned."""
+    node, pods = machine(), [pod("a", 4000)]
+    node.rounds(20, {"a": 1.0}, pods)
+    for number, (model, parameters) in enumerate(
+        [("sum-max", {"windowDays": 1}), ("recent-max", {"windowDays": 14}), ("nsigma-v1", {"n": 2})]
+    ):
+        policy = PredictPolicy(cold_start_period_seconds=60, model=model, parameters=parameters)
+        found = predicted(node, pods, policy)
+        node.learner.look_back(found.window_days)
+        assert (found.policy.model, found.classes["prod"].peak[CPU], found.problem) == (model, 1100, "")
+        node.rounds(1, {"a": 1.0}, pods)
+        assert node.cores("a", "counts") == 21 + number
+
+
+class _Raising:
+    """A third party's model that fails."""
+
+    measured = True
+
+    def peak(self, view: ClassView, margin: float) -> float:
+        """Fails."""
+        del view, margin
+        raise ZeroDivisionError("by\nzero")
+
+
+def test_failing_model_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that raises expects the whole machine: nothing is resold, and the condition says which one and why."""
+    node, pods = machine(), [pod("a", 4000)]
+    node.rounds(20, {"a": 1.0}, pods)
+    monkeypatch.setattr("agent.policy.build", lambda *_: _Raising())
+    found = predicted(node, pods)
+    assert found.reclaimable == {CPU: 0, MEMORY: 0}
+    assert found.classes["prod"].peak[CPU] == 16_000
+    assert (found.readiness.ready, found.readiness.reason) == (False, "ModelFailed")
+    assert "Model nsigma-v2 failed for cpu: ZeroDivisionError: by zero" in found.readiness.message
+
+
 @pytest.mark.parametrize("answer", [math.nan, math.inf, -1.0])
 def test_nonsense_counts_as_capacity(answer: float) -> None:
     """A model that answers no amount is taken to expect the whole machine."""
@@ -287,7 +374,7 @@ usage = st.lists(st.floats(0.0, 20.0), min_size=0, max_size=5)
     requested=st.lists(st.integers(0, 20_000), min_size=5, max_size=5),
     system=st.floats(0.0, 20.0),
     rounds=st.integers(0, 4),
-    model=st.sampled_from(["nsigma-v1", "nsigma-v2", "borg-default", "recent-max", "sum-max"]),
+    model=st.sampled_from(sorted(PREDICTORS.keys() - {"max"})),
 )
 def test_prediction_is_always_sane(
     used: list[float], requested: list[int], system: float, rounds: int, model: str

@@ -266,3 +266,32 @@ def test_real_store_is_understood(tmp_path: Path) -> None:
     assert again.histories[CPU].observed[row[0]] == 1200.0
     assert again.histories[CPU].windows.highest(row, 86400.0)[0] == 1.0
     store.close()
+
+
+def test_longer_window_is_filled() -> None:
+    """A policy that looks back further gets the older averages from the store in the next round, and loses none."""
+    store, learner = MadeStore(), Learner()
+    store.put(CPU, "a", START, [1.0] * 60)
+    times = np.arange(START - 14 * 86400.0, START, 300.0)
+    store.five_minutes = {CPU: {"a": Series(times, np.arange(float(len(times))))}}
+    learner.observe(START + 30.0, store, [pod("a")])
+    windows = learner.histories[CPU].windows
+    assert windows.covered_seconds(np.array([learner.row("a")]), 30 * 86400.0)[0] < 7.01 * 86400.0
+    learner.look_back(10.0)
+    learner.observe(START + 60.0, store, [pod("a")])
+    assert windows.slots == 10 * 288
+    covered = windows.covered_seconds(np.array([learner.row("a")]), 30 * 86400.0)[0]
+    assert covered == pytest.approx(10 * 86400.0, abs=900.0)
+    learner.look_back(1.0)
+    assert windows.slots == 7 * 288
+
+
+def test_rounds_follow_one_another() -> None:
+    """Rounds that come late learn whole intervals: none is cut short, none is stretched, none is lost."""
+    node = machine()
+    node.store.put(CPU, NODE, START, np.repeat([1.0, 2.0, 3.0, 4.0], 30))
+    for seconds in (30.0, 31.5, 59.0, 65.0, 121.0):
+        node.learner.observe(START + seconds, node.store, [])
+    assert node.cores(NODE, "counts") == 4.0
+    assert node.learner.trained_until == START + 120.0
+    assert node.cores(NODE) == pytest.approx(2.5, abs=0.001)

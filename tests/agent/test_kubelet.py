@@ -168,20 +168,6 @@ async def test_lists_pods(pki: Pki, kubeconfig: str, tree: Tree) -> None:
     assert (source.synced, source.problem, _names(source)) == (True, "", ["pod-1"])
 
 
-async def test_requests_are_timed(pki: Pki, kubeconfig: str, tree: Tree) -> None:
-    """Each request is told with its HTTP status and how long it took; one without an answer, too."""
-    source, told = _source(tree, kubeconfig), []
-    source.observe = lambda code, seconds: told.append((code, seconds))
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
-        await source.ask(session)
-        kubelet.status = 503
-        await source.ask(session)
-    async with _asking(kubelet, kubeconfig) as session:
-        await source.ask(session)
-    assert [code for code, _ in told] == ["200", "503", "none"]
-    assert all(seconds > 0 for _, seconds in told)
-
-
 async def test_static_pods_match_mirrors(pki: Pki, kubeconfig: str, tree: Tree) -> None:
     """A static pod has the cgroup, workload and tier of its mirror in the API, though nobody gave it a priority."""
     mirror = _static(priority=5500, priorityClassName="koord-batch")

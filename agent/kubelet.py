@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import kubeapi
-from agent.host.cgroup import CgroupTree
+from agent.host.cgroup import CgroupTree, PodCgroup
+from agent.host.files import Unreadable
 from agent.pods import PodRef, pod_ref
 from agent.settings import KubeletSettings
 from crds.names import ANNOTATION_CONFIG_SOURCE
@@ -176,7 +177,7 @@ class KubeletPods:
 
     def _take(self, pods: Sequence[Any]) -> None:
         listed = self._read(pods)
-        running = self._cgroups.pods()
+        running = self._running()
         silent = {known.source for known in self._known.values()} - {one.source for one in listed.values()}
         kept = {
             uid: known
@@ -225,7 +226,7 @@ class KubeletPods:
         if problem != self.problem:
             log.warning("%s; the pods known so far are kept", problem)
         self.problem = problem
-        if running := self._cgroups.pods():
+        if running := self._running():
             self._known = {
                 uid: known
                 for uid, known in self._known.items()
@@ -234,6 +235,13 @@ class KubeletPods:
         wait = min(self._settings.interval_seconds * 2.0**self._failures, self._settings.longest_wait_seconds)
         self._failures = min(self._failures + 1, 16)
         return self._jittered(max(wait, asked_seconds))
+
+    def _running(self) -> Mapping[str, PodCgroup]:
+        """The pods that have a cgroup; while the tree cannot be listed, those that had one before."""
+        try:
+            return self._cgroups.pods()
+        except Unreadable:  # the collectors say so
+            return self._cgroups.latest
 
     def _jittered(self, seconds: float) -> float:
         return seconds * self._chance.uniform(0.9, 1.1)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import kubeapi
 from agent.host.cgroup import CgroupTree
+from agent.host.files import Unreadable
 from agent.pods import PodRef, pod_of_cgroup, pod_ref
 
 log = logging.getLogger(__name__)
@@ -93,20 +94,21 @@ class CgroupPods:
 
     def __init__(self, cgroups: CgroupTree) -> None:
         self._cgroups = cgroups
+        self.problem = ""
+        """Why the tree cannot be listed; empty while it can."""
 
     def pods(self) -> Sequence[PodRef]:
-        """All that have a cgroup now."""
-        return tuple(pod_of_cgroup(cgroup) for cgroup in self._cgroups.pods().values())
+        """All that have a cgroup now; while the tree cannot be listed, those that were there before."""
+        try:
+            found, self.problem = self._cgroups.pods(), ""
+        except Unreadable as error:
+            found, self.problem = self._cgroups.latest, f"the cgroups of pods cannot be listed: {error}"
+        return tuple(map(pod_of_cgroup, found.values()))
 
     @property
     def synced(self) -> bool:
         """Always: the tree is read each time."""
         return True
-
-    @property
-    def problem(self) -> str:
-        """None: what cannot be read is a gap of its own."""
-        return ""
 
     async def run(self) -> None:
         """Nothing to follow."""

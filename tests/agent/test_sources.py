@@ -1,5 +1,6 @@
 """Pods and node from the API server's watch, or from the machine."""
 
+import errno
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 import kubeapi
 from agent.host.cgroup import CgroupTree, detect
+from agent.host.files import Unreadable
 from agent.host.paths import HostPaths
 from agent.node_source import ApiNode, MachineNode, count_cpus, kubelet_address, node_facts
 from agent.pod_source import ApiPods, CgroupPods
@@ -34,6 +36,27 @@ def test_watch_keeps_pods_current() -> None:
     assert {pod.uid: (pod.running, pod.terminal) for pod in source.pods()} == {"a": (False, True), "c": (False, False)}
     source.apply(kubeapi.Relisted([_pod("d")]))
     assert [pod.uid for pod in source.pods()] == ["d"]
+
+
+def test_unlisted_tree_keeps_its_pods(
+    recorded: Callable[[str], RecordedMachine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the cgroup tree cannot be listed, the pods that were there stay, and the source says why."""
+    tree = CgroupTree(detect(HostPaths.under(recorded("v2-systemd").live).cgroup))
+    tree.locate()
+    source = CgroupPods(tree)
+    before = source.pods()
+    assert before
+    with monkeypatch.context() as patch:
+        patch.setattr(CgroupTree, "_in", _kept_from_us)
+        assert source.pods() == before
+        assert "kubepods: Permission denied" in source.problem
+    assert source.pods() == before
+    assert source.problem == ""
+
+
+def _kept_from_us(*_: object) -> None:
+    raise Unreadable(errno.EACCES, "kubepods: Permission denied")
 
 
 def test_problem_of_the_watch() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from agent.store import blocks, codec, rollup
 from agent.store.blocks import Scale, Stretch
+from agent.store.catalog import Layouts
 from agent.store.codec import CodecError
 from agent.store.head import Head
 from agent.store.rollup import Points
@@ -87,7 +88,7 @@ def seal(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) ->
     yield lambda: head.drop(rows)
 
 
-def forget_sealed(connection: sqlite3.Connection, head: Head) -> Steps:
+def forget_sealed(connection: sqlite3.Connection, head: Head, layouts: Layouts) -> Steps:
     """Delete the rows of ticks that are in blocks, and layouts that no tick has any more."""
     before = head.first_number
     while connection.execute("SELECT 1 FROM head WHERE id < ? LIMIT 1", (before,)).fetchone():
@@ -97,7 +98,7 @@ def forget_sealed(connection: sqlite3.Connection, head: Head) -> Steps:
     layout = head.layouts_from()
     if layout is not None:
         connection.execute("DELETE FROM layouts WHERE id < ?", (layout,))
-        yield None
+        yield lambda: layouts.forget_before(layout)
 
 
 def merge(connection: sqlite3.Connection, scale: Scale) -> Steps:

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 _UPKEEP_SECONDS: Final = 0.002
 _BEHIND_BLOCKS: Final = 2.5
 _BEHIND_FACTOR: Final = 4
+_CATCH_UP_SECONDS: Final = 1.0
 _RETRY_MS: Final = 5000
 _TICKS_PER_WRITE: Final = 64
 _Answer = TypeVar("_Answer")
@@ -197,7 +198,7 @@ class Tsdb:
 
         Args:
             now: The time. [seconds since 1970]
-            seconds: How long it may take, more or less; four times as long when it does not keep up.
+            seconds: How long it may take, more or less; longer when it does not keep up.
 
         Raises:
             StoreAway: It could not be written; tried again later.
@@ -207,7 +208,9 @@ class Tsdb:
         now_ms = round(now * 1000)
         if self._jobs is None and not self._upkeep.is_due(self._recent, now_ms):
             return
-        if len(self._recent.head) > _BEHIND_BLOCKS * self._settings.block_ticks:
+        if len(self._recent.head) > self._settings.memory_ticks:
+            seconds = _CATCH_UP_SECONDS
+        elif len(self._recent.head) > _BEHIND_BLOCKS * self._settings.block_ticks:
             seconds *= _BEHIND_FACTOR
         deadline = time.perf_counter() + seconds
         self._volume.bound_log()
@@ -364,10 +367,11 @@ class Tsdb:
 
     def _bound_memory(self) -> None:
         """Let the oldest ticks go when the disk has been away for too long; those in the file are sealed from there."""
-        head = self._recent.head
-        beyond = len(head) - self._settings.memory_ticks
+        head, most = self._recent.head, self._settings.memory_ticks
+        beyond = len(head) - (most if self.problem else 2 * most)
         if beyond > 0:
-            head.drop(beyond)
+            self._jobs = None  # it counts on the oldest ticks
+            head.drop(max(beyond, self._settings.block_ticks // 4))
             self._unwritten = max(self._unwritten, head.first_number)
             self._recent.catalog.forget_unsaved(head.series)
 

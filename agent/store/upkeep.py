@@ -67,7 +67,7 @@ class Upkeep:
         rows = compaction.rows_to_seal(head, self._settings.block_ticks)
         if rows:
             yield from compaction.seal(file, head, rows, scale)
-        yield from compaction.forget_sealed(file, head)
+        yield from compaction.forget_sealed(file, head, recent.layouts)
 
     def _make_room(self, file: sqlite3.Connection) -> Iterator[None]:
         before = self.dropped

@@ -1,7 +1,9 @@
-"""One line of a benchmark's table."""
+"""One line of a benchmark's table, and what times are taken with."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import numpy as np
 from prometheus_client import Counter
@@ -19,6 +21,32 @@ class Measurement:
     """The budget that the design sets, or "none"."""
     reference: str
     """The same of a peer, or "none"."""
+
+
+@dataclass(slots=True)
+class Timings:
+    """How long something took, again and again: by the clock, and on the processor.
+
+    The second is what it costs; the first also has what else the machine did meanwhile.
+    """
+
+    clock: list[float] = field(default_factory=list)
+    """By the clock. [s]"""
+    processor: list[float] = field(default_factory=list)
+    """CPU time of this thread. [s]"""
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Time what is done inside."""
+        began, began_processor = time.perf_counter(), time.thread_time()
+        yield
+        self.processor.append(time.thread_time() - began_processor)
+        self.clock.append(time.perf_counter() - began)
+
+    def __str__(self) -> str:
+        """For people."""
+        median, p99 = np.percentile(np.asarray(self.processor) * 1000, (50, 99))
+        return f"{spread(self.clock)}; of processor {median:.3g} ms, p99 {p99:.3g} ms"
 
 
 def spread(seconds: Sequence[float], *, unit: str = "ms") -> str:

@@ -4,7 +4,6 @@ The store's query is not part of it (the reference leaves it out too). Prints, a
 Run: .venv/bin/python -m bench.training_round
 """
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -13,7 +12,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
 from agent.training import Learner
-from bench.measurement import Measurement, spread
+from bench.measurement import Measurement, Timings
 from crds.priority import PriorityBand, QoS
 
 INTERVAL_SECONDS = 30
@@ -60,8 +59,8 @@ class NextInterval:
         return {}
 
 
-def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> tuple[FloatArray, FloatArray]:
-    """Durations of the rounds with that many pods by the clock and on the processor, shape (count,) each, in ms."""
+def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> Timings:
+    """Durations of the rounds with that many pods."""
     bands = (PriorityBand.PROD, PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH)
     pods = [
         PodRef(f"uid-{n}", "shop", f"pod-{n}", bands[n % len(bands)], QoS.LS, {"cpu": 1000, "memory": GIB})
@@ -72,25 +71,23 @@ def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> tuple
         Learner(),
         np.random.default_rng(7),
     )
-    now, durations = START, []
-    for _ in range(count + warm_up):
+    now, durations, first = START, Timings(), Timings()
+    for number in range(count + warm_up):
         store.fill(now, random)
         now += INTERVAL_SECONDS
-        begin, begin_processor = time.perf_counter(), time.thread_time()
-        learner.observe(now, store, pods)
-        durations.append((time.perf_counter() - begin, time.thread_time() - begin_processor))
-    clock, processor = np.array(durations[warm_up:]).T * 1000
-    return clock, processor
+        with (durations if number >= warm_up else first).one():
+            learner.observe(now, store, pods)
+    return durations
 
 
 def measure(*, quick: bool = False) -> Iterator[Measurement]:
     """Rounds with few and many pods; the query of the store is left out."""
     for pods, reference in REFERENCE_MILLISECONDS.items():
-        clock, processor = rounds(pods, QUICK_ROUNDS, QUICK_WARM_UP) if quick else rounds(pods)
+        durations = rounds(pods, QUICK_ROUNDS, QUICK_WARM_UP) if quick else rounds(pods)
         budget = BUDGET_MILLISECONDS.get(pods)
         yield Measurement(
             f"one training round, {pods} pods, both resources, without the store's query",
-            f"{spread((clock / 1000).tolist())}; {np.median(processor):.2g} ms of processor",
+            str(durations),
             "none" if budget is None else f"<= {budget:g} ms",
             f"koordlet (Go) {reference} ms",
         )

@@ -129,9 +129,10 @@ def predict(
         pods: the pods on this node; terminal ones are left out.
         node: what the node has.
         policy: what the spec asks for; None is the default policy.
-        previous: the last prediction: its policy stays in force when the one asked for cannot be followed.
+        previous: the last prediction: its policy stays in force when the one asked for cannot be followed. After a
+            restart it is the one that the learner remembers.
     """
-    chosen = in_force(policy, previous.policy if previous is not None else None)
+    chosen = in_force(policy, previous.policy if previous is not None else learner.policy)
     present = [pod for pod in listed_once(pods) if not pod.terminal]
     answers = Answers()
     tables = {

@@ -51,6 +51,7 @@ class Reports:
         found = predict(now, learning.learner, pods, self._node.facts, spec.spec.predict_policy, self._last)
         self._last = found
         learning.learner.look_back(found.window_days)
+        learning.learner.policy = found.policy
         self._pipeline.store.keep_minutes(found.window_days)
         if learning.accuracy.observe(learning.learner, pods, found):
             show_accuracy(self._metrics, learning.accuracy)

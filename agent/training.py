@@ -17,6 +17,8 @@ from agent.pods import PodRef
 from agent.roster import CLASS_ENTITIES, FIXED, Roster, RosterLimits
 from agent.samples import CPU, MEMORY
 from agent.window_blocks import WindowBlocks
+from crds.codec import from_json, to_json
+from crds.predict_policy import PredictPolicy
 
 SAMPLE_PERCENTILE: Final = 0.9
 """A training sample is this percentile of the raw seconds of its interval."""
@@ -78,6 +80,8 @@ class Learner:
         self.settings = settings or TrainingSettings()
         self.histories: dict[str, ResourceHistory] = {CPU: cpu_history(), MEMORY: memory_history()}
         self.trained_until: float | None = None
+        self.policy: PredictPolicy | None = None
+        """The prediction policy last in force, so that a restart does not fall back to the default one."""
         self._tick_seconds = 1.0
         self._windows_known = False
         self._blocks = WindowBlocks()
@@ -141,6 +145,7 @@ class Learner:
             "everyone": self._roster.to_json(),
             "trained_until": self.trained_until,
             "tick_seconds": self._tick_seconds,
+            "policy": None if self.policy is None else to_json(self.policy),
         }
         blocks = self._blocks.content(self.histories, members)
         return {
@@ -178,6 +183,7 @@ class Learner:
         self._windows_known = self._blocks.restore(own, self.histories, self._roster.members.values())
         self.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
         self._tick_seconds = float(facts["tick_seconds"])
+        self.policy = None if facts["policy"] is None else from_json(PredictPolicy, facts["policy"])
 
     def _edges(self, now: float) -> FloatArray:
         """Bounds of the whole intervals to learn: one after a normal wait, several after a restart, or none yet."""

@@ -15,6 +15,7 @@ from agent.predictors import PREDICTORS
 from agent.predictors.base import ClassView, Model
 from agent.reclaim import reclaim
 from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.training import Learner
 from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, Machine, machine, pod
@@ -228,6 +229,20 @@ def test_unknown_model_keeps_last_policy() -> None:
     assert (after.reclaimable, after.policy) == (before.reclaimable, before.policy)
     assert (after.readiness.ready, after.readiness.reason) == (True, "PolicyRejected")
     assert "'oracle'" in after.readiness.message
+
+
+def test_restart_keeps_last_policy() -> None:
+    """While the spec cannot be followed, a restart does not fall back to the default policy either."""
+    node, pods = machine(), [pod("a", 4400)]
+    node.rounds(20, {"a": 1.0}, pods)
+    node.learner.policy = predicted(
+        node, pods, PredictPolicy(cold_start_period_seconds=60, model="borg-default")
+    ).policy
+    again = Learner()
+    again.restore(node.learner.checkpoints())
+    found = predict(node.now, again, pods, NODE_FACTS, PredictPolicy(model="oracle"))
+    assert (found.policy.model, found.classes["prod"].peak[CPU]) == ("borg-default", 4000)
+    assert found.readiness.reason == "PolicyRejected"
 
 
 def test_unknown_capacity_predicts_nothing() -> None:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 _MOST_CPUS: Final = 1 << 16
 _CPU_DIGITS: Final = 5
+_PORTS: Final = range(1, 1 << 16)
 _SHOWN: Final = 80  # of a text in a message
 _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
 
@@ -136,7 +137,8 @@ def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
     addresses = status.get("addresses") or ()
     host = next((one.get("address") for one in addresses if one.get("type") == "InternalIP"), None)
     endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
-    return (str(host), int(endpoint.get("Port") or KUBELET_PORT)) if host else None
+    port = endpoint.get("Port") or KUBELET_PORT
+    return (str(host), int(port) if port in _PORTS else KUBELET_PORT) if host else None
 
 
 def count_cpus(text: str) -> int:

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-from agent.predictors.base import MODEL_FAILURES, Model, window_days
+from agent.predictors.base import MODEL_FAILURES, Model, quoted, window_days
 from crds.codec import CodecError, from_json
 from crds.predict_policy import ModelChoice, ResourcePolicy
 
@@ -60,7 +60,9 @@ def _build(
     for parameter in parameters:
         if parameter not in known:
             allowed = ", ".join(known) or "none"
-            raise PolicyError(f"{path}.parameters.{parameter}: model {name} has no such parameter; it has: {allowed}")
+            raise PolicyError(
+                f"{path}.parameters.{quoted(parameter)[1:-1]}: model {name} has no such parameter; it has: {allowed}"
+            )
     arguments = {known[parameter]: value for parameter, value in parameters.items()}
     if composes:
         arguments["of"] = tuple(_build_part(part, f"{path}.of[{index}]", depth) for index, part in enumerate(of))
@@ -93,7 +95,9 @@ def _resolve(name: str, path: str) -> Any:  # noqa: ANN401 - a class that only t
         return pkgutil.resolve_name(target)
     others = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
     if name not in others:
-        raise PolicyError(f"{path}.model: no model is named {name!r}; known are {', '.join([*PREDICTORS, *others])}")
+        raise PolicyError(
+            f"{path}.model: no model is named {quoted(name)}; known are {', '.join([*PREDICTORS, *others])}"
+        )
     try:
         kind = others[name].load()
     except MODEL_FAILURES as error:

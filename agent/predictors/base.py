@@ -27,6 +27,7 @@ MODEL_FAILURES: Final = (
 )
 """What a model that somebody else wrote may raise without harm: it then counts as one that knows nothing."""
 _ENOUGH: Final = 0.5
+_SHOWN: Final = 80  # of a value in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,12 @@ class ResaleRule(Protocol):
         """
 
 
+def quoted(value: object) -> str:
+    """A value as it may stand in a message: cut where it is long."""
+    shown = repr(value)
+    return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+
+
 def require(name: str, value: object, low: float, high: float) -> None:
     """Check a model's parameter.
 
@@ -195,14 +202,14 @@ def require(name: str, value: object, low: float, high: float) -> None:
         ValueError: it is not a number from low to high; the message begins with the parameter's name.
     """
     if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
-        raise ValueError(f"{name}: must be a number from {low:g} to {high:g}, got {value!r}")
+        raise ValueError(f"{name}: must be a number from {low:g} to {high:g}, got {quoted(value)}")
 
 
 def require_flag(name: str, value: object) -> None:
     """Check a model's parameter that is true or false. Raises ValueError."""
     if not isinstance(value, bool):
         raise ValueError(  # noqa: TRY004 - a wrong value in a policy, not a wrong call
-            f"{name}: must be true or false, got {value!r}"
+            f"{name}: must be true or false, got {quoted(value)}"
         )
 
 

@@ -16,7 +16,7 @@ SOAK: Final = os.environ.get("HEADROOM_SOAK", "") not in ("", "0")
 """Whether this is `make soak`: many inputs, new ones in every run. What failed once is tried first the next time."""
 EXAMPLES: Final = 10_000 if SOAK else 40
 """Inputs per parser."""
-LONGEST_LINE: Final = 400
+LONGEST_LINE: Final = 1000
 """More than this of one input is not for a log."""
 TRIED: Final[Counter[str]] = Counter()
 """How many inputs each test was given."""

@@ -77,4 +77,6 @@ def test_longest_window_is_found() -> None:
     parts = (ModelChoice("recent-max", {"windowDays": 3}), ModelChoice("resource-central", {"windowHours": 240}))
     assert resolve(None).window_days == 7.0
     assert resolve(PredictPolicy(model="max", of=parts)).window_days == 10.0
-    assert resolve(PredictPolicy(cpu=ResourceOverride(model="sum-max", parameters={"windowDays": 14}))).window_days == 14
+    assert (
+        resolve(PredictPolicy(cpu=ResourceOverride(model="sum-max", parameters={"windowDays": 14}))).window_days == 14
+    )

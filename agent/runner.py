@@ -77,7 +77,7 @@ def _reporting(settings: AgentSettings, parts: Parts, api: kubeapi.ApiServer | N
 
 
 async def _serve(settings: AgentSettings, parts: Parts, reporting: Reporting, stop: asyncio.Event) -> None:
-    vitals = Vitals(settings, parts.pipeline, time.monotonic, time.monotonic(), lambda: parts.pods.synced)
+    vitals = Vitals(settings, parts.pipeline, time.monotonic, time.monotonic(), parts.pods)
     health = vitals.health(facts(settings, parts, reporting.problem))
     server = HttpServer(parts.metrics.exposition, health, reporting.pages)
     tasks: list[asyncio.Task[None]] = []

@@ -21,7 +21,9 @@ GRACE_SECONDS: Final = 1.8
 _LOG_SECONDS: Final = 0.1
 
 
-def on_signals(stop: asyncio.Event, end: Callable[[int], object] = os._exit) -> None:
+def on_signals(
+    stop: asyncio.Event, end: Callable[[int], object] = os._exit, *, grace_seconds: float = GRACE_SECONDS
+) -> None:
     """Set an event on SIGTERM and SIGINT, and end the program if that is not enough.
 
     Python's own handler, not the loop's: it runs even while a tick waits for a file.
@@ -29,13 +31,14 @@ def on_signals(stop: asyncio.Event, end: Callable[[int], object] = os._exit) -> 
     Args:
         stop: What the agent waits for; of the running loop.
         end: Ends the program at once, given an exit code.
+        grace_seconds: How long a clean stop may take. [s]
     """
     loop = asyncio.get_running_loop()
 
     def handle(_number: int, _frame: FrameType | None) -> None:
         if not stop.is_set():
             loop.call_soon_threadsafe(stop.set)
-            deadline = threading.Timer(GRACE_SECONDS, _end_now, [end])
+            deadline = threading.Timer(grace_seconds, _end_now, [end])
             deadline.daemon = True
             deadline.start()
 

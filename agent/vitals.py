@@ -30,6 +30,18 @@ class Signs(Protocol):
         """Why they cannot; empty when they are."""
 
 
+class Listing(Protocol):
+    """What a pod source knows of itself."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether the pods were listed."""
+
+    @property
+    def problem(self) -> str:
+        """Why the list is not current; empty when it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vitals:
     """The checks."""
@@ -42,8 +54,8 @@ class Vitals:
     """The clock that only runs forward. [s]"""
     began: float
     """When the agent began, by that clock. [s]"""
-    pods_synced: Callable[[], bool]
-    """Whether the pods were listed."""
+    listing: Listing
+    """Where the pods come from."""
 
     def health(self, facts: Mapping[str, Callable[[], str]]) -> Health:
         """All of them.
@@ -76,7 +88,9 @@ class Vitals:
 
     def pods(self) -> str:
         """What is wrong with the list of pods."""
-        return "" if self.pods_synced() else "the pods of this node were not listed yet"
+        if self.listing.synced:
+            return ""
+        return f"the pods of this node were not listed yet: {self.listing.problem or 'waiting for the first list'}"
 
     def store(self) -> str:
         """What is wrong with keeping samples."""

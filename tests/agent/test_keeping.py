@@ -3,11 +3,12 @@
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from agent.collectors.base import Tick
+from agent.collectors.base import Machine, Tick
 from agent.keeping import RETRY_SECONDS, Keeper, Opener, in_background
 from agent.learning import Learning
 from agent.pipeline import Pipeline
@@ -25,6 +26,9 @@ START = 1_700_000_100.0
 class Steady:
     """A node that uses half a core and a MiB (fake)."""
 
+    def __init__(self, machine: Machine | None = None) -> None:
+        """It looks at no machine."""
+
     def collect(self, tick: Tick) -> Harvest:
         """The same every tick."""
         samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
@@ -35,6 +39,7 @@ class NoPods:
     """A node without pods (fake)."""
 
     synced = True
+    problem = ""
 
     def pods(self) -> list[PodRef]:
         """None."""
@@ -70,7 +75,7 @@ class Agent:
         self.keeper.background = _at_once
         settings = LearnSettings(interval_seconds=5.0)
         self.pipeline = Pipeline(
-            {"steady": Steady()},  # type: ignore[dict-item] # fakes have no constructor for a machine
+            {"steady": Steady()},
             NoPods(),
             self.keeper,
             lambda store: Learning(store, settings),
@@ -152,7 +157,7 @@ def test_waits_between_tries(disk: Disk) -> None:
     agent.keeper.background = count
     agent.tick(35)
     assert len(asked) == 3
-    assert all(later - earlier >= RETRY_SECONDS for earlier, later in zip(asked, asked[1:], strict=False))
+    assert all(later - earlier >= RETRY_SECONDS for earlier, later in pairwise(asked))
 
 
 def test_history_on_disk_wins(disk: Disk, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ def _record(message: str, *values: object, failing: bool = False) -> logging.Log
     found = None
     if failing:
         try:
-            raise KeyError("two\nlines")
+            dict[str, str]()["two\nlines"]
         except KeyError:
             found = sys.exc_info()
     record = logging.LogRecord("agent.part", logging.WARNING, __file__, 1, message, values, found)

@@ -1,14 +1,9 @@
 """The agent as a program: it starts, reports, stops; and what keeps it from starting is one line."""
 
-import contextlib
 import json
-import os
-import signal
 import socket
 import subprocess
-import sys
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,32 +12,13 @@ import yaml
 from agent.store.tsdb import Tsdb
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
+from tests.agent.process import AGENT, QUICK, clean_environment, eventually, get, running
 from tests.agent.recorded import RecordedMachine
 
-AGENT = (sys.executable, "-m", "agent")
-QUICK = (
-    "--collect-interval",
-    "100ms",
-    "--training-interval",
-    "400ms",
-    "--report-after",
-    "1s",
-    "--listen",
-    "127.0.0.1:0",
-)
 
-
-def _run(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    known = {
-        key: value for key, value in os.environ.items() if not key.startswith(("KUBE", "HEADROOM_AGENT_", "NODE_"))
-    }
+def _run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*AGENT, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**known, **(environment or {})},
+        [*AGENT, *arguments], capture_output=True, text=True, timeout=60, check=False, env=clean_environment(**more)
     )
 
 
@@ -78,38 +54,23 @@ def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp
     assert "cgroup v2; kubepods.slice (systemd driver)" in done.stderr
 
 
-@contextlib.contextmanager
-def _running(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(
-        [*AGENT, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 def test_stops_cleanly(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:
     """SIGTERM saves what was learned, closes the database and ends with 0; health and the NodeMetric are served."""
-    machine = recorded("v1-cgroupfs")
-    data = str(tmp_path / "data")
-    arguments = ("--standalone", "--host-root", str(machine.live), "--data-dir", data, *QUICK, "--log-format", "json")
-    with _running(*arguments) as process:
-        assert process.stderr is not None
-        serving = next(entry for entry in map(json.loads, process.stderr) if "serving" in entry["message"])
-        address = serving["message"].rsplit(" ", 1)[1]
-        for path, expected in (
-            ("healthz", b"ok"),
-            ("nodemetric", b"NodeMetric"),
-            ("metrics", b"tick_seconds"),
-        ):
-            with urllib.request.urlopen(f"http://{address}/{path}", timeout=10) as answer:
-                assert expected in answer.read()
-        process.send_signal(signal.SIGTERM)
-        rest = process.stderr.read()
-        assert process.wait(timeout=20) == 0, rest
-    assert json.loads(rest.splitlines()[-1])["message"] == "stopped"
-    with Tsdb.open(tmp_path / "data/agent.db") as store:
+    machine, data = recorded("v1-cgroupfs"), tmp_path / "data"
+    with running("--standalone", f"--host-root={machine.live}", f"--data-dir={data}", *QUICK) as agent:
+        address = agent.address()
+        for path, expected in (("healthz", "ok"), ("livez", "ok"), ("metrics", "tick_seconds"), ("table", "node ")):
+            status, text = get(f"{address}/{path}")
+            assert status == 200
+            assert expected in text
+        eventually(lambda: get(f"{address}/readyz")[0] == 200, "the agent is ready")
+        assert json.loads(get(f"{address}/nodemetric")[1])["kind"] == "NodeMetric"
+        verbose = get(f"{address}/healthz?verbose")[1]
+        assert "machine: cgroup v1" in verbose
+        assert "driver: cgroupfs" in verbose
+        assert agent.stop() == 0
+    assert agent.log[-1]["message"] == "stopped"
+    with Tsdb.open(data / "agent.db") as store:
         assert store.load_checkpoints()
 
 
@@ -178,6 +139,6 @@ def test_port_in_use_is_one_line(tmp_path: Path, recorded: Callable[[str], Recor
 
 def test_no_login_is_one_line(tmp_path: Path) -> None:
     """Without a cluster and without --standalone both ways out are named."""
-    done = _run("--data-dir", str(tmp_path), environment={"KUBECONFIG": str(tmp_path / "none")})
+    done = _run("--data-dir", str(tmp_path), KUBECONFIG=str(tmp_path / "none"))
     assert done.returncode == 1
     _one_line(done, str(tmp_path / "none"), "--kubeconfig", "--standalone")

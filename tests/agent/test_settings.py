@@ -13,10 +13,10 @@ from agent.settings import AgentSettings, load, state_dir
 NO_ENVIRONMENT = {"NODE_NAME": "worker", "HOME": "/home/somebody"}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "AgentSettings": {"node_name": "worker", "kubeconfig": None, "data_dir": Path("/var/lib/headroom")},
-    "LookSettings": {"standalone": False, "once": False, "output": "table"},
+    "LookSettings": {"standalone": False, "once": False, "output": "table", "refresh_seconds": None},
     "CollectSettings": {
         "interval_seconds": 1.0,
-        "collectors": ("node", "pod", "pressure"),
+        "collectors": ("node", "pod", "pod-pressure", "pressure"),
         "pods_from": "api",
         "host_root": Path("/"),
         "proc": None,
@@ -35,6 +35,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "daily_days": 31,
         "max_bytes": 256 << 20,
         "block_ticks": 600,
+        "memory_ticks": 2400,
         "wal_checkpoint_seconds": 5.0,
     },
     "LearnSettings": {
@@ -46,7 +47,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "workloads": 200,
     },
     "ReportSettings": {"first_after_seconds": 10.0, "jitter": 0.1, "longest_backoff_seconds": 30.0},
-    "ServeSettings": {"listen": ("127.0.0.1", 9316), "log_format": "text", "log_level": "info"},
+    "ServeSettings": {
+        "listen": ("127.0.0.1", 9316),
+        "unhealthy_after_seconds": 15.0,
+        "unready_after_seconds": 300.0,
+        "log_format": "text",
+        "log_level": "info",
+    },
 }
 
 
@@ -189,7 +196,9 @@ def test_standalone_needs_no_rights() -> None:
         ["--store-max-mib", "9" * 5000],
         ["--store-raw", "1.5s"],
         ["--store-daily-days", "0"],
+        ["--store-memory-ticks", "100"],
         ["--report-jitter", "2"],
+        ["--refresh", "0s"],
         ["--report-jitter", "nan"],
         ["--most-workloads", "-1"],
         ["--data-dir", ""],

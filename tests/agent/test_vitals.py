@@ -18,9 +18,19 @@ class Signs:
     store_problem: str = ""
 
 
+@dataclass
+class Pods:
+    """A pod source (fake)."""
+
+    synced: bool
+    problem: str = ""
+
+
 def _answers(signs: Signs, now: float, *, synced: bool = True, interval: float = 1.0) -> tuple[bool, bool, str]:
     settings = AgentSettings(collect=CollectSettings(interval_seconds=interval))
-    health = Vitals(settings, signs, lambda: now, 0.0, lambda: synced).health({"machine": lambda: "cgroup v2"})
+    health = Vitals(settings, signs, lambda: now, 0.0, Pods(synced, "" if synced else "connection refused")).health(
+        {"machine": lambda: "cgroup v2"}
+    )
     healthy, _ = health.answer(ready=False, verbose=False)
     ready, text = health.answer(ready=True, verbose=True)
     return healthy, ready, text
@@ -31,7 +41,7 @@ def test_start_is_healthy() -> None:
     healthy, ready, text = _answers(Signs(), 1.0, synced=False)
     assert (healthy, ready) == (True, False)
     assert "[-] node: CPU and memory of the node were not measured yet" in text
-    assert "[-] pods: the pods of this node were not listed yet" in text
+    assert "[-] pods: the pods of this node were not listed yet: connection refused" in text
 
 
 def test_measured_is_ready() -> None:

@@ -11,7 +11,8 @@ SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins
 PYTEST_ARGS ?=
 # Tests that share nothing run on all cores. Those that share a cluster, or measure real CPU load, run one after the other.
 # Exit code 5 is "none was selected": fine where PYTEST_ARGS names a few.
-IN_PARALLEL := -m "not cluster and not node and not alone" --numprocesses logical --maxprocesses 8 --dist worksteal
+WORKERS     := --numprocesses logical --maxprocesses 8
+IN_PARALLEL := -m "not cluster and not node and not alone" $(WORKERS) --dist worksteal
 ONE_BY_ONE  := -m "cluster or node or alone"
 
 .PHONY: help
@@ -53,6 +54,13 @@ test-fast: $(STAMP) ## Run the tests that need no cluster (under a minute)
 .PHONY: test-cgroup-v2
 test-cgroup-v2: $(STAMP) ## Run the agent under a kernel with cgroup v2 alone, in an emulator (minutes)
 	@$(PY) -m pytest -m cgroup_v2 tests/cgroup_v2 $(PYTEST_ARGS)
+
+.PHONY: soak
+soak: $(STAMP) ## Give each parser 10,000 inputs that it must survive, and kill a writing store 1,000 times (half an hour)
+	@echo "Every parser, 10,000 inputs each (HEADROOM_SOAK=1 $(PY) -m pytest tests/fuzz):"
+	@HEADROOM_SOAK=1 $(PY) -m pytest tests/fuzz --timeout 7200 $(WORKERS) --maxschedchunk 1 $(PYTEST_ARGS)
+	@echo "A store that writes, killed 1,000 times at random moments:"
+	@HEADROOM_SOAK=1 $(PY) -m pytest tests/agent/store/test_kill.py --verbose --durations 0 --timeout 7200 $(PYTEST_ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Run ruff (every rule), mypy --strict and codespell

@@ -95,13 +95,13 @@ class Display:
         """The table of this moment, all of it."""
         return "\n".join(self.lines()) + "\n"
 
-    def lines(self, height: int | None = None) -> list[str]:
-        """The table of this moment."""
+    def lines(self, height: int | None = None, width: int | None = None) -> list[str]:
+        """The table of this moment, for a terminal of that size."""
         now, sources = self.wall(), self.sources()
         prediction = self.reports.predict(now, self.spec)
         view = look(now, sources, prediction, window_seconds=_NOW_SECONDS)
         notes = [*_notes(view), *self.problems()]
-        return table(view, f"{self.node_name}: {self.machine()}", notes, height=height)
+        return table(view, f"{self.node_name}: {self.machine()}", notes, height=height, width=width)
 
     async def _show(self, screen: Screen) -> None:
         refresh = self.settings.refresh_seconds or (_LIVE_SECONDS if screen.live else _STREAM_SECONDS)
@@ -118,7 +118,7 @@ class Display:
 
     def _shown(self, screen: Screen) -> None:
         if self.settings.output == "table":
-            screen.show(self.lines(screen.height))
+            screen.show(self.lines(screen.height, screen.width))
         elif self.settings.output == "yaml":
             self._write(self.yaml() if self.settings.once else f"---\n{self.yaml()}")
         elif self.settings.once:

@@ -40,6 +40,11 @@ class Screen:
         """Lines of the terminal; None for a stream, which has no end."""
         return self._size()[1] - len(self.messages) if self.live else None
 
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal; None for a stream, whose lines may be long."""
+        return self._size()[0] if self.live else None
+
     def show(self, lines: Sequence[str]) -> None:
         """Show lines: in place of the last ones on a terminal, after an empty line on a stream.
 

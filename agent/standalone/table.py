@@ -1,5 +1,6 @@
 """An overview as lines of text. Pure."""
 
+import textwrap
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -8,11 +9,14 @@ from agent.samples import CPU, MEMORY
 from agent.standalone.overview import Overview, Row
 from agent.standalone.words import cores, size
 
-_HEAD: Final = ("", "CPU used", "peak", "reclaimable", "memory used", "peak", "reclaimable", "history")
+_GROUPS: Final = ("", "", "", "cores", "", "", "memory", "")
+_HEAD: Final = ("", "used", "peak", "reclaim", "used", "peak", "reclaim", "history")
 _LEAST_ROWS: Final = 3
 
 
-def table(view: Overview, title: str, notes: Sequence[str], *, height: int | None = None) -> list[str]:
+def table(
+    view: Overview, title: str, notes: Sequence[str], *, height: int | None = None, width: int | None = None
+) -> list[str]:
     """The lines.
 
     Args:
@@ -20,6 +24,7 @@ def table(view: Overview, title: str, notes: Sequence[str], *, height: int | Non
         title: What stands in the first line, after the time.
         notes: Sentences under the table.
         height: At most so many lines, where there is room for the least of it; pods are left out first.
+        width: Notes are broken at so many characters.
     """
     when = time.strftime("%H:%M:%S", time.localtime(view.time))
     room = " and ".join(
@@ -30,12 +35,14 @@ def table(view: Overview, title: str, notes: Sequence[str], *, height: int | Non
         )
     )
     first = [f"{when}  {title}; {room}; model {view.model}", ""]
-    last = ["", *notes] if notes else []
-    shown = _fitting(view.pods, height, len(first) + len(last) + 1 + len(view.classes) + 1)
-    rows = [_HEAD, *map(_cells, view.classes), *map(_cells, shown)]
+    broken = [line for note in notes for line in (textwrap.wrap(note, width) if width else [note])]
+    last = ["", *broken] if broken else []
+    heads = (_GROUPS, _HEAD)
+    shown = _fitting(view.pods, height, len(first) + len(last) + len(heads) + len(view.classes) + 1)
+    rows = [*heads, *map(_cells, view.classes), *map(_cells, shown)]
     if len(shown) < len(view.pods):
         last = [f"… and {len(view.pods) - len(shown)} more pods", *last]
-    return [*first, *_aligned(rows, len(view.classes) + 1), *last]
+    return [*first, *_aligned(rows, len(heads) + len(view.classes)), *last]
 
 
 def _fitting(pods: Sequence[Row], height: int | None, others: int) -> Sequence[Row]:

@@ -108,12 +108,15 @@ def test_table_is_aligned() -> None:
     view, _, _ = _seen()
     lines = table(view, "vm: cgroup v2", ["A note."])
     assert "vm: cgroup v2; 8 cores and 16.0Gi of memory; model nsigma-v2 + 10 %" in lines[0]
-    head = next(line for line in lines if "CPU used" in line)
-    column = head.index("CPU used") + len("CPU used")
-    named = [line for line in lines if line.startswith(("node", "  ", "shop"))]
-    assert {line[column] for line in named if line != head} == {" "}
-    assert all(line[column - 1].isdigit() for line in named if line != head)
+    head = next(line for line in lines if "history" in line)
+    named = [line for line in lines if line.startswith(("node", "  system", "  prod", "  batch", "shop"))]
+    assert len(named) == 6
+    for column in (head.index("used") + len("used"), head.rindex("used") + len("used")):
+        assert {line[column] for line in named} == {" "}
+        assert all(line[column - 1] != " " for line in named)
+    assert {line[head.index("history") :] for line in named if "shop/" in line} == {"warm"}
     assert lines[-1] == "A note."
+    assert table(view, "vm", ["A longer note."], width=10)[-2:] == ["A longer", "note."]
 
 
 def test_table_fits_terminal() -> None:

@@ -72,8 +72,12 @@ class ApiServer:
         return await self._request("GET", path, params=params)
 
     async def metadata(self, path: str) -> Json:
-        """Read the metadata of one object and nothing else of it, to learn cheaply whether the rest has changed."""
-        return dict((await self._request("GET", path, accept=_METADATA_ALONE)).get("metadata") or {})
+        """Read the metadata of one object and nothing else of it, to learn cheaply whether the rest has changed.
+
+        It comes from the server's cache, which may be a moment behind.
+        """
+        found = await self._request("GET", path, accept=_METADATA_ALONE, params={"resourceVersion": "0"})
+        return dict(found.get("metadata") or {})
 
     async def list(
         self, path: str, params: Params | None = None, keep: Callable[[Json], Any] | None = None

@@ -97,9 +97,11 @@ class Publisher:
             How long to wait for the next one. [s]
         """
         try:
-            if not self._stored.known:
-                self._take(await self.api.get(self.path))
-            report = self.reports.full(self.wall(), self.spec, self._stored.conditions, self._problems())
+            try:
+                if not self._stored.known:
+                    self._take(await self.api.get(self.path))
+            finally:  # also when nobody takes it: /metrics shows what it says
+                report = self.reports.full(self.wall(), self.spec, self._stored.conditions, self._problems())
             await self._send("full", report, FULL_KEYS)
         except (kubeapi.ApiError, kubeapi.ApiUnavailable) as error:
             return self._failed("full", error)
@@ -133,8 +135,9 @@ class Publisher:
         """Whether the spec, or the whole object, is another one than we know; then it is known now."""
         if self._stored.known and self._stored.is_current(await self.api.metadata(self.path)):
             return False
+        before = self._stored.identity
         self._take(await self.api.get(self.path))
-        return True
+        return self._stored.identity != before
 
     async def _guarded(self, kind: str, step: Callable[[], Awaitable[float]]) -> float:
         """Run one step; a report that cannot be made is said, and tried again like one that cannot be sent."""

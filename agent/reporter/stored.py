@@ -41,6 +41,12 @@ class Stored:
         return found if isinstance(found, int) else None
 
     @property
+    def identity(self) -> Json:
+        """Which object it is, with which spec."""
+        metadata = _mapping(self.object.get("metadata"))
+        return {key: metadata.get(key) for key in ("uid", "generation")}
+
+    @property
     def conditions(self) -> tuple[Condition, ...]:
         """The conditions that can be read."""
         found = []
@@ -60,8 +66,7 @@ class Stored:
 
     def is_current(self, metadata: Mapping[str, Any]) -> bool:
         """Whether an object with this metadata is this one, with this spec."""
-        mine = _mapping(self.object.get("metadata"))
-        return all(metadata.get(key) == mine.get(key) for key in ("uid", "generation"))
+        return all(metadata.get(key) == value for key, value in self.identity.items())
 
     def with_others(self, status: Mapping[str, Any]) -> Json:
         """A status of ours with the conditions that somebody else wrote."""

@@ -46,6 +46,7 @@ class FakeReports:
     broken: bool = False
     measured: bool = True
     predictions: int = 0
+    made: int = 0
 
     def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
         """The prediction that was set."""
@@ -57,6 +58,7 @@ class FakeReports:
         self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
     ) -> Report:
         """A full report."""
+        self.made += 1
         if self.broken:
             raise RuntimeError("the database is damaged")
         status = {"podsMetric": [], "nodeMetric": {}, **self._said(spec, previous, problems)}

@@ -134,6 +134,7 @@ async def test_absent_object_is_said_once(stage: Stage, caplog: pytest.LogCaptur
     waits = [await stage.publisher.report() for _ in range(8)]
     assert waits == [1, 2, 4, 8, 16, 30, 30, 30]
     assert caplog.text.count("there is no NodeMetric worker yet") == 1
+    assert stage.reports.made == 8  # what it would say is on /metrics
     stage.fake.stored = there
     assert await stage.publisher.report() > 30
     assert stage.publisher.reach.problem == ""

@@ -120,6 +120,19 @@ async def test_still_spec_is_cheap(stage: Stage) -> None:
     assert stage.fake.requests[0].startswith("GET ")
 
 
+async def test_stale_cache_is_no_news(stage: Stage) -> None:
+    """A cache that is behind makes the agent read the object once more, and nothing else."""
+    await stage.publisher.report()
+
+    async def metadata(path: str) -> dict[str, Any]:
+        assert path
+        return {"uid": "u1", "generation": 0}
+
+    stage.publisher.api.metadata = metadata  # type: ignore[method-assign]
+    await stage.publisher.check()
+    assert len(stage.fake.patches) == 1
+
+
 async def test_recreated_object_gets_everything(stage: Stage) -> None:
     """A NodeMetric that was deleted and made again gets a full report at the next check."""
     await stage.publisher.report()

@@ -46,7 +46,10 @@ def _percentile(vector: dict[str, Any]) -> dict[str, Any]:
 
 def _aggregate(vector: dict[str, Any]) -> dict[str, Any]:
     values = np.array(vector["values"], dtype=np.float64)
-    found = aggregate.statistics(np.arange(values.size, dtype=np.float64), values)
+    try:
+        found = aggregate.statistics(np.arange(values.size, dtype=np.float64), values)
+    except aggregate.NoSamplesError:
+        return {"error": True, "count": values.size}
     names = ("p50", "p90", "p95", "p99", "last", "count")
     return {"avg": found.average, **{name: getattr(found, name) for name in names}}
 

@@ -9,6 +9,7 @@ from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, Harvest, Mi
 
 _TICKS_TO_SPARE = 3.0  # a counter of 10 ms ticks may show a few more than there was time for
 _FASTER = 1.5
+_MOST_CORES = 4096.0
 
 
 class NodeCollector:
@@ -46,7 +47,7 @@ class NodeCollector:
 
     def _cpu(self) -> tuple[float | Gap, ...]:
         stat = self._stat.read()
-        highest = (procfs.cpu_count(stat) or 1) * self._ticks_per_second * _FASTER
+        highest = (procfs.cpu_count(stat) or _MOST_CORES) * self._ticks_per_second * _FASTER
         ticks = procfs.busy_ticks(stat)
         rate = self._rates.rate(CPU, ticks, self._stat.at, slept=self._slept(), highest=highest)
         return (rate if isinstance(rate, Gap) else procfs.node_cpu_cores(rate, 1.0, self._ticks_per_second),)

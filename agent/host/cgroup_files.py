@@ -25,6 +25,7 @@ Pressure of cgroups of version 1 is an addition of some distributions; the kerne
 UNLIMITED: Final = -1
 """What a limit of ``max`` reads as."""
 _V1_NO_LIMIT: Final = 0x7FFFFFFFFFFFF000
+_MOST_DIGITS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +85,18 @@ def throttling(text: str, version: int) -> Throttling:
     Raises:
         Malformed: A counter is missing: version 2 has none where the cpu controller is not enabled.
     """
+    return _throttling(_pairs(text, "cpu.stat"), version)
+
+
+def cpu_counters(text: str) -> tuple[int, Throttling | None]:
+    """CPU time used [ns] and throttling, both from cpu.stat of version 2; None where the kernel does not count it.
+
+    Raises:
+        Malformed: A counter is missing.
+    """
     pairs = _pairs(text, "cpu.stat")
-    name, factor = ("throttled_time", 1) if version == 1 else ("throttled_usec", 1000)
-    periods, throttled, time = (_value(pairs, key, "cpu.stat") for key in ("nr_periods", "nr_throttled", name))
-    return Throttling(periods, throttled, time * factor)
+    counted = _throttling(pairs, 2) if "nr_periods" in pairs else None
+    return _value(pairs, "usage_usec", "cpu.stat") * 1000, counted
 
 
 def memory_stat(text: str, version: int) -> MemoryStat:
@@ -142,6 +151,12 @@ def cpu_cores(nanoseconds: float, elapsed_seconds: float) -> float:
     return nanoseconds / (elapsed_seconds * 1e9)
 
 
+def _throttling(pairs: dict[str, str], version: int) -> Throttling:
+    name, factor = ("throttled_time", 1) if version == 1 else ("throttled_usec", 1000)
+    periods, throttled, time = (_value(pairs, key, "cpu.stat") for key in ("nr_periods", "nr_throttled", name))
+    return Throttling(periods, throttled, time * factor)
+
+
 def _pairs(text: str, file: str) -> dict[str, str]:
     """Values by name, each of which is a number."""
     fields = text.split()
@@ -152,10 +167,10 @@ def _pairs(text: str, file: str) -> dict[str, str]:
 
 
 def _value(pairs: dict[str, str], key: str, file: str) -> int:
-    try:
-        return number(pairs[key], f"{key} in {file}")
-    except KeyError as error:
-        raise Malformed(f"{file} has no {key}") from error
+    text = pairs.get(key)
+    if text is None:
+        raise Malformed(f"{file} has no {key}")
+    return int(text) if len(text) < _MOST_DIGITS else number(text, f"{key} in {file}")
 
 
 def _amount(pairs: dict[str, str], key: str) -> int:

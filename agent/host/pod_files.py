@@ -70,8 +70,7 @@ class PodFiles:
             without a quota, and where the kernel does not count.
         """
         try:
-            text = self._usage.read()
-            nanoseconds = cgroup_files.cpu_usage_nanoseconds(text, self._layout.cpu.version)
+            nanoseconds, counted = self._counters()
         except Unreadable as error:
             return self._unread(error, self._folder), None
         except Malformed:
@@ -79,7 +78,7 @@ class PodFiles:
         identity = self._usage.identity
         rate = rates.rate(key, nanoseconds, self._usage.at, identity=identity, slept=slept, highest=highest_cores * 1e9)
         cores = rate if isinstance(rate, Gap) else cgroup_files.cpu_cores(rate, 1.0)
-        return cores, self._held_back(text)
+        return cores, self._held_back(counted)
 
     def memory(self) -> MemoryStat | Gap:
         """Memory now."""
@@ -96,30 +95,30 @@ class PodFiles:
             lacking = gap is Gap.UNREADABLE and error.gone and not usage.exists()
             return Gap.NO_MEMORY_CONTROLLER if lacking else gap
 
-    def _held_back(self, cpu_stat: str) -> float | Gap | None:
+    def _counters(self) -> tuple[int, Throttling | None]:
+        """CPU time [ns], and what the same file says of throttling: in version 1 it is another file."""
+        text = self._usage.read()
+        if self._layout.cpu.version == 1:
+            return cgroup_files.cpu_usage_nanoseconds(text, 1), None
+        return cgroup_files.cpu_counters(text)
+
+    def _held_back(self, now: Throttling | None) -> float | Gap | None:
+        file = self._usage if self._throttling is None else self._throttling
         try:
-            now, identity = self._quota_periods(cpu_stat)
+            if self._throttling is not None:
+                now = cgroup_files.throttling(self._throttling.read(), 1)
         except Malformed:
             return Gap.MALFORMED
         except Unreadable as error:
             return None if error.gone else Gap.UNREADABLE
-        before, self._periods = self._periods, None if now is None else (now, identity)
+        before, self._periods = self._periods, None if now is None else (now, file.identity)
         if now is None or before is None or now.periods == 0:
             return None
-        if before[1] != identity:
+        if before[1] != file.identity:
             return Gap.RECREATED
         if now.periods < before[0].periods or now.throttled < before[0].throttled:
             return Gap.RESET
         return min(cgroup_files.throttled_ratio(before[0], now), 1.0)
-
-    def _quota_periods(self, cpu_stat: str) -> tuple[Throttling | None, int]:
-        """The counters of its quota, and of which folder they are; None where the kernel does not count."""
-        if self._throttling is not None:
-            text = self._throttling.read()
-            return cgroup_files.throttling(text, 1), self._throttling.identity
-        if self._layout.cpu.version == 1 or "nr_periods" not in cpu_stat:
-            return None, 0
-        return cgroup_files.throttling(cpu_stat, 2), self._usage.identity
 
     @staticmethod
     def _unread(error: Unreadable, folder: Path) -> Gap:

@@ -30,6 +30,31 @@ def test_throttling_of_both_versions() -> None:
     assert cgroup_files.throttling("nr_periods 1\nnr_throttled 2\nthrottled_time 3\n", 1) == Throttling(1, 2, 3)
 
 
+def test_counters_of_one_file() -> None:
+    """Version 2 has usage and throttling in one file; without the cpu controller it has usage alone."""
+    assert cgroup_files.cpu_counters(V2_CPU) == (90_000_000, Throttling(10, 2, 3000))
+    assert cgroup_files.cpu_counters("usage_usec 7\n") == (7000, None)
+    with pytest.raises(Malformed, match="nr_throttled"):
+        cgroup_files.cpu_counters("usage_usec 7\nnr_periods 1\n")
+
+
+@pytest.mark.parametrize(
+    "number", ["-1", "+1", "1_0", "1.5", "0x1", "1e3", "٣", "9" * 20, str(1 << 64), "1" * 5000, ""]
+)
+def test_only_numbers_are_numbers(number: str) -> None:
+    """What a kernel does not write is no number, wherever it stands."""
+    with pytest.raises(Malformed):
+        cgroup_files.cpu_usage_nanoseconds(number, 1)
+    with pytest.raises(Malformed):
+        cgroup_files.cpu_usage_nanoseconds(f"usage_usec {number}\n", 2)
+
+
+def test_more_than_any_machine_has() -> None:
+    """A wrapped amount of memory is no amount."""
+    with pytest.raises(Malformed, match="active_anon is more than any machine has"):
+        cgroup_files.memory_stat(V2_MEMORY.replace("active_anon 80", f"active_anon {(1 << 64) - 4096}"), 2)
+
+
 @pytest.mark.parametrize("text", ["usage_usec 1\n", "nr_periods 1\nnr_throttled abc\n", "nr_periods 1\n"])
 def test_uncounted_throttling_is_refused(text: str) -> None:
     """Version 2 without the cpu controller does not count periods: that is no zero."""

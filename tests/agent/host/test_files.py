@@ -78,3 +78,34 @@ def test_closed_file_lets_go(tmp_path: Path) -> None:
     held.close()
     held.close()
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+
+
+def test_reading_is_timed(tmp_path: Path) -> None:
+    """A reading bears the middle of the time that it took; one that was held up is done once more."""
+    path = tmp_path / "f"
+    path.write_text("1")
+    times = iter([10.0, 10.01, 20.0, 25.0, 25.0, 25.5])
+    held = HeldFile(path, lambda: next(times))
+    held.read()
+    assert held.at == pytest.approx(10.005)
+    held.read()
+    assert held.at == pytest.approx(25.25)
+
+
+def test_pipe_is_no_file(tmp_path: Path) -> None:
+    """A pipe, a folder and a device are not read, and do not hold the reader up."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "pipe", tmp_path / "folder", Path("/dev/zero")):
+        with pytest.raises(Unreadable, match=f"{path}: not a plain file") as caught:
+            HeldFile(path).read()
+        assert not caught.value.gone
+
+
+def test_endless_file_is_not_read(tmp_path: Path) -> None:
+    """A file that is larger than any of the kernel's is not read to its end."""
+    path = tmp_path / "f"
+    path.touch()
+    os.truncate(path, 1 << 30)
+    with pytest.raises(Unreadable, match="more than 4 MiB"):
+        HeldFile(path).read()

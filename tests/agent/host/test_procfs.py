@@ -47,6 +47,10 @@ def test_memory_in_use() -> None:
         ("MemTotal: 1 kB\nMemFree: 1 kB\n", "MemAvailable"),
         ("MemTotal: x kB\n", "MemTotal"),
         ("MemTotal: 12 kB\nMemFr", "MemFr"),  # a short read
+        ("MemTotal: 12 kB\nMemFree: 13 kB\nMemAvailable: 1 kB\n", "more memory is free than there is"),
+        (f"MemTotal: {1 << 60} kB\nMemFree: 1 kB\nMemAvailable: 1 kB\n", "more than can be"),
+        (f"MemTotal: {1 << 64} kB\n", "MemTotal"),
+        ("MemTotal: -1 kB\n", "MemTotal"),
     ],
 )
 def test_bad_meminfo_is_refused(text: str, named: str) -> None:
@@ -61,7 +65,9 @@ def test_pressure_totals() -> None:
     assert procfs.pressure_totals(text) == {"some": 812, "full": 7}
 
 
-@pytest.mark.parametrize("text", ["", "some avg10=0.00\n", "nothing total=1\n", "some total=\n"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "some avg10=0.00\n", "nothing total=1\n", "some total=\n", "some total=-1\n"]
+)
 def test_bad_pressure_is_refused(text: str) -> None:
     """Another file, or a short one, is an error."""
     with pytest.raises(Malformed):

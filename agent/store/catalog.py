@@ -10,7 +10,7 @@ from agent.samples import Sample
 from agent.store.codec import steps_per_unit
 from agent.store.series import Floats, Integers
 
-_MANY_UNSAVED = 2000
+_MANY_UNSAVED = 1000
 
 Labels: TypeAlias = tuple[str, str, str]
 """Metric, entity (the node, the system, a class or a pod's uid), container (empty for the whole entity)."""

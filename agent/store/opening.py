@@ -18,6 +18,9 @@ from agent.store.settings import StoreSettings
 log = logging.getLogger(__name__)
 
 BUSY_SECONDS: Final = 1.0
+BUSY_MS: Final = 50
+"""A tick never waits longer for somebody else's transaction. [milliseconds]"""
+_SHORTEST_BYTES: Final = 512
 _MAY_COME_BACK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ENOMEM, errno.ESTALE}
 _DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SIDE_FILES = ("-wal", "-shm", "-journal")
@@ -38,6 +41,8 @@ def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlit
     """
     if path.is_dir():
         raise StoreCorrupt(f"{path} is a folder and no database")
+    if path.exists() and 0 < path.stat().st_size < _SHORTEST_BYTES:  # SQLite would take it for an empty one
+        raise StoreCorrupt(f"{path} is damaged: it is too short to be a database")
     with errors(path):
         connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
@@ -211,7 +216,7 @@ def _configure(connection: sqlite3.Connection, settings: StoreSettings) -> None:
     connection.execute("PRAGMA cache_size = -2048")
     connection.execute("PRAGMA temp_store = MEMORY")
     page = connection.execute("PRAGMA page_size").fetchone()[0]
-    connection.execute("PRAGMA busy_timeout = 50")  # a tick never waits longer for somebody else's transaction
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
     connection.execute(f"PRAGMA max_page_count = {settings.file_bytes // page}")
 
 

@@ -30,7 +30,7 @@ class Queries:
         catalog: Catalog,
         head: Head,
         connection: sqlite3.Connection | None,
-        read: Callable[[sqlite3.Error | None], None],
+        read: Callable[[sqlite3.Error | None], bool],
         damaged: Damaged,
     ) -> None:
         """Reads nothing yet.
@@ -39,7 +39,7 @@ class Queries:
             catalog: The series.
             head: The recent ticks.
             connection: The file; None without one.
-            read: Told that the file was read, or why it could not be.
+            read: Told that the file was read, or why it could not be; answers whether it may be read again.
             damaged: Told of chunks that cannot be read, which are left out.
         """
         self._catalog = catalog
@@ -157,7 +157,8 @@ class Queries:
             try:
                 yield from ask(self._connection)
             except sqlite3.Error as error:
-                self._was_read(error)
+                if not self._was_read(error):
+                    self._connection = None
             else:
                 self._was_read(None)
 

@@ -28,6 +28,9 @@ class StoreSettings:
     wal_checkpoint_seconds: float = setting(5.0, flag="store-flush", kind=duration(0.05, 3600))
     """How often the write-ahead log is moved into the file, off the tick. [s] What a power loss can cost at most."""
 
+    retry_seconds: float = setting(10.0, flag="store-retry", kind=duration(0.05, 3600))
+    """How long to wait before a database that cannot be opened is tried again; memory stands in meanwhile. [s]"""
+
     def __post_init__(self) -> None:
         positive = ("raw_seconds", "minute_days", "daily_days", "block_ticks", "memory_ticks", "wal_checkpoint_seconds")
         for name in positive:

@@ -10,7 +10,6 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -28,6 +27,7 @@ from agent.store.rollup import Points
 from agent.store.schema import StoreAway, StoreCorrupt, StoreError
 from agent.store.series import Series
 from agent.store.settings import StoreSettings
+from agent.store.size import StoreSize
 from agent.store.stored import Recent
 from agent.store.upkeep import Upkeep
 from agent.store.volume import MemoryVolume, Volume
@@ -42,28 +42,6 @@ _RETRY_MS: Final = 5000
 _TICKS_PER_WRITE: Final = 64
 _Answer = TypeVar("_Answer")
 _steps_per_unit = lru_cache(maxsize=256)(codec.steps_per_unit)
-
-
-@dataclass(frozen=True, slots=True)
-class StoreSize:
-    """How large the store is."""
-
-    file_bytes: int
-    """The file and its write-ahead log on disk."""
-    used_bytes: int
-    """What of the file holds data."""
-    series: int
-    """Series known."""
-    head_ticks: int
-    """Ticks not yet compressed."""
-    unwritten_ticks: int = 0
-    """Ticks that are only in memory, because the disk could not be written."""
-    set_aside: int = 0
-    """Files that could not be used and were set aside since the start."""
-    damaged_chunks: int = 0
-    """Chunks that could not be read since the start: each is a gap of one series."""
-    dropped_blocks: int = 0
-    """Blocks that went before their time since the start, because there was no room."""
 
 
 class Tsdb:
@@ -255,13 +233,18 @@ class Tsdb:
 
     def _write(self, time_ms: int | None) -> None:
         """Write ticks through that are only in memory; the oldest first, so that an outage is caught up with."""
+        if self._volume.is_lost:
+            self._volume.forsake()
+            self._unwritten, self._retry_ms = self._recent.head.first_number, None
         if self._volume.file is None and not self._is_time_to_retry(time_ms):
             raise StoreAway(self.problem)
         try:
             if self._volume.file is None:
                 self._take(self._volume.open(check=False))
             self._volume.bound_log()
-            self._unwritten = self._do(lambda file: stored.write(file, self._recent, self._unwritten, _TICKS_PER_WRITE))
+            if self.problem:
+                self._write_through(1)  # enough to see whether it works again
+            self._write_through(_TICKS_PER_WRITE)
         except StoreError as error:
             self._lack(error, time_ms)
             raise StoreAway(self.problem) from error
@@ -270,6 +253,9 @@ class Tsdb:
         self.problem = ""
         if self._read_problem:
             raise StoreAway(self._read_problem)
+
+    def _write_through(self, most: int) -> None:
+        self._unwritten = self._do(lambda file: stored.write(file, self._recent, self._unwritten, most))
 
     def _work(self, file: sqlite3.Connection, now_ms: int, deadline: float) -> None:
         """Steps of the upkeep in one transaction, until the deadline."""
@@ -313,7 +299,7 @@ class Tsdb:
             with opening.errors(self.path):
                 raise error
         except StoreCorrupt as reason:
-            self._take(self._volume.replace(reason), everything=True)
+            self._begin_anew(reason)
             return True
         except StoreAway:
             return isinstance(error, sqlite3.Error) and opening.is_full(error) and self._made_room()
@@ -358,9 +344,6 @@ class Tsdb:
         self._jobs = None
         self._retry_ms = time_ms
         self.problem = f"{error}; new samples are held in memory, and written when it works again"
-        if self._volume.has_gone:
-            self._volume.forsake()
-            self._unwritten = self._recent.head.first_number
 
     def _is_time_to_retry(self, time_ms: int | None) -> bool:
         return time_ms is not None and (self._retry_ms is None or abs(time_ms - self._retry_ms) >= _RETRY_MS)
@@ -375,18 +358,27 @@ class Tsdb:
             self._unwritten = max(self._unwritten, head.first_number)
             self._recent.catalog.forget_unsaved(head.series)
 
-    def _was_read(self, error: sqlite3.Error | None) -> None:
-        """The file was read, or why it could not be; then answers come from memory."""
-        if error is None:
-            self._read_problem = ""
-            return
+    def _was_read(self, error: sqlite3.Error | None) -> bool:
+        """The file was read, or why it could not be; then answers come from memory. Whether it may be read again."""
+        self._read_problem = ""
+        if error is not None:
+            try:
+                with opening.errors(self.path):
+                    raise error
+            except StoreCorrupt as reason:
+                self._begin_anew(reason)
+                return False
+            except StoreAway:
+                self._read_problem = f"cannot read {self.path}: {error}; answers come from the last samples alone"
+        return True
+
+    def _begin_anew(self, reason: StoreCorrupt) -> None:
+        """Set the file aside and go on in a new one with what memory holds."""
         try:
-            with opening.errors(self.path):
-                raise error
-        except StoreCorrupt as reason:
             self._take(self._volume.replace(reason), everything=True)
-        except StoreAway:
-            self._read_problem = f"cannot read {self.path}: {error}; answers come from the last samples alone"
+        except StoreError as error:
+            self._unwritten = self._recent.head.first_number
+            self._lack(error, None)
 
     def _cannot_decode(self, block: int, series: int, error: CodecError) -> None:
         if (block, series) not in self._upkeep.damaged:

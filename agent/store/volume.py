@@ -29,6 +29,8 @@ class Volume:
         self.path = path
         self.file: sqlite3.Connection | None = None
         """Open for writing; None while that is not possible."""
+        self.is_lost = False
+        """Whether the open file is no longer the one of this name: somebody deleted or replaced it."""
         self.set_aside = 0
         """Files that were set aside."""
         self._settings = settings
@@ -78,21 +80,12 @@ class Volume:
                 self.set_aside += 1
         return self.open(check=False)
 
-    @property
-    def has_gone(self) -> bool:
-        """Whether the open file is no longer the one of this name: somebody deleted or replaced it."""
-        if self.file is None:
-            return False
-        try:
-            return self.path.stat().st_ino != self._inode
-        except OSError:
-            return True
-
     def forsake(self) -> None:
         """Let a file go that is no longer there, and its lock, which went with it."""
         with self._guard:
             self._close()
             self._unlock()
+            self.is_lost = False
 
     def is_at_bound(self) -> bool:
         """Whether the file is as large as it may be, so that there is no room though the disk has some."""
@@ -110,7 +103,11 @@ class Volume:
         if self.file is None or size_of(self._log) <= self._settings.log_bytes:
             return
         with opening.errors(self.path):
-            self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self.file.execute("PRAGMA busy_timeout = 0")  # a tick does not wait for who reads
+            try:
+                self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self.file.execute(f"PRAGMA busy_timeout = {opening.BUSY_MS}")
         if size_of(self._log) > self._settings.log_bytes:
             raise StoreAway(f"the log of {self.path} is full, because another program reads the database for too long")
 
@@ -123,6 +120,7 @@ class Volume:
         with self._guard:
             if self.file is None:
                 return
+            self.is_lost = self._inode_of_path() != self._inode
             with opening.errors(self.path), contextlib.closing(opening.connect_beside(self.path)) as connection:
                 connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
@@ -144,15 +142,18 @@ class Volume:
         try:
             with opening.errors(self.path):
                 recent = stored.load(connection)
-            self._inode = self.path.stat().st_ino
-        except OSError as error:
-            connection.close()
-            raise StoreAway(f"cannot read {self.path}: {error.strerror}") from error
+            self._inode = self._inode_of_path()
         except BaseException:
             connection.close()
             raise
         self.file = connection
         return recent
+
+    def _inode_of_path(self) -> int:
+        try:
+            return self.path.stat().st_ino
+        except OSError:
+            return -1
 
     def _close(self) -> None:
         if self.file is not None:
@@ -187,11 +188,6 @@ class MemoryVolume(Volume):
         """Begin anew."""
         del reason
         return self.open(check=False)
-
-    @property
-    def has_gone(self) -> bool:
-        """Memory does not go."""
-        return False
 
     def checkpoint(self) -> None:
         """There is no log."""

@@ -27,7 +27,7 @@ def fill(store: Tsdb, ticks: int, start: float = START, *, step: float = 1.0, ma
 
 def finish(store: Tsdb, now: float) -> None:
     """Let maintenance do all that is due."""
-    for _ in range(100):
+    for _ in range(500):
         store.maintain(now, seconds=1.0)
 
 

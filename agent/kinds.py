@@ -12,6 +12,7 @@ YEAR_SECONDS: Final = 366 * 86400.0
 _MIB: Final = 1 << 20
 KUBELET_PORT: Final = 10250
 _HIGHEST_PORT: Final = 65535
+_OBJECT_NAME: Final = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z._-]{0,252})")
 _HOST_AND_PORT: Final = re.compile(
     r"(?P<bare>[0-9A-Fa-f.]*:[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*)"  # an IPv6 address without brackets has no port
     r"|(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:/\[\]]+))(?::(?P<port>[0-9]{1,5}))?"
@@ -104,6 +105,12 @@ def names(known: tuple[str, ...]) -> Kind:
     return Kind("NAMES", parse, ",".join)
 
 
+def _name(text: str) -> str:
+    if not _OBJECT_NAME.fullmatch(text):
+        raise ValueError("must be a name of letters, digits, '-' and '.', at most 253 of them")
+    return text
+
+
 def _address(text: str) -> tuple[str, int]:
     host, separator, port = text.rpartition(":")
     if not (separator and port.isascii() and port.isdecimal() and len(port) < 6 and int(port) <= _HIGHEST_PORT):  # noqa: PLR2004 - digits
@@ -135,8 +142,8 @@ def short_duration(seconds: float) -> str:
 
 TEXT: Final = Kind("TEXT", str)
 """Any text."""
-NAME: Final = Kind("NAME", str)
-"""Any name."""
+NAME: Final = Kind("NAME", _name)
+"""The name of an object of the cluster."""
 FILE: Final = Kind("FILE", str)
 """A file, or several with colons between them."""
 FOLDER: Final = Kind("DIR", Path)

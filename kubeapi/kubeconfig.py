@@ -103,7 +103,8 @@ def _documents(paths: str) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         try:
             document = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
         except (OSError, UnicodeDecodeError) as error:
-            raise LoginError(f"The kubeconfig {file} cannot be read: {error}") from None
+            reason = error.strerror if isinstance(error, OSError) else "it is not text"
+            raise LoginError(f"The kubeconfig {file} cannot be read: {reason}.") from None
         except yaml.YAMLError as error:
             where = getattr(error, "problem_mark", None)
             line = f" (line {where.line + 1})" if where else ""

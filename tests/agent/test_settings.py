@@ -37,6 +37,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "block_ticks": 600,
         "memory_ticks": 2400,
         "wal_checkpoint_seconds": 5.0,
+        "retry_seconds": 10.0,
     },
     "LearnSettings": {
         "interval_seconds": 30.0,
@@ -136,6 +137,8 @@ def test_values_are_understood() -> None:
 def test_node_has_a_name() -> None:
     """The node's name comes from the flag, else our variable, else NODE_NAME, else the host."""
     assert load(["--node-name", "a"], {"NODE_NAME": "b"}).node_name == "a"
+    with pytest.raises(WrongSetting, match="--node-name"):
+        load(["--node-name", "a/b?c"], {})
     assert load([], {"NODE_NAME": "b", "HEADROOM_AGENT_NODE_NAME": "c"}).node_name == "c"
     assert load([], {}).node_name
 
@@ -228,8 +231,8 @@ def test_wrong_values_are_named(arguments: list[str]) -> None:
     "name", [one.variable for stage in flags.stages(AgentSettings) for one in flags.flags_of(stage).values()]
 )
 def test_wrong_variable_is_named(name: str) -> None:
-    """A variable that cannot be used is named like its flag; names and paths may be anything."""
-    anything = {"HEADROOM_AGENT_" + name for name in ("NODE_NAME", "KUBECONFIG", "DATA_DIR", "HOST_ROOT", "PROC")}
+    """A variable that cannot be used is named like its flag; paths may be anything."""
+    anything = {"HEADROOM_AGENT_" + name for name in ("KUBECONFIG", "DATA_DIR", "HOST_ROOT", "PROC")}
     if name in anything | {"HEADROOM_AGENT_CGROUP_ROOT", "HEADROOM_AGENT_KUBELET_CA"}:
         load([], {**NO_ENVIRONMENT, name: "maybe so"})
         return

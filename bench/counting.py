@@ -30,6 +30,12 @@ class CountingServer:
         default_factory=lambda: {"metadata": {"name": "node", "uid": "1", "generation": 1}, "spec": {}}
     )
 
+    def reset(self) -> None:
+        """Count from now on; the object stays."""
+        self.bodies.clear()
+        self.took.clear()
+        self.answers = self.reads = 0
+
     async def get(self, _path: str) -> Json:
         """The NodeMetric."""
         self.reads += 1

@@ -56,6 +56,10 @@ class Reporting:
         if self._task.done():
             self._task.result()
 
+    def begin(self) -> None:
+        """Count from now on."""
+        self.server.reset()
+
     async def close(self) -> None:
         """End the publisher."""
         if self._task is not None:

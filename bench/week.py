@@ -1,9 +1,9 @@
 """A simulated week of the agent with 110 pods: the real pipeline, store and publisher under a clock moved by hand.
 
-The days have a tick every 15 seconds, the last five hours one every second, so that what is kept raw is what a node
-keeps. A tenth of the pods is replaced every day. In the last twelve hours the publisher reports to a server of our own
-that takes merge patches and counts their bytes. The disk is spared: the log is flushed every minute, what was learned
-is saved every five.
+The days have a tick every 15 seconds, the first hour and the last five one every second, so that what is held in memory
+and kept raw is what a node has. A tenth of the pods is replaced every day. In the first hour and the last twelve the
+publisher reports to a server of our own, which takes merge patches and counts their bytes (of the last twelve). The
+disk is spared: the log is flushed every minute, what was learned is saved every five.
 
 `python -m bench.week` runs it alone, in a process whose memory is nothing but this.
 """
@@ -48,17 +48,20 @@ class Plan:
     """The last part, with a tick every second. [s]"""
     coarse_step: int = 15
     """Time between two ticks before that. [s]"""
+    settle_seconds: int = 3600
+    """The first part, with a tick every second and reports: what the memory grows from. [s]"""
     report_seconds: int = 12 * 3600
     """The last part, in which reports are made. [s]"""
 
     def ticks(self) -> Iterator[int]:
         """Seconds since the start."""
         end = int(self.days * DAY)
-        yield from range(self.coarse_step, end - self.fine_seconds, self.coarse_step)
+        yield from range(1, self.settle_seconds)
+        yield from range(self.settle_seconds, end - self.fine_seconds, self.coarse_step)
         yield from range(end - self.fine_seconds, end + 1)
 
 
-FULL, QUICK = Plan(), Plan(days=0.05, fine_seconds=120, report_seconds=600)
+FULL, QUICK = Plan(), Plan(days=0.05, fine_seconds=120, settle_seconds=60, report_seconds=600)
 
 
 def measure(*, quick: bool = False) -> Iterator[Measurement]:
@@ -82,14 +85,16 @@ def simulate(plan: Plan) -> Iterator[Measurement]:
             metrics,
         )
         reporting = Reporting(pipeline, workload, metrics)
-        first_report, turn = plan.days * DAY - plan.report_seconds, asyncio.Runner()
+        begin, turn = int(plan.days * DAY) - plan.report_seconds, asyncio.Runner()
         for before, second in pairwise(plan.ticks()):
             if second // DAY > before // DAY:
                 workload.replace_some(PODS // 10)
             pipeline.run_once(START + second)
             if second % FLUSH_SECONDS == 0:
                 pipeline.store.checkpoint()
-            if second > first_report:
+            if before < begin <= second:
+                reporting.begin()
+            if second <= plan.settle_seconds or second >= begin:
                 turn.run(reporting.at(START + second))
             memory.see(second)
         turn.run(reporting.close())

@@ -107,7 +107,7 @@ class Queries:
         start_ms, end_ms = round(start * 1000), round(end * 1000)
         parts: defaultdict[int, list[Part]] = defaultdict(list)
         head = self._head
-        if not (len(head) and head.is_one_run and head.oldest_ms - 1 <= start_ms):
+        if not self._head_has_all(start_ms, end_ms):
             for one, part in self._read(
                 lambda file: blocks.read_raw(file, series, self._catalog.scale, start_ms, end_ms, self._damaged)
             ):
@@ -118,13 +118,23 @@ class Queries:
         joined = {one: runs.joined(found, extents) for one, found in parts.items()}
         return {one: found for one, found in joined.items() if len(found)}
 
+    def _head_has_all(self, start_ms: int, end_ms: int) -> bool:
+        """Whether a window needs no blocks: the recent ticks reach back to its start, and nothing older is in it."""
+        head = self._head
+        if not (len(head) and head.is_one_run and head.oldest_ms - 1 <= start_ms):
+            return False
+        last = head.last
+        beyond = last[1] if last else start_ms
+        return not any(first <= end_ms and end > beyond for first, end in self._file_extents(RAW).values())
+
     def _minutes(self, series: Sequence[int], start_ms: int, end_ms: int) -> dict[int, Points]:
         parts: defaultdict[int, list[tuple[int, Points]]] = defaultdict(list)
         for one, run, points in self._read(
             lambda file: blocks.read_minutes(file, series, self._catalog.scale, start_ms, end_ms, self._damaged)
         ):
             parts[one].append((run, points))
-        for one, part in self._head.parts(series, start_ms - 1, end_ms - 1):
+        whole = (-(-start_ms // MINUTE_MS) * MINUTE_MS - 1, -(-end_ms // MINUTE_MS) * MINUTE_MS - 1)
+        for one, part in self._head.parts(series, *whole):
             parts[one].append((part.run, rollup.points(_milliseconds(part.series), part.series.values, MINUTE_MS)))
         extents = {
             run: (first // MINUTE_MS * MINUTE_MS, last // MINUTE_MS * MINUTE_MS)
@@ -144,10 +154,13 @@ class Queries:
 
     def _runs(self, tier: int) -> Extents:
         """All runs, the recent ticks included."""
+        found, head = self._file_extents(tier), self._head.extents()
+        return runs.widened(found, head) if head else found
+
+    def _file_extents(self, tier: int) -> Extents:
         if tier not in self._extents:
             self._extents[tier] = dict(self._read(lambda file: iter(blocks.extents(file, tier).items())))
-        head = self._head.extents()
-        return runs.widened(self._extents[tier], head) if head else self._extents[tier]
+        return self._extents[tier]
 
     def _rows(self, query: str, values: tuple[object, ...]) -> list[tuple[int, float, float]]:
         return list(self._read(lambda file: file.execute(query, values)))

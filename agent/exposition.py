@@ -12,6 +12,7 @@ from agent.pods import Resources
 from agent.prediction import PROD, UNITS, NodeFacts, NodePrediction
 from agent.reporter.usage import Amounts, Usages
 from agent.samples import CPU, MEMORY
+from agent.store.size import StoreSize
 from agent.telemetry import Metrics
 from agent.training import Learner
 from crds.predict_policy import Resource, effective
@@ -49,6 +50,18 @@ def show_report(metrics: Metrics, usages: Usages, prediction: NodePrediction, no
     _amounts(metrics.system_usage, metrics.node, usages.system)
     _amounts(metrics.allocatable, metrics.node, _in_units(node.allocatable))
     _show_predicted(metrics, prediction)
+
+
+def show_store(metrics: Metrics, size: StoreSize) -> None:
+    """Show how large the store is, and what it lost."""
+    metrics.store_bytes.set(size.file_bytes)
+    metrics.store_used.set(size.used_bytes)
+    metrics.store_series.set(size.series)
+    metrics.store_head.set(size.head_ticks)
+    metrics.store_unwritten.set(size.unwritten_ticks)
+    metrics.store_set_aside.set(size.set_aside)
+    metrics.store_damaged.set(size.damaged_chunks)
+    metrics.store_dropped.set(size.dropped_blocks)
 
 
 def show_learning(metrics: Metrics, learner: Learner) -> None:

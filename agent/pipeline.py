@@ -9,6 +9,7 @@ from typing import Final
 
 from agent import derived
 from agent.collectors.base import Collector, Incomplete, NoData, Tick
+from agent.exposition import show_store
 from agent.keeping import Keeper
 from agent.learning import Learning
 from agent.pod_source import PodSource
@@ -172,9 +173,7 @@ class Pipeline:
             self._metrics.gaps.labels(one.metric, one.reason).inc()
         if self._ticks % _SIZE_EVERY_TICKS == 0:
             with self._step("size"):
-                size = self.store.size()
-                self._metrics.store_bytes.set(size.file_bytes)
-                self._metrics.store_series.set(size.series)
+                show_store(self._metrics, self.store.size())
 
     @contextmanager
     def _step(self, name: str) -> Iterator[None]:

@@ -65,7 +65,13 @@ class Metrics:
         self.failures = self._counter("failures", "Steps that failed, by kind of error.", "step", "error")
         self.refused_inputs = self._counter("refused_inputs", "Objects of the cluster that could not be used.", "what")
         self.store_bytes = self._gauge("store_bytes", "Size of the database on disk, its log included.")
+        self.store_used = self._gauge("store_used_bytes", "What of it holds data.")
         self.store_series = self._gauge("store_series", "Series in the database.")
+        self.store_head = self._gauge("store_head_ticks", "Ticks that are not compressed yet.")
+        self.store_unwritten = self._gauge("store_unwritten_ticks", "Ticks that are in memory alone.")
+        self.store_set_aside = self._gauge("store_files_set_aside", "Files set aside since the start.")
+        self.store_damaged = self._gauge("store_damaged_chunks", "Chunks that could not be read since the start.")
+        self.store_dropped = self._gauge("store_dropped_blocks", "Blocks dropped early since the start, for room.")
         self.pods = self._gauge("pods", "Pods on this node; warm ones are predicted from their history.", "state")
 
     def _learning(self) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 from prometheus_client import Gauge
 from prometheus_client.metrics import MetricWrapperBase
 
+from agent.exposition import show_store
+from agent.store.size import StoreSize
 from agent.telemetry import Metrics
 
 TABLE = Path(__file__).parents[2] / "docs/metrics.md"
@@ -46,6 +48,15 @@ def test_detected_is_asked_for() -> None:
     facts["driver"] = "systemd"
     assert value("headroom_agent_detected", {"cgroup": "v2", "driver": "systemd"}) == 1
     assert value("headroom_agent_detected", {"cgroup": "v2", "driver": "none"}) is None
+
+
+def test_store_losses_are_counted() -> None:
+    """What the store lost or could not write can be watched."""
+    metrics = Metrics()
+    show_store(metrics, StoreSize(9, 8, 7, 6, unwritten_ticks=5, set_aside=4, damaged_chunks=3, dropped_blocks=2))
+    names = ("bytes", "used_bytes", "series", "head_ticks", "unwritten_ticks", "files_set_aside", "damaged_chunks")
+    found = [metrics.registry.get_sample_value(f"headroom_agent_store_{name}") for name in (*names, "dropped_blocks")]
+    assert found == [9, 8, 7, 6, 5, 4, 3, 2]
 
 
 def test_metrics_do_not_collide() -> None:

@@ -14,12 +14,12 @@ import yaml
 from aiohttp import web
 
 import kubeapi
-from agent.host.cgroup import CgroupTree, Hierarchy, Layout
 from agent.kubelet import Address, KubeletPods, login_to
 from agent.pods import pod_ref
 from agent.settings import KubeletSettings
 from crds.priority import PriorityBand
 from devcluster.certs import Pki
+from tests.agent.made_cgroups import Tree
 
 NOWHERE = ("127.0.0.1", 1)
 HASH = "0123456789abcdef0123456789abcdef"
@@ -82,24 +82,6 @@ def _kubeconfig(file: Path, cluster: dict[str, Any]) -> str:
     }
     file.write_text(yaml.safe_dump(config))
     return str(file)
-
-
-class Tree:
-    """A cgroup tree that has what a test says."""
-
-    def __init__(self, root: Path) -> None:
-        self._folder = root / "kubepods"
-        self._folder.mkdir(parents=True)
-        here = Hierarchy(root, 2)
-        self.cgroups = CgroupTree(Layout(here, here, here))
-        self.cgroups.locate()
-
-    def has(self, *uids: str) -> None:
-        """Pods' cgroups, all there are."""
-        for folder in self._folder.iterdir():
-            folder.rmdir()
-        for uid in uids:
-            (self._folder / f"pod{uid}").mkdir()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import kubeapi
 from agent.collectors.base import Machine, resolve
@@ -23,6 +24,7 @@ from agent.reports import NodeSource, Reports
 from agent.settings import AgentSettings
 from agent.store import checkpoints
 from agent.store.schema import StoreNewer
+from agent.store.size import StoreSize
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 
@@ -102,8 +104,16 @@ def facts(settings: AgentSettings, parts: Parts, report_problem: Callable[[], st
         "gaps in the last tick": lambda: str(len(pipeline.missing)),
         "failing": lambda: "; ".join(f"{step}: {why}" for step, why in pipeline.failing.items()) or "nothing",
         "reports": lambda: report_problem() or "taken",
-        "database": lambda: f"{settings.database}, {pipeline.store.size()}",
+        "database": lambda: _told(settings.database, pipeline.store.size()),
     }
+
+
+def _told(path: Path, size: StoreSize) -> str:
+    unwritten = f", {size.unwritten_ticks} of them only in memory" if size.unwritten_ticks else ""
+    return (
+        f"{path}, {size.file_bytes / (1 << 20):.1f} MiB on disk, {size.series} series, "
+        f"{size.head_ticks} ticks not yet compressed{unwritten}"
+    )
 
 
 def _fact(cgroups: CgroupTree, name: str) -> str:
@@ -121,6 +131,7 @@ def _keeper(settings: AgentSettings) -> Keeper:
         lambda: Tsdb.open(settings.database, settings.store),
         lambda: Tsdb.in_memory(settings.store),
         lambda: checkpoints.peek(settings.database),
+        settings.store.retry_seconds,
     )
 
 

@@ -5,7 +5,6 @@ tries again now and then, off the tick; once the database opens, the recent samp
 per tick, and it takes over.
 """
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,10 +15,8 @@ from agent.samples import Sample
 from agent.store.schema import StoreError, StoreNewer
 from agent.store.tsdb import Tsdb
 
-log = logging.getLogger(__name__)
-
 RETRY_SECONDS: Final = 10.0
-"""Time between two tries to open the database. [s]"""
+"""Time between two tries to open the database, where nobody says another. [s]"""
 _COPIED_PER_STEP_SECONDS: Final = 120.0
 
 Opener = Callable[[], Tsdb]
@@ -34,6 +31,7 @@ class Keeper:
         open_file: Opener,
         open_memory: Opener = Tsdb.in_memory,
         remembered: Callable[[], Mapping[str, bytes]] = dict,
+        retry_seconds: float = RETRY_SECONDS,
     ) -> None:
         """Opens nothing yet.
 
@@ -41,10 +39,12 @@ class Keeper:
             open_file: Opens the database.
             open_memory: Makes a store without a file.
             remembered: The checkpoints of a database that can be read though not written; empty when it cannot.
+            retry_seconds: Time between two tries to open the database. [s]
         """
         self._open_file = open_file
         self._open_memory = open_memory
         self._remembered = remembered
+        self._retry_seconds = retry_seconds
         self.problem = ""
         """Why the store in use is in memory; empty when it is the database."""
         self.restored = False
@@ -70,7 +70,7 @@ class Keeper:
         except StoreNewer:
             raise
         except StoreError as error:
-            self._say(str(error))
+            self.problem = str(error)
             memory, checkpoints = self._open_memory(), self._remembered()
             memory.save_checkpoints(checkpoints)
             self.restored = bool(checkpoints)
@@ -115,7 +115,7 @@ class Keeper:
     def _tried(self) -> Tsdb | None:
         """The result of a try, if one has ended well; begins the next one when it is time."""
         if self._opening is None:
-            if self.clock() - self._tried_at >= RETRY_SECONDS:
+            if self.clock() - self._tried_at >= self._retry_seconds:
                 self._opening = self.background(self._open_file)
             return None
         if not self._opening.done():
@@ -124,13 +124,8 @@ class Keeper:
         try:
             return opening.result()
         except StoreError as error:
-            self._say(str(error))
+            self.problem = str(error)
             return None
-
-    def _say(self, problem: str) -> None:
-        if problem != self.problem:
-            log.error("%s. Samples and what is learned stay in memory until the database can be opened", problem)
-        self.problem = problem
 
 
 def ticks(source: Tsdb, metrics: Iterable[str], start: float, end: float) -> Iterator[tuple[float, list[Sample]]]:

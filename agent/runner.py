@@ -45,7 +45,7 @@ async def run(settings: AgentSettings) -> None:
         CannotStart: Something that the agent needs is not there.
     """
     stop = asyncio.Event()
-    on_signals(stop)
+    on_signals(stop, settings.stop_seconds)
     async with _api(settings) as api:
         parts = build(settings, api)
         try:

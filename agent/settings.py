@@ -156,6 +156,8 @@ class AgentSettings:
         shown=f"{SYSTEM_DATA_DIR}; with --standalone $XDG_STATE_HOME/headroom or ~/.local/state/headroom",
     )
     """The one folder that is written to."""
+    stop_seconds: float = setting(1.8, flag="stop-within", kind=duration(0.05, 300.0))
+    """A clean stop that takes longer is cut short; what was measured is safe then, too. [s]"""
     look: LookSettings = field(default_factory=LookSettings)
     """Without a cluster."""
     collect: CollectSettings = field(default_factory=CollectSettings)

@@ -16,22 +16,18 @@ from typing import Final
 
 log = logging.getLogger(__name__)
 
-GRACE_SECONDS: Final = 1.8
-"""How long a clean stop may take. [s]"""
 _LOG_SECONDS: Final = 0.1
 
 
-def on_signals(
-    stop: asyncio.Event, end: Callable[[int], object] = os._exit, *, grace_seconds: float = GRACE_SECONDS
-) -> None:
+def on_signals(stop: asyncio.Event, grace_seconds: float, end: Callable[[int], object] = os._exit) -> None:
     """Set an event on SIGTERM and SIGINT, and end the program if that is not enough.
 
     Python's own handler, not the loop's: it runs even while a tick waits for a file.
 
     Args:
         stop: What the agent waits for; of the running loop.
-        end: Ends the program at once, given an exit code.
         grace_seconds: How long a clean stop may take. [s]
+        end: Ends the program at once, given an exit code.
     """
     loop = asyncio.get_running_loop()
 

@@ -21,6 +21,7 @@ QUICK = (
     "--training-interval=400ms",
     "--report-after=1s",
     "--listen=127.0.0.1:0",
+    "--stop-within=1m",
 )
 """Flags with which there is something to see within a second or two."""
 _END_SECONDS = 60.0

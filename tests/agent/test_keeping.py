@@ -121,7 +121,7 @@ def test_starts_without_disk(disk: Disk, caplog: pytest.LogCaptureFixture) -> No
     assert len(agent.pipeline.store.window(CPU, NODE, START - 1, agent.now)) == 30
     assert agent.learned() >= 5
     assert "No space left" in agent.pipeline.failing["database"]
-    assert caplog.text.count("cannot write t.db: No space left on device. Samples and what is learned") == 1
+    assert caplog.text.count("cannot write t.db: No space left on device. Samples stay in memory") == 1
     assert agent.pipeline.store_failing_since == START
     assert agent.pipeline.node_measured_at == agent.now - 1
     agent.pipeline.close(agent.now)

@@ -3,12 +3,14 @@
 import json
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
 
+from agent.samples import MEMORY, NODE
 from agent.store.tsdb import Tsdb
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
@@ -111,19 +113,29 @@ def test_missing_machine_is_one_line(tmp_path: Path) -> None:
     _one_line(done, f"{tmp_path}/sys/fs/cgroup", "--host-root")
 
 
-def test_bad_data_dir_stops_nothing(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
-    """A data directory that cannot be written is named with the way out, in the log and in the report."""
-    (tmp_path / "file").touch()
-    machine = recorded("v2-cgroupfs")
-    arguments = ("--host-root", str(machine.live), "--data-dir", str(tmp_path / "file/data"), *QUICK)
-    done = _run("--standalone", "--once", "--output", "json", *arguments)
-    assert done.returncode == 0, done.stderr
-    conditions = {one["type"]: one for one in json.loads(done.stdout)["status"]["conditions"]}
-    assert conditions["Collecting"]["reason"] == "StoreFailing"
-    for text in (done.stderr, conditions["Collecting"]["message"]):
-        assert str(tmp_path / "file/data") in text
-        assert "--data-dir" in text
-    assert "Traceback" not in done.stderr
+def test_missing_disk_comes_back(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:
+    """A data directory that cannot be written is named with the way out; once it can, everything is in it."""
+    machine, place = recorded("v2-cgroupfs"), tmp_path / "disk"
+    place.touch()
+    flags = ("--standalone", f"--host-root={machine.live}", f"--data-dir={place / 'data'}", "--store-retry=200ms")
+    with running(*flags, *QUICK) as agent:
+        address = agent.address()
+        told = agent.event("database failed")
+        assert str(place / "data") in told["message"]
+        assert "--data-dir" in told["message"]
+        eventually(lambda: get(f"{address}/readyz")[0] == 200, "the agent does without its disk")
+        conditions = {one["type"]: one for one in json.loads(get(f"{address}/nodemetric")[1])["status"]["conditions"]}
+        assert conditions["Collecting"]["reason"] == "StoreFailing"
+        assert str(place / "data") in conditions["Collecting"]["message"]
+        first = time.time()
+        place.unlink()
+        place.mkdir()
+        agent.event("database works again")
+        assert agent.stop() == 0
+    with Tsdb.open(place / "data/agent.db") as store:
+        times = store.window(MEMORY, NODE, 0.0, 4e9).times
+        assert times[0] < first
+        assert store.load_checkpoints()
 
 
 def test_port_in_use_is_one_line(tmp_path: Path, recorded: Callable[[str], RecordedMachine]) -> None:

@@ -12,7 +12,12 @@ from agent.settings import AgentSettings, load, state_dir
 
 NO_ENVIRONMENT = {"NODE_NAME": "worker", "HOME": "/home/somebody"}
 DEFAULTS: dict[str, dict[str, Any]] = {
-    "AgentSettings": {"node_name": "worker", "kubeconfig": None, "data_dir": Path("/var/lib/headroom")},
+    "AgentSettings": {
+        "node_name": "worker",
+        "kubeconfig": None,
+        "data_dir": Path("/var/lib/headroom"),
+        "stop_seconds": 1.8,
+    },
     "LookSettings": {"standalone": False, "once": False, "output": "table", "refresh_seconds": None},
     "CollectSettings": {
         "interval_seconds": 1.0,

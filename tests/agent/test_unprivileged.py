@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.samples import CPU, NODE
+from agent.samples import MEMORY, NODE
 from agent.store.tsdb import Tsdb
 from tests.agent.process import QUICK, ROOT, clean_environment, eventually, get, running
 from tests.agent.recorded import RecordedMachine
@@ -84,7 +84,7 @@ def test_runs_without_rights(recorded: Make, ground: Path) -> None:
     assert agent.log[-1]["message"] == "stopped"
     assert {path.stat().st_uid for path in data.iterdir()} == {USER}
     with Tsdb.open(data / "agent.db") as store:
-        assert len(store.window(CPU, NODE, 0.0, 4e9))
+        assert len(store.window(MEMORY, NODE, 0.0, 4e9))
         assert store.load_checkpoints()
 
 

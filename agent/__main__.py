@@ -22,7 +22,7 @@ from agent.store.schema import StoreError
 WRONG_USE, CANNOT_RUN = 2, 1
 COMMANDS: Final = {
     "capture": "agent.capture:main",
-    "db": "agent.inspect:main",
+    "db": "agent.database:main",
     "replay": "agent.replay:main",
 }
 """Commands beside running. Each is given the arguments after its name and answers with the exit code; it may raise

@@ -1,51 +1,203 @@
-"""What a database holds, for people: tables, retention reached, bytes per sample. Never imported by the service."""
+"""A database as it is at one moment, for people and tools: read-only, beside the agent that writes to it."""
 
 import sqlite3
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Self
 
-import sqlite_utils
+from agent.store import opening, retention, stored
+from agent.store.codec import CodecError
+from agent.store.queries import Queries
+from agent.store.schema import LIVE, MINUTES, RAW, VERSION
+from agent.store.stored import Recent
 
-from agent.store.schema import MINUTES, RAW, StoreError
-
-_TIERS = {RAW: "samples", MINUTES: "minutes"}
+_NAMES = {RAW: "samples", MINUTES: "minutes"}
 
 
-def report(path: Path) -> str:
-    """A page about a database, which may be in use.
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What is kept at one resolution."""
 
-    Raises:
-        StoreError: There is none at this path, or it cannot be read.
-    """
-    if not path.exists():
-        raise StoreError(f"there is no database at {path}; give the agent's --data-dir")
-    try:
-        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        database = sqlite_utils.Database(connection)
+    name: str
+    """``recent`` (samples not yet compressed), ``samples``, ``minutes`` or ``days``."""
+    series: int
+    """Series that have any."""
+    points: int
+    """Samples, or points."""
+    size: int
+    """What they take, without the database's own overhead. [bytes]"""
+    first: float | None
+    """Time of the first one. [seconds since 1970]"""
+    last: float | None
+    """Time of the last one. [seconds since 1970]"""
+
+    @property
+    def bytes_per_point(self) -> float | None:
+        """Bytes per sample or point; None when there is none."""
+        return self.size / self.points if self.points else None
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How large a database is, and what is in it."""
+
+    path: str
+    """The file."""
+    file_bytes: int
+    """The file on disk."""
+    log_bytes: int
+    """Its write-ahead log on disk."""
+    used_bytes: int
+    """What of the file holds data."""
+    schema: int
+    """Its version."""
+    series: int
+    """Series known."""
+    checkpoints: int
+    """What was learned, in so many parts."""
+    checkpoint_bytes: int
+    """What that takes."""
+    resolutions: tuple[Resolution, ...] = field(default=())
+    """What is kept at each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFacts:
+    """One series."""
+
+    metric: str
+    """What is measured."""
+    entity: str
+    """The node, the system, a class, or a pod's uid."""
+    container: str
+    """The container; empty for the whole entity."""
+    first_day: int | None
+    """The first day that it has something of (days since 1970); None while all of it is recent."""
+    last_day: int | None
+    """The last one."""
+
+
+class Inspection:
+    """An open database that is only read. It shows the moment at which it was opened."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, recent: Recent) -> None:
+        """See `open`.
+
+        Args:
+            path: The file.
+            connection: The open file, in a transaction.
+            recent: What of it lives in memory.
+        """
+        self.path = path
+        self.connection = connection
+        self.recent = recent
+        self.unreadable: list[str] = []
+        """Chunks that answers had to do without."""
+        self.queries = Queries(recent.catalog, recent.head, connection, self._was_read, self._cannot_decode)
+        """Answers windows."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Open a database, which may be in use.
+
+        Raises:
+            StoreError: There is none, it is damaged or somebody else's, or of another version. One line.
+        """
+        connection = opening.connect_to_read(path)
         try:
-            return "\n".join([f"{path}: {path.stat().st_size / 2**20:.1f} MiB", *_tables(database), *_tiers(database)])
-        finally:
-            database.close()
-    except sqlite3.Error as error:
-        raise StoreError(f"cannot read {path}: {error}") from error
+            with opening.errors(path):
+                connection.execute("BEGIN")
+                return cls(path, connection, stored.load(connection))
+        except BaseException:
+            connection.close()
+            raise
 
+    def close(self) -> None:
+        """Let the file go."""
+        self.connection.close()
 
-def _tables(database: Any) -> Iterator[str]:  # noqa: ANN401 - the library publishes no complete annotations
-    for name in sorted(database.table_names()):
-        columns = ", ".join(column.name for column in database[name].columns)
-        yield f"  {name}: {database[name].count} rows ({columns})"
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-def _tiers(database: Any) -> Iterator[str]:  # noqa: ANN401
-    query = (
-        "SELECT tier, level, count(DISTINCT blocks.id) AS blocks, count(*) AS chunks, sum(length(data)) AS bytes, "
-        "min(start_ms) / 86400000.0 AS first, max(end_ms) / 86400000.0 AS last "
-        "FROM blocks JOIN chunks ON chunks.block = blocks.id GROUP BY tier, level"
-    )
-    for row in database.query(query):
-        days = row["last"] - row["first"]
-        yield (
-            f"  {_TIERS[row['tier']]}, level {row['level']}: {row['blocks']} blocks over {days:.2f} days, "
-            f"{row['chunks']} chunks of {row['bytes'] / row['chunks']:.0f} bytes"
+    def last_time(self) -> float:
+        """Time of the sample recorded last; 0 when there is none. [seconds since 1970]"""
+        last = self.recent.head.last
+        if last is not None:
+            return last[1] / 1000.0
+        query = "SELECT end_ms FROM blocks WHERE tier = ? AND state = ? ORDER BY run DESC, start_ms DESC LIMIT 1"
+        row = self.connection.execute(query, (RAW, LIVE)).fetchone()
+        return row[0] / 1000.0 if row else 0.0
+
+    def stats(self) -> Stats:
+        """How large it is, and what is in it."""
+        query = "SELECT count(*), coalesce(sum(length(data)), 0) FROM checkpoints"
+        checkpoints, checkpoint_bytes = self.connection.execute(query).fetchone()
+        return Stats(
+            path=str(self.path),
+            file_bytes=_size(self.path),
+            log_bytes=_size(self.path.with_name(self.path.name + "-wal")),
+            used_bytes=retention.used_bytes(self.connection),
+            schema=VERSION,
+            series=len(self.recent.catalog),
+            checkpoints=checkpoints,
+            checkpoint_bytes=checkpoint_bytes,
+            resolutions=(self._recent(), *(self._blocks(tier) for tier in _NAMES), self._days()),
         )
+
+    def series(self, metric: str = "", entity: str = "", container: str | None = None) -> Iterator[SeriesFacts]:
+        """The series that fit, by metric, entity and container.
+
+        Args:
+            metric: Only this metric; empty for all.
+            entity: Only entities that begin with this; empty for all.
+            container: Only this container; None for all.
+        """
+        query = "SELECT series, min(day), max(day) FROM days GROUP BY series"
+        days = {number: (first, last) for number, first, last in self.connection.execute(query)}
+        for number, (one, name, part) in sorted(self.recent.catalog.all(), key=lambda item: item[1]):
+            if (not metric or one == metric) and name.startswith(entity) and (container is None or part == container):
+                yield SeriesFacts(one, name, part, *days.get(number, (None, None)))
+
+    def _recent(self) -> Resolution:
+        head = self.recent.head
+        query = "SELECT coalesce(sum(length(amounts)), 0) FROM head WHERE id >= ?"
+        size = self.connection.execute(query, (head.first_number,)).fetchone()[0]
+        times = [time / 1000.0 for extent in head.extents().values() for time in extent]
+        return Resolution(
+            "recent", len(head.series()), size // 8, size, min(times, default=None), max(times, default=None)
+        )
+
+    def _blocks(self, tier: int) -> Resolution:
+        where = "FROM blocks WHERE tier = ? AND state = ?"
+        query = f"SELECT sum(samples), sum(length(times)), min(start_ms), max(end_ms) {where}"
+        points, times, first, last = self.connection.execute(query, (tier, LIVE)).fetchone()
+        query = (
+            "SELECT count(DISTINCT series), sum(length(data)) FROM chunks "  # noqa: S608 - own text
+            f"WHERE block IN (SELECT id {where})"
+        )
+        series, data = self.connection.execute(query, (tier, LIVE)).fetchone()
+        ends = [None if one is None else one / 1000.0 for one in (first, last)]
+        return Resolution(_NAMES[tier], series, points or 0, (data or 0) + (times or 0), ends[0], ends[1])
+
+    def _days(self) -> Resolution:
+        query = "SELECT count(DISTINCT series), count(*), min(day), max(day) FROM days"
+        series, points, first, last = self.connection.execute(query).fetchone()
+        ends = [None if one is None else one * 86400.0 for one in (first, last)]
+        return Resolution("days", series, points, points * 24, ends[0], ends[1])
+
+    def _was_read(self, error: sqlite3.Error | None) -> bool:
+        if error is not None:
+            with opening.errors(self.path):
+                raise error
+        return True
+
+    def _cannot_decode(self, block: int, series: int, error: CodecError) -> None:
+        self.unreadable.append(f"block {block}, series {series}: {error}")
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

@@ -1,6 +1,5 @@
 """The database: what goes in comes out, across blocks, restarts, damage and bad clocks."""
 
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ from agent.samples import CPU, MEMORY, Sample
 from agent.store.schema import StoreError
 from agent.store.settings import StoreSettings
 from agent.store.tsdb import Tsdb
-from tests.agent.store.ticks import MIB, START, connection, fill, finish, samples
+from tests.agent.store.ticks import MIB, START, fill, finish, samples
 
 SMALL = StoreSettings(block_ticks=60)
 
@@ -127,18 +126,6 @@ def test_days_have_maxima(tmp_path: Path) -> None:
         assert average == pytest.approx(np.mean(np.arange(1200, 1500)) / 1000, abs=1e-4)
 
 
-def test_damaged_file_is_set_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A damaged file is kept beside a new one, in one clear line, and work goes on."""
-    path = tmp_path / "t.db"
-    path.write_bytes(b"this is no database" * 1000)
-    with caplog.at_level(logging.ERROR), Tsdb.open(path) as store:
-        fill(store, 3)
-    assert len(list(tmp_path.glob("t.db.damaged-*"))) == 1
-    (message,) = (record.getMessage() for record in caplog.records)
-    assert str(path) in message
-    assert "history begins anew" in message
-
-
 def test_overwritten_page_is_noticed(tmp_path: Path) -> None:
     """Damage in the middle of a file is found when it is opened."""
     path = tmp_path / "t.db"
@@ -166,16 +153,6 @@ def test_unwritable_folder_is_one_line(tmp_path: Path) -> None:
         Tsdb.open(tmp_path / "file" / "t.db")
 
 
-def test_newer_schema_is_refused(tmp_path: Path) -> None:
-    """A database of a newer version is left alone."""
-    path = tmp_path / "t.db"
-    with Tsdb.open(path) as store:
-        connection(store).execute("PRAGMA user_version = 99")
-    with pytest.raises(StoreError, match="newer Headroom"):
-        Tsdb.open(path)
-    assert not list(tmp_path.glob("*.damaged-*"))
-
-
 def test_wal_is_emptied_by_checkpoint(tmp_path: Path) -> None:
     """A checkpoint moves the log into the file: a copy of the file alone then has everything."""
     path, copy = tmp_path / "t.db", tmp_path / "copy" / "t.db"
@@ -186,6 +163,32 @@ def test_wal_is_emptied_by_checkpoint(tmp_path: Path) -> None:
         copy.write_bytes(path.read_bytes())
     with Tsdb.open(copy) as store:
         assert len(store.window(CPU, "a", 0, START + 99)) == 50
+
+
+def test_containers_are_apart(tmp_path: Path) -> None:
+    """A container's series is its own, and none of those of whole pods."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        for number in range(200):
+            now = START + number
+            store.append(now, [Sample(CPU, "a", now, 0.5), Sample(CPU, "a", now, 0.25, container="web")])
+        finish(store, now)
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        assert set(store.window(CPU, "a", 0, now, container="web").values) == {0.25}
+        assert set(store.windows(CPU, 0, now)["a"].values) == {0.5}
+        assert store.statistics(CPU, "a", 0, now, container="web").max == 0.25  # type: ignore[union-attr]
+        assert store.statistics(CPU, "a", 0, now, container="none") is None
+
+
+def test_statistics_follow_the_rule(tmp_path: Path) -> None:
+    """A window's statistics are those of its samples: percentiles without interpolation, and the span."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        fill(store, 60, maintain=False)
+        found = store.statistics(CPU, "a", START - 1, START + 59)
+        assert found is not None
+        assert (found.p50, found.p90, found.p95, found.max, found.last) == (0.029, 0.053, 0.056, 0.059, 0.059)
+        assert (found.count, found.span_seconds) == (60, 59.0)
+        assert found.average == pytest.approx(0.0295)
+        assert store.statistics(CPU, "a", START + 100, START + 200) is None
 
 
 def test_memory_is_exact(tmp_path: Path) -> None:

@@ -1,0 +1,302 @@
+"""Look into the database without stopping the agent: stats, series, query, export, verify."""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from agent import kinds
+from agent.flags import ENV_PREFIX, Parser, WrongSetting
+from agent.numerics.aggregate import statistics
+from agent.samples import CPU, MEMORY
+from agent.store import export
+from agent.store.inspection import Inspection, Stats
+from agent.store.schema import StoreError
+from agent.store.series import Series
+from agent.store.verification import verify
+from crds.duration import DurationError, parse_duration
+
+_FAILED, _MIB, _DAY = 1, float(1 << 20), 86400
+_PERIODS: Final = {"raw": 0, "1m": 60, "5m": 300, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21600, "1d": _DAY}
+_UNITS: Final = {CPU: "cores", MEMORY: "bytes"}
+Row = dict[str, Any]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run ``headroom-agent db``.
+
+    Args:
+        arguments: What follows ``db``.
+
+    Returns:
+        0; 1 when `verify` finds something wrong.
+
+    Raises:
+        WrongSetting: The command cannot be used like that.
+        StoreError: There is no database, or none that can be read.
+    """
+    given = _parser().parse_args(arguments)
+    with Inspection.open(Path(given.data_dir) / "agent.db") as database:
+        run: Callable[[Inspection, argparse.Namespace], int] = given.run
+        try:
+            code = run(database, given)
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever reads has enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        if database.unreadable:
+            raise StoreError(f"{len(database.unreadable)} chunks cannot be read: {database.unreadable[0]}")
+        return code
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="headroom-agent db", description=__doc__, allow_abbrev=False)
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=Parser)
+
+    def add(name: str, run: Callable[..., int], what: str, forms: str = "table json") -> Parser:
+        one: Parser = commands.add_parser(name, help=what, description=what, allow_abbrev=False)
+        one.set_defaults(run=run)
+        data_dir = os.environ.get(f"{ENV_PREFIX}DATA_DIR") or "/var/lib/headroom"
+        one.add_argument("--data-dir", metavar="DIR", default=data_dir, help=f"the agent's (default: {data_dir})")
+        if forms:
+            one.add_argument("-o", "--output", choices=forms.split(), default="table", help="form of the answer")
+        return one
+
+    add("stats", _stats, "Size, series, samples, bytes per sample, and how far back each resolution reaches.")
+    one = add("series", _series, "Which series there are.", "table json csv")
+    one.add_argument("--metric", default="", help="only this metric")
+    one.add_argument("--entity", default="", metavar="PREFIX", help="only entities that begin with this")
+    one.add_argument("--container", default=None, help="only this container; '' for whole pods")
+    one = add("query", _query, "Statistics of a window, or its points.", "table json csv")
+    one.add_argument("metric", help="cpu, memory, …; `db series` lists them")
+    one.add_argument("entity", nargs="?", default="", help="node, sys or a pod's uid (default: each of them)")
+    one.add_argument("--container", default="", help="this container of the pod")
+    one.add_argument("--points", action="store_true", help="the points themselves")
+    _add_window(one, "5m", "raw")
+    one = add("export", _export, "Write CSV for the backtest: one row per time, one column per pod.", "")
+    one.add_argument(
+        "--metric", action="append", default=[], help="which metric; again for more (default: cpu, memory)"
+    )
+    one.add_argument("--entity", action="append", default=[], help="only this one; again for more (default: every pod)")
+    one.add_argument("--aggregate", choices=("avg", "max"), default="avg", help="what a period is worth (default: avg)")
+    one.add_argument("--to", metavar="PATH", default="-", help="a folder, a file .csv or .csv.gz, or - (the default)")
+    _add_window(one, "8d", "5m")
+    add("verify", _verify, "Read everything and say what is wrong; the exit code is 1 then.")
+    return parser
+
+
+def _add_window(parser: Parser, window: str, resolution: str) -> None:
+    parser.add_argument(
+        "--window", metavar="TIME", default=window, help=f"how much, as 5m, 12h or 7d (default: {window})"
+    )
+    parser.add_argument("--end", metavar="WHEN", default="", help="its end, as 2026-01-31T12:00:00Z or seconds since 1970 (default: the last sample)")  # fmt: skip # noqa: E501
+    parser.add_argument("--resolution", choices=tuple(_PERIODS), default=resolution, help=f"raw samples, or periods (default: {resolution})")  # fmt: skip # noqa: E501
+
+
+def _stats(database: Inspection, given: argparse.Namespace) -> int:
+    found = database.stats()
+    if given.output == "json":
+        _print_json(_camel(dataclasses.asdict(found)) | {"resolutions": [_camel(row) for row in _resolutions(found)]})
+        return 0
+    _say(f"{found.path}: {found.file_bytes / _MIB:.1f} MiB, log {found.log_bytes / _MIB:.1f} MiB, in use {found.used_bytes / _MIB:.1f} MiB, schema {found.schema}")  # fmt: skip # noqa: E501
+    _say(
+        f"{found.series} series; what was learned: {found.checkpoints} parts, {found.checkpoint_bytes / 1024:.0f} KiB\n"
+    )
+    _print_table(
+        {
+            "resolution": row["name"],
+            "series": row["series"],
+            "points": row["points"],
+            "bytes": row["size"],
+            "bytes/point": "" if row["bytes_per_point"] is None else f"{row['bytes_per_point']:.2f}",
+            "first": _when(row["first"]),
+            "last": _when(row["last"]),
+        }
+        for row in _resolutions(found)
+    )
+    return 0
+
+
+def _resolutions(found: Stats) -> list[Row]:
+    return [{**dataclasses.asdict(one), "bytes_per_point": one.bytes_per_point} for one in found.resolutions]
+
+
+def _series(database: Inspection, given: argparse.Namespace) -> int:
+    days = ("first_day", "last_day")
+    rows = [dataclasses.asdict(one) for one in database.series(given.metric, given.entity, given.container)]
+    for row in rows:
+        row.update({name: None if row[name] is None else _when(row[name] * _DAY)[:10] for name in days})
+    _print_rows(rows, given.output)
+    return 0
+
+
+def _query(database: Inspection, given: argparse.Namespace) -> int:
+    start, end = _window(database, given)
+    period = _PERIODS[given.resolution]
+    found = _found(database, given, start, end, period)
+    if given.points:
+        rows = [
+            {"entity": entity, "time": _when(time), "value": value}
+            for entity, series in sorted(found.items())
+            for time, value in zip(series.times.tolist(), series.values.tolist(), strict=True)
+        ]
+    else:
+        unit = _UNITS.get(given.metric.split("_", maxsplit=1)[0], "ratio")
+        rows = [{"entity": entity, "unit": unit, **_statistics(series)} for entity, series in sorted(found.items())]
+    _print_rows(rows, given.output)
+    return 0
+
+
+def _found(database: Inspection, given: argparse.Namespace, start: float, end: float, period: int) -> dict[str, Series]:
+    """The series that were asked for; complains about one that does not exist."""
+    catalog = database.recent.catalog
+    if not catalog.entities(given.metric) and not given.container:
+        known = sorted({found[0] for _, found in catalog.all()})
+        raise WrongSetting(f"there is no metric {given.metric!r}; there are: {', '.join(known) or 'none'}")
+    if given.entity and catalog.number(given.metric, given.entity, given.container) is None:
+        of = f" of container {given.container!r}" if given.container else ""
+        raise WrongSetting(f"there is no {given.metric}{of} of {given.entity!r}; `db series` lists all series")
+    if given.entity and not period:
+        return {given.entity: database.queries.window(given.metric, given.entity, start, end, given.container)}
+    if given.entity:
+        minutes = database.queries.minutes_of(given.metric, given.entity, start, end, given.container)
+        return {} if minutes is None else {given.entity: export.periods(minutes, period)}
+    return export.collect(database, given.metric, start, end, period)
+
+
+def _statistics(series: Series) -> Row:
+    if not len(series):
+        return {"count": 0}
+    found = dataclasses.asdict(statistics(series.times, series.values))
+    return {"count": found.pop("count"), "span": found.pop("span_seconds"), **found}
+
+
+def _export(database: Inspection, given: argparse.Namespace) -> int:
+    start, end = _window(database, given)
+    period, target = _PERIODS[given.resolution], Path(given.to)
+    metrics = given.metric or [CPU, MEMORY]
+    if len(metrics) > 1 and not target.is_dir():
+        raise WrongSetting(
+            "--to must be a folder that exists, because several metrics are a file each; or give one --metric"
+        )
+    for metric in metrics:
+        columns = export.collect(database, metric, start, end, period, highest=given.aggregate == "max")
+        wanted = given.entity or export.pods(columns)
+        missing = [one for one in wanted if one not in columns]
+        if missing:
+            raise WrongSetting(f"there is no {metric} of {missing[0]!r} in this window; `db series` lists all series")
+        lines = export.rows(metric, {name: columns[name] for name in wanted}, period)
+        if given.to == "-":
+            export.write_to(sys.stdout.buffer, lines)
+        else:
+            path = target / export.file_name(metric) if target.is_dir() else target
+            try:
+                count = export.write(path, lines)
+            except OSError as error:
+                raise WrongSetting(f"--to: cannot write {path}: {error.strerror}") from error
+            sys.stderr.write(f"{path}: {count} rows, {len(wanted)} columns\n")
+    return 0
+
+
+def _verify(database: Inspection, given: argparse.Namespace) -> int:
+    found = verify(database)
+    database.unreadable.clear()  # they are among the findings
+    if given.output == "json":
+        _print_json({**_camel(dataclasses.asdict(found)), "sound": found.is_sound})
+    else:
+        for finding in found.findings:
+            _say(finding)
+        state = "sound" if found.is_sound else f"{len(found.findings)} findings"
+        _say(f"{database.path}: {state}: {found.blocks} blocks, {found.chunks} chunks, {found.samples} samples")
+    return 0 if found.is_sound else _FAILED
+
+
+def _window(database: Inspection, given: argparse.Namespace) -> tuple[float, float]:
+    """The window that was asked for. [seconds since 1970]"""
+    text = given.window
+    try:
+        seconds = float(text[:-1]) * _DAY if text.endswith("d") else parse_duration(text)
+    except (DurationError, ValueError):
+        seconds = math.nan
+    if not 0 < seconds <= kinds.YEAR_SECONDS:
+        raise WrongSetting(f"--window must be a time such as 5m, 12h or 7d, at most a year, got: {text!r}")
+    end = _moment(given.end) if given.end else database.last_time() + (1 if _PERIODS[given.resolution] else 0)
+    return end - seconds, end
+
+
+def _moment(text: str) -> float:
+    try:
+        if text.replace(".", "", 1).isdecimal():
+            return float(text)
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
+    except (ValueError, OverflowError):
+        raise WrongSetting(f"--end must be a time such as 2026-01-31T12:00:00Z, got: {text!r}") from None
+
+
+def _when(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    try:
+        return datetime.fromtimestamp(round(seconds, 3), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    except (ValueError, OverflowError):
+        return f"{seconds:.3f}"
+
+
+def _print_rows(rows: Sequence[Row], form: str) -> None:
+    if form == "json":
+        _print_json([_camel(row) for row in rows])
+    elif form == "csv":
+        names = list(rows[0]) if rows else []
+        lines = [names, *([_plain(row.get(name)) for name in names] for row in rows)]
+        export.write_to(sys.stdout.buffer, lines if names else [])
+    else:
+        _print_table({name: _shown(value) for name, value in row.items()} for row in rows)
+
+
+def _print_table(rows: Iterable[Row]) -> None:
+    """Columns of equal width; numbers to the right."""
+    table = list(rows)
+    if not table:
+        _say("nothing")
+        return
+    names = list(dict.fromkeys(name for row in table for name in row))
+    widths = {name: max(len(name), *(len(str(row.get(name, ""))) for row in table)) for name in names}
+    _say("  ".join(name.ljust(widths[name]) for name in names).rstrip())
+    for row in table:
+        cells = ((str(row.get(name, "")), widths[name]) for name in names)
+        _say(
+            "  ".join(text.rjust(width) if text[:1].isdigit() else text.ljust(width) for text, width in cells).rstrip()
+        )
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+def _print_json(content: object) -> None:
+    _say(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def _shown(value: object) -> str:
+    return f"{value:.6g}" if isinstance(value, float) and abs(value) < 1e6 else _plain(value)  # noqa: PLR2004 - digits
+
+
+def _plain(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _camel(row: Row) -> Row:
+    def renamed(name: str) -> str:
+        first, *rest = name.split("_")
+        return first + "".join(part.title() for part in rest)
+
+    return {renamed(name): value for name, value in row.items()}

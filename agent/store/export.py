@@ -1,0 +1,131 @@
+"""Series as CSV in the layout of the public usage traces, which the backtest reads.
+
+The first column is ``ts``, the beginning of the period in whole seconds since 1970 (of single samples: their time, to
+the millisecond); then comes one column per entity (pods by uid), sorted. CPU is in milli-cores, memory in MiB,
+everything else in its own unit. An empty field is a gap; zero is a measured zero. Periods follow each other without a
+gap, so that a row is a step; single samples have a row per tick.
+"""
+
+import csv
+import gzip
+import io
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Final
+
+import numpy as np
+
+from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.store import rollup
+from agent.store.inspection import Inspection
+from agent.store.rollup import Points
+from agent.store.series import Floats, Series
+
+RAW_SECONDS: Final = 0
+"""Resolution of single samples."""
+_UNITS: Final = {CPU: 1000.0}
+_MIB: Final = float(1 << 20)
+_FILES: Final = {CPU: "cpu_millicores.csv.gz", MEMORY: "mem_mib.csv.gz"}
+
+
+def file_name(metric: str) -> str:
+    """The file that a metric has in a folder of its own."""
+    return _FILES.get(metric, f"{metric}.csv.gz")
+
+
+def collect(
+    database: Inspection, metric: str, start: float, end: float, period_seconds: int, *, highest: bool = False
+) -> dict[str, Series]:
+    """What is to be written, by entity.
+
+    Args:
+        database: Where it is.
+        metric: Which metric.
+        start: Excluded for single samples, included for periods. [seconds since 1970]
+        end: Included for single samples, excluded for periods. [seconds since 1970]
+        period_seconds: Length of a period, whole minutes; `RAW_SECONDS` for single samples.
+        highest: The highest sample of each period instead of the average.
+    """
+    if period_seconds == RAW_SECONDS:
+        return database.queries.windows(metric, start, end)
+    found = database.queries.minutes(metric, start, end)
+    return {entity: periods(minutes, period_seconds, highest=highest) for entity, minutes in found.items()}
+
+
+def periods(minutes: Points, period_seconds: int, *, highest: bool = False) -> Series:
+    """Averages (or highest samples) of longer periods, at the times they begin."""
+    points = rollup.merged(minutes, period_seconds * 1000)
+    return Series(points.starts_ms / 1000.0, points.highest if highest else points.average)
+
+
+def pods(entities: Iterable[str]) -> list[str]:
+    """The entities that are pods."""
+    return [one for one in entities if one not in (NODE, SYS)]
+
+
+def rows(metric: str, columns: Mapping[str, Series], period_seconds: int) -> Iterator[list[str]]:
+    """The lines of the file: a header, then one per time.
+
+    Args:
+        metric: Which metric; says the unit.
+        columns: Values by entity.
+        period_seconds: As for `collect`.
+    """
+    names = sorted(columns)
+    yield ["ts", *names]
+    times = _times(columns, period_seconds)
+    table = np.full((len(times), len(names)), np.nan)
+    for place, name in enumerate(names):
+        table[np.searchsorted(times, columns[name].times), place] = columns[name].values * _unit(metric)
+    for time, row in zip(times.tolist(), table, strict=True):
+        yield [f"{time:.3f}".rstrip("0").rstrip("."), *("" if value != value else f"{value:.10g}" for value in row)]  # noqa: PLR0124 - what is no number differs from itself
+
+
+def write(path: Path, lines: Iterable[list[str]]) -> int:
+    """Write the lines to a file, compressed when its name ends so; it appears when it is whole.
+
+    Returns:
+        How many lines it has, its header left out.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    part = path.with_name(path.name + ".part")
+    try:
+        with part.open("wb") as raw:
+            if path.suffix == ".gz":
+                with gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed:
+                    count = write_to(io.BufferedWriter(packed), lines)
+            else:
+                count = write_to(raw, lines)
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return count
+
+
+def write_to(stream: IO[bytes] | io.BufferedWriter, lines: Iterable[list[str]]) -> int:
+    """Write the lines to an open file; answers how many, the header left out."""
+    text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+    writer, count = csv.writer(text, lineterminator="\n"), -1
+    for line in lines:
+        writer.writerow(line)
+        count += 1
+    text.flush()
+    text.detach()
+    return count
+
+
+def _times(columns: Mapping[str, Series], period_seconds: int) -> Floats:
+    found = [series.times for series in columns.values() if len(series)]
+    if not found:
+        return np.empty(0)
+    times = np.unique(np.concatenate(found))
+    if period_seconds == RAW_SECONDS:
+        return times
+    return np.arange(times[0], times[-1] + period_seconds / 2, period_seconds, dtype=float)
+
+
+def _unit(metric: str) -> float:
+    return 1.0 / _MIB if metric.startswith(MEMORY) else _UNITS.get(metric, 1.0)

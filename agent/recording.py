@@ -153,9 +153,13 @@ class Stage:
         """A stage in a temporary folder.
 
         Raises:
-            OSError: There is no room for one.
+            NotRecorded: There is no room for one.
         """
-        with tempfile.TemporaryDirectory(prefix="headroom-replay-") as folder:
+        try:
+            stage = tempfile.TemporaryDirectory(prefix="headroom-replay-")
+        except OSError as error:
+            raise NotRecorded(f"{error.strerror}; set TMPDIR to a folder that can be written") from error
+        with stage as folder:
             yield cls(Path(folder) / "now")
 
     @property

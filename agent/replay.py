@@ -53,8 +53,7 @@ def replay(folder: Path) -> Replay:
     """Drive a recording through the collectors.
 
     Raises:
-        NotRecorded: The folder is no recording, or has fewer than two instants.
-        OSError: There is no room for a temporary link.
+        NotRecorded: The folder is no recording, has fewer than two instants, or there is no room for a temporary link.
     """
     instants, problems = recording.find(folder)
     found = Replay(problems=problems)

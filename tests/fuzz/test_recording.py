@@ -74,3 +74,11 @@ def test_recording(folder: Callable[[], Path], accidents: list[tuple[str, str, s
         assert all(math.isfinite(amount) and 0.0 <= amount < 2.0**53 for amount in amounts)
         assert all(reason in REASONS for _, _, reason in interval.gaps)
     assert list(as_table(found))
+
+
+def test_no_temporary_folder_is_one_line(folder: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be written, as in a container, the way out is named."""
+    root = folder()
+    monkeypatch.setattr("tempfile.tempdir", str(root / "none"))
+    with pytest.raises(NotRecorded, match="TMPDIR"):
+        replay(root)

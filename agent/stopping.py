@@ -30,12 +30,12 @@ def on_signals(stop: asyncio.Event, grace_seconds: float, end: Callable[[int], o
         end: Ends the program at once, given an exit code.
     """
     loop = asyncio.get_running_loop()
+    deadline = threading.Timer(grace_seconds, _end_now, [end])
+    deadline.daemon = True
 
     def handle(_number: int, _frame: FrameType | None) -> None:
-        if not stop.is_set():
+        if deadline.ident is None:  # the first signal; a second one changes nothing
             loop.call_soon_threadsafe(stop.set)
-            deadline = threading.Timer(grace_seconds, _end_now, [end])
-            deadline.daemon = True
             deadline.start()
 
     for number in (signal.SIGTERM, signal.SIGINT):

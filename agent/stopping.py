@@ -6,23 +6,26 @@ tick was written through, and what was learned since the last checkpoint is lear
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
-from types import FrameType
 from typing import Final
 
 log = logging.getLogger(__name__)
 
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _LOG_SECONDS: Final = 0.1
 
 
 def on_signals(stop: asyncio.Event, grace_seconds: float, end: Callable[[int], object] = os._exit) -> None:
     """Set an event on SIGTERM and SIGINT, and end the program if that is not enough.
 
-    Python's own handler, not the loop's: it runs even while a tick waits for a file.
+    A thread waits for them on a pipe that the system writes to: a call that holds up the loop, or Python itself, does
+    not hold up this.
 
     Args:
         stop: What the agent waits for; of the running loop.
@@ -30,21 +33,26 @@ def on_signals(stop: asyncio.Event, grace_seconds: float, end: Callable[[int], o
         end: Ends the program at once, given an exit code.
     """
     loop = asyncio.get_running_loop()
-    deadline = threading.Timer(grace_seconds, _end_now, [end])
-    deadline.daemon = True
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: None)
 
-    def handle(_number: int, _frame: FrameType | None) -> None:
-        if deadline.ident is None:  # the first signal; a second one changes nothing
+    def watch() -> None:
+        while not set(os.read(reader, 64)) & set(_SIGNALS):
+            pass
+        with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             loop.call_soon_threadsafe(stop.set)
-            deadline.start()
+        time.sleep(grace_seconds)
+        _tell()
+        end(0)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
+    threading.Thread(target=watch, name="signals", daemon=True).start()
 
 
-def _end_now(end: Callable[[int], object]) -> None:
+def _tell() -> None:
     text = "something did not let go in time: ending without a last checkpoint; the samples are safe"
     telling = threading.Thread(target=log.warning, args=[text], daemon=True)  # the log may be what hangs
     telling.start()
     telling.join(_LOG_SECONDS)
-    end(0)

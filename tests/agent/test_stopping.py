@@ -104,7 +104,7 @@ import asyncio, os
 from agent.stopping import on_signals
 
 async def hang():
-    on_signals(asyncio.Event(), grace_seconds=0.1)
+    on_signals(asyncio.Event(), 0.1)
     reader, _ = os.pipe()
     print("hanging", flush=True)
     os.read(reader, 1)
@@ -134,5 +134,6 @@ async def test_deadline_ends_program() -> None:
         await stop.wait()
         assert await ended == 0
     finally:
+        signal.set_wakeup_fd(-1)
         for number, handler in before.items():
             signal.signal(number, handler)

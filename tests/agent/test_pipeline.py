@@ -174,6 +174,24 @@ def test_bad_checkpoint_begins_anew(tmp_path: Path, caplog: pytest.LogCaptureFix
     pipeline.close(START)
 
 
+@pytest.mark.parametrize("step", [-7200.0, -40.0, 86400.0])
+def test_set_clock_stops_nothing(tmp_path: Path, step: float) -> None:
+    """A wall clock that is set in either direction neither stalls the learner nor leaves a window empty."""
+    pipeline = _pipeline(tmp_path, _collectors())
+    for number in range(120):
+        pipeline.run_once(START + number)
+    counts = pipeline.learning.learner.histories[CPU].moments.counts
+    before = counts[0]
+    for number in range(120, 240):
+        pipeline.run_once(START + step + number)
+    now = START + step + 239
+    assert pipeline.failing == {}
+    assert pipeline.learning.learner.histories[CPU].moments.counts[0] >= before + 3
+    assert pipeline.learning.learner.trained_until == pytest.approx(now, abs=31.0)
+    assert pipeline.store.window(CPU, NODE, now - 60, now).values.tolist() == [0.5] * 60
+    pipeline.close(now)
+
+
 def test_damaged_store_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A file that breaks under a running agent is set aside; collecting and what was learned go on."""
     pipeline = _pipeline(tmp_path, _collectors())

@@ -153,12 +153,18 @@ def _query(database: Inspection, given: argparse.Namespace) -> int:
     return 0
 
 
+def _check_metric(database: Inspection, metric: str) -> None:
+    catalog = database.recent.catalog
+    if not catalog.entities(metric):
+        known = sorted({found[0] for _, found in catalog.all()})
+        raise WrongSetting(f"there is no metric {metric!r}; there are: {', '.join(known) or 'none'}")
+
+
 def _found(database: Inspection, given: argparse.Namespace, start: float, end: float, period: int) -> dict[str, Series]:
     """The series that were asked for; complains about one that does not exist."""
     catalog = database.recent.catalog
-    if not catalog.entities(given.metric) and not given.container:
-        known = sorted({found[0] for _, found in catalog.all()})
-        raise WrongSetting(f"there is no metric {given.metric!r}; there are: {', '.join(known) or 'none'}")
+    if not given.container:
+        _check_metric(database, given.metric)
     if given.entity and catalog.number(given.metric, given.entity, given.container) is None:
         of = f" of container {given.container!r}" if given.container else ""
         raise WrongSetting(f"there is no {given.metric}{of} of {given.entity!r}; `db series` lists all series")
@@ -180,6 +186,8 @@ def _statistics(series: Series) -> Row:
 def _export(database: Inspection, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period, target = _PERIODS[given.resolution], Path(given.to)
+    for metric in given.metric or ():
+        _check_metric(database, metric)
     metrics = given.metric or [CPU, MEMORY]
     if len(metrics) > 1 and not target.is_dir():
         raise WrongSetting(

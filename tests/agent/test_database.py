@@ -224,6 +224,7 @@ def test_verify_finds_wrong_minutes(tmp_path: Path, run: Callable[..., str]) -> 
         (["query", "gpu"], ["'gpu'", "cpu, memory"]),
         (["query", "cpu", "nobody"], ["'nobody'", "db series"]),
         (["export"], ["--to", "folder"]),
+        (["export", "--metric", "gpu"], ["'gpu'", "cpu, memory"]),
         (["export", "--metric", "cpu", "--entity", "nobody"], ["'nobody'"]),
         (["export", "--metric", "cpu", "--to", "/nowhere/a.csv"], ["/nowhere/a.csv", "No such file"]),
         (["frobnicate"], ["frobnicate"]),

@@ -4,12 +4,13 @@ import argparse
 import os
 import pkgutil
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from bench import BENCHMARKS, GROUPS
+from bench.measurement import Measurement
 
 NOTE = "Quick runs show that everything runs; their figures mean nothing."
 
@@ -28,20 +29,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
     console.print(machine, highlight=False)
-    table = Table("what", "measured", "budget", "reference", title="Measured beside the budgets")
-    for name in BENCHMARKS:
-        if name in wanted:
-            with console.status(f"measuring {name} ..."):
-                for row in pkgutil.resolve_name(BENCHMARKS[name])(quick=options.quick):
-                    table.add_row(row.what, row.measured, row.budget, row.reference)
+    rows = _measured([name for name in BENCHMARKS if name in wanted], console, quick=options.quick)
     if options.markdown:
-        print("| what | measured | budget | reference |\n|---|---|---|---|")
-        for cells in zip(*(column.cells for column in table.columns), strict=True):
-            print(f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |")
+        _print_markdown(rows)
     else:
+        table = Table("what", "measured", "budget", "reference", title="Measured beside the budgets")
+        for row in rows:
+            table.add_row(row.what, row.measured, row.budget, row.reference)
         console.print(table)
     if options.quick:
         console.print(NOTE)
+
+
+def _measured(names: Sequence[str], console: Console, *, quick: bool) -> Iterator[Measurement]:
+    for name in names:
+        with console.status(f"measuring {name} ..."):
+            yield from pkgutil.resolve_name(BENCHMARKS[name])(quick=quick)
+
+
+def _print_markdown(rows: Iterator[Measurement]) -> None:
+    """Each row as soon as it is measured."""
+    print("| what | measured | budget | reference |\n|---|---|---|---|", flush=True)
+    for row in rows:
+        cells = (row.what, row.measured, row.budget, row.reference)
+        print(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |", flush=True)
 
 
 if __name__ == "__main__":

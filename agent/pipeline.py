@@ -15,7 +15,7 @@ from agent.learning import Learning
 from agent.pod_source import PodSource
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, NOT_FINITE, Harvest, Missing, Sample
-from agent.store.schema import StoreCorrupt, StoreError
+from agent.store.schema import StoreError
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 
@@ -46,7 +46,7 @@ class Pipeline:
         Args:
             collectors: By name, in the order in which they run.
             pods: The pods on this node.
-            keeper: Opens the database, again when its file turns out to be damaged; or a store in memory instead.
+            keeper: Opens the database, or a store in memory until that is possible.
             learn: Makes the learner of an open store.
             metrics: Where to count.
             clock: Answers with a time that only runs forward. [s]
@@ -135,13 +135,13 @@ class Pipeline:
         database = self._keeper.step(now, self.store, self._metrics_seen, self._begun)
         if database is None:
             raise StoreError(f"{self._keeper.problem}. Samples stay in memory until it can be opened")
-        away, self.store, self._begun = self.store, database, None
+        self.store.close()
+        self.store, self._begun = database, None
         if self._keeper.restored or not database.load_checkpoints():
             self.learning.use(database)
             self.learning.save(now)
         else:  # weeks of history, of which this run knows nothing: the copied samples are learned from there on
             self.learning = self._learn(database)
-        away.close()
 
     def _train(self, now: float, pods: list[PodRef]) -> None:
         if self._pods.synced:  # before the first list every pod would look like one that has gone
@@ -181,9 +181,6 @@ class Pipeline:
         started = time.perf_counter()
         try:
             yield
-        except StoreCorrupt as error:
-            self._failed(name, error)
-            self._reopen()
         except Exception as error:  # noqa: BLE001 - the outer runner: no step may stop the others
             self._failed(name, error)
         else:
@@ -200,12 +197,6 @@ class Pipeline:
         if self.failing.get(name) != text:
             log.error("%s failed: %s", name, text, exc_info=None if expected else error)
         self.failing[name] = text
-
-    def _reopen(self) -> None:
-        """Begin a new file in place of the damaged one; what was learned is kept, and saved there."""
-        self.store.close()
-        self.store = self._keeper.open()
-        self.learning.use(self.store)
 
 
 def _finite(harvest: Harvest) -> Sequence[Sample]:

@@ -1,16 +1,20 @@
 """The agent as a program: it starts, reports, stops; and what keeps it from starting is one line."""
 
 import json
+import pkgutil
+import re
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 import yaml
 
+from agent.__main__ import COMMANDS, main
 from agent.samples import MEMORY, NODE
+from agent.store.schema import StoreError
 from agent.store.tsdb import Tsdb
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
@@ -98,6 +102,34 @@ def test_wrong_use_is_one_line(arguments: list[str], named: list[str]) -> None:
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
     _one_line(done, *named)
+
+
+def test_commands_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each command is a function, and the help says what it is for."""
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    told = capsys.readouterr().out
+    for name, target in COMMANDS.items():
+        assert callable(pkgutil.resolve_name(target))
+        assert re.search(rf"headroom-agent {name} +\w", told)
+
+
+def test_command_decides_exit_code(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command gets what stands after its name; its exit code is the program's, its errors are one line."""
+    given: list[Sequence[str]] = []
+
+    def command(arguments: Sequence[str]) -> int:
+        given.append(arguments)
+        if not arguments:
+            raise StoreError("there is no database at /x")
+        return 3
+
+    monkeypatch.setitem(COMMANDS, "db", "tests.agent.test_main:command")
+    monkeypatch.setattr("tests.agent.test_main.command", command, raising=False)
+    assert main(["db", "stats", "--data-dir", "/x"]) == 3
+    assert given == [["stats", "--data-dir", "/x"]]
+    assert main(["db"]) == 1
+    assert capsys.readouterr().err == "headroom-agent: there is no database at /x\n"
 
 
 def test_missing_machine_is_one_line(tmp_path: Path) -> None:

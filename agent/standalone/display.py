@@ -32,7 +32,7 @@ _LIVE_SECONDS: Final = 1.0
 _STREAM_SECONDS: Final = 60.0
 _NOW_SECONDS: Final = 10.0
 _ABOUT_EVIDENCE: Final = (READY, COLLECTING_HISTORY, NO_PROD_PODS, POLICY_REJECTED)
-_NO_PODS: Final = "There are no pods: no kubepods folder in the cgroups. The node and what runs on it are shown."
+_NO_PODS: Final = "No pods run here: no cgroup of one was found. The node and what runs on it are shown."
 
 
 @dataclass(slots=True)

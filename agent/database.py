@@ -186,8 +186,9 @@ def _statistics(series: Series) -> Row:
 def _export(database: Inspection, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period, target = _PERIODS[given.resolution], Path(given.to)
-    for metric in given.metric or ():
-        _check_metric(database, metric)
+    if any(True for _ in database.recent.catalog.all()):  # an empty database exports headers
+        for metric in given.metric or ():
+            _check_metric(database, metric)
     metrics = given.metric or [CPU, MEMORY]
     if len(metrics) > 1 and not target.is_dir():
         raise WrongSetting(

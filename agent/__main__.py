@@ -58,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _command(name: str, arguments: Sequence[str]) -> int:
     if name not in COMMANDS:
         raise WrongSetting(f"there is no command {name!r}; commands: {', '.join(COMMANDS)}; --help lists all flags")
+    logs.set_up("text", "warning")
     return int(pkgutil.resolve_name(COMMANDS[name])(arguments))
 
 

@@ -57,8 +57,11 @@ class Display:
     """Where it is shown."""
     wall: Callable[[], float] = time.time
     """The time that reports bear. [seconds since 1970]"""
+    clock: Callable[[], float] = time.monotonic
+    """What waits are measured with. [s]"""
     spec: SpecInForce = field(default_factory=specs.default)
     """What is reported."""
+    _full_due: float = 0.0
 
     async def run(self) -> None:
         """Show for ever, once, or until nobody reads it any more."""
@@ -100,7 +103,8 @@ class Display:
         now, sources = self.wall(), self.sources()
         prediction = self.reports.predict(now, self.spec)
         view = look(now, sources, prediction, window_seconds=_NOW_SECONDS)
-        notes = [*_notes(view), *self.problems()]
+        ready = prediction.readiness
+        notes = [*_notes(view), *([] if ready.ready else [ready.message]), *self.problems()]
         return table(view, f"{self.node_name}: {self.machine()}", notes, height=height, width=width)
 
     async def _show(self, screen: Screen) -> None:
@@ -119,12 +123,19 @@ class Display:
     def _shown(self, screen: Screen) -> None:
         if self.settings.output == "table":
             screen.show(self.lines(screen.height, screen.width))
+            self._report()
         elif self.settings.output == "yaml":
             self._write(self.yaml() if self.settings.once else f"---\n{self.yaml()}")
         elif self.settings.once:
             self._write(self.json())
         else:  # one document per line, so that a program can tell where one ends
             self._write(json.dumps(self.node_metric(), ensure_ascii=False) + "\n")
+
+    def _report(self) -> None:
+        """Make a full report now and then, as for a cluster: /metrics shows its numbers."""
+        if self.clock() >= self._full_due:
+            self._full_due = self.clock() + self.spec.report_interval_seconds
+            self.reports.full(self.wall(), self.spec)
 
     def _write(self, text: str) -> None:
         self.out.write(text)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -117,14 +118,20 @@ async def test_documents_follow_each_other(display: Display) -> None:
     assert first == second
 
 
-async def test_table_names_everything(display: Display, machine: RecordedMachine) -> None:
-    """The table has the node, the system, the classes and every pod, and says why nothing is sold."""
+async def test_table_names_everything(
+    display: Display, machine: RecordedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table has the node, the system, the classes and every pod, says why nothing is sold, and feeds /metrics."""
+    full = Mock(wraps=display.reports.full)
+    monkeypatch.setattr(display.reports, "full", full)
     text = await _shown(display, "table")
     for name in ("node", "system", "  prod, ", "  batch, ", machine.uid("b1"), "cold: "):
         assert name in text
     assert "what was not requested cannot be resold" in text
     assert "At the predicted peak of everything" in text
     assert text == display.text()
+    assert "Prod pods was observed for" in text
+    full.assert_called_once()
 
 
 def test_nothing_sold_is_a_condition(display: Display) -> None:

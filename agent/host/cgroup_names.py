@@ -17,8 +17,10 @@ _RUNTIMES: Final = {"docker": "docker", "containerd": "cri-containerd", "cri-o":
 _SHOWN: Final = 100  # of an id in a message; ids have 64 digits
 _ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 _POD_CGROUPFS: Final = re.compile(r"pod([^/\s]+)")
-_POD_SYSTEMD: Final = re.compile(r"(?:.*-)?pod([^-/\s]+)\.slice")
-_SCOPE: Final = re.compile(r"(?:docker|cri-containerd|crio|pouch)-(?!conmon-)([0-9a-zA-Z-]+)\.scope")
+_POD_SYSTEMD: Final = re.compile(r"(?:.+-)?kubepods(?:-burstable|-besteffort)?-pod([^-/\s]+)\.slice")
+_SCOPE: Final = re.compile(
+    r"(?:docker|cri-containerd|crio|pouch)-(?!conmon-)([0-9a-zA-Z-]+)\.scope|crio-(?!conmon-)([0-9a-zA-Z-]+)"
+)
 _BARE: Final = re.compile(r"(?:crio-)?(?!(?:crio-)?conmon-)([0-9a-zA-Z-]+)")
 KUBEPODS: Final = re.compile(r"kubepods|(?:.+-)?kubepods\.slice")
 """The folder that holds all pods: alone, or below a parent that the systemd driver puts into its name."""
@@ -72,7 +74,7 @@ def container_name(container_id: str, driver: Driver) -> str:
 def container_id(name: str, driver: Driver) -> str | None:
     """The id in the name of a container's cgroup; None for other names, cri-o's monitor among them."""
     found = (_BARE if driver == CGROUPFS else _SCOPE).fullmatch(name)
-    return found[1] if found else None
+    return found[found.lastindex or 1] if found else None
 
 
 def driver_of(names: Iterable[str]) -> Driver | None:

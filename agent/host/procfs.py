@@ -1,9 +1,13 @@
 """Text of /proc files as numbers. Pure."""
 
+import re
 from dataclasses import dataclass
 from typing import Final
 
 _BUSY: Final = (1, 2, 3, 6, 7)  # user, nice, system, irq, softirq; not idle, iowait, steal, guest
+_PRESSURE: Final = re.compile(
+    r"(some|full) avg10=\d+(?:\.\d+)? avg60=\d+(?:\.\d+)? avg300=\d+(?:\.\d+)? total=(\d+)", re.ASCII
+)
 _MOST_DIGITS: Final = 20
 _MOST: Final = 1 << 64
 MOST_BYTES: Final = 1 << 53
@@ -52,12 +56,13 @@ def number(text: str, what: str) -> int:
 
 
 def busy_ticks(stat: str) -> int:
-    """Ticks in which the machine's CPUs worked: user + nice + system + irq + softirq of the first line.
+    """Ticks in which the machine's CPUs worked: user + nice + system + irq + softirq of the line ``cpu``.
 
     Raises:
         Malformed: There is no complete ``cpu`` line.
     """
-    return _busy(stat.split("\n", 1)[0].split(), "cpu")
+    line = stat if stat.startswith("cpu ") else stat[stat.find("\ncpu ") + 1 :]
+    return _busy(line.split("\n", 1)[0].split(), "cpu")
 
 
 def busy_ticks_per_cpu(stat: str) -> dict[int, int]:
@@ -117,10 +122,10 @@ def pressure_totals(text: str) -> dict[str, int]:
     """
     totals = {}
     for line in text.splitlines():
-        kind, _, pairs = line.partition(" ")
-        if kind not in ("some", "full"):
+        found = _PRESSURE.fullmatch(line)
+        if found is None:
             raise Malformed(f"not a line of a pressure file: {line[:40]!r}")
-        totals[kind] = number(pairs.rpartition("total=")[2], f"total of {kind} in a pressure file")
+        totals[found[1]] = number(found[2], f"total of {found[1]} in a pressure file")
     if not totals:
         raise Malformed("a pressure file is empty")
     return totals

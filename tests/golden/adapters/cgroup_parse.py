@@ -1,5 +1,6 @@
 """cgroup_parse: names of cgroups, contents of their files, and the rates that are made of them."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -166,6 +167,11 @@ _FIELDS: Final[Mapping[tuple[str, str | None], Callable[[str, int], Any]]] = {
     ("memory.stat", None): _memory_stat,
     ("memory.max", None): _memory_bytes,
     ("memory.current", None): _memory_bytes,
+    ("memory.limit_in_bytes", None): _memory_bytes,
+    ("memory.usage_in_bytes", None): _memory_bytes,
+    ("cpu.cfs_quota_us", None): cgroup_files.cpu_quota_microseconds,
+    ("cpu.cfs_period_us", None): cgroup_files.cpu_period_microseconds,
+    ("cpuacct.usage", None): cgroup_files.cpu_usage_nanoseconds,
 }
 """File and field of the `parse` operation -> its parser."""
 
@@ -178,6 +184,8 @@ def _parse(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _meminfo(vector: dict[str, Any]) -> dict[str, Any]:
+    if vector["content"] is None:  # the file is not there
+        return {"error": True, "value": None}
     try:
         found, amounts = procfs.meminfo(vector["content"]), procfs.meminfo_kilobytes(vector["content"])
     except Malformed:
@@ -211,26 +219,24 @@ def _per_cpu_ticks(vector: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _rate(before: float, now: float) -> float | Gap:
-    """What the counter grew by in a second, by our own rates."""
-    rates = Rates()
+def _rate(before: float, now: float, elapsed_seconds: float) -> float | Gap:
+    """What the counter grew by per second, by our own rates."""
+    rates = Rates(longest_seconds=math.inf, shortest_seconds=0.0)
     rates.rate("counter", before, 0.0)
-    return rates.rate("counter", now, 1.0)
+    return rates.rate("counter", now, elapsed_seconds)
 
 
 def _node_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
-    grown = _rate(vector["previousTicks"], vector["currentTicks"])
+    grown = _rate(vector["previousTicks"], vector["currentTicks"], vector["elapsedMilliseconds"] / 1000)
     if isinstance(grown, Gap):
         return {"cores": None}
-    elapsed, jiffy = vector["elapsedMilliseconds"], vector["jiffyMilliseconds"]
-    return {"cores": procfs.node_cpu_cores(grown, elapsed / 1000, 1000 / jiffy)}
+    return {"cores": procfs.node_cpu_cores(grown, 1.0, 1000 / vector["jiffyMilliseconds"])}
 
 
 def _pod_cpu_usage(vector: dict[str, Any]) -> dict[str, Any]:
-    grown = _rate(vector["previousUsageNanoseconds"], vector["currentUsageNanoseconds"])
-    if isinstance(grown, Gap):
-        return {"cores": None}
-    return {"cores": cgroup_files.cpu_cores(grown, vector["elapsedMilliseconds"] / 1000)}
+    before, now = vector["previousUsageNanoseconds"], vector["currentUsageNanoseconds"]
+    grown = _rate(before, now, vector["elapsedMilliseconds"] / 1000)
+    return {"cores": None if isinstance(grown, Gap) else cgroup_files.cpu_cores(grown, 1.0)}
 
 
 def _throttled_ratio(vector: dict[str, Any]) -> dict[str, Any]:
@@ -242,7 +248,7 @@ def _throttled_ratio(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _detect_driver(vector: dict[str, Any]) -> dict[str, Any]:
-    return {"driver": cgroup_names.driver_of(path.rsplit("/", 1)[-1] for path in vector["dirs"]) or ""}
+    return {"driver": cgroup_names.driver_of(path.rstrip("/").rsplit("/", 1)[-1] for path in vector["dirs"]) or ""}
 
 
 def _parse_pod_id(vector: dict[str, Any]) -> dict[str, Any]:

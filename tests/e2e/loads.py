@@ -1,0 +1,93 @@
+"""Pods with a known load, one of each kind, as manifests for a real node."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+NAMESPACE: Final = "loads"
+PROGRAM: Final = Path(__file__).with_name("load.py")
+IMAGE: Final = "localhost/headroom-agent:dev"
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One pod."""
+
+    name: str
+    """Its name."""
+    milli_cores: int
+    """What it burns, in a closed loop on its own CPU clock."""
+    mebibytes: int
+    """What it holds of memory that it has written to."""
+    requests: dict[str, str]
+    """What it requests."""
+    limits: dict[str, str]
+    """What it is limited to."""
+    file_mebibytes: int = 0
+    """Size of a file on disk that it reads again and again."""
+    shared_mebibytes: int = 0
+    """Size of a file in a tmpfs (emptyDir of medium Memory)."""
+
+    @property
+    def anonymous_alone(self) -> bool:
+        """Whether its memory is its own alone: no files."""
+        return not (self.file_mebibytes or self.shared_mebibytes)
+
+    def manifest(self) -> dict[str, Any]:
+        """The pod. The program stands in the command, so that a static pod needs nothing else."""
+        words = (self.milli_cores / 1000, self.mebibytes, self.file_mebibytes, self.shared_mebibytes)
+        container: dict[str, Any] = {
+            "name": "load",
+            "image": IMAGE,
+            "imagePullPolicy": "Never",
+            "command": ["python3", "-S", "-c", PROGRAM.read_text(), *map(str, words)],
+            "resources": {"requests": self.requests, "limits": self.limits},
+            "securityContext": {"runAsUser": 65532},
+        }
+        volumes: dict[str, Any] = {"load": {"emptyDir": {}}}
+        if self.shared_mebibytes:
+            volumes["shared"] = {"emptyDir": {"medium": "Memory"}}
+        container["volumeMounts"] = [{"name": name, "mountPath": f"/{name}"} for name in volumes]
+        spec: dict[str, Any] = {
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [container],
+            "volumes": [{"name": name, **volume} for name, volume in volumes.items()],
+        }
+        metadata = {"name": self.name, "namespace": NAMESPACE}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _amounts(cpu: str, memory: str) -> dict[str, str]:
+    return {"cpu": cpu, "memory": memory}
+
+
+KNOWN: Final = Load("guaranteed", 400, 200, _amounts("900m", "512Mi"), _amounts("900m", "512Mi"))
+"""The load that the product's promise names: 400m CPU, 200 MiB."""
+STATIC: Final = Load("static", 40, 48, _amounts("50m", "64Mi"), {})
+"""Runs from a file of the kubelet's."""
+READER: Final = Load("reader", 50, 24, _amounts("50m", "64Mi"), {}, file_mebibytes=160)
+"""Its memory is mostly page cache."""
+TMPFS: Final = Load("tmpfs", 40, 24, _amounts("50m", "64Mi"), {}, shared_mebibytes=80)
+"""Its memory is mostly files that lie in memory."""
+LOADS: Final = (
+    KNOWN,
+    Load("burstable", 60, 64, _amounts("50m", "64Mi"), {}),
+    Load("best-effort", 30, 32, {}, {}),
+    READER,
+    TMPFS,
+)
+"""Those that the API server is given."""
+ALL: Final = (*LOADS, STATIC)
+"""All of them."""
+
+
+def manifests() -> str:
+    """A list of all pods of `LOADS`."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": [load.manifest() for load in LOADS]})
+
+
+def static_manifest() -> str:
+    """The static pod's file."""
+    return json.dumps(STATIC.manifest())

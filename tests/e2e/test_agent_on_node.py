@@ -1,0 +1,316 @@
+"""The agent on a real node, beside the kubelet and beside loads that are known: what it measures, predicts and reports.
+
+One cluster and one set of pods for the whole module. The kubelet's figures are taken first and again in the test that
+compares them, so that the minute between them is spent with the other tests.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from crds.quantity import milli_value, value
+from devcluster import Cluster, ClusterSpec
+from tests.e2e import loads
+from tests.e2e.agent_node import CONFIG, AgentNode, Json, average, spent, unix, usages, wait
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(400)]
+
+MEBIBYTE = 1 << 20
+COMPARED_SECONDS = 60.0
+CPU_TOLERANCE = 0.03
+MEMORY_TOLERANCE = 0.03
+MEMORY_TOLERANCE_BYTES = 2 * MEBIBYTE
+LOAD_TOLERANCE = 0.05
+WINDOW_SECONDS = CONFIG["metricAggregateDurationSeconds"]
+"""What a report's usage is the mean of."""
+SHARED_MACHINE = '{"resources": {"cpu": "500m", "memory": "4Gi"}}'
+"""The machine of the node runs more than the node: that is not the pods' doing, so it is reserved."""
+
+
+Counters = dict[str, tuple[float, float]]
+"""Kubelet's CPU counters: pod -> time [seconds since 1970] and value [core-seconds]."""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """The node, and what kubelet said of its pods at the beginning."""
+
+    node: AgentNode
+    counters: Counters
+
+
+@pytest.fixture(scope="module")
+def beginning(request: pytest.FixtureRequest, real_node_requirements: None) -> Iterator[Beginning]:  # noqa: ARG001 - it skips
+    """Agent, manager and all loads at work."""
+    with Cluster(ClusterSpec(real_node=True)) as cluster:
+        node = AgentNode(cluster)
+        cluster.kubectl("annotate", "node", node.name, f"node.koordinator.sh/reservation={SHARED_MACHINE}")
+        node.install()
+        node.start_loads()
+        # What kubelet says at first may be of their start, when they burn much more.
+        yield Beginning(node, _counters(node, later_than=time.time()))
+        if request.session.testsfailed:
+            cluster.keep_logs()
+
+
+def _counters(node: AgentNode, later_than: float) -> Counters:
+    """The counters of all loads, each as soon as kubelet has read it after a moment."""
+    found: Counters = {}
+
+    def look() -> bool:
+        now = node.counters()
+        found.update({name: one for name, one in now.items() if one[0] > later_than and name not in found})
+        return all(node.key(load) in found for load in loads.ALL)
+
+    wait(look, seconds=later_than - time.time() + 120, what=f"counters of all loads: {found}")
+    return found
+
+
+@pytest.fixture
+def node(beginning: Beginning) -> AgentNode:
+    """The node."""
+    return beginning.node
+
+
+def _policy(**changes: Any) -> Json:  # noqa: ANN401 - a policy's fields
+    return {**CONFIG, "nodePredictPolicy": {**CONFIG["nodePredictPolicy"], **changes}}
+
+
+def _prediction(node: AgentNode) -> Json:
+    found: Json = node.status().get("prediction") or {}
+    return found
+
+
+def _class(prediction: Json, name: str = "prod") -> Json:
+    return next((one for one in prediction.get("classes") or [] if one["name"] == name), {})
+
+
+def test_cold_becomes_ready(node: AgentNode) -> None:
+    """By the policy as shipped all is cold and says so; with a short cold start it is ready, without a restart."""
+    agent, known = node.restarts(), node.key(loads.KNOWN)
+    wait(lambda: known in _prediction(node).get("pods", {}).get("coldNames", ()), seconds=60, what=f"{known} cold")
+    assert _prediction(node)["pods"]["warm"] == 0
+    cold = node.condition("PredictionReady")
+    assert cold["status"] == "False"
+    node.configure(_policy(coldStartPeriodSeconds=10))
+    wait(lambda: node.condition("PredictionReady")["status"] == "True", seconds=90, what="a prediction that is ready")
+    ready = node.condition("PredictionReady")
+    assert unix(ready["lastTransitionTime"]) > unix(cold["lastTransitionTime"])
+    assert _prediction(node)["pods"]["warm"] > 0
+    assert node.restarts() == agent
+
+
+def test_policy_edit_changes_model(node: AgentNode) -> None:
+    """Another model in the ConfigMap is in force soon after, in the same agent, with the history that it had."""
+    node.configure(_policy(coldStartPeriodSeconds=10))
+    before, agent = wait(lambda: _prediction(node), seconds=60, what="a prediction"), node.restarts()
+    changed = {"model": "max", "of": [{"model": "recent-max"}, {"model": "nsigma-v2", "parameters": {"n": 5}}]}
+    node.configure(_policy(coldStartPeriodSeconds=10, **changed))
+    wait(lambda: _prediction(node)["policy"]["model"] == "max", seconds=60, what="the new model in force")
+    after = _prediction(node)
+    assert after["policy"]["of"] == changed["of"]
+    assert _class(after)["evidence"]["samples"] >= _class(before)["evidence"]["samples"] > 0
+    assert _class(after)["evidence"]["spanSeconds"] >= _class(before)["evidence"]["spanSeconds"] > 0
+    assert node.restarts() == agent
+
+
+def test_bad_model_is_named(node: AgentNode) -> None:
+    """A model that the agent does not have leaves the policy in force; condition and event name the field."""
+    node.configure(_policy(coldStartPeriodSeconds=10, model="nsigma-v2", parameters={"n": 4}))
+    wait(lambda: _prediction(node).get("policy", {}).get("parameters") == {"n": 4}, seconds=60, what="n = 4 in force")
+    node.configure(_policy(coldStartPeriodSeconds=10, model="crystal-ball"))
+    told = wait(
+        lambda: [one["message"] for one in node.status()["conditions"] if "crystal-ball" in one["message"]],
+        seconds=60,
+        what="a condition that names the model",
+    )
+    assert "model" in told[0]
+    assert _prediction(node)["policy"] == {"model": "nsigma-v2", "parameters": {"n": 4}}
+    notes = wait(lambda: _notes(node, "crystal-ball"), seconds=30, what="an event that names it")
+    assert "model" in notes[0]
+    assert "nsigma-v2 stays in force" in notes[0]
+    node.configure(_policy(coldStartPeriodSeconds=10))
+    wait(lambda: "crystal-ball" not in json.dumps(node.status()["conditions"]), seconds=60, what="the end of it")
+
+
+def _notes(node: AgentNode, word: str) -> list[str]:
+    events = node.get("events", "-n", "default", "--field-selector", "involvedObject.kind=NodeMetric")["items"]
+    return [event["message"] for event in events if word in event["message"]]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The same pods over the same time, by "namespace/name"."""
+
+    counters: tuple[Counters, Counters]
+    """Kubelet's counters at the beginning, and more than a minute later."""
+    summary: dict[str, Json]
+    """Kubelet's summary."""
+    stored: dict[str, dict[str, list[tuple[float, float]]]]
+    """What the agent stored: metric -> pod -> time and value."""
+
+    def ours(self, metric: str, name: str) -> float:
+        """The agent's sample of memory nearest to kubelet's last look."""
+        when = unix(self.summary[name]["memory"]["time"])
+        return min(self.stored[metric][name], key=lambda sample: abs(sample[0] - when))[1]
+
+
+@pytest.fixture(scope="module")
+def compared(beginning: Beginning) -> Compared:
+    """Kubelet's figures and the agent's, of more than a minute."""
+    node, first = beginning.node, beginning.counters
+    last = _counters(node, later_than=max(at for at, _ in first.values()) + COMPARED_SECONDS)
+    summary = node.summary()
+    return Compared((first, last), summary, node.samples("cpu", "memory", "memory_with_page_cache"))
+
+
+def test_cpu_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None:
+    """Over more than a minute, our average of each pod is within 3 % of what kubelet's counter says."""
+    seen = {}
+    for load in loads.ALL:
+        name = node.key(load)
+        (start, before), (end, after) = compared.counters[0][name], compared.counters[1][name]
+        seen[name] = (average(compared.stored["cpu"][name], start, end), (after - before) / (end - start))
+    assert not [name for name, (ours, theirs) in seen.items() if abs(ours / theirs - 1) > CPU_TOLERANCE], seen
+
+
+def test_memory_agrees_with_kubelet(node: AgentNode, compared: Compared) -> None:
+    """Memory of pods with anonymous memory alone is kubelet's rssBytes, within 3 % or 2 MiB."""
+    seen = {}
+    for load in loads.ALL:
+        if load.anonymous_alone:
+            name = node.key(load)
+            seen[name] = (compared.ours("memory", name), compared.summary[name]["memory"]["rssBytes"])
+            assert seen[name][1] >= load.mebibytes * MEBIBYTE
+    allowed = {name: max(MEMORY_TOLERANCE * theirs, MEMORY_TOLERANCE_BYTES) for name, (_, theirs) in seen.items()}
+    assert not [name for name, (ours, theirs) in seen.items() if abs(ours - theirs) > allowed[name]], seen
+    assert len(seen) == 4
+
+
+def test_files_count_as_documented(compared: Compared) -> None:
+    """docs/memory.md: a tmpfs counts as memory, though not as rss; page cache counts only where it is asked for."""
+    tmpfs, reader = f"{loads.NAMESPACE}/{loads.TMPFS.name}", f"{loads.NAMESPACE}/{loads.READER.name}"
+    near = 4 * MEBIBYTE
+    theirs = compared.summary[tmpfs]["memory"]
+    files = loads.TMPFS.shared_mebibytes * MEBIBYTE
+    assert compared.ours("memory", tmpfs) == pytest.approx(theirs["rssBytes"] + files, abs=near)
+    theirs = compared.summary[reader]["memory"]
+    files = loads.READER.file_mebibytes * MEBIBYTE
+    ours, cached = (compared.ours(metric, reader) for metric in ("memory", "memory_with_page_cache"))
+    assert ours == pytest.approx(theirs["rssBytes"], abs=near)
+    assert cached >= ours + files
+    # What kubelet calls the working set leaves out the pages on the inactive list, which may be none or all of them.
+    assert ours - near <= theirs["workingSetBytes"] <= theirs["usageBytes"]
+
+
+def test_known_load_is_reported(node: AgentNode) -> None:
+    """A pod that burns 400 milli-cores and holds 200 MiB is reported with what it says of itself, within 5 %."""
+    started = unix(node.get("pod", "-n", loads.NAMESPACE, loads.KNOWN.name)["status"]["startTime"])
+    full_window = started + 2 * WINDOW_SECONDS  # nothing of its start is in the window any more
+    wait(lambda: unix(node.status()["updateTime"]) > full_window, seconds=150, what="a report of a whole window")
+    status = node.status()
+    end, usage = unix(status["updateTime"]), usages(status)[node.key(loads.KNOWN)]
+    wait(lambda: node.account(loads.KNOWN)[-1][0] > end, seconds=30, what="its own account of that time")
+    # A machine that is busy may not let it burn all of its 400 milli-cores: what it got, it says itself.
+    burned = 1000 * spent(node.account(loads.KNOWN), end - WINDOW_SECONDS, end) / WINDOW_SECONDS
+    assert milli_value(usage["cpu"]) == pytest.approx(burned, rel=LOAD_TOLERANCE)
+    assert burned <= loads.KNOWN.milli_cores * 1.2
+    # The interpreter is 3 % of it.
+    assert value(usage["memory"]) == pytest.approx(loads.KNOWN.mebibytes * MEBIBYTE, rel=LOAD_TOLERANCE)
+
+
+def test_doubled_load_is_reported_fast(node: AgentNode) -> None:
+    """When the load doubles, the prediction moves in reports that leave the full report's time alone."""
+    eager = {"model": "nsigma-v2", "parameters": {"n": 3, "capAtHighest": False}, "resourceDiffThresholdPercent": 1}
+    node.configure({**_policy(coldStartPeriodSeconds=10, **eager), "metricReportIntervalSeconds": 60})
+    wait(
+        lambda: _prediction(node)["policy"]["parameters"] == eager["parameters"], seconds=60, what="the policy in force"
+    )
+    before = value(_class(_prediction(node))["usage"]["memory"])
+    node.tell(loads.KNOWN, "share", 2 * loads.KNOWN.milli_cores / 1000)
+    node.tell(loads.KNOWN, "mib", 2 * loads.KNOWN.mebibytes)
+    seen: list[Json] = []
+
+    def fast() -> bool:
+        """Whether a report that is no full one, nor any before it since the last full one, has the load."""
+        status = node.status()
+        if not seen or seen[-1]["updateTime"] != status["updateTime"]:
+            seen.append(status)
+        newer = unix(status["prediction"]["time"]) > unix(seen[-1]["prediction"]["time"])
+        return newer and value(_class(status["prediction"])["usage"]["memory"]) >= before + 20 * MEBIBYTE
+
+    wait(fast, seconds=150, what="a fast report that has it")
+
+
+ASK = """
+import asyncio, sys
+import kubeapi
+from pathlib import Path
+from agent.host.cgroup import CgroupTree, Hierarchy, Layout
+from agent.kubelet import KubeletPods, login_to
+from agent.settings import KubeletSettings
+
+async def ask(host, port, authority=None):
+    here = Hierarchy(Path("/nowhere"), 2)
+    pods = KubeletPods(KubeletSettings(), None, None, CgroupTree(Layout(here, here, here)))
+    async with kubeapi.ApiServer(login_to((host, port), authority=authority), "headroom-tests") as kubelet:
+        await pods.ask(kubelet)
+    print(pods.problem)
+
+asyncio.run(ask(sys.argv[1], 10250))
+asyncio.run(ask(sys.argv[1], 10250, Path("/etc/ssl/certs/ca-certificates.crt")))
+asyncio.run(ask(sys.argv[1], 10251))
+"""
+
+
+def test_kubelet_refusals_are_explained(node: AgentNode) -> None:
+    """A real kubelet that refuses, cannot be verified, or is not there is told in one line with the way out."""
+    addresses = node.get("node", node.name)["status"]["addresses"]
+    (address,) = [one["address"] for one in addresses if one["type"] == "InternalIP"]
+    pod = ("-n", loads.NAMESPACE, "exec", loads.KNOWN.name)  # its service account has no right at all
+    told = node.cluster.kubectl(*pod, "--", "python3", "-c", ASK, address)
+    forbidden, unverified, absent = told.splitlines()
+    assert "refuses to list its pods" in forbidden
+    assert "system:serviceaccount:loads:default" in forbidden
+    assert "`get` on `nodes/pods`" in forbidden
+    assert "cannot be verified" in unverified
+    assert "--kubelet-ca FILE" in unverified
+    assert absent.endswith("cannot be reached: Connection refused; is its address right (--kubelet-address)?")
+
+
+def test_kubelet_gives_same_pods(node: AgentNode) -> None:
+    """With the kubelet as source, and no right to list pods, the same pods are reported, with the same history."""
+    node.configure(_policy(coldStartPeriodSeconds=10))
+    before, evidence = _others(node.status()), _class(_prediction(node))["evidence"]["samples"]
+    node.upgrade("agent.podsFrom=kubelet")
+    began = time.time()
+    wait(lambda: unix(node.status()["updateTime"]) > began, seconds=90, what="a report of the new agent")
+    wait(lambda: _others(node.status()) == before, seconds=60, what=f"the pods {sorted(before)}")
+    assert node.condition("Collecting")["status"] == "True"
+    assert _class(_prediction(node))["evidence"]["samples"] >= evidence
+    assert _asked_for_pods(node, began) == []
+
+
+def _others(status: Json) -> set[tuple[str, str, str, str]]:
+    """The reported pods without the agent itself, which is a new one after each change: name, band, QoS."""
+    pods = [
+        (pod["namespace"], pod["name"], pod.get("priority", ""), pod.get("qos", "")) for pod in status["podsMetric"]
+    ]
+    return {pod for pod in pods if not pod[1].startswith("headroom-agent-")}
+
+
+def _asked_for_pods(node: AgentNode, since: float) -> list[str]:
+    """What the agent has asked the API server about pods, or through a node's proxy."""
+    events = map(json.loads, node.cluster.control_plane.audit_log.read_text().splitlines())
+    return [
+        f"{event['verb']} {event['requestURI']}"
+        for event in events
+        if event["user"]["username"].endswith(":headroom-agent")
+        and unix(event["requestReceivedTimestamp"]) > since
+        and re.search(r"/pods|/proxy", event["requestURI"])
+    ]

@@ -115,6 +115,7 @@ def hold(pod: GuestPod, file: Path) -> list[mmap.mmap]:
     for mib, flags in ((pod.anon_mib, private), (pod.shared_mib, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)):
         if mib:
             memory = mmap.mmap(-1, mib * MIB, flags=flags)
+            memory.madvise(mmap.MADV_NOHUGEPAGE)  # else it holds up to two MiB more, some time later
             for at in range(0, mib * MIB, mmap.PAGESIZE):
                 memory[at] = 1
             held.append(memory)
@@ -143,11 +144,11 @@ def burn(cores: float) -> None:
 
 
 def truth(driver: str) -> dict[str, dict[str, float]]:
-    """What the kernel counts for each pod now, by name; read here, apart from the agent."""
+    """What the kernel counts for each pod now, by name, and when that was; read here, apart from the agent."""
     found = {}
     for name, pod in PODS.items():
         folder = ROOT / pod_folder(pod, driver)
-        numbers = {**_pairs(folder / "cpu.stat"), "anon": _pairs(folder / "memory.stat")["anon"]}
+        numbers = {**_pairs(folder / "cpu.stat"), "time": time.time(), "anon": _pairs(folder / "memory.stat")["anon"]}
         for resource in ("cpu", "memory", "io"):
             for line in (folder / f"{resource}.pressure").read_text().splitlines():
                 kind, *fields = line.split()
@@ -162,9 +163,9 @@ def _pairs(file: Path) -> dict[str, float]:
 
 
 def watch(driver: str, rows: list[object], ended: threading.Event) -> None:
-    """Add the truth with its time to the rows, twice a second."""
+    """Add the truth to the rows, twice a second."""
     while not ended.wait(TRUTH_EVERY_SECONDS):
-        rows.append([time.time(), truth(driver)])
+        rows.append(truth(driver))
 
 
 def run(driver: str, commands: Sequence[Sequence[str]], file: Path, out: Path) -> None:

@@ -21,12 +21,12 @@ from tests.architecture.sources import ROOT
 
 SECONDS = 45
 """How long the agent measures."""
-CAPTURE_SECONDS = 12
+CAPTURE_SECONDS = 20
 """How long a recording is."""
 TIMEOUT_SECONDS = 600.0
 _MICRO = 1e6
 
-Rows = Sequence[tuple[float, Mapping[str, Mapping[str, float]]]]
+Rows = Sequence[Mapping[str, Mapping[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Measured:
     store: Tsdb
     """Its database."""
     truth: Rows
-    """The kernel's counters by time and pod."""
+    """The kernel's counters and the time they were read, by pod; one row each half second."""
     recording: Path
     """What `headroom-agent capture` recorded afterwards."""
 
@@ -69,16 +69,32 @@ class Measured:
 
         Args:
             pod: Its name.
-            interval: Two consecutive instants, as in t002-t010.
+            interval: Two consecutive instants, as in t010-t020.
         """
         measured = as_json(replay(self.recording))["intervals"][interval]["pods"][PODS[pod].uid]["cpuMilli"]
-        facts = [json.loads((self.recording / name / "capture.json").read_text()) for name in interval.split("-")]
-        start, end = (fact["wall_ns"] / 1e9 for fact in facts)
+        start, end = (self._read_at(pod, self.recording / name) for name in interval.split("-"))
         return measured, self._growth(pod, "usage_usec", (start, end)) / (end - start) / 1000
 
+    def level(self, pod: str, metric: str, counter: str) -> tuple[float, float]:
+        """Mean of what the agent stored of a pod, and of what the kernel said over the same time."""
+        series = self.store.window(metric, PODS[pod].uid, 0.0, 1e11)
+        truth = np.interp(
+            series.times, [row[pod]["time"] for row in self.truth], [row[pod][counter] for row in self.truth]
+        )
+        return float(np.mean(series.values)), float(np.mean(truth))
+
+    @staticmethod
+    def _read_at(pod: str, instant: Path) -> float:
+        """When a recording read the CPU counter of a pod. [seconds since 1970]"""
+        facts = json.loads((instant / "capture.json").read_text())
+        ending = f"{PODS[pod].uid}/cpu.stat", f"{PODS[pod].uid.replace('-', '_')}.slice/cpu.stat"
+        rows = (line.split("\t") for line in (instant / "times.tsv").read_text().splitlines())
+        read = next((int(start) + int(end)) / 2 for start, end, path in rows if path.endswith(ending))
+        return float((facts["wall_ns"] + read - facts["monotonic_ns"]) / 1e9)
+
     def _growth(self, pod: str, counter: str, between: tuple[float, float]) -> float:
-        times = [time for time, _ in self.truth]
-        start, end = np.interp(between, times, [found[pod][counter] for _, found in self.truth])
+        times, counts = ([row[pod][name] for row in self.truth] for name in ("time", counter))
+        start, end = np.interp(between, times, counts)
         return float(end - start)
 
 

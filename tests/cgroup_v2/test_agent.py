@@ -15,7 +15,7 @@ AGAINST_KERNEL = 0.03
 """Of the kernel's own counters over the same time; the agent reads them some milliseconds apart from the test."""
 AGAINST_LOAD = 0.10
 """Of what a process tries to use, or may: a slow machine does not give it in time."""
-FORK_MIB = 3
+FORK_MIB = 4
 """What a process has beside what it was told to hold, at most. [MiB]"""
 
 
@@ -48,15 +48,15 @@ def test_idle_pods_use_nothing(in_guest: Guest, driver: str) -> None:
 
 @pytest.mark.parametrize("pod", ["held-back", "steady", "sharing", "idle"])
 def test_memory_equals_held(in_guest: Guest, driver: str, pod: str) -> None:
-    """Memory without page cache is what a pod's process holds, shared memory included, within 3 MiB."""
+    """Memory without page cache is what a pod's process holds, shared memory included, within 4 MiB."""
     held = PODS[pod].anon_mib + PODS[pod].shared_mib
     assert held <= in_guest[driver].mean(pod, MEMORY) / MIB <= held + FORK_MIB
 
 
 def test_memory_equals_kernel_anon(in_guest: Guest, driver: str) -> None:
-    """Memory of a pod with anonymous memory alone is the kernel's `anon` within 3 %."""
-    last = in_guest[driver].truth[-1][1]["idle"]["anon"]
-    assert in_guest[driver].mean("idle", MEMORY) == pytest.approx(last, rel=0.03)
+    """Memory of a pod with anonymous memory alone is the kernel's `anon` over the same time within 3 %."""
+    measured, true = in_guest[driver].level("idle", MEMORY, "anon")
+    assert measured == pytest.approx(true, rel=0.03)
 
 
 def test_page_cache_is_apart(in_guest: Guest, driver: str) -> None:
@@ -90,7 +90,7 @@ def test_report_has_every_pod(in_guest: Guest, driver: str) -> None:
 @pytest.mark.parametrize("pod", ["held-back", "steady", "sharing"])
 def test_recording_tells_the_same(in_guest: Guest, driver: str, pod: str) -> None:
     """A recording made in the guest, replayed on this machine, gives each pod the CPU of its counter within 5 %."""
-    measured, true = in_guest[driver].recorded(pod, "t002-t010")
+    measured, true = in_guest[driver].recorded(pod, "t010-t020")
     assert measured == pytest.approx(true, rel=0.05, abs=3.0)
 
 

@@ -1,5 +1,6 @@
 """Dev clusters for tests: built before the first test, started once for all that ask, logs kept when a test fails."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -12,10 +13,17 @@ from devcluster.families import CONTROL_PLANE, REAL_NODE
 KWOK_NODES = 2
 
 # The same inputs on every run, and no time limits: a busy machine fails no test. `make soak` looks for new inputs.
+SOAK = os.environ.get("HEADROOM_SOAK", "") not in ("", "0")
 settings.register_profile(
-    "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "steady",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
-settings.load_profile("steady")
+settings.register_profile("soak", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("soak" if SOAK else "steady")
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

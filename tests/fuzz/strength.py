@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 SOAK: Final = os.environ.get("HEADROOM_SOAK", "") not in ("", "0")
 """Whether this is `make soak`: many inputs, new ones in every run. What failed once is tried first the next time."""
-EXAMPLES: Final = 10_000 if SOAK else 40
+EXAMPLES: Final = 10_000 if SOAK else 25
 """Inputs per parser."""
 LONGEST_LINE: Final = 1000
 """More than this of one input is not for a log."""

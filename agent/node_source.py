@@ -112,9 +112,12 @@ def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
     status, problems = node.get("status") or {}, _Problems()
     annotations = (node.get("metadata") or {}).get("annotations") or {}
     stated = problems.amounts(status.get("allocatable"), "status.allocatable")
+    known = len(problems.found)
     raw = problems.amounts(
         problems.annotation(annotations, names.ANNOTATION_RAW_ALLOCATABLE), names.ANNOTATION_RAW_ALLOCATABLE
     )
+    if len(problems.found) > known:  # an annotation counts as a whole, or not at all
+        raw = {}
     facts = NodeFacts(
         allocatable={**stated, **raw},
         capacity=problems.amounts(status.get("capacity"), "status.capacity"),

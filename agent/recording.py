@@ -48,12 +48,28 @@ class Instant:
 def find(folder: Path) -> tuple[list[Instant], list[str]]:
     """The instants of a recording, in the order of their nominal seconds.
 
+    They are in the folder itself, or all in one folder in it.
+
     Returns:
         The instants, and one sentence for each thing in them that cannot be used.
 
     Raises:
         NotRecorded: The folder is no recording, or has fewer than two instants.
     """
+    names = _names(folder)
+    if not names:  # an archive may hold them in a folder of its own
+        inner = [(one, found) for one in sorted(folder.iterdir()) if one.is_dir() and (found := _names(one))]
+        folder, names = inner[0] if len(inner) == 1 else (folder, [])
+    if not names:
+        raise NotRecorded(f"{folder} holds no instants (folders t000, t001 …): give the folder that holds them")
+    if len(names) == 1:
+        raise NotRecorded(f"{folder} has one instant only ({names[0][1]}): CPU is what was used between two")
+    problems: list[str] = []
+    return [_instant(folder / name, problems) for _, name in names], problems
+
+
+def _names(folder: Path) -> list[tuple[int, str]]:
+    """The instants in a folder by their nominal seconds."""
     try:
         names = [(int(found[1]), name) for name in os.listdir(folder) if (found := _NAME.fullmatch(name))]  # noqa: PTH208
     except NotADirectoryError:
@@ -62,13 +78,7 @@ def find(folder: Path) -> tuple[list[Instant], list[str]]:
         ) from None
     except OSError as error:
         raise NotRecorded(f"cannot read {folder}: {error.strerror}") from error
-    names = sorted((number, name) for number, name in names if (folder / name).is_dir())
-    if not names:
-        raise NotRecorded(f"{folder} holds no instants (folders t000, t001 …): give the folder that holds them")
-    if len(names) == 1:
-        raise NotRecorded(f"{folder} has one instant only ({names[0][1]}): CPU is what was used between two")
-    problems: list[str] = []
-    return [_instant(folder / name, problems) for _, name in names], problems
+    return sorted((number, name) for number, name in names if (folder / name).is_dir())
 
 
 def _instant(folder: Path, problems: list[str]) -> Instant:

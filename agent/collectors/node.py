@@ -46,8 +46,12 @@ class NodeCollector:
         return float(memory.used_bytes), float(memory.used_with_page_cache_bytes)
 
     def _cpu(self) -> tuple[float | Gap, ...]:
-        stat = self._stat.read()
+        try:
+            stat = self._stat.read()
+            ticks = procfs.busy_ticks(stat)
+        except (Unreadable, Malformed):
+            self._rates.forget(CPU)  # over two ticks it would not be of the time of the pods' rates
+            raise
         highest = (procfs.cpu_count(stat) or _MOST_CORES) * self._ticks_per_second * _FASTER
-        ticks = procfs.busy_ticks(stat)
         rate = self._rates.rate(CPU, ticks, self._stat.at, slept=self._slept(), highest=highest)
         return (rate if isinstance(rate, Gap) else procfs.node_cpu_cores(rate, 1.0, self._ticks_per_second),)

@@ -53,6 +53,7 @@ class PodCollector:
             self._locate()
             cgroups = self._cgroups.pods()
         except Unreadable as error:
+            self._rates.keep_only(set())
             return Harvest(missing=list(_missing(self._files.values(), _ALL, Gap.UNREADABLE)), problem=str(error))
         known = tick.by_cgroup()
         harvest = Harvest(pods_listed=True)

@@ -71,10 +71,10 @@ class PodFiles:
         """
         try:
             nanoseconds, counted = self._counters()
-        except Unreadable as error:
-            return self._unread(error, self._folder), None
-        except Malformed:
-            return Gap.MALFORMED, None
+        except (Unreadable, Malformed) as error:
+            rates.forget(key)  # over two ticks it would not be of the time of the node's rate, from which it is taken
+            self._periods = None
+            return (self._unread(error, self._folder) if isinstance(error, Unreadable) else Gap.MALFORMED), None
         identity = self._usage.identity
         rate = rates.rate(key, nanoseconds, self._usage.at, identity=identity, slept=slept, highest=highest_cores * 1e9)
         cores = rate if isinstance(rate, Gap) else cgroup_files.cpu_cores(rate, 1.0)
@@ -104,6 +104,7 @@ class PodFiles:
 
     def _held_back(self, now: Throttling | None) -> float | Gap | None:
         file = self._usage if self._throttling is None else self._throttling
+        before, self._periods = self._periods, None
         try:
             if self._throttling is not None:
                 now = cgroup_files.throttling(self._throttling.read(), 1)
@@ -111,7 +112,7 @@ class PodFiles:
             return Gap.MALFORMED
         except Unreadable as error:
             return None if error.gone else Gap.UNREADABLE
-        before, self._periods = self._periods, None if now is None else (now, file.identity)
+        self._periods = None if now is None else (now, file.identity)
         if now is None or before is None or now.periods == 0:
             return None
         if before[1] != file.identity:

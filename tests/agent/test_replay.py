@@ -12,26 +12,17 @@ import pytest
 from agent import replay
 from agent.flags import WrongSetting
 from agent.recording import NotRecorded
+from tests.agent.made_recording import A, B, Made, gaps, shown
 from tests.agent.recorded import KINDS
 
 Unpacked = Callable[[str], Path]
-A, B = "0a1b2c3d-0001-4000-8000-0000000000aa", "f0e1d2c3b4a5968778695a4b3c2d1e0f"
-MEMORY = "inactive_anon 100\nactive_anon 20\nunevictable 3\ninactive_file 4000\nactive_file 500\npgfault {faults}\n"
-
-
-def _shown(folder: Path) -> dict[str, Any]:
-    return replay.as_json(replay.replay(folder))
-
-
-def _gaps(interval: Mapping[str, Any], uid: str, metric: str = "cpu") -> list[str]:
-    return [one["reason"] for one in interval["gaps"] if (one["uid"], one["metric"]) == (uid, metric)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_recordings_agree_with_expected(kind: str, unpacked: Unpacked) -> None:
     """Every number of every interval is what the same formula gave from the same files and times elsewhere."""
     folder = unpacked(kind)
-    expected, found = json.loads((folder / "expected.json").read_text()), _shown(folder)
+    expected, found = json.loads((folder / "expected.json").read_text()), shown(folder)
     assert found["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
     assert list(found["intervals"]) == ["t000-t001", "t001-t002", "t002-t010", "t010-t060", "t060-t061"]
     pods = [one for one in expected["objects"].values() if one["type"] == "pod"]
@@ -68,14 +59,14 @@ def _agrees(interval: Mapping[str, Any], uid: str, milli: float | None, memory: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_system_is_exact_or_absent(kind: str, unpacked: Unpacked) -> None:
     """System usage is node - pods of the same interval; where a pod is missing, it is missing too."""
-    for name, interval in _shown(unpacked(kind))["intervals"].items():
+    for name, interval in shown(unpacked(kind))["intervals"].items():
         whole = name not in ("t002-t010", "t010-t060")  # one pod went, one was made again
         assert ("cpuMilli" in interval["system"]) == whole
         if whole:
             pods = sum(pod["cpuMilli"] for pod in interval["pods"].values())
             assert interval["system"]["cpuMilli"] == pytest.approx(interval["node"]["cpuMilli"] - pods)
         else:
-            assert _gaps(interval, "system") == ["input-missing"]
+            assert gaps(interval, "system") == ["input-missing"]
         assert ("memoryBytes" in interval["system"]) == (kind != "v2-cgroupfs-nomem")
 
 
@@ -84,49 +75,15 @@ def test_rise_is_no_proof(kind: str, unpacked: Unpacked, tmp_path: Path) -> None
     """A pod that was made again is a gap even between instants over which its CPU counter rose."""
     for name in ("t000", "t061"):
         (tmp_path / name).symlink_to(unpacked(kind) / name)
-    (interval,) = _shown(tmp_path)["intervals"].values()
+    (interval,) = shown(tmp_path)["intervals"].values()
     again, gone = (f"0a1b2c3d-0001-4000-8000-0000000000{end}" for end in ("b4", "b5"))
-    assert _gaps(interval, again) == ["recreated"]
-    assert _gaps(interval, gone) == ["vanished"]
+    assert gaps(interval, again) == ["recreated"]
+    assert gaps(interval, gone) == ["vanished"]
     assert gone not in interval["pods"]
     assert "cpuMilli" not in interval["pods"].get(again, {})
     others = {uid for uid in interval["pods"] if uid != again}
     assert len(others) == 8
     assert all("cpuMilli" in interval["pods"][uid] for uid in others)
-
-
-class Made:
-    """A recording that a test writes: version 2, pods A and B, both with half a core."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def instant(self, seconds: int, *, slept: float = 0.0, paths: Mapping[str, str] | None = None) -> Path:
-        """Write one instant: every counter is in step with the seconds."""
-        root = self.folder / f"t{seconds:03d}"
-        paths = {A: f"kubepods/pod{A}", B: f"kubepods/burstable/pod{B}"} if paths is None else paths
-        cpu, kilobytes = 100 * seconds, 1 << 20
-        files = {
-            "proc/stat": f"cpu  {cpu} 0 {cpu} 5 5 0 0 0 0 0\ncpu0 1 0 0 0 0 0 0\ncpu1 1 0 0 0 0 0 0\n",
-            "proc/meminfo": f"MemTotal: {kilobytes} kB\nMemFree: 1024 kB\nMemAvailable: {kilobytes - 8} kB\n",
-            "sys/fs/cgroup/cgroup.controllers": "cpu memory\n",
-        }
-        for path in paths.values():
-            files[f"sys/fs/cgroup/{path}/cpu.stat"] = f"usage_usec {500_000 * seconds}\nuser_usec 1\n"
-            files[f"sys/fs/cgroup/{path}/memory.stat"] = MEMORY.format(faults=seconds)
-        for path, content in files.items():
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(content)
-        start = 1_000_000_000 * (1000 + seconds)
-        facts = {"monotonic_ns": start, "boottime_ns": start + round(slept * 1e9), "clk_tck": 100}
-        (root / "capture.json").write_text(json.dumps(facts))
-        (root / "times.tsv").write_text("".join(f"{start}\t{start + 2000}\t/{path}\n" for path in files))
-        return root
-
-    def interval(self, name: str = "t000-t001") -> dict[str, Any]:
-        """What is shown of an interval."""
-        found: dict[str, Any] = _shown(self.folder)["intervals"][name]
-        return found
 
 
 @pytest.fixture
@@ -141,7 +98,7 @@ def made(tmp_path: Path) -> Made:
 def test_made_recording_is_whole(made: Made) -> None:
     """Half a core each, two cores of the node; a uid of a static pod stays as it is."""
     pod = {"cpuMilli": 500.0, "memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
-    assert _shown(made.folder) == {
+    assert shown(made.folder) == {
         "intervals": {
             "t000-t001": {
                 "node": {"cpuMilli": 2000.0, "memoryBytes": 8192},
@@ -175,7 +132,7 @@ def test_missing_times_fall_back(made: Made) -> None:
     assert "t001/capture.json cannot be used: it is not a JSON object" in found.problems
     assert "t001 does not say when it was read: it makes no rates" in found.problems
     interval = replay.as_json(found)["intervals"]["t000-t001"]
-    assert (_gaps(interval, "node"), _gaps(interval, A)) == (["clock"], ["clock"])
+    assert (gaps(interval, "node"), gaps(interval, A)) == (["clock"], ["clock"])
     assert interval["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
 
 
@@ -193,7 +150,7 @@ def test_suspended_interval_is_gap(made: Made) -> None:
     made.instant(2, slept=30)
     made.instant(3, slept=30)
     asleep = made.interval("t001-t002")
-    assert [_gaps(asleep, one) for one in ("node", A, B)] == [["suspended"]] * 3
+    assert [gaps(asleep, one) for one in ("node", A, B)] == [["suspended"]] * 3
     assert asleep["node"] == {"memoryBytes": 8192}
     assert made.interval("t000-t001")["gaps"] == made.interval("t002-t003")["gaps"] == []
 
@@ -203,7 +160,7 @@ def test_time_backwards_is_gap(made: Made) -> None:
     shutil.move(made.folder / "t001", made.folder / "t005")
     shutil.copytree(made.folder / "t000", made.folder / "t010")
     interval = made.interval("t005-t010")
-    assert _gaps(interval, "node") in (["clock"], ["counter-reset"])
+    assert gaps(interval, "node") in (["clock"], ["counter-reset"])
     assert "cpuMilli" not in interval["node"] | interval["system"] | interval["pods"].get(A, {})
 
 
@@ -228,10 +185,35 @@ def test_bad_counter_is_named_gap(text: str | None, reason: str, made: Made) -> 
         file.write_text(f"usage_usec {1000 + seconds}\n")
     file.unlink() if text is None else file.write_text(text)
     interval = made.interval()
-    assert _gaps(interval, A) == [reason]
+    assert gaps(interval, A) == [reason]
     assert interval["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
     assert interval["pods"][B]["cpuMilli"] == 500
     assert interval["system"] == {"memoryBytes": 8192 - 246}
+
+
+@pytest.mark.parametrize("text", ["usage_usec", None])
+@pytest.mark.parametrize(("file", "lost"), [(f"sys/fs/cgroup/kubepods/pod{A}/cpu.stat", A), ("proc/stat", "node")])
+def test_lost_reading_ends_two_intervals(file: str, lost: str, text: str | None, made: Made) -> None:
+    """An interval that begins with a file that cannot be used has no rate: one of a longer time is not its own."""
+    made.instant(2)
+    path = made.folder / "t001" / file
+    path.unlink() if text is None else path.write_text(text)
+    reason = "unreadable" if text is None else "malformed"
+    assert [gaps(made.interval(name), lost) for name in ("t000-t001", "t001-t002")] == [[reason], ["first-reading"]]
+    later = made.interval("t001-t002")
+    assert "cpuMilli" not in later["system"] | {"node": later["node"], **later["pods"]}[lost]
+    assert later["pods"][B]["cpuMilli"] == 500
+
+
+def test_instants_in_folder_of_their_own(made: Made, tmp_path: Path) -> None:
+    """The folder that an archive was unpacked into will do, too; of several recordings none is chosen."""
+    outer = tmp_path / "unpacked"
+    shutil.copytree(made.folder, outer / "v2")
+    (outer / "notes").mkdir()
+    assert shown(outer) == shown(made.folder)
+    shutil.copytree(made.folder, outer / "other")
+    with pytest.raises(NotRecorded, match="holds no instants"):
+        shown(outer)
 
 
 @pytest.mark.parametrize("name", ["memory.stat", "memory.current"])
@@ -241,9 +223,9 @@ def test_missing_memory_is_named_gap(name: str, made: Made) -> None:
     (folder / "memory.stat").unlink()
     (folder / name).touch()
     reason = "malformed" if name == "memory.stat" else "unreadable"
-    assert _gaps(made.interval(), A, "memory") == [reason]
+    assert gaps(made.interval(), A, "memory") == [reason]
     (folder / name).unlink()
-    assert _gaps(made.interval(), A, "memory") == ["no-memory-controller"]
+    assert gaps(made.interval(), A, "memory") == ["no-memory-controller"]
     assert made.interval()["pods"][A] == {"cpuMilli": 500.0}
 
 
@@ -255,20 +237,21 @@ def test_missing_node_file_is_named(file: str, made: Made) -> None:
     assert found.problems == [f"t001: /{file}: No such file or directory"]
     interval = replay.as_json(found)["intervals"]["t000-t001"]
     metric, key = ("cpu", "cpuMilli") if file == "proc/stat" else ("memory", "memoryBytes")
-    assert _gaps(interval, "node", metric) == ["unreadable"]
-    assert _gaps(interval, "system", metric) == ["input-missing"]
+    assert gaps(interval, "node", metric) == ["unreadable"]
+    assert gaps(interval, "system", metric) == ["input-missing"]
     assert key not in interval["node"] | interval["system"]
     assert interval["pods"][A]["cpuMilli"] == 500
 
 
-def test_lost_tree_is_gaps(made: Made) -> None:
+def test_lost_tree_isgaps(made: Made) -> None:
     """An instant without cgroups is not a machine without pods."""
     made.instant(2)
     shutil.rmtree(made.folder / "t001/sys")
     interval = made.interval("t000-t001")
     assert interval["system"] == {}
-    assert (_gaps(interval, A), _gaps(interval, B, "memory")) == (["unreadable"], ["unreadable"])
+    assert (gaps(interval, A), gaps(interval, B, "memory")) == (["unreadable"], ["unreadable"])
     shutil.rmtree(made.folder / "t000/sys")
+    assert gaps(made.interval("t001-t002"), A) == ["first-reading"]
     assert made.interval("t001-t002")["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
 
 
@@ -277,7 +260,7 @@ def test_new_pod_has_no_rate(made: Made) -> None:
     made.instant(2, paths={A: f"kubepods/pod{A}", "new": "kubepods/besteffort/podnew"})
     made.instant(3, paths={A: f"kubepods/pod{A}", "new": "kubepods/besteffort/podnew"})
     interval = made.interval("t001-t002")
-    assert (_gaps(interval, "new"), _gaps(interval, B)) == (["first-reading"], ["vanished"])
+    assert (gaps(interval, "new"), gaps(interval, B)) == (["first-reading"], ["vanished"])
     assert interval["pods"].keys() == {A, "new"}
     assert interval["system"] == {"memoryBytes": 8192 - 246}
     assert made.interval("t002-t003")["pods"]["new"]["cpuMilli"] == 500
@@ -295,7 +278,7 @@ def test_uids_are_restored(tmp_path: Path) -> None:
     for seconds in (0, 1):
         recording.instant(seconds, paths=paths)
     assert recording.interval()["pods"].keys() == paths.keys()
-    assert _shown(tmp_path)["detected"] == {"cgroup": 2, "driver": "systemd"}
+    assert shown(tmp_path)["detected"] == {"cgroup": 2, "driver": "systemd"}
 
 
 def test_no_pods_no_driver(tmp_path: Path) -> None:
@@ -304,7 +287,7 @@ def test_no_pods_no_driver(tmp_path: Path) -> None:
     for seconds in (0, 1):
         recording.instant(seconds, paths={})
     assert recording.interval()["system"] == recording.interval()["node"]
-    assert _shown(tmp_path)["detected"] == {"cgroup": 2, "driver": None}
+    assert shown(tmp_path)["detected"] == {"cgroup": 2, "driver": None}
 
 
 @pytest.mark.parametrize(("inodes", "gap"), [((7, 8), ["recreated"]), ((7, 7), [])])
@@ -315,7 +298,7 @@ def test_recorded_numbers_decide(inodes: tuple[int, int], gap: list[str], made: 
         (made.folder / name / "cgroups.tsv").write_text(f"half\n{line}")
     (made.folder / f"t001/sys/fs/cgroup/kubepods/pod{A}/memory.peak").write_text("1\n")
     (made.folder / f"t000/sys/fs/cgroup/kubepods/pod{A}/memory.peak").write_text("2\n")
-    assert _gaps(made.interval(), A) == gap
+    assert gaps(made.interval(), A) == gap
 
 
 def test_traps_are_no_files(made: Made) -> None:
@@ -329,8 +312,8 @@ def test_traps_are_no_files(made: Made) -> None:
     other.unlink()
     other.mkdir()
     interval = made.interval()
-    assert (_gaps(interval, A), _gaps(interval, A, "memory")) == (["unreadable"], ["unreadable"])
-    assert _gaps(interval, B) == ["unreadable"]
+    assert (gaps(interval, A), gaps(interval, A, "memory")) == (["unreadable"], ["unreadable"])
+    assert gaps(interval, B) == ["unreadable"]
 
 
 def test_instants_in_order_of_number(made: Made) -> None:
@@ -340,7 +323,7 @@ def test_instants_in_order_of_number(made: Made) -> None:
     for other in ("t-1", "tmp", "t01x"):
         (made.folder / other).mkdir()
     names = ["t000-t001", "t001-t010", "t010-t999", "t999-t1000"]
-    assert list(_shown(made.folder)["intervals"]) == names
+    assert list(shown(made.folder)["intervals"]) == names
 
 
 @pytest.mark.parametrize(
@@ -373,7 +356,7 @@ def test_command_prints_json(made: Made, capsys: pytest.CaptureFixture[str]) -> 
     (made.folder / "t001/times.tsv").unlink()
     assert replay.main([str(made.folder), "-o", "json"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out) == _shown(made.folder)
+    assert json.loads(out) == shown(made.folder)
     assert err == "headroom-agent replay: t001/times.tsv cannot be used: No such file or directory\n"
 
 

@@ -123,6 +123,13 @@ def test_raw_allocatable_wins() -> None:
     assert facts.allocatable == {"cpu": 2000, "memory": 8 << 30}
 
 
+def test_bad_raw_allocatable_is_ignored() -> None:
+    """An annotation with an amount that is none counts as a whole as absent, and is named."""
+    facts, problems = node_facts(_node(raw='{"cpu": "many", "memory": "1Gi"}'))
+    assert facts.allocatable == {"cpu": 3900, "memory": 8 << 30}
+    assert "raw-allocatable.cpu" in problems[0]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -44,7 +44,9 @@ def test_uid_survives_naming(uid: str, driver: names.Driver, qos: str) -> None:
     assert names.pod_uid(names.pod_dir(driver, qos, uid).rsplit("/", 1)[-1], driver) == uid
 
 
-@pytest.mark.parametrize("name", ["burstable", "kubepods-burstable.slice", "podlike", "pod", "system.slice"])
+@pytest.mark.parametrize(
+    "name", ["burstable", "kubepods-burstable.slice", "podlike", "pod", "system.slice", "user-pod1.slice"]
+)
 def test_other_names_have_no_uid(name: str) -> None:
     """Folders that are no pod's have no uid."""
     assert names.pod_uid(name, "systemd") is None
@@ -76,7 +78,9 @@ def test_unknown_runtimes_are_refused(container: str) -> None:
 
 
 def test_monitors_are_no_containers() -> None:
-    """cri-o's monitor beside a container is not a container."""
+    """cri-o's monitor beside a container is not a container; cri-o's own folders have no ending."""
+    assert names.container_id("crio-c89b12", "systemd") == "c89b12"
+    assert names.container_id("crio-conmon-c89b12", "systemd") is None
     assert names.container_id("crio-conmon-c89b12.scope", "systemd") is None
     assert names.container_id("12345", "systemd") is None
 

@@ -66,7 +66,16 @@ def test_pressure_totals() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n", "some avg10=0.00\n", "nothing total=1\n", "some total=\n", "some total=-1\n"]
+    "text",
+    [
+        "",
+        "\n",
+        "some avg10=0.00\n",
+        "nothing total=1\n",
+        "some total=\n",
+        "some total=-1\n",
+        "some avg10=x avg60=0.00 avg300=0.00 total=1\n",
+    ],
 )
 def test_bad_pressure_is_refused(text: str) -> None:
     """Another file, or a short one, is an error."""

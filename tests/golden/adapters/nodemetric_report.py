@@ -1,6 +1,7 @@
 """nodemetric_report: statistics of windows, what is collected and reported, and the classes of pods."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -23,7 +24,8 @@ from tests.golden.adapters.pods import kubernetes_pod
 from tests.golden.results import Amount, UnsupportedVectorError
 
 _NOW: Final = 1_700_000_000.0
-_WINDOW_SECONDS: Final = 300.0
+_WINDOW_SECONDS: Final = 86400.0
+_SPAN_SECONDS: Final = 150.0
 _SERIES: Final[Mapping[str, tuple[str, str]]] = {
     f"{owner}_{name}": (metric, owner)
     for owner in (NODE, SYS, "pod")
@@ -68,7 +70,7 @@ class _Store:
     """Answers with the series of a vector: each has one value from the window's first sample to its last."""
 
     def __init__(self, vector: Mapping[str, Any], pod_uid: str = "") -> None:
-        self._times = np.array([_NOW - vector.get("sampleSpanSeconds", _WINDOW_SECONDS / 2), _NOW])
+        self._times = np.array([_NOW - vector.get("sampleSpanSeconds", _SPAN_SECONDS), _NOW])
         self._content: dict[tuple[str, str], float] = {}
         for name, value in vector["series"].items():
             if name not in _SERIES:
@@ -88,8 +90,6 @@ class _Store:
 
 
 def _usages(vector: Mapping[str, Any], pods: tuple[PodRef, ...] = ()) -> Usages:
-    if vector["aggregate"] != "avg":
-        raise UnsupportedVectorError(f"usage is reported as an average, not as {vector['aggregate']}")
     return measure(
         _NOW,
         _Store(vector, *(pod.uid for pod in pods)),
@@ -97,7 +97,7 @@ def _usages(vector: Mapping[str, Any], pods: tuple[PodRef, ...] = ()) -> Usages:
         lambda _uid: None,
         window_seconds=_WINDOW_SECONDS,
         durations_seconds=(_WINDOW_SECONDS,),
-        memory_policy=vector.get("memoryCollectPolicy", ""),
+        memory_policy=vector.get("memoryCollectPolicy") or "",
     )
 
 
@@ -106,22 +106,34 @@ def _amounts(found: ResourceMap | None) -> dict[str, Amount]:
     return {name: Amount.of(quantity) for name, quantity in resources.items()}
 
 
-def _span(windows: Any) -> float | None:  # noqa: ANN401 - a sequence of windows
-    cpu = windows[0].statistics.get(CPU)
-    return None if cpu is None else cpu.span_seconds
+def _collected(mean: Mapping[str, float], windows: Sequence[Window], name: str) -> dict[str, Any]:
+    """The average or a percentile, and the time between the first sample and the last."""
+    known = windows[0].statistics
+    if name == "avg":
+        usage = mean
+    elif name in aggregate.PERCENTILES:
+        usage = {resource: getattr(found, name) for resource, found in known.items()}
+    else:
+        raise UnsupportedVectorError(f"usage is not reported as {name}")
+    return {
+        "usage": _amounts(resource_map(usage)),
+        "sampleSpanSeconds": known[CPU].span_seconds if CPU in known else 0,
+    }
 
 
 def _collect_node(vector: dict[str, Any]) -> dict[str, Any]:
     found = _usages(vector)
-    return {"usage": _amounts(resource_map(found.node)), "sampleSpanSeconds": _span(found.node_windows)}
+    return _collected(found.node, found.node_windows, vector["aggregate"])
 
 
 def _collect_system(vector: dict[str, Any]) -> dict[str, Any]:
     found = _usages(vector)
-    return {"usage": _amounts(resource_map(found.system)), "sampleSpanSeconds": _span(found.system_windows)}
+    return _collected(found.system, found.system_windows, vector["aggregate"])
 
 
 def _collect_pod(vector: dict[str, Any]) -> dict[str, Any]:
+    if vector["aggregate"] != "avg":
+        raise UnsupportedVectorError(f"a pod's usage is reported as an average, not as {vector['aggregate']}")
     pod = pod_ref(kubernetes_pod(vector["pod"]) or {})
     found = _usages(vector, (pod,))
     if pod.uid not in found.pods:
@@ -142,7 +154,7 @@ def _collect_pod(vector: dict[str, Any]) -> dict[str, Any]:
 def _collect_aggregates(vector: dict[str, Any]) -> dict[str, Any]:
     by_resource = {CPU: vector["cpuByAggregate"], MEMORY: vector["memoryBytesByAggregate"]}
     given = {resource: _statistics(amounts, vector["sampleSpanSeconds"]) for resource, amounts in by_resource.items()}
-    reported = [aggregated(Window(float(seconds), given)) for seconds in vector["durationsSeconds"]]
+    reported = [aggregated(Window(float(seconds), given)) for seconds in vector["durationsSeconds"] or ()]
     return {
         "aggregated": [
             {
@@ -177,14 +189,14 @@ def _system_usage(vector: dict[str, Any]) -> dict[str, Any]:
     return {
         resource: derived.system_usage(
             of_this_tick(vector["node"], resource),
-            [of_this_tick(pods, resource) for pods in vector["pods"].values()],
+            [of_this_tick(pods, resource) for pods in (vector["pods"] or {}).values()],
         )
         for resource in ("cpu", "memory")
     }
 
 
 def _rate(before: float | None, now: float, elapsed_seconds: float) -> float | Gap:
-    rates = Rates()
+    rates = Rates(longest_seconds=math.inf, shortest_seconds=0.0)
     if before is not None:
         rates.rate("counter", before, 0.0)
     return rates.rate("counter", now, elapsed_seconds)

@@ -57,8 +57,8 @@ def _has_what_we_add_up(vector: Input) -> bool:
 
 def _lacks_what_we_ignore(vector: Input) -> bool:
     prefix, names = ("total_", ("cache", "rss")) if vector.get("cgroupVersion") == 1 else ("", ("file", "anon"))
-    ignored = {prefix + name for name in names}
-    return _about_memory(vector) and _has_what_we_add_up(vector) and not set(" ".join(_texts(vector)).split()) >= ignored
+    words, ignored = set(" ".join(_texts(vector)).split()), {prefix + name for name in names}
+    return _about_memory(vector) and _has_what_we_add_up(vector) and not words >= ignored
 
 
 def _is_no_list(vector: Input) -> bool:

@@ -97,9 +97,12 @@ def connect_memory(settings: StoreSettings) -> sqlite3.Connection:
     return connection
 
 
-def connect_beside(path: Path) -> sqlite3.Connection:
+def connect_beside(path: Path, settings: StoreSettings) -> sqlite3.Connection:
     """A second connection to a database that is open already; never makes one."""
-    return sqlite3.connect(f"file:{_quoted(path)}?mode=rw", uri=True, isolation_level=None, timeout=0.1)
+    name = f"file:{_quoted(path)}?mode=rw"
+    connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=0.1)
+    _configure_log(connection, settings)
+    return connection
 
 
 def lock(path: Path) -> IO[str]:
@@ -176,6 +179,13 @@ def errors(path: Path) -> Iterator[None]:
         raise StoreCorrupt(f"{path}: {error}") from error
 
 
+def roll_back(file: sqlite3.Connection) -> None:
+    """End a transaction that failed, if there is one."""
+    if file.in_transaction:
+        with contextlib.suppress(sqlite3.Error):
+            file.execute("ROLLBACK")
+
+
 def is_full(error: sqlite3.Error) -> bool:
     """Whether there is no room: the disk is full, or the file has reached its bound."""
     return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_FULL
@@ -210,14 +220,18 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 def _configure(connection: sqlite3.Connection, settings: StoreSettings) -> None:
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file; before anything is written
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA wal_autocheckpoint = 0")  # Tsdb.checkpoint does it off the tick
-    connection.execute(f"PRAGMA journal_size_limit = {min(settings.log_bytes, 4 << 20)}")
+    _configure_log(connection, settings)
     connection.execute("PRAGMA cache_size = -2048")
     connection.execute("PRAGMA temp_store = MEMORY")
     page = connection.execute("PRAGMA page_size").fetchone()[0]
     connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
     connection.execute(f"PRAGMA max_page_count = {settings.file_bytes // page}")
+
+
+def _configure_log(connection: sqlite3.Connection, settings: StoreSettings) -> None:
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # Tsdb.checkpoint does it off the tick
+    connection.execute(f"PRAGMA journal_size_limit = {min(settings.log_bytes, 4 << 20)}")
 
 
 def _free_name(path: Path, what: str) -> Path:

@@ -5,7 +5,6 @@ answered from. Ten minutes of them at a time become a compressed block, 1-minute
 cannot be written the ticks stay in memory, within a bound, and are written when it can be again.
 """
 
-import contextlib
 import logging
 import sqlite3
 import time
@@ -39,6 +38,7 @@ _BEHIND_BLOCKS: Final = 2.5
 _BEHIND_FACTOR: Final = 4
 _CATCH_UP_SECONDS: Final = 1.0
 _RETRY_MS: Final = 5000
+_NEXT_TICK_SECONDS: Final = 2.0
 _TICKS_PER_WRITE: Final = 64
 _Answer = TypeVar("_Answer")
 _steps_per_unit = lru_cache(maxsize=256)(codec.steps_per_unit)
@@ -65,6 +65,7 @@ class Tsdb:
         self._recent = Recent.nothing()
         self._unwritten = self._recent.head.next_number  # the first tick that is only in memory
         self._retry_ms: int | None = None
+        self._appended_at = -_NEXT_TICK_SECONDS
         self._read_problem = ""
         self._damaged = 0
         self._upkeep = Upkeep(settings)
@@ -96,7 +97,7 @@ class Tsdb:
         return cls(MemoryVolume(settings), settings)
 
     def append(self, now: float, samples: Sequence[Sample]) -> None:
-        """Keep one tick. It survives ``kill -9`` when this returns.
+        """Keep one tick. It survives ``kill -9`` when this returns; rarely only after the next one, within 2 s.
 
         A clock that went back begins a new run; nothing is lost (see `runs`).
 
@@ -115,7 +116,8 @@ class Tsdb:
             numbers = self._recent.catalog.numbers([labels(sample) for sample in samples])
             self._recent.append(time_ms, numbers, amounts / scales)
             self._bound_memory()
-        self._write(time_ms)
+        if not self._may_wait():
+            self._write(time_ms)
 
     def window(self, metric: str, entity: str, start: float, end: float, container: str = "") -> Series:
         """Raw samples with start < time <= end. [seconds since 1970] Empty when there are none."""
@@ -184,6 +186,8 @@ class Tsdb:
         if self.problem or self._unwritten < self._recent.head.next_number:
             return
         now_ms = round(now * 1000)
+        if self._volume.is_renewing_log:
+            return
         if self._jobs is None and not self._upkeep.is_due(self._recent, now_ms):
             return
         if len(self._recent.head) > self._settings.memory_ticks:
@@ -230,6 +234,13 @@ class Tsdb:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _may_wait(self) -> bool:
+        """Whether this tick, and no other, is written with the next one, because a flush of the disk is under way."""
+        now, before = time.monotonic(), self._appended_at
+        self._appended_at = now
+        soon = now - before < _NEXT_TICK_SECONDS
+        return soon and self._volume.is_renewing_log and self._recent.head.next_number - self._unwritten <= 1
 
     def _write(self, time_ms: int | None) -> None:
         """Write ticks through that are only in memory; the oldest first, so that an outage is caught up with."""
@@ -279,19 +290,20 @@ class Tsdb:
             StoreAway: It cannot be written now.
             StoreError: It may not be used.
         """
-        for again in (True, False):
-            file = self._volume.file
-            if file is None:
-                raise StoreAway(self.problem or f"{self.path} is not open")
-            try:
-                return action(file)
-            except (sqlite3.Error, CodecError) as error:
-                self._jobs = None
-                _roll_back(file)
-                if not (again and self._mended(error)):
-                    with opening.errors(self.path):
-                        raise
-        raise AssertionError("unreachable")
+        with self._volume.writing():
+            for again in (True, False):
+                file = self._volume.file
+                if file is None:
+                    break
+                try:
+                    return action(file)
+                except (sqlite3.Error, CodecError) as error:
+                    self._jobs = None
+                    opening.roll_back(file)
+                    if not (again and self._mended(error)):
+                        with opening.errors(self.path):
+                            raise
+        raise StoreAway(self.problem or f"{self.path} is not open")
 
     def _mended(self, error: Exception) -> bool:
         """Make room in a full file, or begin a new one in place of a damaged one; whether it was either."""
@@ -305,17 +317,15 @@ class Tsdb:
             return isinstance(error, sqlite3.Error) and opening.is_full(error) and self._made_room()
 
     def _made_room(self) -> bool:
-        if not self._volume.is_at_bound() or (file := self._volume.file) is None:
+        file = self._volume.file
+        if file is None or not self._volume.is_at_bound():
             return False
         log.warning("store %s is full: the oldest samples are dropped; a larger --store-max-mib keeps more", self.path)
         before = self._upkeep.dropped
         try:
-            file.execute("BEGIN")
-            for gone in retention.make_room(file, self._settings.file_bytes * 7 // 8):
-                self._upkeep.dropped = before + gone
-            file.execute("COMMIT")
+            self._upkeep.make_room_at_once(file)
         except sqlite3.Error:
-            _roll_back(file)
+            opening.roll_back(file)
             return False
         self._queries.blocks_changed()
         return self._upkeep.dropped > before
@@ -385,9 +395,3 @@ class Tsdb:
             log.error("%s: %s: the samples of one series are lost for the time of block %d", self.path, error, block)
             self._damaged += 1
             self._upkeep.damaged[block, series] = str(error)
-
-
-def _roll_back(file: sqlite3.Connection) -> None:
-    if file.in_transaction:
-        with contextlib.suppress(sqlite3.Error):
-            file.execute("ROLLBACK")

@@ -58,6 +58,14 @@ class Upkeep:
         yield from blocks.sweep(file)
         yield from retention.shrink(file)
 
+    def make_room_at_once(self, file: sqlite3.Connection) -> None:
+        """Free a part of a file that has reached its bound, in one transaction; the work in progress must be over."""
+        before = self.dropped
+        file.execute("BEGIN")
+        for gone in retention.make_room(file, self._settings.file_bytes * 7 // 8):
+            self.dropped = before + gone
+        file.execute("COMMIT")
+
     def _seal(self, file: sqlite3.Connection, recent: Recent) -> Steps:
         head, scale = recent.head, recent.catalog.scale
         if stored.sealed_through(file) + 1 < head.first_number:

@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 import threading
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import IO
@@ -13,6 +14,7 @@ from agent.store.settings import StoreSettings
 from agent.store.stored import Recent
 
 _SPARE_PAGES = 64
+_PATIENCE_SECONDS = 1.0
 _MEMORY_BYTES = 24 << 20
 
 
@@ -36,6 +38,7 @@ class Volume:
         self._settings = settings
         self._lock: IO[str] | None = None
         self._guard = threading.Lock()  # between `checkpoint` in its thread and whoever opens and closes
+        self._writing = threading.Lock()
         self._log = path.with_name(path.name + "-wal")
         self._inode = 0
 
@@ -98,21 +101,28 @@ class Volume:
         """Empty a log that has grown too long, on the spot.
 
         Raises:
-            StoreAway: It cannot be emptied, because somebody reads in it for too long or the disk is full.
+            StoreAway: It cannot be emptied, because somebody reads in it for too long or the disk is full or slow.
         """
-        if self.file is None or size_of(self._log) <= self._settings.log_bytes:
-            return
+        size, most = size_of(self._log), self._settings.log_bytes
+        if self.file is None or size <= most or (self._guard.locked() and size <= most * 3 // 2):
+            return  # or it is just being emptied by `checkpoint`
         with opening.errors(self.path):
             self.file.execute("PRAGMA busy_timeout = 0")  # a tick does not wait for who reads
             try:
                 self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             finally:
                 self.file.execute(f"PRAGMA busy_timeout = {opening.BUSY_MS}")
-        if size_of(self._log) > self._settings.log_bytes:
-            raise StoreAway(f"the log of {self.path} is full, because another program reads the database for too long")
+        if size_of(self._log) > most:
+            raise StoreAway(
+                f"cannot write {self.path}: its log is full, because the disk is slow or another program reads the "
+                "database for too long"
+            )
 
     def checkpoint(self) -> None:
-        """Move the log into the file and flush it, on a connection of its own.
+        """Move the log into the file and flush it, on a connection of its own; then begin the log anew.
+
+        The first transaction after a checkpoint writes the head of the new log and waits until the disk has it. It is
+        made here, so that no tick waits for that.
 
         Raises:
             StoreAway: It could not be written.
@@ -121,8 +131,35 @@ class Volume:
             if self.file is None:
                 return
             self.is_lost = self._inode_of_path() != self._inode
-            with opening.errors(self.path), contextlib.closing(opening.connect_beside(self.path)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            with (
+                opening.errors(self.path),
+                contextlib.closing(opening.connect_beside(self.path, self._settings)) as connection,
+            ):
+                _, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                if pages and pages == moved and self._writing.acquire(timeout=_PATIENCE_SECONDS):
+                    try:
+                        connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES ('log', ?)", (pages,))
+                    finally:
+                        self._writing.release()
+
+    @property
+    def is_renewing_log(self) -> bool:
+        """Whether `checkpoint` begins the log anew just now, for which `writing` would wait."""
+        return self._writing.locked()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write while `checkpoint` does not.
+
+        Raises:
+            StoreAway: It does for too long.
+        """
+        if not self._writing.acquire(timeout=_PATIENCE_SECONDS):
+            raise StoreAway(f"cannot write {self.path}: the disk is very slow")
+        try:
+            yield
+        finally:
+            self._writing.release()
 
     def bytes_on_disk(self) -> int:
         """The file and its log [bytes]."""

@@ -59,9 +59,10 @@ def nursery() -> Iterator[Nursery]:
         [sys.executable, "-m", "tests.agent.store.writer"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment,
     ) as process:  # fmt: skip
-        yield Nursery(process)
-        assert process.stdin is not None
-        process.stdin.close()
+        try:
+            yield Nursery(process)
+        finally:
+            process.kill()
 
 
 def orders(folder: Path, chance: random.Random, deaths: int) -> Iterator[tuple[Order, float]]:

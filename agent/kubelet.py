@@ -5,7 +5,7 @@ import logging
 import random
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,8 @@ Address = tuple[str, int]
 PODS_PATH: Final = "/pods"
 _BANDS: Final = {str(band): band for band in VALUES}
 _FROM_API: Final = "api"
+_SOURCES: Final[Mapping[str, str]] = {_FROM_API: "the API server", "file": "its manifests", "http": "its manifest URL"}
+_NOT_ALL: Final = "The kubelet lists no pods of the API server, and fewer than have a cgroup, as after its start"
 _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 _USER_AGENT: Final = "headroom-agent"
@@ -113,7 +115,6 @@ class KubeletPods:
         self._known: dict[str, _Listed] = {}
         self._failures = 0
         self._unreadable: frozenset[str] = frozenset()
-        self._keeping = False
         self._synced = False
         self.problem = ""
         """Why the list is not current; empty while it is, and before the first attempt."""
@@ -184,20 +185,10 @@ class KubeletPods:
             for uid, known in self._known.items()
             if uid not in listed and known.source in silent and known.ref.cgroup_uid in running
         }
-        if kept and not self._keeping:
-            log.info(
-                "the kubelet lists no pods from %s, as after its start: %d with a cgroup are kept",
-                " and ".join(sorted(silent)),
-                len(kept),
-            )
-        self._keeping = bool(kept)
         self._known = listed | kept
         accounted = running.keys() <= {one.ref.cgroup_uid for one in listed.values()}
         self._synced = self._synced or accounted or any(one.source == _FROM_API for one in listed.values())
-        partial = (
-            "the kubelet lists no pod from the API server, but more pods run than it lists: it may have just begun"
-        )
-        self._worked("" if self._synced else partial)
+        self._worked(_partial(silent) if kept else "" if self._synced else _NOT_ALL)
 
     def _read(self, pods: Sequence[Any]) -> dict[str, _Listed]:
         found, unreadable = {}, set()
@@ -247,6 +238,11 @@ class KubeletPods:
         return seconds * self._chance.uniform(0.9, 1.1)
 
 
+def _partial(silent: Iterable[str]) -> str:
+    lacking = " and ".join(sorted(_SOURCES.get(source, source) for source in silent))
+    return f"The kubelet lists no pods of {lacking}, as after its start; those that have a cgroup are kept"
+
+
 def _listed(pod: Any) -> _Listed:  # noqa: ANN401 - whatever the answer holds
     """A pod of the answer.
 
@@ -278,7 +274,7 @@ def _explained(error: kubeapi.ApiError | kubeapi.ApiUnavailable, server: str) ->
                 "sign them (serverTLSBootstrap: true in the kubelet's configuration, then approve its request)"
             )
         if error.status is None:
-            return f"{error}; is its address right (--kubelet-address)?"
+            return f"{error}; if it listens elsewhere, --kubelet-address says where"
         return str(error)
     cause = _CAUSES.get(error.status)
     return f"The kubelet at {server} refuses to list its pods: {error}" + (f"; {cause}" if cause else "")

@@ -178,7 +178,7 @@ async def test_restart_keeps_running_pods(
             kubelet.pods = items
             await source.ask(session)
             assert _names(source) == ["pod-0", "pod-1"]  # pod-2 has not begun: nothing is lost without it
-        assert caplog.text.count("as after its start: 2 with a cgroup are kept") == 1
+            assert "as after its start; those that have a cgroup are kept" in source.problem
         kubelet.pods = [_static(), _pod(3)]
         await source.ask(session)
         assert _names(source) == ["pod-0", "pod-3"]  # the API server has spoken: pod-1 was deleted meanwhile
@@ -186,7 +186,13 @@ async def test_restart_keeps_running_pods(
         kubelet.pods = [_pod(3)]
         await source.ask(session)
         assert _names(source) == ["pod-3"]
-    assert source.problem == ""
+        assert source.problem == ""
+    kept = "as after its start; those that have a cgroup are kept"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"The kubelet lists no pods of its manifests and the API server, {kept}",
+        f"The kubelet lists no pods of the API server, {kept}",
+        "the kubelet lists this node's pods again",
+    ]
 
 
 async def test_first_list_may_be_partial(pki: Pki, kubeconfig: str, tree: Tree) -> None:
@@ -198,7 +204,7 @@ async def test_first_list_may_be_partial(pki: Pki, kubeconfig: str, tree: Tree) 
             kubelet.pods = items
             await source.ask(session)
             assert not source.synced
-            assert "more pods run than it lists" in source.problem
+            assert "fewer than have a cgroup, as after its start" in source.problem
         tree.has(HASH)
         await source.ask(session)
     assert source.synced
@@ -278,7 +284,7 @@ async def test_nobody_listens(kubeconfig: str, tree: Tree, unused_tcp_port: int)
         await source.ask(session)
     assert source.problem == (
         f"The kubelet at https://127.0.0.1:{unused_tcp_port} cannot be reached: Connection refused; "
-        "is its address right (--kubelet-address)?"
+        "if it listens elsewhere, --kubelet-address says where"
     )
 
 

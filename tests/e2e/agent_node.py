@@ -179,6 +179,12 @@ class AgentNode:
         name = self.agent()["metadata"]["name"]
         return self.cluster.kubectl("-n", NAMESPACE, "exec", name, "-c", "agent", "--", *command)
 
+    def agent_log(self) -> str:
+        """What the agent has logged. Read from the file: a kubelet that is away shows none."""
+        folder = self.cluster.logs / "pods"
+        (newest,) = folder.glob(f"{NAMESPACE}_{self.agent()['metadata']['name']}_*/agent/0.log")
+        return newest.read_text()
+
     def summary(self) -> dict[str, Json]:
         """Kubelet's /stats/summary of each pod, by "namespace/name"."""
         pods = json.loads(self._kubelet("stats/summary"))["pods"]

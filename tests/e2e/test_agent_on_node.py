@@ -28,6 +28,12 @@ MEMORY_TOLERANCE_BYTES = 2 * MEBIBYTE
 LOAD_TOLERANCE = 0.05
 WINDOW_SECONDS = CONFIG["metricAggregateDurationSeconds"]
 """What a report's usage is the mean of."""
+REPORTS = 2
+"""So many full reports are looked at after a restart."""
+ASK_OFTEN = (
+    "agent.extraArgs={--training-interval=5s,--report-after=3s,--kubelet-interval=500ms,--kubelet-longest-wait=1s}"
+)
+"""The kubelet is asked often, so that the moments after its start are seen."""
 SHARED_MACHINE = '{"resources": {"cpu": "500m", "memory": "4Gi"}}'
 """The machine of the node runs more than the node: that is not the pods' doing, so it is reserved."""
 
@@ -280,20 +286,43 @@ def test_kubelet_refusals_are_explained(node: AgentNode) -> None:
     assert "`get` on `nodes/pods`" in forbidden
     assert "cannot be verified" in unverified
     assert "--kubelet-ca FILE" in unverified
-    assert absent.endswith("cannot be reached: Connection refused; is its address right (--kubelet-address)?")
+    assert "cannot be reached: Connection refused" in absent
+    assert "--kubelet-address says where" in absent
 
 
 def test_kubelet_gives_same_pods(node: AgentNode) -> None:
     """With the kubelet as source, and no right to list pods, the same pods are reported, with the same history."""
-    node.configure(_policy(coldStartPeriodSeconds=10))
+    node.configure({**_policy(coldStartPeriodSeconds=10), "metricReportIntervalSeconds": 10})
+    all_loads = {node.key(load) for load in loads.ALL}
+    wait(lambda: all_loads <= set(usages(node.status())), seconds=60, what="a report of all loads")
     before, evidence = _others(node.status()), _class(_prediction(node))["evidence"]["samples"]
-    node.upgrade("agent.podsFrom=kubelet")
+    node.upgrade("agent.podsFrom=kubelet", ASK_OFTEN)
     began = time.time()
     wait(lambda: unix(node.status()["updateTime"]) > began, seconds=90, what="a report of the new agent")
     wait(lambda: _others(node.status()) == before, seconds=60, what=f"the pods {sorted(before)}")
     assert node.condition("Collecting")["status"] == "True"
     assert _class(_prediction(node))["evidence"]["samples"] >= evidence
     assert _asked_for_pods(node, began) == []
+
+
+def test_kubelet_restart_drops_no_pod(node: AgentNode) -> None:
+    """While the kubelet is away, and while it lists only a part of its pods after its start, all are reported."""
+    assert node.cluster.node is not None
+    node.configure({**_policy(coldStartPeriodSeconds=10), "metricReportIntervalSeconds": 10})
+    node.upgrade("agent.podsFrom=kubelet", ASK_OFTEN)
+    wait(lambda: _others(node.status()), seconds=90, what="a report")
+    before, times = _others(node.status()), {node.status()["updateTime"]}
+    node.cluster.node.stop_kubelet()
+    wait(lambda: "cannot be reached: Connection refused" in node.agent_log(), seconds=60, what="an agent that notices")
+    node.cluster.node.start_kubelet()
+
+    def reported() -> bool:
+        status = node.status()
+        assert _others(status) == before
+        times.add(status["updateTime"])
+        return len(times) > REPORTS and "the kubelet lists this node's pods again" in node.agent_log()
+
+    wait(reported, seconds=120, what=f"{REPORTS} reports, and an agent that lists the pods again")
 
 
 def _others(status: Json) -> set[tuple[str, str, str, str]]:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,7 +243,7 @@ class Stage:
         generation, before = self._evidence.get(below, (0, {}))
         generation += fell(before, counters)
         self._evidence[below] = generation, counters
-        return generation
+        return zlib.crc32(os.fsencode(below)) << 16 | generation  # under another path it is another cgroup in any case
 
 
 class _RecordedFile(HeldFile):

@@ -205,6 +205,13 @@ def test_lost_reading_ends_two_intervals(file: str, lost: str, text: str | None,
     assert later["pods"][B]["cpuMilli"] == 500
 
 
+def test_moved_cgroup_is_another(made: Made) -> None:
+    """A pod whose cgroup stands elsewhere than before has another one, though its counter rose."""
+    folder = made.folder / "t001/sys/fs/cgroup/kubepods"
+    (folder / f"pod{A}").rename(folder / f"burstable/pod{A}")
+    assert gaps(made.interval(), A) == ["recreated"]
+
+
 def test_instants_in_folder_of_their_own(made: Made, tmp_path: Path) -> None:
     """The folder that an archive was unpacked into will do, too; of several recordings none is chosen."""
     outer = tmp_path / "unpacked"

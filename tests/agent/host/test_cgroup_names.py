@@ -45,7 +45,7 @@ def test_uid_survives_naming(uid: str, driver: names.Driver, qos: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["burstable", "kubepods-burstable.slice", "podlike", "pod", "system.slice", "user-pod1.slice"]
+    "name", ["burstable", "kubepods-burstable.slice", "podlike", "pod", "system.slice", "user-pod1.slice", "pod\udcff"]
 )
 def test_other_names_have_no_uid(name: str) -> None:
     """Folders that are no pod's have no uid."""

@@ -122,7 +122,7 @@ def _scaled(checkpoint: Mapping[str, Any] | None) -> ScaledHistogram | None:
         return None
     weights = checkpoint.get("bucketWeights") or {}
     return ScaledHistogram(
-        checkpoint["totalWeight"],
+        checkpoint.get("totalWeight") or 0.0,
         {int(index): weight for index, weight in weights.items()},
         _seconds(checkpoint.get("referenceTimestamp")),
     )

@@ -121,7 +121,11 @@ def merge(connection: sqlite3.Connection, scale: Scale) -> Steps:
         return
     times = np.unique(np.concatenate(list(parts.values())))
     merged, samples = blocks.stage(connection, Stretch(MINUTES, 1, found[0], times)), 0
-    for series in _series_of(connection, list(parts)):
+    wanted: set[int] = set()
+    for block in parts:
+        wanted.update(row[0] for row in connection.execute("SELECT series FROM chunks WHERE block = ?", (block,)))
+        yield None
+    for series in sorted(wanted):
         points = _merged(connection, parts, series, scale(series))
         if points is not None:
             blocks.add(connection, merged, series, blocks.encode_minutes(times, points, scale(series)))
@@ -137,13 +141,6 @@ def _times(encoded: bytes) -> Integers | None:
         return codec.decode_times(encoded)
     except CodecError:  # already said by whoever read it; the rest of the run goes on without
         return None
-
-
-def _series_of(connection: sqlite3.Connection, ids: list[int]) -> list[int]:
-    found: set[int] = set()
-    for block in ids:
-        found.update(row[0] for row in connection.execute("SELECT series FROM chunks WHERE block = ?", (block,)))
-    return sorted(found)
 
 
 def _merged(connection: sqlite3.Connection, parts: dict[int, Integers], series: int, scale: float) -> Points | None:

@@ -91,8 +91,8 @@ def _die(nursery: Nursery, folder: Path, deaths: int) -> None:
 
 
 def test_kill_loses_nothing(nursery: Nursery, tmp_path: Path) -> None:
-    """A dozen processes that are killed while they write leave every acknowledged sample, once and in order."""
-    _die(nursery, tmp_path, 12)
+    """Processes that are killed while they write leave every acknowledged sample, once and in order."""
+    _die(nursery, tmp_path, 8)
 
 
 @pytest.mark.alone

@@ -33,8 +33,8 @@ def test_old_samples_go(tmp_path: Path) -> None:
 
 def test_small_blocks_are_merged(tmp_path: Path) -> None:
     """Many small blocks of minutes become one, and read the same."""
-    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=60, raw_seconds=10**6, memory_ticks=10**5)) as store:
-        now = fill(store, 60 * (MERGE_BLOCKS + 2) * 2, step=5.0, maintain=False)
+    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=10, raw_seconds=10**6, memory_ticks=10**5)) as store:
+        now = fill(store, 10 * (MERGE_BLOCKS + 2) * 2, step=30.0, maintain=False)
         before = store.minutes(CPU, START, now)["a"]
         finish(store, now)
         levels = {row[0] for row in connection(store).execute("SELECT level FROM blocks WHERE tier = 1")}

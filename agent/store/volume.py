@@ -14,7 +14,7 @@ from agent.store.settings import StoreSettings
 from agent.store.stored import Recent
 
 _SPARE_PAGES = 64
-_PATIENCE_SECONDS = 1.0
+_PATIENCE_SECONDS = 0.3
 _MEMORY_BYTES = 24 << 20
 
 

@@ -28,6 +28,8 @@ MEMORY_TOLERANCE_BYTES = 2 * MEBIBYTE
 LOAD_TOLERANCE = 0.05
 WINDOW_SECONDS = CONFIG["metricAggregateDurationSeconds"]
 """What a report's usage is the mean of."""
+START_SECONDS = 20.0
+"""Within this time a load holds its memory and burns at its rate."""
 REPORTS = 2
 """So many full reports are looked at after a restart."""
 ASK_OFTEN = (
@@ -217,7 +219,7 @@ def test_files_count_as_documented(compared: Compared) -> None:
 def test_known_load_is_reported(node: AgentNode) -> None:
     """A pod that burns 400 milli-cores and holds 200 MiB is reported with what it says of itself, within 5 %."""
     started = unix(node.get("pod", "-n", loads.NAMESPACE, loads.KNOWN.name)["status"]["startTime"])
-    full_window = started + 2 * WINDOW_SECONDS  # nothing of its start is in the window any more
+    full_window = started + WINDOW_SECONDS + START_SECONDS  # nothing of its start is in the window any more
     wait(lambda: unix(node.status()["updateTime"]) > full_window, seconds=150, what="a report of a whole window")
     status = node.status()
     end, usage = unix(status["updateTime"]), usages(status)[node.key(loads.KNOWN)]
@@ -290,28 +292,47 @@ def test_kubelet_refusals_are_explained(node: AgentNode) -> None:
     assert "--kubelet-address says where" in absent
 
 
-def test_kubelet_gives_same_pods(node: AgentNode) -> None:
-    """With the kubelet as source, and no right to list pods, the same pods are reported, with the same history."""
-    node.configure({**_policy(coldStartPeriodSeconds=10), "metricReportIntervalSeconds": 10})
+@dataclass(frozen=True)
+class Changed:
+    """The node before and after the agent was told to ask the kubelet."""
+
+    before: set[tuple[str, str, str, str]]
+    """The pods that were reported by the watch."""
+    samples: int
+    """The evidence behind the prediction of their class."""
+    since: float
+    """When the new agent was there. [seconds since 1970]"""
+
+
+@pytest.fixture(scope="module")
+def asks_kubelet(beginning: Beginning) -> Changed:
+    """The agent takes its pods from the kubelet, and is not allowed to list any at the API server."""
+    node = beginning.node
+    node.configure({**_policy(coldStartPeriodSeconds=10), "metricReportIntervalSeconds": 5})
     all_loads = {node.key(load) for load in loads.ALL}
     wait(lambda: all_loads <= set(usages(node.status())), seconds=60, what="a report of all loads")
-    before, evidence = _others(node.status()), _class(_prediction(node))["evidence"]["samples"]
+    before, samples = _others(node.status()), _class(_prediction(node))["evidence"]["samples"]
     node.upgrade("agent.podsFrom=kubelet", ASK_OFTEN)
-    began = time.time()
-    wait(lambda: unix(node.status()["updateTime"]) > began, seconds=90, what="a report of the new agent")
-    wait(lambda: _others(node.status()) == before, seconds=60, what=f"the pods {sorted(before)}")
+    since = time.time()
+    wait(lambda: unix(node.status()["updateTime"]) > since, seconds=90, what="a report of the new agent")
+    return Changed(before, samples, since)
+
+
+def test_kubelet_gives_same_pods(node: AgentNode, asks_kubelet: Changed) -> None:
+    """With the kubelet as source, and no right to list pods, the same pods are reported, with the same history."""
+    expected = sorted(asks_kubelet.before)
+    wait(lambda: _others(node.status()) == asks_kubelet.before, seconds=60, what=f"the pods {expected}")
     assert node.condition("Collecting")["status"] == "True"
-    assert _class(_prediction(node))["evidence"]["samples"] >= evidence
-    assert _asked_for_pods(node, began) == []
+    assert _class(_prediction(node))["evidence"]["samples"] >= asks_kubelet.samples
+    assert _asked_for_pods(node, asks_kubelet.since) == []
 
 
-def test_kubelet_restart_drops_no_pod(node: AgentNode) -> None:
+def test_kubelet_restart_drops_no_pod(node: AgentNode, asks_kubelet: Changed) -> None:
     """While the kubelet is away, and while it lists only a part of its pods after its start, all are reported."""
     assert node.cluster.node is not None
-    node.configure({**_policy(coldStartPeriodSeconds=10), "metricReportIntervalSeconds": 10})
-    node.upgrade("agent.podsFrom=kubelet", ASK_OFTEN)
-    wait(lambda: _others(node.status()), seconds=90, what="a report")
-    before, times = _others(node.status()), {node.status()["updateTime"]}
+    before = asks_kubelet.before
+    wait(lambda: _others(node.status()) == before, seconds=60, what=f"the pods {sorted(before)}")
+    times = {node.status()["updateTime"]}
     node.cluster.node.stop_kubelet()
     wait(lambda: "cannot be reached: Connection refused" in node.agent_log(), seconds=60, what="an agent that notices")
     node.cluster.node.start_kubelet()

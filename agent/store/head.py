@@ -4,6 +4,7 @@ They lie in pages of up to 256 ticks, one row per series, so that a window is a 
 page belongs to one run: a stretch of recording in which the clock neither went back nor paused (see `runs`).
 """
 
+import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -51,6 +52,18 @@ class _Page:
     @property
     def times_ms(self) -> Integers:
         return self.ticks[0, self.low : self.rows]
+
+    def cut(self, start_ms: int, end_ms: int) -> tuple[int, int]:
+        low, high = np.searchsorted(self.times_ms, (start_ms, end_ms), side="right").tolist()
+        return low + self.low, high + self.low
+
+    def rows_of(self, series: Sequence[int], low: int, high: int) -> Floats:
+        """Values of the series between two ticks, NaN where there is none; shape (S, high - low)."""
+        columns = [self.columns.get(one, -1) for one in series]
+        rows: Floats = self.table[columns, low:high]
+        if -1 in columns:
+            rows[np.array(columns) < 0] = np.nan
+        return rows
 
     def places(self, series: Iterable[int]) -> list[int]:
         columns = self.columns
@@ -131,21 +144,26 @@ class Head:
         self.next_number += 1
 
     def parts(self, series: Sequence[int], start_ms: int, end_ms: int) -> Iterator[tuple[int, Part]]:
-        """Samples of the series with start < time <= end, page by page; of each its run too."""
-        for page in self._pages:
-            low, high = (np.searchsorted(page.times_ms, (start_ms, end_ms), side="right") + page.low).tolist()
-            if low == high:
+        """Samples of the series with start < time <= end, run by run as they were recorded.
+
+        Args:
+            series: Which ones.
+            start_ms: Excluded. [milliseconds]
+            end_ms: Included. [milliseconds]
+        """
+        for run, pages in itertools.groupby(self._pages, key=lambda page: page.run):
+            cuts = [(page, *page.cut(start_ms, end_ms)) for page in pages]
+            cuts = [cut for cut in cuts if cut[1] < cut[2]]
+            if not cuts:
                 continue
-            wanted = [one for one in series if one in page.columns]
-            times = page.ticks[0, low:high] / 1000.0
-            table = page.table[[page.columns[one] for one in wanted], low:high]
+            times = np.concatenate([page.ticks[0, low:high] for page, low, high in cuts]) / 1000.0
+            table = np.concatenate([page.rows_of(series, low, high) for page, low, high in cuts], axis=1)
             there = ~np.isnan(table)
-            whole = there.all(axis=1).tolist()
-            for row, one in enumerate(wanted):
-                if whole[row]:
-                    yield one, Part(page.run, Series(times, table[row]))
-                elif there[row].any():
-                    yield one, Part(page.run, Series(times[there[row]], table[row][there[row]]))
+            for one, values, mask, count in zip(series, table, there, there.sum(axis=1).tolist(), strict=True):
+                if count == len(times):
+                    yield one, Part(run, Series(times, values))
+                elif count:
+                    yield one, Part(run, Series(times[mask], values[mask]))
 
     def extents(self) -> Extents:
         """First and last time of each run [milliseconds]."""

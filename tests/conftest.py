@@ -26,6 +26,12 @@ settings.register_profile("soak", max_examples=1000, deadline=None, suppress_hea
 settings.load_profile("soak" if SOAK else "steady")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two rows for pytest-xdist's loadgroup: tests that share a cluster stay in one process, in order."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("node" if item.get_closest_marker("node") else "control plane"))
+
+
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Build what the collected tests need, with progress and outside of any test's time limit."""
     if session.config.option.collectonly:

@@ -1,7 +1,6 @@
 """Pods from the kubelet, over real TLS: what it lists, how it fails, and what its restart looks like."""
 
 import asyncio
-import json
 import logging
 import ssl
 from collections.abc import AsyncIterator
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from aiohttp import web
 
 import kubeapi
 from agent.kubelet import Address, KubeletPods, login_to
@@ -19,46 +17,10 @@ from agent.pods import pod_ref
 from agent.settings import KubeletSettings
 from crds.priority import PriorityBand
 from devcluster.certs import Pki
+from tests.agent.fake_kubelet import NOWHERE, Kubelet, serving
 from tests.agent.made_cgroups import Tree
 
-NOWHERE = ("127.0.0.1", 1)
 HASH = "0123456789abcdef0123456789abcdef"
-
-
-class Kubelet:
-    """What a kubelet answers; real TLS, scripted content."""
-
-    def __init__(self) -> None:
-        self.pods: list[Any] | None = []
-        self.status = 200
-        self.headers: dict[str, str] = {}
-        self.body: str | None = None
-        self.tokens: list[str] = []
-        self.address: Address = NOWHERE
-
-    async def answer(self, request: web.Request) -> web.Response:
-        """Answer one request."""
-        self.tokens.append(request.headers.get("Authorization", ""))
-        listed: dict[str, Any] = {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self.pods}
-        return web.Response(text=self.body or json.dumps(listed), status=self.status, headers=self.headers)
-
-
-@asynccontextmanager
-async def _serving(pki: Pki, names: tuple[str, ...] = ()) -> AsyncIterator[Kubelet]:
-    kubelet = Kubelet()
-    pair = pki.server("kubelet", () if names else ("127.0.0.1",), names)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(pair.cert, pair.key)
-    app = web.Application()
-    app.router.add_get("/pods", kubelet.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-    kubelet.address = ("127.0.0.1", int(runner.addresses[0][1]))
-    try:
-        yield kubelet
-    finally:
-        await runner.cleanup()
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +101,7 @@ def _names(source: KubeletPods) -> list[str]:
 async def test_lists_pods(pki: Pki, kubeconfig: str, tree: Tree) -> None:
     """What kubelet lists is taken over as it is, with the agent's token; ended pods are told as ended."""
     source = _source(tree, kubeconfig)
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         assert not source.synced
         kubelet.pods = [_pod(1), _pod(2, phase="Succeeded"), _static()]
         wait = await source.ask(session)
@@ -155,7 +117,7 @@ async def test_static_pods_match_mirrors(pki: Pki, kubeconfig: str, tree: Tree) 
     mirror = _static(priority=5500, priorityClassName="koord-batch")
     mirror["metadata"] |= {"uid": _uid(9), "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
     source = _source(tree, kubeconfig)
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [_static(priorityClassName="koord-batch")]
         await source.ask(session)
     (pod,), other = source.pods(), pod_ref(mirror)
@@ -171,7 +133,7 @@ async def test_restart_keeps_running_pods(
     caplog.set_level(logging.INFO, "agent.kubelet")
     source = _source(tree, kubeconfig)
     tree.has(_uid(1), HASH)
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [_pod(1), _pod(2, phase="Pending"), _static()]
         await source.ask(session)
         for items in (None, [], [_static()]):
@@ -199,7 +161,7 @@ async def test_first_list_may_be_partial(pki: Pki, kubeconfig: str, tree: Tree) 
     """A first list that does not account for what runs is no complete one: no pod is taken for gone by it."""
     source = _source(tree, kubeconfig)
     tree.has(_uid(1), HASH)
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         for items in ([], [_static()]):
             kubelet.pods = items
             await source.ask(session)
@@ -216,7 +178,7 @@ async def test_error_keeps_pods(pki: Pki, kubeconfig: str, tree: Tree, caplog: p
     caplog.set_level(logging.INFO, "agent.kubelet")
     source = _source(tree, kubeconfig)
     tree.has(_uid(1), _uid(2))
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [_pod(1), _pod(2), _pod(3, phase="Pending")]
         await source.ask(session)
         kubelet.status = 500
@@ -241,7 +203,7 @@ async def test_error_keeps_pods(pki: Pki, kubeconfig: str, tree: Tree, caplog: p
 async def test_busy_kubelet_is_left_alone(pki: Pki, kubeconfig: str, tree: Tree) -> None:
     """A kubelet that says when to come back is not asked before."""
     source = _source(tree, kubeconfig)
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.status, kubelet.headers = 429, {"Retry-After": "100"}
         assert await source.ask(session) >= 90
 
@@ -267,7 +229,7 @@ async def test_refusals_are_explained(
 ) -> None:
     """What kubelet refuses is one line with the server's words and the way out."""
     source = _source(tree, kubeconfig)
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.status, kubelet.body = status, body
         await source.ask(session)
     assert not source.synced
@@ -295,7 +257,7 @@ async def test_certificate_is_verified(
     """A certificate of another authority, or for another address, is refused, with both ways out."""
     source = _source(tree, kubeconfig)
     authority = pki if names else Pki(tmp_path / "own")
-    async with _serving(authority, names) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(authority, names) as kubelet, _asking(kubelet, kubeconfig) as session:
         await source.ask(session)
     assert kubelet.tokens == []  # the token was shown to nobody
     for word in ("cannot be verified", "--kubelet-ca FILE", "serverTLSBootstrap"):
@@ -308,7 +270,7 @@ async def test_own_authority_can_be_given(pki: Pki, kubeconfig: str, tree: Tree,
     given = tmp_path / "kubelet-ca.crt"
     given.write_bytes(pki.ca.read_bytes())
     source = _source(tree, kubeconfig)
-    async with _serving(own) as kubelet, _asking(kubelet, kubeconfig, given) as session:
+    async with serving(own) as kubelet, _asking(kubelet, kubeconfig, given) as session:
         await source.ask(session)
         assert "cannot be verified" in source.problem
         given.write_bytes(own.ca.read_bytes())
@@ -347,7 +309,7 @@ async def test_unreadable_pods_are_named(
     """A pod that cannot be read is named once, not once per list, and the others are kept."""
     source = _source(tree, kubeconfig)
     bad = _pod(1, containers=[{"resources": {"requests": {"cpu": "lots"}}}])
-    async with _serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
+    async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [bad, _pod(2), None, 5, {"metadata": 3}, {"metadata": {"uid": "x"}, "spec": "y"}, {}]
         for _ in range(3):
             await source.ask(session)
@@ -362,7 +324,7 @@ async def test_follows_the_node(pki: Pki, kubeconfig: str, tree: Tree, monkeypat
     quick = KubeletSettings(interval_seconds=0.01, longest_wait_seconds=0.01)
     source = KubeletPods(quick, lambda address: login_to(address, kubeconfig), lambda: seen[-1], tree.cgroups)
     monkeypatch.setattr("agent.kubelet._ADDRESS_SECONDS", 0.01)
-    async with _serving(pki) as first, _serving(pki) as second:
+    async with serving(pki) as first, serving(pki) as second:
         first.pods, second.pods = [_pod(1)], [_pod(2)]
         async with _running(source):
             assert source.pods() == ()

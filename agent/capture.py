@@ -294,11 +294,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(prog="headroom-agent capture", description=__doc__, allow_abbrev=False)
     parser.add_argument("directory", metavar="DIR", type=Path, help="a new folder to write to")
     parser.add_argument("--seconds", metavar="N", default="10", help="how long, in seconds (default 10)")
-    for flag, what in ("host-root", "/proc and /sys"), ("proc", "/proc"), ("cgroup-root", "/sys/fs/cgroup"):
+    for flag, what in ("host-root", "/proc and /sys are"), ("proc", "/proc is"), ("cgroup-root", "/sys/fs/cgroup is"):
         default = os.environ.get(ENV_PREFIX + flag.replace("-", "_").upper()) or None
-        parser.add_argument(
-            f"--{flag}", metavar="FOLDER", type=Path, default=default, help=f"where the machine's {what} are"
-        )
+        parser.add_argument(f"--{flag}", metavar="DIR", type=Path, default=default, help=f"where the machine's {what}")
     options = parser.parse_args(arguments)
     if not (
         options.seconds.isascii() and options.seconds.isdigit() and 1 <= int(options.seconds[:9]) <= _LONGEST_SECONDS

@@ -6,7 +6,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from agent import kinds
 from agent.flags import ENV_PREFIX, Parser, WrongSetting
 from agent.numerics.aggregate import statistics
 from agent.samples import CPU, MEMORY
+from agent.settings import SYSTEM_DATA_DIR, state_dir
 from agent.store import export
 from agent.store.inspection import Inspection, Stats
 from agent.store.schema import StoreError
@@ -57,12 +58,12 @@ def main(arguments: Sequence[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="headroom-agent db", description=__doc__, allow_abbrev=False)
+    data_dir = _usual_data_dir(os.environ)
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=Parser)
 
     def add(name: str, run: Callable[..., int], what: str, forms: str = "table json") -> Parser:
         one: Parser = commands.add_parser(name, help=what, description=what, allow_abbrev=False)
         one.set_defaults(run=run)
-        data_dir = os.environ.get(f"{ENV_PREFIX}DATA_DIR") or "/var/lib/headroom"
         one.add_argument("--data-dir", metavar="DIR", default=data_dir, help=f"the agent's (default: {data_dir})")
         if forms:
             one.add_argument("-o", "--output", choices=forms.split(), default="table", help="form of the answer")
@@ -89,6 +90,14 @@ def _parser() -> Parser:
     _add_window(one, "8d", "5m")
     add("verify", _verify, "Read everything and say what is wrong; the exit code is 1 then.")
     return parser
+
+
+def _usual_data_dir(environment: Mapping[str, str]) -> str:
+    """The one in the environment, else the node's, else the one of ``--standalone`` where that alone has a database."""
+    if given := environment.get(f"{ENV_PREFIX}DATA_DIR"):
+        return given
+    node, own = SYSTEM_DATA_DIR, state_dir(environment)
+    return str(own if os.access(own / "agent.db", os.R_OK) and not os.access(node / "agent.db", os.F_OK) else node)
 
 
 def _add_window(parser: Parser, window: str, resolution: str) -> None:

@@ -41,6 +41,8 @@ class Setting:
     """Its default, as the help says it; empty when there is none to tell."""
     variables: tuple[str, ...] = ()
     """Further environment variables that are asked, after its own."""
+    letter: str = ""
+    """Its short form, without the dash; empty when it has none."""
 
     @property
     def variable(self) -> str:
@@ -61,6 +63,7 @@ def setting(
     factory: Callable[[], Any] | None = None,
     shown: str | None = None,
     variables: tuple[str, ...] = (),
+    letter: str = "",
 ) -> Any:  # noqa: ANN401 - the type of the field that it stands for
     """A dataclass field that the user can set.
 
@@ -71,10 +74,11 @@ def setting(
         factory: Makes the default, where it depends on the machine.
         shown: How the help says the default, where its value does not say it.
         variables: Further environment variables that are asked, after its own.
+        letter: Its short form, without the dash.
     """
     if shown is None:
         shown = "" if factory is not None or default is None else kind.show(default)
-    metadata = {_KEY: Setting(flag, kind, shown, variables)}
+    metadata = {_KEY: Setting(flag, kind, shown, variables, letter)}
     if factory is not None:
         return dataclasses.field(default_factory=factory, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -209,10 +213,11 @@ def misspelled(settings: type, environment: Mapping[str, str]) -> Iterator[str]:
 
 def _add(to: argparse._ActionsContainer, one: Setting, told: str) -> None:
     text = told.replace("``", "").replace("%", "%%") + (f" (default: {one.shown})" if one.shown else "")
+    names = [f"-{one.letter}", f"--{one.flag}"] if one.letter else [f"--{one.flag}"]
     if one.kind.switch:
-        to.add_argument(f"--{one.flag}", action="store_const", const="true", help=told.replace("``", ""))
+        to.add_argument(*names, action="store_const", const="true", help=told.replace("``", ""))
     else:
-        to.add_argument(f"--{one.flag}", metavar=one.kind.metavar, help=text)
+        to.add_argument(*names, metavar=one.kind.metavar, help=text)
 
 
 def _stage(field: "dataclasses.Field[Any]") -> type | None:

@@ -54,6 +54,11 @@ class PodRef:
     leaving: bool = False
     """Whether it is being deleted; it still runs for a while."""
 
+    @property
+    def title(self) -> str:
+        """What a message calls it: namespace/name, or the name alone where no namespace is known."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 def pod_ref(pod: Mapping[str, Any]) -> PodRef:
     """A pod as the API server has it.

@@ -163,9 +163,7 @@ def predict(
         policy=chosen.policy,
         classes={name: _numbers(name, learner, peaks) for name in FIXED},
         warm=int(warm.sum()),
-        cold=tuple(
-            sorted(f"{pod.namespace}/{pod.name}" for pod, is_warm in zip(present, warm, strict=True) if not is_warm)
-        ),
+        cold=tuple(sorted(pod.title for pod, is_warm in zip(present, warm, strict=True) if not is_warm)),
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
         prod_peak={metric: _prod_peak(metric, peaks[metric], node, resales.get(metric)) for metric in terms},
         terms=terms,

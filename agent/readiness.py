@@ -110,7 +110,7 @@ def _collecting(learner: Learner, cold: Sequence[PodRef], policy: Policy) -> str
     period = format_duration(policy.cold_start_seconds)
     message = (
         f"None of {len(cold)} Prod pods was observed for {period} (coldStartPeriodSeconds); the closest, "
-        f"{closest.namespace}/{closest.name}, for {format_duration(int(_observed(learner, closest)))}. "
+        f"{closest.title}, for {format_duration(int(_observed(learner, closest)))}. "
         "Until then they count at their request."
     )
     return f"{message} Also: {policy.problem}." if policy.problem else message

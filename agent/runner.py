@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -155,7 +156,7 @@ async def _listen(server: HttpServer, address: tuple[str, int]) -> None:
     try:
         bound = await server.start(host, port)
     except OSError as error:
-        raise CannotStart(
-            f"cannot listen on {host}:{port}: {error.strerror or error}; give another address with --listen"
-        ) from error
+        code = error.errno or 0
+        why = os.strerror(code) if code > 0 else error.strerror or error  # below 0: the name of a host
+        raise CannotStart(f"cannot listen on {host}:{port}: {why}; give another address with --listen") from error
     log.info("serving /healthz, /readyz and /metrics on %s:%d", host or "*", bound)

@@ -125,7 +125,7 @@ class LookSettings:
     """No API server: show what this machine and its pods use, what is predicted, and what could be resold."""
     once: bool = setting(False, flag="once", kind=SWITCH)
     """With --standalone: stop after the first report; nothing is served."""
-    output: str = setting("table", flag="output", kind=choice("table", "json", "yaml", metavar="FORMAT"))
+    output: str = setting("table", flag="output", kind=choice("table", "json", "yaml", metavar="FORMAT"), letter="o")
     """With --standalone: ``table`` for people, ``json`` or ``yaml`` for the NodeMetric."""
     refresh_seconds: float | None = setting(
         None, flag="refresh", kind=duration(0.1, _DAY), shown="1s on a terminal, else 1m"

@@ -159,7 +159,7 @@ def _pods_unknown(why: str) -> list[Finding]:
 
 def _pods(usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing]) -> list[Finding]:
     running = [pod for pod in present if pod.running]
-    unmeasured = sorted((f"{pod.namespace}/{pod.name}", pod.uid) for pod in running if pod.uid not in usages.pods)
+    unmeasured = sorted((pod.title, pod.uid) for pod in running if pod.uid not in usages.pods)
     if not unmeasured:
         return []
     reasons = {one.entity: one.reason for one in reversed(missing)}

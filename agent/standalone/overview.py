@@ -143,7 +143,7 @@ def _pod(pod: PodRef, sources: Sources, policy: Policy, used: Mapping[str, Amoun
     requests = {metric: pod.requests[metric] / UNITS[metric] for metric in UNITS if metric in pod.requests}
     sold = requests if CLASS_NAMES[pod.band] == PROD else {}
     return Row(
-        name=f"{pod.namespace}/{pod.name}" if pod.namespace else pod.name,
+        name=pod.title,
         used=used.get(pod.uid, {}),
         peak=peak,
         reclaimable={metric: max(sold[metric] - peak[metric], 0.0) for metric in sold if metric in peak},

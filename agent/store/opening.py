@@ -66,10 +66,16 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         StoreCorrupt: It is damaged, no database at all, or somebody else's.
         StoreError: There is none, or another version of this program is needed.
     """
-    if not path.exists():
+    try:
+        found = path.exists()
+    except OSError as error:  # its folder may not be read
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    if not found:
         raise StoreError(f"there is no database at {path}; give the agent's --data-dir")
     if path.is_dir():
         raise StoreCorrupt(f"{path} is a folder and no database")
+    if not os.access(path, os.R_OK):
+        raise StoreError(f"cannot read {path}: {os.strerror(errno.EACCES)}")
     try:
         return _opened_to_read(path, "mode=ro")
     except StoreAway:  # its side files cannot be made: then nobody writes, and no lock is needed
@@ -117,9 +123,8 @@ def lock(path: Path) -> IO[str]:
         held = path.with_name(f"{path.name}.lock").open("a", encoding="utf-8")
     except OSError as error:
         kind = StoreAway if error.errno in _MAY_COME_BACK else StoreError
-        raise kind(
-            f"cannot write the data directory {path.parent}: {error.strerror}; give another with --data-dir"
-        ) from error
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise kind(f"cannot write the data directory {path.parent}: {why}; give another with --data-dir") from error
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -214,7 +219,7 @@ def _of_this_version(version: int, path: Path) -> None:
 def _check(connection: sqlite3.Connection, path: Path) -> None:
     damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if damage != "ok":
-        raise StoreCorrupt(f"{path} is damaged: {damage.splitlines()[0]}")
+        raise StoreCorrupt(f"{path} is damaged: {damage.splitlines()[-1]}")
 
 
 def _configure(connection: sqlite3.Connection, settings: StoreSettings) -> None:

@@ -268,6 +268,20 @@ def test_no_database_is_one_line(tmp_path: Path, make: Callable[[Path], object],
     assert before is None or path.read_bytes() == before
 
 
+def test_standalone_database_is_found(data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --data-dir and without a node's database, the one that --standalone keeps is looked into."""
+    own = tmp_path / "state" / "headroom"
+    own.parent.mkdir()
+    own.symlink_to(data_dir)
+    monkeypatch.setenv("XDG_STATE_HOME", str(own.parent))
+    monkeypatch.delenv("HEADROOM_AGENT_DATA_DIR", raising=False)
+    monkeypatch.setattr(database, "SYSTEM_DATA_DIR", tmp_path / "none")
+    assert database.main(["stats"]) == 0
+    monkeypatch.setattr(database, "SYSTEM_DATA_DIR", data_dir)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert database.main(["stats"]) == 0
+
+
 def test_command_is_wired() -> None:
     """The command is one of the agent's; what it cannot do is one line, and the exit code tells."""
     command = [sys.executable, "-m", "agent", "db", "stats", "--data-dir", "/nowhere"]

@@ -213,6 +213,7 @@ def test_standalone_needs_no_rights() -> None:
         ["--once"],
         ["--output", "json"],
         ["--output", "xml", "--standalone"],
+        ["--output", "json", "-o", "xml", "--standalone"],
         ["--pods-from", "api", "--standalone"],
         ["--pods-from", "kubelet", "--standalone"],
         ["--kubelet-address", "https://10.0.0.1"],

@@ -24,7 +24,8 @@ def _settings() -> str:
 
 
 def _flag(one: flags.Setting) -> str:
-    return f"--{one.flag}" if one.kind.switch else f"--{one.flag} {one.kind.metavar}"
+    short = f"-{one.letter}, " if one.letter else ""
+    return f"{short}--{one.flag}" if one.kind.switch else f"{short}--{one.flag} {one.kind.metavar}"
 
 
 def _shown(one: flags.Setting) -> str:

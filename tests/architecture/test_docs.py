@@ -29,3 +29,11 @@ def test_make_targets_are_explained() -> None:
     named = set(re.findall(r"`(?:[A-Z]+=\w+ )?make ([a-z0-9-]+)", (ROOT / "README.md").read_text()))
     assert named <= explained
     assert {"demo", "test", "test-fast", "lint", "cluster", "bench", "images", "clean"} <= explained
+
+
+def test_named_files_exist() -> None:
+    """Every test that the documents name is there."""
+    texts = [path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
+    named = {name for text in texts for name in re.findall(r"\btests/[\w/]+(?:\.py)?", text)}
+    assert "tests/agent/store/test_kill.py" in named
+    assert not [name for name in sorted(named) if not (ROOT / name).exists()]

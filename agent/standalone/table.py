@@ -12,6 +12,7 @@ from agent.standalone.words import cores, size
 _GROUPS: Final = ("", "", "", "cores", "", "", "memory", "")
 _HEAD: Final = ("", "used", "peak", "reclaim", "used", "peak", "reclaim", "history")
 _LEAST_ROWS: Final = 3
+_LEAST_NAME: Final = 15
 
 
 def table(
@@ -24,7 +25,7 @@ def table(
         title: What stands in the first line, after the time.
         notes: Sentences under the table.
         height: At most so many lines, where there is room for the least of it; pods are left out first.
-        width: Notes are broken at so many characters.
+        width: Text is broken, and names are cut, so that lines have at most so many characters.
     """
     when = time.strftime("%H:%M:%S", time.localtime(view.time))
     room = " and ".join(
@@ -34,14 +35,16 @@ def table(
             (size(view.capacity.get(MEMORY)), "of memory"),
         )
     )
-    first = [f"{when}  {title}; {room}; model {view.model}", ""]
-    broken = [line for note in notes for line in (textwrap.wrap(note, width) if width else [note])]
+    first = [*_broken([f"{when}  {title}; {room}; model {view.model}"], width), ""]
+    broken = _broken(notes, width)
     last = ["", *broken] if broken else []
     heads = (_GROUPS, _HEAD)
     shown = _fitting(view.pods, height, len(first) + len(last) + len(heads) + len(view.classes) + 1)
     rows = [*heads, *map(_cells, view.classes), *map(_cells, shown)]
     if len(shown) < len(view.pods):
         last = [f"… and {len(view.pods) - len(shown)} more pods", *last]
+    if width is not None:
+        rows = _narrowed(rows, width)
     return [*first, *_aligned(rows, len(heads) + len(view.classes)), *last]
 
 
@@ -50,6 +53,17 @@ def _fitting(pods: Sequence[Row], height: int | None, others: int) -> Sequence[R
     if height is None or len(pods) + others <= height:
         return pods
     return pods[: max(height - others - 1, _LEAST_ROWS)]
+
+
+def _broken(texts: Sequence[str], width: int | None) -> list[str]:
+    return [line for text in texts for line in (textwrap.wrap(text, width) if width else [text])]
+
+
+def _narrowed(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """Rows whose names are so short that the numbers fit beside them."""
+    others = sum(2 + max(len(row[column]) for row in rows) for column in range(1, len(_HEAD)))
+    room = max(width - others, _LEAST_NAME)
+    return [(row[0] if len(row[0]) <= room else row[0][: room - 1] + "…", *row[1:]) for row in rows]
 
 
 def _cells(row: Row) -> tuple[str, ...]:

@@ -1,5 +1,7 @@
 """A machine at a glance, from made-up histories."""
 
+import dataclasses
+
 import pytest
 
 from agent.prediction import NodeFacts, NodePrediction, predict
@@ -117,6 +119,17 @@ def test_table_is_aligned() -> None:
     assert {line[head.index("history") :] for line in named if "shop/" in line} == {"warm"}
     assert lines[-1] == "A note."
     assert table(view, "vm", ["A longer note."], width=10)[-2:] == ["A longer", "note."]
+
+
+def test_narrow_table_keeps_numbers() -> None:
+    """On a terminal of 80 columns a long name is cut, and all numbers and the history are there."""
+    view, _, _ = _seen()
+    long = dataclasses.replace(_row(view.pods, "shop/web"), name="0b6e1f6e-43c9-4221-9f1b-c2bebdfac73f")
+    lines = table(dataclasses.replace(view, pods=(long,)), "vm: " + "cgroup " * 20, [], width=80)
+    assert max(map(len, lines)) <= 80
+    row = next(line for line in lines if line.startswith("0b6e"))
+    assert "…" in row
+    assert row.endswith("warm")
 
 
 def test_table_fits_terminal() -> None:

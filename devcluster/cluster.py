@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import yaml
+
 from devcluster import images, network, node, state
 from devcluster.api import ApiClient
 from devcluster.binaries import Binaries
@@ -271,6 +273,18 @@ class Cluster:
         """
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
         return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
+
+    def define(self, manifest: Path) -> None:
+        """Apply a CustomResourceDefinition and wait until its objects are served.
+
+        Raises:
+            CommandError: the API server refused it.
+            DevClusterError: it is not served in time.
+        """
+        spec = yaml.safe_load(manifest.read_text(encoding="utf-8"))["spec"]
+        served = [f"/apis/{spec['group']}/{each['name']}/{spec['names']['plural']}" for each in spec["versions"]]
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", manifest)
+        wait_until(lambda: all(map(self.api.exists, served)), f"serving {', '.join(served)}", NODE_READY_SECONDS)
 
     def start_replay(self, speed: float = 1.0, cgroups: str = "v2", step_seconds: float = 0.1) -> Path:
         """Give every kwok node, also later ones, a host tree with load from real traces; `replay_load` has annotations.

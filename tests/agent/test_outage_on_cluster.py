@@ -137,8 +137,7 @@ def _rights(cluster: Cluster) -> str:
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Everything, with an agent that reports; it must end in order, without a traceback."""
     with Cluster(ClusterSpec(), say=lambda _: None) as cluster:
-        cluster.kubectl("apply", "--server-side", "-f", CRD)
-        cluster.kubectl("wait", "--for=condition=Established", "crd/nodemetrics.slo.koordinator.sh", "--timeout=60s")
+        cluster.define(CRD)
         cluster.create_namespace(NAMESPACE)
         cluster.kubectl("apply", "-f", "-", stdin=_rights(cluster))
         amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}

@@ -55,8 +55,7 @@ def now() -> str:
 def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A cluster with a recorded node under another name, reported just now, its pods and a colocation config."""
     path = tmp_path_factory.mktemp("objects") / "object.json"
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds/node_metric.yaml"))
-    cluster.kubectl("wait", "--for=condition=Established", "crd/nodemetrics.slo.koordinator.sh", "--timeout=30s")
+    cluster.define(ROOT / "crds/node_metric.yaml")
     cluster.kubectl("create", "namespace", NAMESPACE)
     cluster.kubectl("-n", NAMESPACE, "create", "serviceaccount", "nobody")
     node, metric, config = named("nodes", "web-1"), named("nodeMetrics", "web-1"), recorded("configMap")

@@ -235,7 +235,9 @@ def test_doubled_load_is_reported_fast(node: AgentNode) -> None:
     eager = {"model": "nsigma-v2", "parameters": {"n": 3, "capAtHighest": False}, "resourceDiffThresholdPercent": 1}
     node.configure({**_policy(coldStartPeriodSeconds=10, **eager), "metricReportIntervalSeconds": 60})
     wait(
-        lambda: _prediction(node)["policy"]["parameters"] == eager["parameters"], seconds=60, what="the policy in force"
+        lambda: _prediction(node).get("policy", {}).get("parameters") == eager["parameters"],
+        seconds=60,
+        what="the policy in force",
     )
     before = value(_class(_prediction(node))["usage"]["memory"])
     node.tell(loads.KNOWN, "share", 2 * loads.KNOWN.milli_cores / 1000)

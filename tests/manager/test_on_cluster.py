@@ -161,8 +161,7 @@ def _rights(cluster: Cluster) -> str:
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
     """The CRD, our namespace, and the rights that the chart gives the manager there."""
-    cluster.kubectl("apply", "--server-side", "-f", ROOT / "crds/node_metric.yaml")
-    cluster.kubectl("wait", "--for=condition=Established", "crd/nodemetrics.slo.koordinator.sh", "--timeout=60s")
+    cluster.define(ROOT / "crds/node_metric.yaml")
     cluster.create_namespace(NAMESPACE)
     rights = _rights(cluster)
     cluster.kubectl("apply", "-f", "-", stdin=rights)

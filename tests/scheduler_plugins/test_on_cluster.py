@@ -206,7 +206,7 @@ def _served(cluster: Cluster, path: str) -> bool:
 @pytest.fixture(scope="module")
 def site(cluster: Cluster) -> Iterator[Site]:
     """Twelve nodes of 32 cores, both modes."""
-    cluster.apply((ROOT / "crds" / "node_metric.yaml").read_text())
+    cluster.define(ROOT / "crds" / "node_metric.yaml")
     metrics = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
     _until(lambda: _served(cluster, metrics), "NodeMetrics being served")
     cluster.create_namespace(NAMESPACE)

@@ -14,7 +14,7 @@ PYTEST_ARGS ?=
 # PYTEST_ARGS names a few.
 WORKERS     := --numprocesses logical --maxprocesses 8
 IN_PARALLEL := -m "not cluster and not node and not alone" $(WORKERS) --dist worksteal
-TWO_ROWS    := -m "cluster or node or alone" --numprocesses 2 --dist loadgroup
+TWO_ROWS    := -m "cluster or node or alone" --numprocesses 2 --dist loadscope
 
 .PHONY: help
 help: ## Say what each target does

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self
 import yaml
 
 from devcluster import images, network, node, state
-from devcluster.api import ApiClient
+from devcluster.api import ApiClient, ApiError
 from devcluster.binaries import Binaries
 from devcluster.certs import Pki
 from devcluster.commands import run
@@ -284,7 +284,15 @@ class Cluster:
         spec = yaml.safe_load(manifest.read_text(encoding="utf-8"))["spec"]
         served = [f"/apis/{spec['group']}/{each['name']}/{spec['names']['plural']}" for each in spec["versions"]]
         self.kubectl("apply", "--server-side", "--force-conflicts", "-f", manifest)
-        wait_until(lambda: all(map(self.api.exists, served)), f"serving {', '.join(served)}", NODE_READY_SECONDS)
+        wait_until(lambda: all(map(self._serves, served)), f"serving {', '.join(served)}", NODE_READY_SECONDS)
+
+    def _serves(self, path: str) -> bool:
+        """Whether objects of a new kind can be had: at first it is not found, then 429 for a moment."""
+        try:
+            self.api.get(path)
+        except ApiError:
+            return False
+        return True
 
     def start_replay(self, speed: float = 1.0, cgroups: str = "v2", step_seconds: float = 0.1) -> Path:
         """Give every kwok node, also later ones, a host tree with load from real traces; `replay_load` has annotations.

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -26,10 +27,14 @@ settings.register_profile("soak", max_examples=1000, deadline=None, suppress_hea
 settings.load_profile("soak" if SOAK else "steady")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two rows for pytest-xdist's loadgroup: tests that share a cluster stay in one process, in order."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("node" if item.get_closest_marker("node") else "control plane"))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - xdist is not annotated
+    """With ``--dist loadscope``, which `make test` uses for the tests that share clusters: two rows."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from tests.rows import TwoRows  # noqa: PLC0415 - only where xdist is at work
+
+    return TwoRows(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -19,7 +19,6 @@ import pytest
 import yaml
 
 from devcluster import Cluster, NodeTemplate
-from devcluster.api import ApiError
 from devcluster.process import Process
 
 pytestmark = pytest.mark.cluster
@@ -194,21 +193,11 @@ def _pod(name: str, scheduler: str, cpu: str = "1", **selector: str) -> Json:
     }
 
 
-def _served(cluster: Cluster, path: str) -> bool:
-    """Whether the API server serves a new kind: first it is 404, then 429 for a moment."""
-    try:
-        cluster.api.get(path)
-    except ApiError:
-        return False
-    return True
-
-
 @pytest.fixture(scope="module")
 def site(cluster: Cluster) -> Iterator[Site]:
     """Twelve nodes of 32 cores, both modes."""
     cluster.define(ROOT / "crds" / "node_metric.yaml")
     metrics = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
-    _until(lambda: _served(cluster, metrics), "NodeMetrics being served")
     cluster.create_namespace(NAMESPACE)
     nodes = cluster.kwok.add(
         12, NodeTemplate(cpu="32", memory="128Gi", labels=POOL, taints=[TAINT]), prefix="load-aware"

@@ -1,5 +1,6 @@
 """The demo's clusters, each once for all end-to-end tests: on a real node, and on replayed nodes alone."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -36,7 +37,7 @@ class Telling:
 
 
 def _telling(name: str, request: pytest.FixtureRequest, *, real_node: bool) -> Iterator[Telling]:
-    with stage(name, real_node=real_node) as story:
+    with stage(f"{name}-{os.getpid()}", real_node=real_node) as story:  # two checkouts may be tested at once
         yield Telling(story)
         if request.session.testsfailed:
             story.cluster.keep_logs()

@@ -92,6 +92,11 @@ def _prediction(node: AgentNode) -> Json:
     return found
 
 
+def _policy_in_force(node: AgentNode) -> Json:
+    found: Json = _prediction(node).get("policy") or {}
+    return found
+
+
 def _class(prediction: Json, name: str = "prod") -> Json:
     return next((one for one in prediction.get("classes") or [] if one["name"] == name), {})
 
@@ -117,7 +122,7 @@ def test_policy_edit_changes_model(node: AgentNode) -> None:
     before, agent = wait(lambda: _prediction(node), seconds=60, what="a prediction"), node.restarts()
     changed = {"model": "max", "of": [{"model": "recent-max"}, {"model": "nsigma-v2", "parameters": {"n": 5}}]}
     node.configure(_policy(coldStartPeriodSeconds=10, **changed))
-    wait(lambda: _prediction(node)["policy"]["model"] == "max", seconds=60, what="the new model in force")
+    wait(lambda: _policy_in_force(node).get("model") == "max", seconds=60, what="the new model in force")
     after = _prediction(node)
     assert after["policy"]["of"] == changed["of"]
     assert _class(after)["evidence"]["samples"] >= _class(before)["evidence"]["samples"] > 0
@@ -128,7 +133,7 @@ def test_policy_edit_changes_model(node: AgentNode) -> None:
 def test_bad_model_is_named(node: AgentNode) -> None:
     """A model that the agent does not have leaves the policy in force; condition and event name the field."""
     node.configure(_policy(coldStartPeriodSeconds=10, model="nsigma-v2", parameters={"n": 4}))
-    wait(lambda: _prediction(node).get("policy", {}).get("parameters") == {"n": 4}, seconds=60, what="n = 4 in force")
+    wait(lambda: _policy_in_force(node).get("parameters") == {"n": 4}, seconds=60, what="n = 4 in force")
     node.configure(_policy(coldStartPeriodSeconds=10, model="crystal-ball"))
     told = wait(
         lambda: [one["message"] for one in node.status()["conditions"] if "crystal-ball" in one["message"]],

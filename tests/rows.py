@@ -1,0 +1,24 @@
+"""Two rows of tests that run beside each other, each in its order: with a real node, and with a control plane alone.
+
+Clusters are shared by many tests, so a row must not be split. pytest-xdist's groups would do that, but do nothing under
+pytest 9.2; its scopes do.
+"""
+
+from functools import cache
+from pathlib import Path
+
+from xdist.scheduler import LoadScopeScheduling
+
+ROOT = Path(__file__).parents[1]
+
+
+class TwoRows(LoadScopeScheduling):
+    """Hands out whole rows."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "node" if _needs_node(nodeid.partition("::")[0]) else "control plane"
+
+
+@cache
+def _needs_node(path: str) -> bool:
+    return "mark.node" in (ROOT / path).read_text(encoding="utf-8")

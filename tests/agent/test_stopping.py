@@ -19,6 +19,8 @@ from agent.store.tsdb import Tsdb
 from tests.agent.process import QUICK, ROOT, eventually, get, running
 from tests.agent.recorded import RecordedMachine
 
+pytestmark = pytest.mark.alone
+
 Make = Callable[[str], RecordedMachine]
 
 

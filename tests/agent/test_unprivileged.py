@@ -17,6 +17,8 @@ from agent.store.tsdb import Tsdb
 from tests.agent.process import QUICK, ROOT, clean_environment, eventually, get, running
 from tests.agent.recorded import RecordedMachine
 
+pytestmark = pytest.mark.alone
+
 USER = 65532
 Make = Callable[[str], RecordedMachine]
 

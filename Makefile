@@ -10,11 +10,11 @@ STAMP  := $(VENV)/.installed
 SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins tests
 PYTEST_ARGS ?=
 # Tests that share nothing run on all cores. Then those with a real node run one after the other, and beside them, one after
-# the other, those with a control plane alone and those that take long. Exit code 5 is "none was selected": fine where
-# PYTEST_ARGS names a few.
+# the other, those with a control plane alone and those that take long. Last come those that need a quiet machine. Exit code 5
+# is "none was selected": fine where PYTEST_ARGS names a few.
 WORKERS     := --numprocesses logical --maxprocesses 8
 IN_PARALLEL := -m "not cluster and not node and not alone" $(WORKERS) --dist worksteal
-TWO_ROWS    := -m "cluster or node or alone" --numprocesses 2 --dist loadscope
+TWO_ROWS    := -m "(cluster or node or alone) and not quiet" --numprocesses 2 --dist loadscope
 
 .PHONY: help
 help: ## Say what each target does
@@ -47,6 +47,7 @@ demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check
 test: lint prepare ## Run lint and every test, on a real dev cluster
 	@$(PY) -m pytest $(IN_PARALLEL) $(PYTEST_ARGS) || [ $$? = 5 ]
 	@$(PY) -m pytest $(TWO_ROWS) $(PYTEST_ARGS) || [ $$? = 5 ]
+	@$(PY) -m pytest -m quiet $(PYTEST_ARGS) || [ $$? = 5 ]
 
 .PHONY: test-fast
 test-fast: $(STAMP) ## Run the tests that need no cluster (under a minute)

@@ -12,7 +12,7 @@ from demo.steps import STEPS, Step
 from demo.story import MID_CPU, NAMESPACE, Story
 from tests.e2e.conftest import Telling
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.node, pytest.mark.quiet, pytest.mark.timeout(600)]
 
 BUSY_MILLI_CORES = 200
 TOLERANCE = 0.05

@@ -51,6 +51,11 @@ class Cluster:
         """How many pods are remembered."""
         return len(self._node_of_pod)
 
+    def reference(self, node: str) -> dict[str, str]:
+        """Reference to a Node, for events about it."""
+        known = self.nodes.get(node)
+        return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": known["metadata"]["uid"] if known else ""}
+
     def pods_on(self, node: str) -> Iterable[PodFacts]:
         """The pods bound to a node that have not ended."""
         return self._pods.get(node, {}).values()

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from kubeapi import ApiServer
 from kubeapi.events import EventRecorder
@@ -14,6 +15,8 @@ from manager.queue import NodeQueue
 from manager.settings import Settings
 from manager.telemetry import Telemetry
 
+_Part = TypeVar("_Part")
+
 
 @dataclass(slots=True)
 class NodeMemory:
@@ -21,18 +24,16 @@ class NodeMemory:
 
     writer: patches.Memory = field(default_factory=patches.Memory)
     """What the write decision needs."""
-    degraded: str | None = None
-    """Reason last seen for selling nothing; empty when something may be sold, `None` before the first look."""
-    told_degraded: bool = False
-    """Whether an event said that Mid is degraded, so that one may say that it is restored."""
-    told_deficit: bool = False
-    """Whether an event told of the deficit."""
-    told_findings: tuple[str, ...] = ()
-    """Faults of annotations and labels that an event told of."""
     refused_correction: str = ""
     """A correction of the NodeMetric that the API server swallowed; it is not repeated."""
     failures: int = 0
     """Failed writes in a row."""
+    _parts: dict[type, Any] = field(default_factory=dict)
+
+    def part(self, kind: type[_Part]) -> _Part:
+        """What a reaction remembers: one object of its own class, made when first asked for."""
+        found: _Part = self._parts.setdefault(kind, kind())
+        return found
 
 
 @dataclass(slots=True)

@@ -4,7 +4,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable
 from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
@@ -18,7 +18,10 @@ from manager.facts import Resource
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-_PREFIX: Final = "headroom_manager"
+PREFIX: Final = "headroom_manager"
+"""What the name of every metric begins with."""
+
+_Part = TypeVar("_Part")
 
 
 class ListenError(Exception):
@@ -54,16 +57,25 @@ class Telemetry:
         self.known = self._gauge("known_objects", "Objects remembered", ["kind"])
         """How many objects are remembered."""
         self.writes = Counter(
-            f"{_PREFIX}_writes", "Writes to the API server", ["what", "result"], registry=self.registry
+            f"{PREFIX}_writes", "Writes to the API server", ["what", "result"], registry=self.registry
         )
         """Writes by object and result."""
         self.reconcile_seconds = Histogram(
-            f"{_PREFIX}_reconcile_seconds", "Time to look at one node, writes included", registry=self.registry
+            f"{PREFIX}_reconcile_seconds", "Time to look at one node, writes included", registry=self.registry
         )
         """Time per node."""
+        self._parts: dict[Any, Any] = {}
+
+    def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
+        """Metrics of a part of the manager: one object, made with the registry when first asked for."""
+        known = self._parts.get(kind)
+        if known is None:
+            known = self._parts[kind] = kind(self.registry)
+        found: _Part = known
+        return found
 
     def _gauge(self, name: str, text: str, labels: Iterable[str] = ()) -> Gauge:
-        return Gauge(f"{_PREFIX}_{name}", text, labels, registry=self.registry)
+        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
 
     def show(self, node: str, result: Result) -> None:
         """Show what was found out about a node."""

@@ -5,12 +5,12 @@ from typing import Final
 
 from kubeapi import ApiError, paths
 from manager import patches
-from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
 from manager.config.overlay import NodeStrategyView, overlay
 from manager.context import NodeMemory, Run
 from manager.facts import NodeFacts, from_objects
 from manager.handlers import node_metric
+from manager.reactions import REACTIONS, Look
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -24,12 +24,12 @@ async def look_at(run: Run, name: str) -> None:
     """
     context, cluster = run.context, run.context.cluster
     if not run.leader.leads:
-        context.telemetry.forget(name)
+        _forget(run, name)
         return
     if name not in cluster.nodes:
         await node_metric.remove(run, name)
+        _forget(run, name)
         context.memories.pop(name, None)
-        context.telemetry.forget(name)
         run.queue.forget(name)
         return
     metadata = cluster.nodes[name]["metadata"]
@@ -42,14 +42,18 @@ async def look_at(run: Run, name: str) -> None:
     context.telemetry.show(name, result)
     memory = context.memory(name)
     offers = patches.offers(cluster.nodes[name])
-    if memory.degraded is None and any(offer.amount for offer in offers.values()):
-        memory.degraded = ""  # an earlier run, or another replica, found that something may be sold
+    offered = any(offer.amount for offer in offers.values())
     decision = patches.decide(offers, result.desired, facts.strategy, memory.writer, context.steady())
     memory.writer = decision.memory
     if decision.writes:
         await _write(run, name, decision, memory)
-    _plan(run, name, decision, facts)
-    await _tell(run, name, memory, result, view)
+    _plan(run, name, [*_deadlines(run, decision, facts), *await _react(run, Look(name, view, facts, result, offered))])
+
+
+def _forget(run: Run, name: str) -> None:
+    run.context.telemetry.forget(name)
+    for reaction in REACTIONS:
+        reaction.forget(run.context, name)
 
 
 def _facts(run: Run, name: str, view: NodeStrategyView) -> NodeFacts:
@@ -88,43 +92,17 @@ def _words(decision: patches.Decision) -> str:
     )
 
 
-def _plan(run: Run, name: str, decision: patches.Decision, facts: NodeFacts) -> None:
-    """Look again when a waiting difference falls due, or when the report expires if nothing new arrives."""
+def _deadlines(run: Run, decision: patches.Decision, facts: NodeFacts) -> list[float]:
+    """When a waiting difference falls due, and when the report expires if nothing new arrives. [s from now]"""
     expires = deadline(facts)
-    waits = [
-        *([] if expires is None else [max(expires, 0.0) + 1.0]),
-        *([] if decision.look_again_at is None else [decision.look_again_at - run.context.steady()]),
-    ]
+    waits = [] if expires is None else [max(expires, 0.0) + 1.0]
+    return waits if decision.look_again_at is None else [*waits, decision.look_again_at - run.context.steady()]
+
+
+async def _react(run: Run, look: Look) -> list[float]:
+    waits = [await reaction.react(run, look) for reaction in REACTIONS]
+    return [wait for wait in waits if wait is not None]
+
+
+def _plan(run: Run, name: str, waits: list[float]) -> None:
     run.queue.add_at(name, run.context.steady() + max(min(waits), 0.0) if waits else None)
-
-
-async def _tell(run: Run, name: str, memory: NodeMemory, result: Result, view: NodeStrategyView) -> None:
-    """Events on the Node, once for each change of state."""
-    reason = result.degraded.reason if result.degraded else ""
-    before, memory.degraded = memory.degraded, reason
-    if result.degraded and before == "":
-        memory.told_degraded = True
-        wanted = result.degraded.reason == "ColocationDisabled"
-        kind, what = ("Normal", "MidDisabled") if wanted else ("Warning", "DegradedMid")
-        await _event(run, name, kind, what, result.degraded.message)
-    elif not reason and memory.told_degraded:
-        memory.told_degraded = False
-        await _event(run, name, "Normal", "MidRestored", "Mid resources are calculated again")
-    if result.deficit and not memory.told_deficit:
-        note = (
-            f"running Mid pods requested {result.requested.cpu}m CPU and {result.requested.memory} bytes, "
-            f"but only {result.calculated.cpu}m and {result.calculated.memory} may be sold"
-        )
-        await _event(run, name, "Warning", "MidDeficit", note)
-    memory.told_deficit = bool(result.deficit)
-    findings = tuple(str(each) for each in view.findings)
-    if findings and findings != memory.told_findings:
-        await _event(run, name, "Warning", "NodeStrategyInvalid", "; ".join(findings))
-    memory.told_findings = findings
-
-
-async def _event(run: Run, name: str, type_: str, reason: str, note: str) -> None:
-    node = run.context.cluster.nodes.get(name)
-    uid = node["metadata"]["uid"] if node else ""
-    regarding = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid}
-    await run.events.record(regarding, type_, reason, "PublishMid", note)

@@ -1,0 +1,15 @@
+"""What follows from one look at a node besides the numbers on the Node: events, conditions, accounts, evictions.
+
+A reaction is one file here and one line in `REACTIONS`. Reactions come after the write, in this order, and know nothing
+of one another.
+"""
+
+from typing import Final
+
+from manager.reactions.events import NodeEvents
+from manager.reactions.reaction import Look, Reaction
+
+REACTIONS: Final[tuple[Reaction, ...]] = (NodeEvents(),)
+"""Every reaction, in the order in which they run."""
+
+__all__ = ["REACTIONS", "Look", "Reaction"]

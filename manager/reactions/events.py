@@ -1,0 +1,64 @@
+"""Events on the Node, once for each change of state."""
+
+from dataclasses import dataclass
+
+from manager.context import Context, Run
+from manager.reactions.reaction import Look
+
+
+@dataclass(slots=True)
+class Told:
+    """What events have said about a node."""
+
+    degraded: str | None = None
+    """Reason last seen for selling nothing; empty when something may be sold, `None` before the first look."""
+    told_degraded: bool = False
+    """Whether an event said that Mid is degraded, so that one may say that it is restored."""
+    deficit: bool = False
+    """Whether an event told of the deficit."""
+    findings: tuple[str, ...] = ()
+    """Faults of annotations and labels that an event told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvents:
+    """Tells of Mid that is degraded or restored, of a deficit, and of annotations and labels that are ignored."""
+
+    async def react(self, run: Run, look: Look) -> None:
+        """Tell what has changed."""
+        told = run.context.memory(look.name).part(Told)
+        await self._degraded(run, look, told)
+        result = look.result
+        if result.deficit and not told.deficit:
+            note = (
+                f"running Mid pods requested {result.requested.cpu}m CPU and {result.requested.memory} bytes, "
+                f"but only {result.calculated.cpu}m and {result.calculated.memory} may be sold"
+            )
+            await self._event(run, look.name, "Warning", "MidDeficit", note)
+        told.deficit = bool(result.deficit)
+        findings = tuple(str(each) for each in look.view.findings)
+        if findings and findings != told.findings:
+            await self._event(run, look.name, "Warning", "NodeStrategyInvalid", "; ".join(findings))
+        told.findings = findings
+
+    def forget(self, context: Context, name: str) -> None:
+        """Events need no taking back."""
+
+    async def _degraded(self, run: Run, look: Look, told: Told) -> None:
+        result = look.result
+        reason = result.degraded.reason if result.degraded else ""
+        before, told.degraded = told.degraded, reason
+        if before is None and look.offered_before:
+            before = ""  # an earlier run, or another replica, found that something may be sold
+        if result.degraded and before == "":
+            told.told_degraded = True
+            wanted = result.degraded.reason == "ColocationDisabled"
+            kind, what = ("Normal", "MidDisabled") if wanted else ("Warning", "DegradedMid")
+            await self._event(run, look.name, kind, what, result.degraded.message)
+        elif not reason and told.told_degraded:
+            told.told_degraded = False
+            await self._event(run, look.name, "Normal", "MidRestored", "Mid resources are calculated again")
+
+    @staticmethod
+    async def _event(run: Run, name: str, type_: str, reason: str, note: str) -> None:
+        await run.events.record(run.context.cluster.reference(name), type_, reason, "PublishMid", note)

@@ -88,11 +88,20 @@ def _strategy_fields(layer: ColocationStrategy) -> dict[str, Any]:
 
 
 def overlay(
-    config: ColocationConfig, labels: Mapping[str, str] | None = None, annotations: Mapping[str, str] | None = None
+    config: ColocationConfig,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    above: tuple[str, ColocationStrategy] | None = None,
 ) -> NodeStrategyView:
     """The strategy of a node with these labels and annotations.
 
     An annotation or label with any fault is ignored as a whole, and a finding says so.
+
+    Args:
+        config: the configuration in force.
+        labels: the node's labels.
+        annotations: its annotations.
+        above: a layer over all others and how `sources` calls it: what somebody would like to try.
     """
     labels, annotations = labels or {}, annotations or {}
     layers, findings = _Layers(), list[Finding]()
@@ -125,6 +134,8 @@ def overlay(
             )
         else:
             layers.lay({name: percent}, f"label {label}")
+    if above is not None:
+        layers.lay(_strategy_fields(above[1]), above[0])
     return NodeStrategyView(from_json(ColocationStrategy, layers.values), layers.sources, tuple(findings))
 
 

@@ -37,8 +37,7 @@ def join(path: str, name: str | int) -> str:
     """The path of a field or item below another."""
     if isinstance(name, int):
         return f"{path}[{name}]"
-    name = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
-    return f"{path}.{name}" if path else name
+    return f"{path}.{_cut(name)}" if path else _cut(name)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -46,3 +45,14 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name[:_LONGEST_NAME].lower(), by_lower, n=1, cutoff=_CLOSE)
     return by_lower[close[0]] if close else None
+
+
+def entry_name(index: int, name: str | None) -> str:
+    """How messages call an entry of `nodeConfigs`."""
+    return f"nodeConfigs[{index}] {_cut(name)}" if name else f"nodeConfigs[{index}]"
+
+
+def _cut(name: str) -> str:
+    """A name on one line, no longer than a name should be."""
+    name = name if name.isprintable() else json.dumps(name)[1:-1]
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"

@@ -2,16 +2,11 @@
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
 
 from crds.colocation import ColocationConfig
-from crds.names import CONFIG_MAP_KEY
 from manager.config.findings import Finding
 from manager.config.parse import parse_config
-
-_NO_KEY: Final = Finding(
-    CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled"
-)
+from manager.config.review import NO_KEY
 
 
 class Origin(StrEnum):
@@ -61,7 +56,7 @@ def judge(before: InForce, text: str | None, *, present: bool) -> InForce:
             before, origin=origin, present=True, errors=judged.errors, entry_errors=(), warnings=judged.warnings
         )
     origin = Origin.CONFIG_MAP if text else Origin.DEFAULTS
-    warnings = (_NO_KEY,) if text is None else judged.warnings
+    warnings = (NO_KEY,) if text is None else judged.warnings
     return InForce(judged.config, text or "", origin, present=True, entry_errors=judged.entry_errors, warnings=warnings)
 
 

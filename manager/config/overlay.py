@@ -13,7 +13,7 @@ from crds import names
 from crds.codec import from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
-from manager.config.findings import Finding, join, shown
+from manager.config.findings import Finding, entry_name, join, shown
 from manager.config.parse import parse_strategy
 from manager.config.selector import matches
 
@@ -141,11 +141,6 @@ def overlay(
 
 def _named(matching: tuple[int, Any]) -> tuple[int, str | None]:
     return matching[0], matching[1].name
-
-
-def entry_name(index: int, name: str | None) -> str:
-    """How messages call an entry of `nodeConfigs`."""
-    return f"nodeConfigs[{index}] {name}" if name else f"nodeConfigs[{index}]"
 
 
 def percent_of_ratio(text: str) -> int | None:

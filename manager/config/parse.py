@@ -17,6 +17,7 @@ from crds.predict_policy import PredictPolicy
 from manager.config import selector
 from manager.config.fields import MISSING, Fields
 from manager.config.findings import Finding, join, shown
+from manager.config.overlaps import by_selectors
 
 BUILT_IN_MODELS: Final = frozenset(
     {
@@ -46,6 +47,8 @@ class Judgement:
     """Why entries of `nodeConfigs` are disabled."""
     warnings: tuple[Finding, ...] = ()
     """What is ignored, or probably not meant."""
+    hints: tuple[Finding, ...] = ()
+    """What is worth a word while it is being edited, and no alarm: entries that some node may both match."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +100,13 @@ def parse_config(text: str | None) -> Judgement:
 
     clean = fields.read(ColocationConfig, data, "", {**_special(fields), "nodeConfigs": node_configs})
     _check_models(clean, "", fields)
+    competition = by_selectors(entries)
+    found = tuple(entry_errors), (*fields.warnings, *competition.warnings), competition.hints
     if fields.errors:
-        return Judgement(None, tuple(fields.errors), tuple(entry_errors), tuple(fields.warnings))
+        return Judgement(None, tuple(fields.errors), *found)
     if entries:
         clean["nodeConfigs"] = entries
-    return Judgement(from_json(ColocationConfig, clean), (), tuple(entry_errors), tuple(fields.warnings))
+    return Judgement(from_json(ColocationConfig, clean), (), *found)
 
 
 def parse_strategy(text: str) -> StrategyJudgement:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from manager.config import label_sets
 from manager.config.findings import Finding, join, shown
 
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
@@ -71,3 +72,15 @@ def _expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]
         return key not in labels
     listed = labels.get(key) in expression["values"]
     return listed if operator == "In" else not listed
+
+
+def overlap(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Labels that two well-formed selectors both match, as few as possible; `None` when there can be none.
+
+    Exact, whatever nodes there are. An absent selector matches nothing.
+    """
+    one, other = label_sets.box(a), label_sets.box(b)
+    if one is None or other is None:
+        return None
+    both = label_sets.common(one, other)
+    return None if both is None else label_sets.example(both)

@@ -1,0 +1,153 @@
+"""Entries of `nodeConfigs` that compete for the same nodes: the first one wins, which is not always what was meant."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from crds.colocation import ColocationConfig, NodeStrategy
+from manager.config import label_sets
+from manager.config.findings import Finding, entry_name, join
+from manager.config.selector import matches, overlap
+
+MOST_COMPARED: Final = 200
+"""So many entries are compared with one another; beyond that only live nodes tell."""
+_MOST_TOLD: Final = 20
+_MOST_NAMES: Final = 5
+_MOST_LABELS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Competition:
+    """What can be said about entries from their selectors alone."""
+
+    warnings: tuple[Finding, ...] = ()
+    """Entries that can never apply, and names that stand for two entries."""
+    hints: tuple[Finding, ...] = ()
+    """Entries of which some node may match two, and entries without a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two entries that match the same live nodes."""
+
+    wins: str
+    """The entry that applies, as messages call it."""
+    loses: str
+    """The entry that does not apply on these nodes."""
+    nodes: tuple[str, ...]
+    """The nodes that match both, sorted."""
+
+    def __str__(self) -> str:
+        return f"{self.loses} matches {named(self.nodes)} too, but {self.wins} comes first and applies there"
+
+
+def named(nodes: Sequence[str], most: int = _MOST_NAMES) -> str:
+    """How many nodes, and the names of the first ones: "7 nodes (a, b, c, d, e and 2 more)"."""
+    first = ", ".join(nodes[:most])
+    rest = f" and {len(nodes) - most} more" if len(nodes) > most else ""
+    return f"{len(nodes)} node{'' if len(nodes) == 1 else 's'} ({first}{rest})"
+
+
+def by_selectors(entries: Sequence[Mapping[str, Any]]) -> Competition:
+    """Compare entries with one another.
+
+    Args:
+        entries: `nodeConfigs` as JSON, well-formed; a disabled one has no `nodeSelector`, and then matches nothing.
+    """
+    warnings = _same_names(entries)
+    hints = [
+        Finding(join("nodeConfigs", index), "has no name: give it one, so that events and explain can name it")
+        for index, entry in enumerate(entries)
+        if entry and not entry.get("name")
+    ]
+    covered = set[int]()
+    selectors = [entry.get("nodeSelector") for entry in entries[:MOST_COMPARED]]
+    boxes = [label_sets.box(selector) for selector in selectors]
+    for index, own in enumerate(boxes):
+        where = join("nodeConfigs", index)
+        if own is None:
+            if selectors[index] is not None:
+                covered.add(index)
+                message = "can match no node: what it asks of the labels contradicts itself"
+                warnings.append(Finding(f"{where}.nodeSelector", message))
+            continue
+        earlier = [(other, box) for other, box in enumerate(boxes[:index]) if box is not None]
+        if label_sets.remainder(own, [box for _, box in earlier]) is None:
+            covered.add(index)
+            by = [other for other, box in earlier if label_sets.remainder(own, [box]) is None][:1]
+            by = by or [other for other, box in earlier if label_sets.common(own, box) is not None]
+            which = " and ".join(_called(entries, other) for other in by[:3])
+            what = f"can never apply: every node that it matches matches {which} first"
+            warnings.append(Finding(where, f"{what}; move it up, or narrow the other"))
+    hints += itertools.islice(_overlaps(entries, selectors, covered), _MOST_TOLD)
+    if len(entries) > MOST_COMPARED:
+        hints.append(Finding("nodeConfigs", f"only the first {MOST_COMPARED} entries are compared for overlaps"))
+    return Competition(tuple(warnings), tuple(hints))
+
+
+def _called(entries: Sequence[Mapping[str, Any]], index: int) -> str:
+    return entry_name(index, entries[index].get("name"))
+
+
+def _same_names(entries: Sequence[Mapping[str, Any]]) -> list[Finding]:
+    first: dict[str, int] = {}
+    found = []
+    for index, entry in enumerate(entries):
+        name = entry.get("name")
+        if name and first.setdefault(name, index) != index:
+            message = f"nodeConfigs[{first[name]}] has the same name: give each its own, so that messages are clear"
+            found.append(Finding(join(join("nodeConfigs", index), "name"), message))
+    return found
+
+
+def _overlaps(
+    entries: Sequence[Mapping[str, Any]], selectors: Sequence[Mapping[str, Any] | None], covered: set[int]
+) -> Iterable[Finding]:
+    """Pairs that some node may match; the later one is named, since it is the one that does not apply there."""
+    for earlier, later in itertools.combinations(range(len(selectors)), 2):
+        if later in covered or earlier in covered:
+            continue
+        labels = overlap(selectors[earlier], selectors[later])
+        if labels is not None:
+            shown = ", ".join(f"{name}={value}" for name, value in list(labels.items())[:_MOST_LABELS])
+            with_labels = f"with labels {shown}" if shown else "without the labels that they ask about"
+            message = f"a node {with_labels} matches {_called(entries, earlier)} too, which comes first and applies"
+            yield Finding(join("nodeConfigs", later), message)
+
+
+def on_nodes(config: ColocationConfig, nodes: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[Overlap, ...]:
+    """Which entries match the same live nodes.
+
+    Args:
+        config: the configuration.
+        nodes: name and labels of each node.
+    """
+    entries = [
+        (index, entry) for index, entry in enumerate(config.node_configs or ()) if entry.node_selector is not None
+    ]
+    if len(entries) < 2:  # noqa: PLR2004 - one has nothing to overlap with
+        return ()
+    asked = sorted({name for _, entry in entries for name in _labels_of(entry.node_selector or {})})
+    known: dict[tuple[str | None, ...], tuple[tuple[str, str], ...]] = {}
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, labels in nodes:
+        # Thousands of nodes differ in few of the labels that anybody asks about.
+        same = tuple(labels.get(label) for label in asked)
+        if same not in known:
+            known[same] = _pairs(entries, labels)
+        for pair in known[same]:
+            found.setdefault(pair, []).append(name)
+    return tuple(Overlap(wins, loses, tuple(sorted(names))) for (wins, loses), names in sorted(found.items()))
+
+
+def _labels_of(selector: Mapping[str, Any]) -> Iterable[str]:
+    """The labels that a well-formed selector asks about."""
+    yield from selector.get("matchLabels") or ()
+    yield from (str(expression["key"]) for expression in selector.get("matchExpressions") or ())
+
+
+def _pairs(entries: Sequence[tuple[int, NodeStrategy]], labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """The entry that applies to a node with each other one that matches it."""
+    matching = [entry_name(index, entry.name) for index, entry in entries if matches(entry.node_selector, labels)]
+    return tuple((matching[0], other) for other in matching[1:])

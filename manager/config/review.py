@@ -1,0 +1,45 @@
+"""What an edit of the ConfigMap would do, said before it is made: for the admission webhook and `kubectl headroom`."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from crds.colocation import ColocationConfig
+from crds.names import CONFIG_MAP_KEY
+from manager.config.findings import Finding
+from manager.config.parse import parse_config
+
+NO_KEY: Final = Finding(CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled")
+"""What is odd about a ConfigMap without the key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What there is to say about a text."""
+
+    config: ColocationConfig | None
+    """What it would put in force; `None` when it cannot be used."""
+    errors: tuple[Finding, ...] = ()
+    """Why it cannot be used."""
+    entry_errors: tuple[Finding, ...] = ()
+    """Why entries of `nodeConfigs` would be disabled."""
+    warnings: tuple[Finding, ...] = ()
+    """What is ignored, or probably not meant; entries that compete for the same labels among it."""
+    unchanged: bool = False
+    """Whether the text is the one that was there before."""
+
+    def refusals(self) -> tuple[Finding, ...]:
+        """What an admission webhook refuses; nothing when the text stays, so that its labels can be edited."""
+        return () if self.unchanged else (*self.errors, *self.entry_errors)
+
+
+def review(text: str | None, before: str | None = None) -> Review:
+    """Judge a text that somebody is about to store.
+
+    Args:
+        text: value of key `colocation-config`; `None` when the ConfigMap has no such key.
+        before: the value that it replaces; `None` when there was none.
+    """
+    judged = parse_config(text)
+    warnings = (NO_KEY,) if text is None else (*judged.warnings, *judged.hints)
+    unchanged = text is not None and text == before
+    return Review(judged.config, judged.errors, judged.entry_errors, warnings, unchanged)

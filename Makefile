@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins tests
+SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins service tests
 PYTEST_ARGS ?=
 # Tests that share nothing run on all cores. Then those with a real node run one after the other, and beside them, one after
 # the other, those with a control plane alone and those that take long. Last come those that need a quiet machine. Exit code 5

@@ -11,13 +11,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from agent import flags, logs
+from agent import flags
 from agent import settings as agent_settings
 from agent.assembly import CannotStart
 from agent.flags import WrongSetting
 from agent.runner import run
 from agent.settings import AgentSettings
 from agent.store.schema import StoreError
+from service import logs
 
 WRONG_USE, CANNOT_RUN = 2, 1
 COMMANDS: Final = {

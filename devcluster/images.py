@@ -23,7 +23,16 @@ from devcluster.places import cache_directory
 ROOT = Path(__file__).parents[1]
 PAUSE_SOURCE = Path(__file__).with_name("pause") / "pause.go"
 LOWEST_GO = "1.21"
-SHARED_INPUTS = (".dockerignore", "LICENSE", "README.md", "pyproject.toml", "requirements/build.txt", "crds", "kubeapi")
+SHARED_INPUTS = (
+    ".dockerignore",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements/build.txt",
+    "crds",
+    "kubeapi",
+    "service",
+)
 KEPT = 3
 """Versions of an image that stay in the cache."""
 KEY_LENGTH = 16

@@ -18,6 +18,7 @@ from manager.operator import stop_on_signals
 from manager.runner import serve
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings
 from manager.telemetry import ListenError, Telemetry, TelemetryServer
+from service import logs
 
 _LOG: Final = logging.getLogger("manager")
 _LATE_HEARTBEAT_SECONDS: Final = 30.0
@@ -44,6 +45,8 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
     parser.add_argument(
         "--leader-elect", action="store_true", help="take part in leader election; needed with more than one replica"
     )
+    _add_choice(parser, "--log-format", logs.FORMS, "text", "form of the log")
+    _add_choice(parser, "--log-level", logs.LEVELS, "info", "the least severe message that is logged")
     flags = parser.parse_args(arguments)
     for name in ("namespace", "config_name"):
         if not getattr(flags, name) or "/" in getattr(flags, name):
@@ -53,26 +56,38 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         namespace=flags.namespace,
         config_name=flags.config_name,
         listen=flags.listen,
+        log_format=flags.log_format,
+        log_level=flags.log_level,
         leader=LeaderSettings(enabled=flags.leader_elect),
         identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}",
     )
 
 
-class _OneLine(logging.Filter):
-    """Keeps tracebacks of kopf and asyncio out of the log: they are about the API server, not about a bug of ours."""
+def _add_choice(parser: argparse.ArgumentParser, flag: str, allowed: Sequence[str], default: str, text: str) -> None:
+    """A flag with a few values, which may also be an environment variable."""
+    variable = f"HEADROOM_MANAGER_{flag.strip('-').replace('-', '_').upper()}"
+    listed = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.exc_info and record.name.partition(".")[0] in {"kopf", "asyncio"}:
-            record.exc_info = record.exc_text = None
-        return True
+    def choice(given: str) -> str:
+        if given not in allowed:
+            raise argparse.ArgumentTypeError(f"must be {listed}, got {given!r}")
+        return given
+
+    parser.add_argument(
+        flag,
+        metavar=flag.rpartition("-")[2].upper(),
+        type=choice,
+        default=os.environ.get(variable) or default,
+        help=f"{text}: {listed}; default: ${variable}, else {default}",
+    )
 
 
-def _set_up_logging() -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    handler.addFilter(_OneLine())
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
-    logging.getLogger("kopf").setLevel(logging.WARNING)
+def _set_up_logging(settings: Settings) -> None:
+    # Tracebacks of kopf and asyncio are about the API server, not about a fault of ours.
+    logs.set_up(settings.log_format, settings.log_level, without_traceback=("kopf", "asyncio"))
+    if settings.log_level == "debug":
+        return
+    logging.getLogger("kopf").setLevel(max(logging.WARNING, logging.getLogger().level))
     # Retries of its watches are many lines about the one outage that we report ourselves, and so is its end.
     for name in ("kopf._cogs.clients", "kopf._core.reactor"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -125,7 +140,7 @@ def _fail(line: str) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the manager; the exit code is 0 after SIGTERM, 1 when it could not start, 2 for a wrong flag."""
     settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
-    _set_up_logging()
+    _set_up_logging(settings)
     telemetry = Telemetry()
     context = Context(settings, telemetry)
     try:

@@ -44,7 +44,7 @@ class PaceSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The whole of it; the flags of `headroom-manager` set the first five."""
+    """The whole of it; the flags of `headroom-manager` set the first seven."""
 
     kubeconfig: str | None = None
     """Path of a kubeconfig; without it the pod's service account, $KUBECONFIG or ~/.kube/config."""
@@ -54,6 +54,10 @@ class Settings:
     """Name of the ConfigMap."""
     listen: str = ":8080"
     """Address of /metrics and /healthz, host:port; an empty host means all."""
+    log_format: str = "text"
+    """Form of the log on standard error: text or json, one event per line."""
+    log_level: str = "info"
+    """The least severe message that is logged: debug, info, warning or error."""
     leader: LeaderSettings = LeaderSettings()
     """Leader election."""
     pace: PaceSettings = PaceSettings()

@@ -25,6 +25,7 @@ from scheduler_plugins.snapshot.arrays import NodeTable
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from scheduler_plugins.telemetry import Telemetry
+from service import logs
 
 _LOG: Final = logging.getLogger("headroom-scheduler")
 _WRONG_USE: Final = 2
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
-        _log_to_stderr(settings.log_format)
+        logs.set_up(settings.log_format, settings.log_level)
         connection = connect(settings.kubeconfig)
     except (SettingsError, LoginError) as error:
         print(f"headroom-scheduler: {error}", file=sys.stderr)
@@ -156,24 +157,6 @@ async def _until_told_to_stop(watching: asyncio.Task[None]) -> None:
     waiting.cancel()
     if watching.done():
         watching.result()
-
-
-class _JsonLines(logging.Formatter):
-    """One JSON object per line."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {"time": self.formatTime(record), "level": record.levelname, "message": record.getMessage()}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
-def _log_to_stderr(log_format: str) -> None:
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        _JsonLines() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-    )
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 if __name__ == "__main__":

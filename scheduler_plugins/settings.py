@@ -16,6 +16,7 @@ from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.framework.plugin import Configurable, LoadAccounting
 from scheduler_plugins.plugins import PLUGINS
 from scheduler_plugins.snapshot.estimate import LoadRules
+from service import logs
 
 API_VERSION: Final = "headroom.dev/v1alpha1"
 """Version of the profile's format."""
@@ -68,6 +69,8 @@ class Settings:
     """Health fails when the API server has not been heard for this long. [s]"""
     log_format: str
     """text or json."""
+    log_level: str
+    """The least severe message that is logged: debug, info, warning or error."""
 
 
 def load_profile(path: Path, mode: str | None = None) -> Profile:
@@ -194,8 +197,12 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
     host, port = _address(flags.listen)
     if flags.mode not in (None, *Mode):
         raise SettingsError(f"--mode {flags.mode}: must be {' or '.join(Mode)}")
-    if flags.log_format not in ("text", "json"):
-        raise SettingsError(f"--log-format {flags.log_format}: must be text or json")
+    for flag, given, allowed in (
+        ("--log-format", flags.log_format, logs.FORMS),
+        ("--log-level", flags.log_level, logs.LEVELS),
+    ):
+        if given not in allowed:
+            raise SettingsError(f"{flag} {given}: must be {', '.join(allowed[:-1])} or {allowed[-1]}")
     return Settings(
         kubeconfig=flags.kubeconfig,
         profile=load_profile(Path(flags.profile), flags.mode),
@@ -203,6 +210,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
         port=port,
         stale_seconds=_seconds("--stale-after", flags.stale_after),
         log_format=flags.log_format,
+        log_level=flags.log_level,
     )
 
 
@@ -232,6 +240,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--mode", None, "shortlist or weighted, in place of the profile's")
     add("--stale-after", "180s", "fail /healthz when the API server has not been heard for this long")
     add("--log-format", "text", "text or json")
+    add("--log-level", "info", "the least severe message that is logged: debug, info, warning or error")
     return parser
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("agent", "manager", "scheduler_plugins")
-SHIPPED = (*SERVICES, "cli", "crds", "kubeapi")
+SHIPPED = (*SERVICES, "cli", "crds", "kubeapi", "service")
 PACKAGES = (*SHIPPED, "demo", "devcluster")
 
 

@@ -8,6 +8,7 @@ from tests.architecture.sources import PACKAGES, ROOT, imported, modules
 ALLOWED: dict[str, tuple[str, ...]] = {
     "crds": ("crds",),
     "kubeapi": ("kubeapi",),
+    "service": ("service",),
     "devcluster": ("devcluster",),
     "demo": ("demo", "devcluster"),
     "cli": (
@@ -24,7 +25,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.snapshot",
     ),
     # agent: collect -> store -> predict -> report
-    "agent": ("agent", "crds", "kubeapi"),
+    "agent": ("agent", "crds", "kubeapi", "service"),
     "agent.samples": (),
     "agent.numerics": ("agent.numerics",),
     "agent.host": ("agent.host",),
@@ -39,13 +40,13 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "agent.telemetry": ("agent.telemetry",),
     "agent.serving": ("agent.serving",),
     # manager: config -> calculate -> patch
-    "manager": ("manager", "crds", "kubeapi"),
+    "manager": ("manager", "crds", "kubeapi", "service"),
     "manager.facts": ("manager.facts", "crds"),
     "manager.config": ("manager.config", "manager.facts", "crds"),
     "manager.calculators": ("manager.calculators", "manager.facts", "crds"),
     "manager.patches": ("manager.facts", "manager.calculators", "crds"),
     # scheduler_plugins: snapshot -> filter -> score -> respond
-    "scheduler_plugins": ("scheduler_plugins", "crds", "kubeapi"),
+    "scheduler_plugins": ("scheduler_plugins", "crds", "kubeapi", "service"),
     "scheduler_plugins.numerics": ("scheduler_plugins.numerics",),
     "scheduler_plugins.snapshot": ("scheduler_plugins.snapshot", "crds", "kubeapi"),
     "scheduler_plugins.framework": ("scheduler_plugins.framework", "scheduler_plugins.snapshot"),
@@ -72,6 +73,7 @@ FORBIDDEN: dict[str, dict[str, str]] = {
     },
     "crds": {"numpy": "the API is plain data", "kubernetes": "the API does no I/O", "aiohttp": "the API does no I/O"},
     "kubeapi": {"kopf": "belongs to the manager"},
+    "service": {"kopf": "belongs to the manager", "numpy": "has no use for it"},
     "cli": {"kopf": "belongs to the manager", "subprocess": "reads live objects only"},
     "manager": {"subprocess": "starts nothing", "scipy": "has no use for it"},
     "scheduler_plugins": {

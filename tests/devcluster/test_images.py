@@ -57,7 +57,7 @@ def repository(tmp_path: Path) -> Path:
     for name in (*SHARED_INPUTS, "Dockerfile.x", "requirements/x.txt"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
-        if name in ("crds", "kubeapi"):
+        if name in ("crds", "kubeapi", "service"):
             path.mkdir()
             (path / "__init__.py").write_text(f'"""{name}"""')
         else:

@@ -67,9 +67,25 @@ def test_flags_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.identity != parse_flags([]).identity
 
 
+def test_log_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Form and level of the log come from flags, else from the environment, else they are text and info."""
+    assert (parse_flags([]).log_format, parse_flags([]).log_level) == ("text", "info")
+    monkeypatch.setenv("HEADROOM_MANAGER_LOG_FORMAT", "json")
+    monkeypatch.setenv("HEADROOM_MANAGER_LOG_LEVEL", "error")
+    found = parse_flags(["--log-level=debug"])
+    assert (found.log_format, found.log_level) == ("json", "debug")
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
+        (
+            ["--log-level", "loud"],
+            (
+                "headroom-manager: argument --log-level: must be debug, info, warning or error, got 'loud'; "
+                "see headroom-manager --help"
+            ),
+        ),
         (["--foo"], "headroom-manager: unrecognized arguments: --foo; see headroom-manager --help"),
         (["--namespace", ""], "headroom-manager: --namespace must be a name, got ''; see headroom-manager --help"),
         (

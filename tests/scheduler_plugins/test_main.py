@@ -104,6 +104,6 @@ def test_waits_for_api_server(running: tuple[subprocess.Popen[bytes], str, Path]
     process.send_signal(signal.SIGTERM)
     assert process.wait(20) == 0
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    waiting = [line["message"] for line in lines if line["level"] != "INFO"]
+    waiting = [line["message"] for line in lines if line["level"] != "info"]
     assert len(waiting) == 1
     assert waiting[0].startswith("Waiting for the API server: The API server at http://127.0.0.1:1 cannot be reached")

@@ -135,6 +135,7 @@ def test_flags_have_defaults() -> None:
     """Without flags the extender listens on loopback with the profile that ships."""
     parsed = parse_flags([], {})
     assert (parsed.host, parsed.port, parsed.stale_seconds, parsed.log_format) == ("127.0.0.1", 9820, 180.0, "text")
+    assert parsed.log_level == "info"
     assert parsed.profile.answering.mode is Mode.SHORTLIST
     assert parsed.kubeconfig is None
 
@@ -155,6 +156,7 @@ def test_flags_win_over_environment() -> None:
         (["--stale-after", "1m"], "--stale-after 1m: must be a number of seconds"),
         (["--stale-after", "0s"], "must be a number of seconds"),
         (["--log-format", "xml"], "--log-format xml: must be text or json"),
+        (["--log-level", "loud"], "--log-level loud: must be debug, info, warning or error"),
     ],
 )
 def test_bad_flag_is_named(flags: list[str], says: str) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from agent.logs import JsonLines, TextLines
+from service.logs import JsonLines, TextLines
 
 
 def _record(message: str, *values: object, failing: bool = False) -> logging.LogRecord:

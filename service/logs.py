@@ -4,7 +4,14 @@ import json
 import logging
 import time
 import traceback
+from collections.abc import Collection
 from pathlib import PurePath
+from typing import Final
+
+FORMS: Final = ("text", "json")
+"""Forms of the log."""
+LEVELS: Final = ("debug", "info", "warning", "error")
+"""The least severe message that is logged, from all to few."""
 
 
 class JsonLines(logging.Formatter):
@@ -39,15 +46,31 @@ class TextLines(logging.Formatter):
         return f"{line} [{type(error).__name__}: {' '.join(str(error).splitlines())}; {' > '.join(places)}]"
 
 
-def set_up(form: str, level: str) -> None:
+class _NoTraceback(logging.Filter):
+    """Takes the traceback away from messages of some libraries, and leaves what they say."""
+
+    def __init__(self, libraries: Collection[str]) -> None:
+        super().__init__()
+        self._libraries = frozenset(libraries)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """The record as it is, or without its traceback; none is dropped."""
+        if record.exc_info and record.name.partition(".")[0] in self._libraries:
+            record.exc_info = record.exc_text = None
+        return True
+
+
+def set_up(form: str, level: str, without_traceback: Collection[str] = ()) -> None:
     """Log to standard error.
 
     Args:
-        form: ``text`` or ``json``.
-        level: The least severe message that is logged.
+        form: one of `FORMS`.
+        level: one of `LEVELS`.
+        without_traceback: libraries whose tracebacks are about the world and not about a fault of ours.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.addFilter(_NoTraceback(without_traceback))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
 

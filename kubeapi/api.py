@@ -1,12 +1,14 @@
 """Requests to the API server: get, list in pages, create, patch, delete, and the raw stream of a watch."""
 
 import asyncio
+import copy
 import json
 import logging
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -40,6 +42,13 @@ Body = Mapping[str, Any] | Sequence[Any]
 Params = Mapping[str, str | int]
 
 
+@dataclass(slots=True)
+class _Login:
+    """The login that all views of one session share."""
+
+    connection: Connection
+
+
 class ApiServer:
     """A session with one API server; use it as `async with ApiServer(connection, user_agent=...) as api`.
 
@@ -48,10 +57,31 @@ class ApiServer:
     """
 
     def __init__(self, connection: Connection, user_agent: str, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-        self.connection = connection
+        self._login = _Login(connection)
         self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._session: aiohttp.ClientSession | None = None
+        self._may_write_for: Callable[[], float] | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """The login in use; another object after it was renewed."""
+        return self._login.connection
+
+    @connection.setter
+    def connection(self, fresh: Connection) -> None:
+        self._login.connection = fresh
+
+    def guarded(self, may_write_for: Callable[[], float]) -> Self:
+        """The same session for somebody who may lose the right to write.
+
+        Args:
+            may_write_for: asked right before each write leaves: how long one that begins now may take [s]. It raises
+                `ApiUnavailable` when none may begin.
+        """
+        view = copy.copy(self)
+        view._may_write_for = may_write_for  # noqa: SLF001 - it is one of us
+        return view
 
     async def __aenter__(self) -> Self:
         direct = self.connection.direct or urlsplit(self.connection.server).hostname in _LOOPBACK
@@ -204,7 +234,7 @@ class ApiServer:
                     params={name: str(value) for name, value in (params or {}).items()},
                     data=None if body is None else json.dumps(body).encode(),
                     headers={**(headers or {}), **login_header},
-                    timeout=timeout or self._timeout,
+                    timeout=timeout or self._timeout_of(method),
                     ssl=login.tls or True,
                     server_hostname=login.server_hostname,
                     proxy=login.proxy,
@@ -213,20 +243,29 @@ class ApiServer:
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 refused = isinstance(error, aiohttp.ClientConnectorCertificateError)
                 if refused and attempt == 1 and login.renewed is not None:
-                    await self._renew(login)
+                    await self.renew(login)
                     continue
                 raise self._unreachable(error) from error
             async with response:
                 if response.status == _UNAUTHORIZED and attempt == 1:
-                    await self._renew(login)
+                    await self.renew(login)
                     continue
                 if response.status >= _FIRST_ERROR:
                     raise await self._refusal(response)
                 yield response
                 return
 
-    async def _renew(self, used: Connection) -> None:
-        """Read the login again, unless another request has done so meanwhile; one that is unusable is not taken."""
+    def _timeout_of(self, method: str) -> aiohttp.ClientTimeout:
+        if method == "GET" or self._may_write_for is None:
+            return self._timeout
+        return aiohttp.ClientTimeout(total=min(self._may_write_for(), self._timeout.total or TIMEOUT_SECONDS))
+
+    async def renew(self, used: Connection) -> None:
+        """Read the login again, unless another request has done so meanwhile; one that is unusable is not taken.
+
+        Args:
+            used: the login that was not accepted, or with which the server's certificate was not.
+        """
         if self.connection is not used:
             return
         if used.renewed is None:

@@ -1,9 +1,14 @@
-"""One replica writes at a time: leader election on a Lease, with the timing of Kubernetes' own controllers."""
+"""One replica writes at a time: leader election on a Lease.
+
+A replica that was stopped for a while (SIGSTOP, a frozen virtual machine) must not write when it goes on. So it asks
+right before each write whether its Lease is surely still its own, and each write must end before that of another begins.
+"""
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -14,6 +19,38 @@ _LOG: Final = logging.getLogger(__name__)
 _JITTER: Final = 0.2
 
 Json = dict[str, Any]
+
+
+class NotLeading(ApiUnavailable):
+    """Another replica may be writing now; this one must not."""
+
+
+class Elapsed:
+    """Seconds that have passed for sure or perhaps: of several clocks, the one that went furthest since the last look.
+
+    One clock stands still while a virtual machine is frozen, another one is set back.
+    """
+
+    def __init__(self, clocks: Sequence[Callable[[], float]]) -> None:
+        self._clocks = clocks
+        self._last = [clock() for clock in clocks]
+        self._sum = 0.0
+
+    def __call__(self) -> float:
+        """Seconds since it was made; never falls. [s]"""
+        now = [clock() for clock in self._clocks]
+        self._sum += max(0.0, *(new - old for new, old in zip(now, self._last, strict=True)))
+        self._last = now
+        return self._sum
+
+
+def perhaps_elapsed() -> Elapsed:
+    """The clock by which a leader judges its own Lease, on the safe side."""
+    return Elapsed([time.monotonic, time.time, _since_boot])
+
+
+def _since_boot() -> float:
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Leadership:
@@ -28,6 +65,7 @@ class Leadership:
         settings: times.
         clock: a clock that never jumps. [s]
         on_gain: called each time this replica becomes the leader.
+        own_clock: by what our own Lease expires; `None`: by `clock`. [s]
     """
 
     def __init__(
@@ -38,6 +76,7 @@ class Leadership:
         settings: LeaderSettings,
         clock: Callable[[], float],
         on_gain: Callable[[], None],
+        own_clock: Callable[[], float] | None = None,
     ) -> None:
         self._api = api
         self._collection = paths.LEASES.format(namespace=namespace)
@@ -45,10 +84,12 @@ class Leadership:
         self._identity = identity
         self._settings = settings
         self._clock = clock
+        self._own_clock = own_clock or clock
         self._on_gain = on_gain
         self._renewed_at: float | None = None
         self._seen: tuple[str, float] = ("", float("-inf"))
         self._complained = False
+        self._holder = ""
 
     @property
     def leads(self) -> bool:
@@ -56,8 +97,27 @@ class Leadership:
         if not self._settings.enabled:
             return True
         return self._renewed_at is not None and (
-            self._clock() - self._renewed_at < self._settings.renew_deadline_seconds
+            self._own_clock() - self._renewed_at < self._settings.renew_deadline_seconds
         )
+
+    @property
+    def words(self) -> str:
+        """What this replica does, for people."""
+        if self.leads:
+            return "leads" if self._settings.enabled else "leads: there is no election"
+        return f"stands by for {self._holder}" if self._holder else "waits for the Lease"
+
+    def may_write_for(self) -> float:
+        """How long a write that begins now may take: it must have ended before another replica may begin. [s]
+
+        Raises:
+            NotLeading: none may begin.
+        """
+        if not self._settings.enabled:
+            return float("inf")
+        if not self.leads or self._renewed_at is None:
+            raise NotLeading("this replica does not lead any more")
+        return self._renewed_at + self._settings.lease_seconds - self._own_clock()
 
     async def run(self) -> None:
         """Get the Lease and keep it, for ever."""
@@ -96,7 +156,7 @@ class Leadership:
             _LOG.warning("The Lease %s could not be given back; it expires by itself: %s", self._path, error)
 
     async def _attempt(self) -> None:
-        started = self._clock()
+        started = self._own_clock()
         try:
             lease = await self._api.get(self._path)
         except ApiError as error:
@@ -110,6 +170,7 @@ class Leadership:
                 await self._write(lease, self._claim(lease))
             else:
                 self._renewed_at = None
+                self._holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
                 return
         except ApiError as error:
             if error.conflict:  # somebody was faster

@@ -227,3 +227,30 @@ async def test_session_must_be_open() -> None:
     """Use outside of `async with` is a mistake of ours, and says so."""
     with pytest.raises(RuntimeError, match="async with"):
         await ApiServer(connection("http://127.0.0.1:1"), user_agent="test").get(PATH)
+
+
+async def test_guard_stops_writes(fake: Fake) -> None:
+    """Who may not write any more still reads; a write is refused before it leaves, and ends in the time that is left."""
+    server, api = fake
+    left = [float("inf")]
+
+    def may_write_for() -> float:
+        if left[0] <= 0:
+            raise ApiUnavailable("not yours")
+        return left[0]
+
+    guarded = api.guarded(may_write_for)
+    server.add("PATCH", answer({"metadata": {}}))
+    assert await guarded.patch(PATH, {}) == {"metadata": {}}
+    left[0] = 0.01  # nothing answers
+    with pytest.raises(ApiUnavailable, match="no answer in time"):
+        await guarded.patch(PATH, {})
+    left[0] = 0.0
+    before = len(server.requests)
+    for write in (guarded.patch(PATH, {}), guarded.create(PATH, {}), guarded.replace(PATH, {}), guarded.delete(PATH)):
+        with pytest.raises(ApiUnavailable, match="not yours"):
+            await write
+    assert len(server.requests) == before
+    server.add("list", listed("1", "a"))
+    assert len((await guarded.list(PATH))[0]) == 1
+    assert guarded.connection is api.connection

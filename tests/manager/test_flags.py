@@ -37,9 +37,9 @@ def test_defaults_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.leader == LeaderSettings(
         enabled=False,
         lease_name="headroom-manager",
-        lease_seconds=15,
-        renew_deadline_seconds=10.0,
-        retry_seconds=2.0,
+        lease_seconds=10,
+        renew_deadline_seconds=7.0,
+        retry_seconds=1.5,
     )
     assert found.pace == PaceSettings(
         workers=8,

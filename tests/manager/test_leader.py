@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from kubeapi import ApiServer, ApiUnavailable
-from manager.leader import Leadership
+from manager.leader import Elapsed, Leadership, NotLeading
 from manager.settings import LeaderSettings
 from tests.manager.made import FakeApi
 from tests.manager.test_queue import Clock
@@ -53,7 +53,7 @@ async def test_first_replica_leads(api: FakeApi, clock: Clock) -> None:
     assert first.gained == 1
     assert not await second.try_once()
     spec = api.objects[PATH]["spec"]
-    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("a", 15)
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("a", 10)
 
 
 async def test_silent_leader_is_replaced(api: FakeApi, clock: Clock) -> None:
@@ -61,9 +61,9 @@ async def test_silent_leader_is_replaced(api: FakeApi, clock: Clock) -> None:
     first, second = Replica(api, "a", clock), Replica(api, "b", clock)
     await first.try_once()
     await second.try_once()
-    clock.now = 15.0
+    clock.now = 10.0
     assert not await second.try_once()
-    clock.now = 15.1
+    clock.now = 10.1
     assert await second.try_once()
     assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
     assert not first.leadership.leads
@@ -74,9 +74,9 @@ async def test_leader_stops_before_lease_ends(api: FakeApi, clock: Clock) -> Non
     first = Replica(api, "a", clock)
     await first.try_once()
     api.fails["leases"] = ApiUnavailable("away")
-    clock.now = 9.9
+    clock.now = 6.9
     assert await first.try_once()
-    clock.now = 10.0
+    clock.now = 7.0
     assert not await first.try_once()
     api.fails.clear()
     assert await first.try_once()
@@ -112,7 +112,7 @@ async def test_concurrent_claim_has_one_winner(api: FakeApi, clock: Clock) -> No
 
     async def get_then_lose(path: str, params: object = None) -> dict[str, object]:
         seen = await original(path, params)
-        api.put(path, {**seen, "spec": {"holderIdentity": "c", "leaseDurationSeconds": 15, "renewTime": "later"}})
+        api.put(path, {**seen, "spec": {"holderIdentity": "c", "leaseDurationSeconds": 10, "renewTime": "later"}})
         return seen
 
     api.get = get_then_lose  # type: ignore[method-assign]
@@ -120,10 +120,49 @@ async def test_concurrent_claim_has_one_winner(api: FakeApi, clock: Clock) -> No
     assert api.objects[PATH]["spec"]["holderIdentity"] == "c"
 
 
+async def test_write_ends_before_lease(api: FakeApi, clock: Clock) -> None:
+    """A write must end before the Lease does; when the leader may not be one any more, none begins."""
+    first = Replica(api, "a", clock)
+    with pytest.raises(NotLeading):
+        first.leadership.may_write_for()
+    await first.try_once()
+    assert first.leadership.may_write_for() == 10.0
+    clock.now = 6.0
+    assert first.leadership.may_write_for() == 4.0
+    clock.now = 7.0
+    with pytest.raises(NotLeading):
+        first.leadership.may_write_for()
+
+
+async def test_frozen_leader_leads_no_more(api: FakeApi, clock: Clock) -> None:
+    """A leader whose own clock stood still while another clock went on does not take itself for the leader."""
+    wall = Clock()
+    leadership = Leadership(
+        cast("ApiServer", api), "ns", "a", SETTINGS, clock, lambda: None, own_clock=Elapsed([clock, wall])
+    )
+    await leadership._attempt()
+    assert leadership.leads
+    wall.now = 8.0
+    assert not leadership.leads
+    wall.now = 0.0
+    assert not leadership.leads
+
+
+async def test_words_name_the_leader(api: FakeApi, clock: Clock) -> None:
+    """A replica says whether it leads, and for whom it stands by."""
+    first, second = Replica(api, "a", clock), Replica(api, "b", clock)
+    assert second.leadership.words == "waits for the Lease"
+    await first.try_once()
+    await second.try_once()
+    assert (first.leadership.words, second.leadership.words) == ("leads", "stands by for a")
+
+
 async def test_without_election_it_leads(api: FakeApi, clock: Clock) -> None:
     """A single replica writes without any Lease."""
     alone = Replica(api, "a", clock, LeaderSettings(enabled=False))
     assert await alone.try_once()
     assert alone.gained == 1
+    assert alone.leadership.may_write_for() == float("inf")
+    assert alone.leadership.words == "leads: there is no election"
     await alone.leadership.release()
     assert api.calls == []

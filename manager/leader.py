@@ -1,7 +1,7 @@
 """One replica writes at a time: leader election on a Lease.
 
 A replica that was stopped for a while (SIGSTOP, a frozen virtual machine) must not write when it goes on. So it asks
-right before each write whether its Lease is surely still its own, and each write must end before that of another begins.
+right before each write whether its Lease is surely still its own, and each write must end before another's can begin.
 """
 
 import asyncio

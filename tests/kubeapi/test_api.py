@@ -230,7 +230,7 @@ async def test_session_must_be_open() -> None:
 
 
 async def test_guard_stops_writes(fake: Fake) -> None:
-    """Who may not write any more still reads; a write is refused before it leaves, and ends in the time that is left."""
+    """Who may not write any more still reads; a write does not leave, or ends in the time that is left."""
     server, api = fake
     left = [float("inf")]
 

@@ -9,6 +9,7 @@ PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins service tests
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 # Tests that share nothing run on all cores. Then those with a real node run one after the other, and beside them, one after
 # the other, those with a control plane alone and those that take long. Last come those that need a quiet machine. Exit code 5
 # is "none was selected": fine where PYTEST_ARGS names a few.
@@ -91,6 +92,10 @@ bench: $(STAMP) ## Measure against the budgets and print both
 .PHONY: bench-agent
 bench-agent: $(STAMP) ## Measure the agent alone against its budgets, a simulated week included
 	@$(PY) -m bench agent
+
+.PHONY: bench-manager
+bench-manager: packages ## Measure the manager with 500 to 5,000 nodes on a real API server (a quarter of an hour; BENCH_ARGS)
+	@$(PY) -m bench manager-memory manager $(BENCH_ARGS)
 
 .PHONY: images
 images: packages ## Build the container images into the cache, without a registry

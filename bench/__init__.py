@@ -7,6 +7,7 @@ BENCHMARKS: dict[str, str] = {
     "store": "bench.store:measure",
     "compression": "bench.compression:measure",
     "week": "bench.week:measure",
+    "manager-memory": "bench.manager_memory:measure",
     "extender": "bench.extender:measure",
 }
 """Name -> function of `quick` that yields `bench.measurement.Measurement`s; quick ones only show that they run."""

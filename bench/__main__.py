@@ -4,24 +4,34 @@ import argparse
 import os
 import pkgutil
 import platform
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from bench import BENCHMARKS, GROUPS
+from bench import BENCHMARKS, GROUPS, manager, manager_table
 from bench.measurement import Measurement
 
+MANAGER = "manager"
+"""Apart from the others: it needs the dev cluster's programs, takes long, and its table has a column per size."""
 NOTE = "Quick runs show that everything runs; their figures mean nothing."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the named benchmarks, or all."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    known = [*BENCHMARKS, *GROUPS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)}; all without one")
+    known = [*BENCHMARKS, *GROUPS, MANAGER]
+    everything = f"one of {', '.join(known)}; all but {MANAGER} without one"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=everything)
     parser.add_argument("--quick", action="store_true", help="a few seconds in all, to see that they run")
     parser.add_argument("--markdown", action="store_true", help="print the rows as a Markdown table")
+    beside = parser.add_argument_group(f"{MANAGER}, on a dev cluster of etcd and API server")
+    beside.add_argument("--nodes", type=_numbers, help="numbers of nodes, such as 500,1000")
+    beside.add_argument("--minutes", type=float, help="how long the nodes report after the first minute")
+    beside.add_argument("--pods", type=int, help="bound pods per node")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.names) - set(known)):
         parser.error(f"no benchmark named {', '.join(unknown)}: choose from {', '.join(known)}")
@@ -29,6 +39,38 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
     console.print(machine, highlight=False)
+    if MANAGER in wanted:
+        _measure_manager(options, console)
+    if wanted != {MANAGER}:
+        _measure_others(wanted, options, console)
+    if options.quick:
+        console.print(NOTE)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(each) for each in text.split(",")]
+
+
+def _measure_manager(options: argparse.Namespace, console: Console) -> None:
+    given = {key: getattr(options, key) for key in ("nodes", "minutes", "pods") if getattr(options, key) is not None}
+    plan = manager.Plan(**{**(manager.QUICK if options.quick else {}), **given})
+    figures = {}
+    folder = Path(tempfile.mkdtemp(prefix="headroom-bench-"))
+    with console.status("measuring the manager ..."):
+        for count, found in manager.measure(plan, folder):
+            figures[count] = found
+            console.print(f"measured {count:,} nodes", highlight=False)
+    cells = [manager_table.header(sorted(figures)), *manager_table.lines(figures)]
+    if options.markdown:
+        print(manager_table.markdown(cells))
+        return
+    table = Table(*cells[0], title="The manager beside its budgets")
+    for row in cells[1:]:
+        table.add_row(*map(escape, row))
+    console.print(table)
+
+
+def _measure_others(wanted: set[str], options: argparse.Namespace, console: Console) -> None:
     rows = _measured([name for name in BENCHMARKS if name in wanted], console, quick=options.quick)
     if options.markdown:
         _print_markdown(rows)
@@ -37,8 +79,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for row in rows:
             table.add_row(row.what, row.measured, row.budget, row.reference)
         console.print(table)
-    if options.quick:
-        console.print(NOTE)
 
 
 def _measured(names: Sequence[str], console: Console, *, quick: bool) -> Iterator[Measurement]:

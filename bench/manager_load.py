@@ -1,0 +1,132 @@
+"""`python -m bench.manager_load`: agents and kubelets of many nodes in one process, and a watch that sees Nodes change.
+
+It writes JSON lines: one when every node has reported once, one at the end.
+"""
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench import manager_report as made
+from bench.manager_latency import Latencies
+from kubeapi import (
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+    ApiError,
+    ApiServer,
+    ApiUnavailable,
+    Relisted,
+    connect,
+    list_and_watch,
+    paths,
+)
+from manager import patches
+from manager.facts import Resource
+
+HEARTBEATS = 5
+"""A kubelet patches its Node's status every so many minutes when nothing changes; its Lease is renewed elsewhere."""
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Load:
+    """The nodes of a cluster that report."""
+
+    api: ApiServer
+    """The session."""
+    nodes: int
+    """How many."""
+    levels: made.Levels
+    """What they report."""
+    minute_seconds: float = 60.0
+    """How often each node reports. [s]"""
+    latencies: Latencies = field(default_factory=Latencies)
+    """What becomes of it."""
+    counts: dict[str, int] = field(default_factory=lambda: {"reports": 0, "heartbeats": 0, "failed": 0})
+    """What was sent."""
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def run(self, minutes: float, pods: int) -> None:
+        """Report once in the first minute and then for some minutes more, evenly spread; print what came of it."""
+        reports = self._spread(self.minute_seconds, lambda number: self._report(number, pods))
+        heartbeats = self._spread(HEARTBEATS * self.minute_seconds, self._heartbeat)
+        running = [asyncio.create_task(each) for each in (self._watch(), reports, heartbeats)]
+        await asyncio.sleep(self.minute_seconds)
+        self.latencies.changes, before = 0, dict(self.counts)
+        _say(phase="steady")
+        began = time.monotonic()
+        await asyncio.sleep(minutes * self.minute_seconds)
+        took = time.monotonic() - began
+        rates = {what: (count - before[what]) / took for what, count in self.counts.items()}
+        writes = self.latencies.changes / took
+        _say(phase="end", times=self.latencies.times, missed=self.latencies.missed, writes=writes, rates=rates)
+        for task in (*running, *self._tasks):
+            task.cancel()
+        await asyncio.gather(*running, *self._tasks, return_exceptions=True)
+
+    async def _spread(self, seconds: float, act: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+        """Do something for each node once in so many seconds, one node after the other, whatever it takes."""
+        began, turn = time.monotonic(), 0
+        while True:
+            await asyncio.sleep(began + turn * seconds / self.nodes - time.monotonic())
+            task = asyncio.create_task(act(turn % self.nodes))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            turn += 1
+
+    async def _report(self, number: int, pods: int) -> None:
+        name, level = made.name(number), self.levels.next(number)
+        self.latencies.reports(name, made.reclaimable(level)[0])
+        body = made.report(level, time.time(), pods)
+        if await self._patch(paths.status(made.metric_path(number)), body, "reports"):
+            self.latencies.answered(name, time.monotonic())
+
+    async def _heartbeat(self, number: int) -> None:
+        path = paths.status(paths.node(made.name(number)))
+        await self._patch(path, made.heartbeat(time.time()), "heartbeats", STRATEGIC_MERGE_PATCH)
+
+    async def _patch(self, path: str, body: Json, what: str, content_type: str = MERGE_PATCH) -> bool:
+        try:
+            await self.api.patch(path, body, content_type=content_type)
+        except (ApiError, ApiUnavailable):
+            self.counts["failed"] += 1
+            return False
+        self.counts[what] += 1
+        return True
+
+    async def _watch(self) -> None:
+        async for change in list_and_watch(self.api, paths.NODES):
+            now = time.monotonic()
+            for node in change.items if isinstance(change, Relisted) else [change.object]:
+                offered = patches.offers(node)[Resource.CPU].amount
+                self.latencies.offers(str(node["metadata"]["name"]), offered, now)
+
+
+def _say(**line: object) -> None:
+    print(json.dumps(line), flush=True)
+
+
+async def _main(options: argparse.Namespace) -> None:
+    async with ApiServer(connect(options.kubeconfig), user_agent="bench") as api:
+        load = Load(api, options.nodes, made.Levels(options.nodes), options.minute_seconds)
+        await load.run(options.minutes, options.pods)
+
+
+def main() -> None:
+    """Run until the minutes are over."""
+    parser = argparse.ArgumentParser(prog="python -m bench.manager_load", description=__doc__)
+    parser.add_argument("--kubeconfig", required=True)
+    parser.add_argument("--nodes", type=int, required=True)
+    parser.add_argument("--minutes", type=float, required=True, help="after the first one")
+    parser.add_argument("--pods", type=int, default=made.REPORTED_PODS, help="in each report")
+    parser.add_argument("--minute-seconds", type=float, default=60.0, help="how long a minute is")
+    asyncio.run(_main(parser.parse_args()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""What the manager remembers of a large cluster, in a process of its own: what formulas need of pods, Nodes, reports."""
+"""The manager's memory of a large cluster, in a process of its own: what formulas need of pods, Nodes and reports."""
 
 import json
 import subprocess

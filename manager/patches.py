@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from crds.quantity import QuantityError, value
 from manager.facts import Amounts, Resource, StrategyFacts
+from manager.facts.amounts import NOTHING
 
 Json = dict[str, Any]
 
@@ -19,7 +20,7 @@ class Offer:
     """What a Node offers of one Mid resource now."""
 
     amount: int | None
-    """The number; `None` when the resource is not there. [milli-cores, bytes]"""
+    """The number, of two that differ the larger; `None` when it is not there, -1 unreadable. [milli-cores, bytes]"""
     consistent: bool = True
     """Whether capacity and allocatable say the same."""
 
@@ -63,7 +64,7 @@ def offers(node: Mapping[str, Any]) -> dict[Resource, Offer]:
     for resource in Resource:
         stated = [_stated(status.get(part), resource) for part in ("capacity", "allocatable")]
         known = [amount for amount in stated if amount is not None]
-        found[resource] = Offer(min(known) if known else None, stated[0] == stated[1])
+        found[resource] = Offer(max(known) if known else None, stated[0] == stated[1])
     return found
 
 
@@ -76,16 +77,29 @@ def _stated(amounts: object, resource: Resource) -> int | None:
 
 
 def decide(
-    current: Mapping[Resource, Offer], desired: Amounts | None, strategy: StrategyFacts, memory: Memory, now: float
+    current: Mapping[Resource, Offer],
+    desired: Amounts | None,
+    strategy: StrategyFacts,
+    memory: Memory,
+    now: float,
+    bought: Amounts = NOTHING,
 ) -> Decision:
     """Which resources to write now, and when to look again.
 
-    At once: a resource appears or disappears, capacity and allocatable disagree, or it falls by more than 1 % and at
-    least 10m / 16Mi. After it has held `midIncreaseHoldSeconds`: an increase above `resourceDiffThreshold`; what is
-    written is the lowest number of that time. After `updateTimeThresholdSeconds` without a write: any difference, of
-    an increase what has held. Never without a difference.
+    At once: a resource appears or disappears; it falls by more than 1 % and at least 10m / 16Mi; it is below what
+    running Mid pods bought, up to that (under `midShrinkPolicy: floor`; it sells nothing); capacity and allocatable
+    disagree: both get the larger number, or the desired one if that is below it. After it has held
+    `midIncreaseHoldSeconds`: an increase above `resourceDiffThreshold`; what is written is the lowest number of that
+    time. After `updateTimeThresholdSeconds` without a write: any difference, of an increase what has held. Never
+    without a difference.
 
-    `now` is of a clock that never jumps [s]: when the wall clock is set, nothing has held any longer.
+    Args:
+        current: what the Node offers.
+        desired: what it should offer; `None` takes the resources away.
+        strategy: thresholds and times.
+        memory: what the last decision left behind.
+        now: a clock that never jumps, so that nothing has held longer when the wall clock is set. [s]
+        bought: what running Mid pods request.
     """
     writes: dict[Resource, int | None] = {}
     rises: dict[Resource, Rise] = {}
@@ -94,7 +108,7 @@ def decide(
         offer, wanted = current[resource], desired[resource] if desired else None
         if offer.amount == wanted and offer.consistent:
             continue
-        if offer.amount is None or wanted is None or not offer.consistent:
+        if offer.amount is None or offer.amount < 0 or wanted is None:
             writes[resource] = wanted
         elif wanted > offer.amount:
             rise = _rise(memory.rises.get(resource), offer.amount, wanted, now)
@@ -104,6 +118,11 @@ def decide(
             else:
                 rises[resource] = rise
                 due.append(when)
+                kept = max(offer.amount, min(bought[resource], wanted)) if strategy.floor else offer.amount
+                if kept > offer.amount or not offer.consistent:
+                    writes[resource] = kept
+        elif not offer.consistent:
+            writes[resource] = wanted
         else:
             when = now if is_urgent(offer.amount, wanted, resource) else _calm_due(strategy, memory)
             if when <= now:

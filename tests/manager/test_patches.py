@@ -125,6 +125,37 @@ def test_disagreement_is_repaired() -> None:
     found = offers(halves)
     assert found == {CPU: Offer(5000, consistent=False), MEMORY: Offer(1000)}
     assert decide(found, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 5000}
+    assert decide(found, Amounts(4990, 1000), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 4990}
+
+
+def test_repair_is_no_short_cut() -> None:
+    """Where capacity and allocatable disagree, an increase still has to hold: both get the larger number first."""
+    found = {CPU: Offer(5000, consistent=False), MEMORY: Offer(1000)}
+    repair = decide(found, Amounts(9000, 1000), STRATEGY, JUST_WRITTEN, NOW)
+    assert repair.writes == {CPU: 5000}
+    assert repair.look_again_at == NOW + 120
+    repaired = {CPU: Offer(5000), MEMORY: Offer(1000)}
+    held = decide(repaired, Amounts(9000, 1000), STRATEGY, wrote(repair.memory, NOW), NOW + 120)
+    assert held.writes == {CPU: 9000}
+
+
+def test_larger_of_two_is_offered() -> None:
+    """A kubelet that zeroed one of the two numbers has not changed what the Node offers."""
+    zeroed = node(mid=("5000", "1000"))
+    zeroed["status"]["allocatable"]["kubernetes.io/mid-cpu"] = "0"
+    assert offers(zeroed)[CPU] == Offer(5000, consistent=False)
+
+
+def test_what_runs_is_restored_at_once() -> None:
+    """A kubelet that zeroed the Node's numbers: what Mid pods bought comes back at once, the rest when it has held."""
+    zeroed = {CPU: Offer(0), MEMORY: Offer(1000)}
+    first = decide(zeroed, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, bought=Amounts(3000, 1000))
+    assert first.writes == {CPU: 3000}
+    assert first.look_again_at == NOW + 120
+    rest = decide({CPU: Offer(3000), MEMORY: Offer(1000)}, Amounts(5000, 1000), STRATEGY, first.memory, NOW + 120)
+    assert rest.writes == {CPU: 5000}
+    exact = StrategyFacts.of(strategy(midShrinkPolicy="exact"))
+    assert decide(zeroed, Amounts(5000, 1000), exact, JUST_WRITTEN, NOW, Amounts(3000, 1000)).writes == {}
 
 
 @pytest.mark.parametrize(("text", "amount"), [("12k", 12000), ("12500", 12500), ("junk", -1)])

@@ -1,6 +1,7 @@
 """Events: written once, counted after."""
 
 import logging
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -87,16 +88,100 @@ async def test_vanished_event_is_written_again(fake: Fake) -> None:
     assert [request.method for request in server.requests] == ["POST", "PATCH", "POST", "POST"]
 
 
-async def test_failure_is_only_logged(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
-    """An event that cannot be written is logged, fails nobody, and is tried again at its next occasion."""
+async def test_refused_event_is_tried_again(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    """An event that the server refuses fails nobody, is logged once, and is tried a few times more."""
     server, api = fake
     caplog.set_level(logging.WARNING)
-    recorder = EventRecorder(api, "headroom-manager", Clock())
-    server.add("POST", refused(403, "Forbidden"), answer({}))
+    clock = Clock()
+    recorder = EventRecorder(api, "headroom-manager", clock)
+    server.add("POST", *(refused(403, "Forbidden") for _ in range(5)))
+    await _tell(recorder)
+    await _tell(recorder)  # it is waiting already
+    for _ in range(20):
+        await recorder.flush()
+        clock.now += 200.0
+    assert [request.method for request in server.requests] == ["POST"] * 5
+    assert recorder.waiting == 0
+    assert caplog.text.count("An event could not be written (Full: It is full.)") == 1
+    assert caplog.text.count("An event was given up (Full: It is full.)") == 1
+
+
+async def test_event_outlives_an_outage(fake: Fake) -> None:
+    """While the server is away events wait, without a request each; then they come in the order they happened."""
+    server, api = fake
+    clock = Clock()
+    recorder = EventRecorder(api, "headroom-manager", clock)
+    server.add("POST", refused(503, "ServiceUnavailable"), answer({}), answer({}), answer({}))
+    for note in ("1", "2"):
+        await _tell(recorder, note)
+    await recorder.flush()
+    assert (len(server.requests), recorder.waiting) == (1, 2)
+    clock.now += 3
+    await _tell(recorder, "3")
+    assert [body["note"] for body in server.bodies] == ["1", "1", "2", "3"]
+    assert server.bodies[1]["eventTime"] == "2023-11-14T22:13:20.000000Z"
+    assert recorder.waiting == 0
+
+
+async def test_what_waits_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many events wait, and none for longer than an hour."""
+    server, api = fake
+    monkeypatch.setattr("kubeapi.events._MOST_WAITING", 2)
+    clock = Clock()
+    recorder = EventRecorder(api, "headroom-manager", clock)
+    server.add("POST", refused(503, "ServiceUnavailable"))
+    for note in ("1", "2", "3"):
+        await _tell(recorder, note)
+    assert recorder.waiting == 2
+    clock.now += 3700
+    await recorder.flush()
+    assert (len(server.requests), recorder.waiting) == (1, 0)
+
+
+async def test_other_replica_counts_on(fake: Fake) -> None:
+    """Whoever says the same again, after a restart or as another replica, counts on the first event."""
+    server, api = fake
+    clock = Clock()
+    server.add("POST", answer({}), refused(409, "AlreadyExists"))
+    server.add("PATCH", answer({"series": {"count": 6}}), answer({}))
+    await _tell(EventRecorder(api, "headroom-manager", clock))
+    clock.now += 10
+    await _tell(EventRecorder(api, "headroom-manager", clock))
+    posts = [body for body in server.bodies if "kind" in body]
+    assert posts[0]["metadata"] == posts[1]["metadata"]
+    assert server.bodies[2:] == [{}, {"series": {"count": 7, "lastObservedTime": "2023-11-14T22:13:30.000000Z"}}]
+
+
+async def test_unwritten_count_is_written_later(fake: Fake) -> None:
+    """A repetition within a minute of the first is not lost: it is counted on the server when the minute is over."""
+    server, api = fake
+    clock = Clock()
+    recorder = EventRecorder(api, "headroom-manager", clock)
+    server.add("POST", answer({}))
+    server.add("PATCH", answer({}))
     await _tell(recorder)
     await _tell(recorder)
-    assert [request.method for request in server.requests] == ["POST", "POST"]
-    assert "An event could not be written (Full: It is full.)" in caplog.text
+    for _ in range(2):
+        await recorder.flush()
+        clock.now += 61
+    await recorder.flush()
+    assert [body["series"]["count"] for body in server.bodies[1:]] == [2]
+
+
+@pytest.mark.parametrize(
+    ("name", "starts"),
+    [("system:node", "system-node."), ("a" * 219 + ".b", "a" * 219 + "."), ("", "event."), ("pod.a", "pod.a.")],
+)
+async def test_name_is_valid(fake: Fake, name: str, starts: str) -> None:
+    """An event about any object has a name that the server accepts, in the namespace of that object."""
+    server, api = fake
+    server.add("POST", answer({}))
+    regarding = {"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": name, "uid": "u"}
+    await EventRecorder(api, "headroom-manager", Clock()).record(regarding, "Normal", "Seen", "Look", "x")
+    metadata = server.bodies[0]["metadata"]
+    assert metadata["namespace"] == "shop"
+    assert metadata["name"].startswith(starts)
+    assert re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", metadata["name"])
 
 
 async def test_long_notes_are_cut(fake: Fake) -> None:

@@ -6,13 +6,14 @@ both calculate from the same numbers. An amount that is not known is `None`, nev
 
 from manager.facts.amounts import Amounts, Measured, Resource
 from manager.facts.node import NodeFacts, from_objects
-from manager.facts.pod import PodFacts
+from manager.facts.pod import MidPod, PodFacts
 from manager.facts.report import Received, ReportFacts
 from manager.facts.strategy import StrategyFacts
 
 __all__ = [
     "Amounts",
     "Measured",
+    "MidPod",
     "NodeFacts",
     "PodFacts",
     "Received",

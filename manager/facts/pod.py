@@ -2,14 +2,64 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import Final, Self
 
 from crds import names
-from crds.pod import is_terminal, pod_key, pod_requests
-from crds.priority import PriorityBand, tier
+from crds.pod import is_mirror_pod, is_static_pod, is_terminal, pod_key, pod_requests, workload_key
+from crds.priority import VALUES, PriorityBand, priority_class_raw, priority_value, tier
 from crds.quantity import QuantityError, milli_value, value
 from manager.facts.amounts import Amounts
-from manager.facts.reading import Json
+from manager.facts.reading import Json, parse_time, part
+
+_SYSTEM_CRITICAL: Final = 2_000_000_000
+"""From this priority on Kubernetes itself evicts nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MidPod:
+    """What eviction asks about a pod that bought Mid resources. The many other pods do without it."""
+
+    priority: int
+    """Its numeric priority."""
+    created: float
+    """When it was made; 0 where that is not stated. [unix s]"""
+    terminating: bool
+    """Whether it is on its way out already."""
+    workload: str
+    """What outlives it: "namespace/Kind/name" of its controller, or of itself when it has none."""
+    kept: str = ""
+    """Why it is never evicted, as the rest of a sentence about it; empty when it may be."""
+
+    @classmethod
+    def from_object(cls, pod: Json) -> Self:
+        """Reduce a Pod. What cannot be read speaks for leaving the pod alone for longer."""
+        metadata = pod.get("metadata") or {}
+        try:
+            created = parse_time(str(metadata.get("creationTimestamp") or ""))
+        except ValueError:
+            created = 0.0
+        return cls(
+            priority=priority_value(pod),
+            created=created,
+            terminating=bool(metadata.get("deletionTimestamp")),
+            workload=workload_key(pod) or f"{metadata.get('namespace', '')}/Pod/{metadata.get('name', '')}",
+            kept=_kept(pod),
+        )
+
+
+def _kept(pod: Json) -> str:
+    """Why a Mid pod is never evicted. Whoever comes back to the same node gives no room back."""
+    if is_mirror_pod(pod) or is_static_pod(pod):
+        return "is a static pod, which its node starts again"
+    owners = part(pod, "metadata", "ownerReferences") or ()
+    if any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners):
+        return "is of a DaemonSet, which would put it on the same node again"
+    # The label says what a pod is; a number counts where there is none, and where Kubernetes calls it critical.
+    band, priority = priority_class_raw(pod), priority_value(pod)
+    above = band is PriorityBand.NONE and priority > VALUES[PriorityBand.MID][1]
+    if above or band is PriorityBand.PROD or priority >= _SYSTEM_CRITICAL:
+        return "has a priority above Mid"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +80,8 @@ class PodFacts:
     """Native requests (`cpu`, `memory`)."""
     mid_requests: Amounts
     """Requests of `kubernetes.io/mid-*`."""
+    mid: MidPod | None = None
+    """What eviction asks about it; `None` when it requests no Mid resources."""
 
     @classmethod
     def from_object(cls, pod: Json) -> Self:
@@ -40,6 +92,9 @@ class PodFacts:
         except QuantityError:  # the API server admits no such pod
             requested = {}
         nothing = Fraction(0)
+        mid_requests = Amounts(
+            value(requested.get(names.MID_CPU, nothing)), value(requested.get(names.MID_MEMORY, nothing))
+        )
         return cls(
             key=pod_key(pod),
             uid=str(metadata.get("uid", "")),
@@ -47,9 +102,8 @@ class PodFacts:
             band=tier(pod),
             terminal=is_terminal(pod),
             requests=Amounts(milli_value(requested.get("cpu", nothing)), value(requested.get("memory", nothing))),
-            mid_requests=Amounts(
-                value(requested.get(names.MID_CPU, nothing)), value(requested.get(names.MID_MEMORY, nothing))
-            ),
+            mid_requests=mid_requests,
+            mid=MidPod.from_object(pod) if mid_requests else None,
         )
 
     @property

@@ -9,16 +9,19 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from crds.names import CONFIG_MAP_NAME
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
 from manager.context import Context
 from manager.operator import stop_on_signals
 from manager.runner import serve
-from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings
+from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings, WebhookSettings
 from manager.telemetry import ListenError, Telemetry, TelemetryServer
 from service import logs
+
+if TYPE_CHECKING:
+    from manager.webhook.service import Webhook
 
 _LOG: Final = logging.getLogger("manager")
 _LATE_HEARTBEAT_SECONDS: Final = 30.0
@@ -45,6 +48,15 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
     parser.add_argument(
         "--leader-elect", action="store_true", help="take part in leader election; needed with more than one replica"
     )
+    parser.add_argument(
+        "--webhook-listen",
+        default="",
+        metavar="ADDRESS",
+        help="host:port at which API servers ask whether an edit of the ConfigMap is right; default: no webhook",
+    )
+    _add_choice(
+        parser, "--webhook-certificates", ("self", "cert-manager"), "self", "who makes the webhook's certificates"
+    )
     _add_choice(parser, "--log-format", logs.FORMS, "text", "form of the log")
     _add_choice(parser, "--log-level", logs.LEVELS, "info", "the least severe message that is logged")
     flags = parser.parse_args(arguments)
@@ -59,6 +71,7 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         log_format=flags.log_format,
         log_level=flags.log_level,
         leader=LeaderSettings(enabled=flags.leader_elect),
+        webhook=WebhookSettings(listen=flags.webhook_listen, certificates=flags.webhook_certificates),
         identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}",
     )
 
@@ -137,6 +150,14 @@ def _fail(line: str) -> int:
     return 1
 
 
+def _webhook(settings: Settings, telemetry: Telemetry) -> "Webhook | None":
+    if not settings.webhook.listen:
+        return None
+    from manager.webhook.service import Webhook  # noqa: PLC0415 - its cryptography costs memory
+
+    return Webhook(settings, telemetry)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the manager; the exit code is 0 after SIGTERM, 1 when it could not start, 2 for a wrong flag."""
     settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
@@ -146,6 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         connection = connect(settings.kubeconfig)
         server = TelemetryServer(settings.listen, telemetry, lambda: _health(context))
+        context.webhook = _webhook(settings, telemetry)
     except (LoginError, ListenError) as error:
         return _fail(str(error))
     server.start()
@@ -153,6 +175,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return asyncio.run(_run(settings, connection, context))
     finally:
         server.stop()
+        if context.webhook is not None:
+            context.webhook.close()
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kubeapi import ApiServer
 from kubeapi.events import EventRecorder
@@ -14,6 +14,9 @@ from manager.leader import Leadership
 from manager.queue import NodeQueue
 from manager.settings import Settings
 from manager.telemetry import Telemetry
+
+if TYPE_CHECKING:
+    from manager.webhook.service import Webhook  # costs memory, which only those spend who have one
 
 _Part = TypeVar("_Part")
 
@@ -48,6 +51,8 @@ class Context:
     """What is known of the cluster."""
     in_force: InForce = field(default_factory=InForce)
     """The configuration in force."""
+    webhook: "Webhook | None" = None
+    """The admission webhook, where there is one."""
     memories: dict[str, NodeMemory] = field(default_factory=dict)
     """Node name -> what is remembered of it."""
     heartbeat: float = field(default_factory=time.monotonic)

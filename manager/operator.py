@@ -14,7 +14,7 @@ import kopf
 
 from kubeapi import Connection
 from manager.context import Run
-from manager.handlers import config, node_metric, nodes
+from manager.handlers import admission, config, node_metric, nodes
 from manager.handlers.config import ConfigKeeper
 from manager.settings import Settings
 
@@ -63,6 +63,10 @@ async def operate(run: Run, connection: Connection, keeper: ConfigKeeper, stop: 
     config.register(registry, run, keeper)
     nodes.register(registry, run)
     node_metric.register(registry, run)
+    kopf_settings = settings_for(run.context.settings)
+    if run.context.webhook is not None:
+        admission.register(registry)
+        kopf_settings.admission.server = cast("Any", run.context.webhook.server)  # any object that can be called
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401
@@ -72,7 +76,7 @@ async def operate(run: Run, connection: Connection, keeper: ConfigKeeper, stop: 
     own = run.context.settings
     tasks = await kopf.spawn_tasks(
         registry=registry,
-        settings=settings_for(own),
+        settings=kopf_settings,
         namespaces=[own.namespace],
         stop_flag=stop,
         # kopf makes one up from the name of the user, and an image's uid need not have a name.

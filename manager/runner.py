@@ -91,6 +91,8 @@ async def _run_once(api: ApiServer, connection: Connection, context: Context, st
         _resync(run, keeper),
         *(_work(run) for _ in range(settings.pace.workers)),
     ]
+    if context.webhook is not None:
+        background.append(context.webhook.keep_certificate(api, lambda: leader.leads, context.wall))
     ours = [asyncio.create_task(each) for each in background]
     await asyncio.sleep(0)  # they exist before kopf, which otherwise would take them for its own
     watches = asyncio.create_task(_watch(operate(run, connection, keeper, stop)))

@@ -43,6 +43,26 @@ class PaceSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """The admission webhook that refuses a wrong ConfigMap; names are those of the chart."""
+
+    listen: str = ""
+    """Address to answer API servers on, host:port; empty: there is no webhook."""
+    certificates: str = "self"
+    """Who makes certificates: self (the replica that leads) or cert-manager."""
+    service_name: str = "headroom-manager-webhook"
+    """Service by which API servers call it, in the manager's namespace."""
+    secret_name: str = "headroom-manager-webhook-tls"  # noqa: S105 - a name
+    """Secret with the certificate, in the manager's namespace."""
+    configuration_name: str = "headroom-colocation-config"
+    """ValidatingWebhookConfiguration in which API servers find the authority to trust."""
+    poll_seconds: float = 10.0
+    """How often the Secret is looked at. [s]"""
+    settle_seconds: float = 5.0
+    """How long API servers get to learn of a new authority before a certificate of it is served. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The whole of it; the flags of `headroom-manager` set the first seven."""
 
@@ -62,6 +82,8 @@ class Settings:
     """Leader election."""
     pace: PaceSettings = PaceSettings()
     """Speed."""
+    webhook: WebhookSettings = WebhookSettings()
+    """Admission webhook."""
     last_good_name: str = "headroom-last-good-config"
     """ConfigMap in which the last good configuration outlives a restart."""
     identity: str = ""

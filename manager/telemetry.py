@@ -124,15 +124,19 @@ class _QuietHandler(WSGIRequestHandler):
         """Requests are not logged."""
 
 
-def parse_address(text: str) -> tuple[str, int]:
+def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:
     """Host and port of "host:port"; an empty host is all addresses.
+
+    Args:
+        text: the address.
+        flag: where it was given.
 
     Raises:
         ListenError: it is not one.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 - the largest port
-        raise ListenError(f"--listen {text!r}: write host:port, such as 127.0.0.1:8080 or :8080")
+        raise ListenError(f"{flag} {text!r}: write host:port, such as 127.0.0.1:8080 or :8080")
     return host.strip("[]"), int(port)
 
 

@@ -1,0 +1,47 @@
+"""The verdict on an edit of the ConfigMap, before it is stored."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+import kopf
+
+from crds.names import CONFIG_MAP_KEY
+from manager.config.review import review
+from manager.webhook import admission
+
+_KOPF_LOG: Final = logging.getLogger("kopf.objects")
+
+
+def register(registry: kopf.OperatorRegistry) -> None:
+    """Tell kopf how to judge an edit; whose edits reach this is decided before."""
+    if _told_elsewhere not in _KOPF_LOG.filters:
+        _KOPF_LOG.addFilter(_told_elsewhere)
+
+    @kopf.on.validate(
+        "v1",
+        "configmaps",
+        id=admission.HANDLER,
+        operations=["CREATE", "UPDATE"],
+        ignore_failures=True,
+        registry=registry,
+    )
+    async def config_map_edit(*, warnings: list[str], **given: Any) -> None:  # noqa: ANN401 - whatever kopf gives
+        # In a thread: a text of a megabyte takes a while, and the manager has other things to do.
+        found = await asyncio.to_thread(review, _text(given["new"]), _text(given["old"]))
+        refusals = found.refusals()
+        if refusals:
+            raise kopf.AdmissionError(admission.folded(refusals), code=admission.UNPROCESSABLE)
+        warnings += [str(each) for each in found.warnings]
+
+
+def _text(config_map: Mapping[str, Any] | None) -> str | None:
+    text = ((config_map or {}).get("data") or {}).get(CONFIG_MAP_KEY)
+    return None if text is None else str(text)
+
+
+def _told_elsewhere(record: logging.LogRecord) -> bool:
+    """Leave out kopf's line about a refusal, which is no error, and which the server logs in words."""
+    message = record.getMessage()
+    return not ("failed permanently" in message and f"'{admission.HANDLER}'" in message)

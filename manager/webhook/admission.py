@@ -1,0 +1,196 @@
+"""Admission reviews: what an API server asks, and what it is answered. No I/O.
+
+kopf gets no more of a request than its handler reads, so that nothing that a stranger sends costs memory for long.
+Its answer carries one text; ours is a whole status, so that `kubectl edit` opens again with each fault on a line.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from crds.names import CONFIG_MAP_KEY
+from manager.config.findings import Finding
+
+HANDLER: Final = "configmaps"
+"""Path of the webhook, and id of kopf's handler."""
+UNPROCESSABLE: Final = 422
+"""HTTP status of a refusal, as of every invalid object."""
+_VERSIONS: Final = ("admission.k8s.io/v1", "admission.k8s.io/v1beta1")
+_MOST_CAUSES: Final = 50
+_MOST_WARNINGS: Final = 12
+_LONGEST_WARNING: Final = 240  # API servers cut at 256 bytes
+_LONGEST_CAUSE: Final = 1000
+
+Json = dict[str, Any]
+
+
+class NotAReviewError(ValueError):
+    """The body is not a request of an API server; one line that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What matters of one request."""
+
+    version: str
+    """apiVersion of the review."""
+    uid: str
+    """Identity of the request, which the answer repeats."""
+    operation: str
+    """CREATE, UPDATE, DELETE or CONNECT."""
+    resource: str
+    """Such as "v1/configmaps"."""
+    namespace: str
+    """Namespace of the object."""
+    name: str
+    """Name of the object."""
+    user: str
+    """Who edits."""
+    text: str | None
+    """The config as it would be; `None` when there would be none."""
+    before: str | None
+    """The config as it is; `None` when there is none."""
+
+    def concerns(self, namespace: str, name: str) -> bool:
+        """Whether it would store a config of that ConfigMap."""
+        stored = self.operation in {"CREATE", "UPDATE"} and self.resource == "v1/configmaps"
+        return stored and (self.namespace, self.name) == (namespace, name)
+
+
+def read(body: bytes) -> Asked:
+    """What an API server asks.
+
+    Raises:
+        NotAReviewError: it is no such request.
+    """
+    try:
+        review = json.loads(body)
+    except (ValueError, RecursionError):  # also what is not UTF-8
+        raise NotAReviewError("the body is not JSON") from None
+    version = review.get("apiVersion") if isinstance(review, dict) else None
+    if not isinstance(review, dict) or version not in _VERSIONS or review.get("kind") != "AdmissionReview":
+        raise NotAReviewError(f"the body is not an AdmissionReview of {' or '.join(_VERSIONS)}")
+    request = review.get("request")
+    if not isinstance(request, dict) or not isinstance(request.get("uid"), str) or not request["uid"]:
+        raise NotAReviewError("the AdmissionReview has no request with a uid")
+    now, before = _mapping(request, "object"), _mapping(request, "oldObject")
+    resource = _mapping(request, "resource")
+    metadata = _mapping(now or before, "metadata")
+    group = "/".join(str(resource[part]) for part in ("group", "version", "resource") if resource.get(part))
+    return Asked(
+        version=str(version),
+        uid=request["uid"],
+        operation=str(request.get("operation", "")),
+        resource=group,
+        namespace=str(request.get("namespace") or metadata.get("namespace") or ""),
+        name=str(request.get("name") or metadata.get("name") or ""),
+        user=str(_mapping(request, "userInfo").get("username", "")),
+        text=_text(now),
+        before=_text(before),
+    )
+
+
+def for_kopf(asked: Asked) -> Json:
+    """The request as kopf gets it: reduced to what the handler reads, and without a uid of the object to remember."""
+
+    def config_map(text: str | None) -> Json:
+        metadata = {"name": asked.name, "namespace": asked.namespace}
+        data = {} if text is None else {CONFIG_MAP_KEY: text}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+
+    request = {
+        "uid": asked.uid,
+        "resource": {"group": "", "version": "v1", "resource": "configmaps"},
+        "operation": asked.operation,
+        "userInfo": {"username": asked.user},
+        "name": asked.name,
+        "namespace": asked.namespace,
+        "object": config_map(asked.text),
+        "oldObject": config_map(asked.before) if asked.operation == "UPDATE" else None,
+    }
+    return {"apiVersion": asked.version, "kind": "AdmissionReview", "request": request}
+
+
+def folded(faults: Sequence[Finding]) -> str:
+    """Faults as the one text that kopf carries."""
+    shown = [{"field": each.path, "message": each.message} for each in faults[:_MOST_CAUSES]]
+    return json.dumps({"faults": shown, "more": max(len(faults) - _MOST_CAUSES, 0)})
+
+
+def answer(asked: Asked, given: Mapping[str, Any]) -> Json:
+    """The answer to a request, from what kopf gives; what failed inside is admitted, with a warning."""
+    response = given["response"]
+    warnings = response.get("warnings") or ()
+    if response.get("allowed"):
+        return allowed(asked, warnings)
+    try:
+        refusal = json.loads(response["status"]["message"])
+        faults, more = [(each["field"], each["message"]) for each in refusal["faults"]], refusal["more"]
+    except (ValueError, KeyError, TypeError):
+        return unchecked(asked, "its check failed; please report it")
+    causes = [_cause(field, message) for field, message in faults]
+    if more:
+        causes.append(_cause("", f"and {more} more faults"))
+    lines = "\n".join(f"* {each['field']}: {each['message']}" for each in causes)
+    status = {
+        "status": "Failure",
+        "code": UNPROCESSABLE,
+        "reason": "Invalid",
+        "message": f"{CONFIG_MAP_KEY} is not usable:\n{lines}",
+        "details": {"name": asked.name, "kind": "ConfigMap", "causes": causes},
+    }
+    return _review(asked, {"allowed": False, "status": status}, warnings)
+
+
+def allowed(asked: Asked, warnings: Iterable[str] = ()) -> Json:
+    """The answer that admits."""
+    return _review(asked, {"allowed": True}, warnings)
+
+
+def unchecked(asked: Asked, why: str) -> Json:
+    """The answer that admits, and says that nothing was checked."""
+    return allowed(asked, [f"{CONFIG_MAP_KEY} was not checked by headroom-manager: {why}"])
+
+
+def refused(review: Mapping[str, Any]) -> bool:
+    """Whether an answer refuses."""
+    return not review["response"]["allowed"]
+
+
+def printable(text: str) -> str:
+    """A text that every log and every header can carry, on one line."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _review(asked: Asked, response: Json, warnings: Iterable[str]) -> Json:
+    said = [printable(str(each)) for each in warnings]
+    cut = [_cut(each, _LONGEST_WARNING) for each in said[:_MOST_WARNINGS]]
+    if len(said) > _MOST_WARNINGS:
+        cut.append(f"and {len(said) - _MOST_WARNINGS} more warnings")
+    response = {"uid": asked.uid, **response}
+    if cut:
+        response["warnings"] = cut
+    return {"apiVersion": asked.version, "kind": "AdmissionReview", "response": response}
+
+
+def _cause(field: str, message: str) -> Json:
+    where = printable(field) or f"data.{CONFIG_MAP_KEY}"
+    return {"reason": "FieldValueInvalid", "field": where, "message": _cut(printable(message), _LONGEST_CAUSE)}
+
+
+def _cut(text: str, longest_bytes: int) -> str:
+    encoded = text.encode()
+    if len(encoded) <= longest_bytes:
+        return text
+    return f"{encoded[: longest_bytes - 3].decode(errors='ignore')}…"
+
+
+def _mapping(parent: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = parent.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(config_map: Mapping[str, Any]) -> str | None:
+    text = _mapping(config_map, "data").get(CONFIG_MAP_KEY)
+    return text if isinstance(text, str) else None

@@ -1,0 +1,32 @@
+"""What /metrics shows of the webhook."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from manager.telemetry import PREFIX
+
+
+class WebhookMetrics:
+    """Metrics of the webhook.
+
+    Args:
+        registry: where they are shown.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.reviews = Counter(
+            f"{PREFIX}_webhook_reviews",
+            "Edits of the colocation config that API servers asked about; unchecked ones were admitted",
+            ["result"],
+            registry=registry,
+        )
+        """Reviews by result: allowed, refused, unchecked, malformed."""
+        self.certificate_ends = Gauge(
+            f"{PREFIX}_webhook_certificate_expiry_timestamp_seconds",
+            "Until when the certificate that this replica serves is valid, 0 without one [unix s]",
+            registry=registry,
+        )
+        """End of the certificate."""
+        self.rotations = Counter(
+            f"{PREFIX}_webhook_certificates_issued", "Certificates that this replica made", registry=registry
+        )
+        """Certificates made."""

@@ -1,0 +1,149 @@
+"""The HTTPS listener, as kopf asks for one: it takes reviews, has kopf's handler judge ours, and answers.
+
+kopf's own server would refuse reviews of a config of a megabyte, share the port with any other process that asks for
+it, answer garbage with a traceback, and start anew for each certificate; so this one takes its place.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final, Self
+
+from aiohttp import web
+
+from manager.telemetry import ListenError
+from manager.webhook import admission
+from manager.webhook.listener import Listener
+from manager.webhook.metrics import WebhookMetrics
+from manager.webhook.serving import Serving
+
+_LOG: Final = logging.getLogger(__name__)
+_LARGEST_BODY_BYTES: Final = 8 * 1024 * 1024
+"""Two ConfigMaps of 3 MiB, the most that an API server takes in a request, and what is around them."""
+_READ_SECONDS: Final = 3.0
+_JUDGE_SECONDS: Final = 4.0  # the API server waits for 5 s
+_ENDING_SECONDS: Final = 1.0
+_RETRY_SECONDS: Final = 5.0
+_AT_ONCE: Final = 4
+
+Fn = Callable[..., Awaitable[Any]]
+
+
+class WebhookServer:
+    """Listens from the first certificate on until kopf ends it, and can be started again.
+
+    Args:
+        listener: the claimed port.
+        serving: certificates.
+        namespace: namespace of the ConfigMap.
+        name: name of the ConfigMap; all others are admitted.
+        metrics: counts.
+    """
+
+    def __init__(
+        self, listener: Listener, serving: Serving, namespace: str, name: str, metrics: WebhookMetrics
+    ) -> None:
+        self._listener, self._serving, self._metrics = listener, serving, metrics
+        self._namespace, self._name = namespace, name
+        self._runner: web.AppRunner | None = None
+        self._fn: Fn | None = None
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
+
+    async def __call__(self, fn: Fn) -> AsyncIterator[dict[str, Any]]:
+        """Serve until cancelled; kopf gives what judges a request."""
+        self._fn = fn
+        try:
+            await self._serving.ready.wait()
+            await self._start()
+            # Nothing is written to a webhook configuration by kopf, so nobody reads this.
+            yield {"url": f"https://{self._listener.host or 'localhost'}:{self._listener.port}"}
+            await asyncio.Event().wait()
+        finally:
+            await self._stop()
+
+    async def _start(self) -> None:
+        app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
+        app.add_routes([web.post(f"/{admission.HANDLER}", self._serve)])
+        runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_ENDING_SECONDS)
+        self._runner = runner
+        await runner.setup()
+        complained = False
+        while True:
+            try:
+                await self._listen(runner, self._serving.context)
+            except (ListenError, OSError) as error:  # the process had the port before: its configuration is not wrong
+                if not complained:
+                    _LOG.warning("The webhook cannot listen, trying again: %s", error)
+                complained = True
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                _LOG.info("The webhook answers on port %d", self._listener.port)
+                return
+
+    async def _listen(self, runner: web.AppRunner, context: ssl.SSLContext) -> None:
+        bound = self._listener.take()
+        try:
+            await web.SockSite(runner, bound, ssl_context=context).start()
+        except BaseException:
+            for site in runner.sites:
+                await site.stop()
+            bound.close()
+            raise
+
+    async def _stop(self) -> None:
+        """Free the port at once, and give the requests of the moment a second."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                asked = admission.read(await request.read())
+        except admission.NotAReviewError as error:
+            self._metrics.reviews.labels("malformed").inc()
+            return web.Response(status=400, text=f"{error}\n")
+        except TimeoutError:
+            self._metrics.reviews.labels("malformed").inc()
+            return web.Response(status=408, text=f"the request was not complete within {_READ_SECONDS:.0f} s\n")
+        except web.HTTPRequestEntityTooLarge:
+            self._metrics.reviews.labels("malformed").inc()
+            raise
+        return web.json_response(await self._answer(asked))
+
+    async def _answer(self, asked: admission.Asked) -> dict[str, Any]:
+        if not asked.concerns(self._namespace, self._name):
+            return admission.allowed(asked)
+        try:
+            async with asyncio.timeout(_JUDGE_SECONDS), self._turns:
+                given = await self._judge(asked)
+        except TimeoutError:
+            return self._unchecked(asked, "it takes too long")
+        except Exception:  # noqa: BLE001 - the outer runner: a fault of ours must not refuse anybody's edit
+            _LOG.exception("An edit could not be checked, which should not happen; please report it")
+            return self._unchecked(asked, "its check failed; please report it")
+        found = admission.answer(asked, given)
+        refused = admission.refused(found)
+        self._metrics.reviews.labels("refused" if refused else "allowed").inc()
+        if refused:
+            causes = found["response"]["status"]["details"]["causes"]
+            first = f"{causes[0]['field']}: {causes[0]['message']}"
+            user = admission.printable(asked.user) or "somebody"
+            _LOG.info("Refused an edit of ConfigMap %s by %s, faults: %d: %s", self._name, user, len(causes), first)
+        return found
+
+    async def _judge(self, asked: admission.Asked) -> Any:  # noqa: ANN401 - kopf's answer
+        if self._fn is None:
+            raise RuntimeError("the server was never started")
+        return await self._fn(admission.for_kopf(asked), webhook=admission.HANDLER, headers={}, sslpeer={})
+
+    def _unchecked(self, asked: admission.Asked, why: str) -> dict[str, Any]:
+        self._metrics.reviews.labels("unchecked").inc()
+        return admission.unchecked(asked, why)

@@ -1,1 +1,1 @@
-"""`kubectl headroom`: reads live objects through the API server and prints them. It changes nothing in the cluster."""
+"""`kubectl headroom`: reads live objects through the API server and prints them. Only `uninstall` changes the cluster."""

@@ -43,9 +43,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 async def _run(options: argparse.Namespace) -> None:
     from cli import explain, live, top  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
 
+    # What is wrong on the command line is said before the cluster is asked.
+    tried = explain.trial(options.set, options.config) if options.command == "explain" else None
     async with live.cluster(options.kubeconfig, options.context) as api:
         if options.command == "explain":
-            await explain.node(api, options.name, options.namespace, options.config_name, options.output)
+            await explain.node(api, options.name, options.namespace, options.config_name, options.output, tried)
         elif options.what.startswith("pod"):
             await top.pods(api, options.namespace, options.node, options.output)
         else:

@@ -39,7 +39,7 @@ def parser() -> _Parser:
     )
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_top(commands, [login, output])
-    _add_explain(commands, [login, output])
+    _add_explain(commands, [login])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     return root
 
@@ -68,6 +68,9 @@ def _add_top(commands: _Commands, parents: list[_Parser]) -> None:
 def _add_explain(commands: _Commands, parents: list[_Parser]) -> None:
     about = "every term of a node's Mid resources, its inputs and their age, and why a number is zero"
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
+    explain.add_argument(
+        "-o", "--output", choices=("table", "json", "yaml"), default="table", help="json and yaml have the same content"
+    )
     explain.add_argument("what", choices=("node",), help="the kind of object")
     explain.add_argument("name", help="name of the node")
     explain.add_argument(
@@ -79,4 +82,17 @@ def _add_explain(commands: _Commands, parents: list[_Parser]) -> None:
     )
     explain.add_argument(
         "--config-name", metavar="NAME", default=CONFIG_NAME, help=f"name of that ConfigMap (default: {CONFIG_NAME})"
+    )
+    explain.add_argument(
+        "--set",
+        metavar="SETTING=VALUE",
+        action="append",
+        default=[],
+        help="what if this setting were different here, such as midUnallocatedPercent=20 or midEviction.mode=on; "
+        "can be repeated; nothing is written",
+    )
+    explain.add_argument(
+        "--config",
+        metavar="FILE",
+        help="what if this were the colocation config: its JSON, or a ConfigMap's manifest; - reads standard input",
     )

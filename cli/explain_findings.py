@@ -1,23 +1,62 @@
 """What a person should know first about a node's Mid resources, one sentence each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from cli import amounts
+from cli.explain_next import Action
 from cli.explain_terms import TITLES, amount
 from cli.explanation import Explanation
+from crds.codec import to_json
 from manager.calculators.base import Term
 from manager.config.in_force import Origin
-from manager.facts import Resource
+from manager.node_metric import spec_for
 
 
 def findings(explanation: Explanation) -> list[str]:
     """The sentences, most important first, none twice."""
-    notes = [*_config(explanation), *explanation.result.notes]
+    notes = [*_tried(explanation), *_config(explanation), *_manager(explanation), *explanation.result.notes]
     notes += [_of_term(term) for term in explanation.result.terms if term.note and term.name != "mid"]
     notes += [_of_mid(term) for term in explanation.result.terms if term.note and term.name == "mid"]
     notes += [explanation.report.problem] if explanation.report.problem else []
     notes += _prediction(explanation)
-    notes += _pending(explanation)
+    notes += _steps(explanation)
     return list(dict.fromkeys(notes))
+
+
+def _tried(explanation: Explanation) -> Iterator[str]:
+    if explanation.what_if is None:
+        return
+    yield from (f"config: {warning}" for warning in explanation.what_if.warnings)
+    changed = agent_changes(explanation)
+    predicted = [name.removeprefix("predictPolicy.") for name in changed if name.startswith("predictPolicy.")]
+    measured = [name.removeprefix("metricCollectPolicy.") for name in changed if name.startswith("metricCollect")]
+    if predicted:
+        yield (
+            f"what if: the agent predicts as it is told now; Reclaimable, and Mid with it, changes further when it has "
+            f"the new prediction policy ({', '.join(predicted)}), which cannot be told from here"
+        )
+    if measured:
+        yield (
+            f"what if: usage is measured as the agent is told now, and changes when it is told otherwise "
+            f"({', '.join(measured)})"
+        )
+
+
+def agent_changes(explanation: Explanation) -> list[str]:
+    """What the agent would be told otherwise than now: fields of the NodeMetric's spec."""
+    if explanation.before is None:
+        return []
+    now, then = (_flat(to_json(spec_for(each.strategy.strategy))) for each in (explanation.before, explanation))
+    return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        nested = isinstance(value, Mapping) and name != "parameters"
+        flat.update(_flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value})
+    return flat
 
 
 def _config(explanation: Explanation) -> Iterator[str]:
@@ -25,10 +64,33 @@ def _config(explanation: Explanation) -> Iterator[str]:
     yield from (f"config: {finding}" for finding in state.errors)
     if state.errors:
         kept = "the last good one stays" if state.origin is Origin.LAST_GOOD else "the defaults are"
-        yield f"config: ConfigMap {explanation.config.place} cannot be used: {kept} in force until it is mended"
+        yield f"config: {explanation.config.place} cannot be used: {kept} in force until it is mended"
     yield from (f"config: {finding}" for finding in state.entry_errors)
     yield from (f"config: {finding}" for finding in explanation.strategy.findings)
     yield from (f"config: {finding}" for finding in state.warnings)
+
+
+def _manager(explanation: Explanation) -> Iterator[str]:
+    """Why nothing of this reaches the Node at all."""
+    seen = explanation.seen
+    if seen.excluded:
+        yield seen.excluded
+    if seen.lease is not None and not seen.lease.held:
+        last = amounts.age(seen.lease.renewed_ago)
+        why = f"its Lease was renewed {last} ago" if seen.lease.holder else "nobody holds its Lease"
+        yield f"no manager writes now ({why}), so the Node stays as it is until one runs again"
+
+
+def _steps(explanation: Explanation) -> Iterator[str]:
+    """Why the Node offers something else than it should, and what follows."""
+    if explanation.seen.excluded:
+        return
+    for step in explanation.steps:
+        if step.reason and explanation.what_if:
+            yield f"then: {step.reason}"
+        elif step.reason:
+            stays = "; if this stays, read the manager's log" if step.action is Action.WRITE else ""
+            yield f"{step.reason}{stays}"
 
 
 def _of_term(term: Term) -> str:
@@ -43,25 +105,14 @@ def _of_mid(term: Term) -> str:
 
 
 def _prediction(explanation: Explanation) -> Iterator[str]:
-    """The agent's own words about a prediction that is not ready: the usual reason for a zero."""
+    """The agent's own words about a prediction that is not ready, the usual reason for a zero; and another model."""
     if explanation.ready_message and explanation.report.prediction != "ready":
         yield f"prediction: {explanation.ready_message}"
-
-
-def _pending(explanation: Explanation) -> Iterator[str]:
-    """Why the Node offers something else than the formula says."""
-    desired, published, strategy = explanation.result.desired, explanation.published, explanation.facts.strategy
-    for resource in Resource:
-        wanted, offered = (desired[resource] if desired else None), published[resource]
-        if wanted == offered:
-            continue
-        if wanted is not None and offered is not None and wanted > offered:
-            yield (
-                f"{TITLES[resource]}: the Node offers less than was calculated: an increase is written when it has "
-                f"held {strategy.increase_hold_seconds}s, a small one after {strategy.update_seconds}s"
-            )
-        else:
-            yield (
-                f"{TITLES[resource]}: the Node does not offer what was calculated: the manager writes it within "
-                "seconds, a small difference later; if this stays, read the manager's log"
-            )
+    policy = explanation.prediction.get("policy") or {}
+    told = (explanation.before or explanation).strategy.strategy
+    asked = spec_for(told).predict_policy
+    if policy.get("model") and asked and asked.model != policy["model"]:
+        yield (
+            f"prediction: the agent predicts with {policy['model']}, the strategy asks for {asked.model}: it follows "
+            "within moments, or its condition PredictionReady says why not"
+        )

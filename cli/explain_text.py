@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cli import amounts, explain_terms
+from cli import amounts, explain_terms, formula
 from cli.explanation import Explanation
+from cli.reports import age
 from cli.table import Cell, Column, Row
 from crds.codec import to_json
 from manager.calculators.base import Result, Term
@@ -16,23 +17,6 @@ Section = tuple[str, Sequence[Column], Sequence[Row]]
 """Heading, columns, rows."""
 
 _MOST_NAMES: Final = 3
-
-
-def sections(explanation: Explanation) -> Iterator[Section]:
-    """The tables, in order."""
-    yield _answer(explanation)
-    shown = explanation.would_be or explanation.result
-    prefix = "If colocation were enabled: " if explanation.would_be else ""
-    for resource in Resource:
-        terms = [term for term in shown.terms if term.resource is resource]
-        if terms:
-            yield f"{prefix}{explain_terms.TITLES[resource]}", _TERM_COLUMNS, [_term(term) for term in terms]
-    if shown.terms:
-        yield "Inputs", _INPUT_COLUMNS, _inputs(explanation, shown)
-    yield "Sources", (Column("SOURCE"), Column("AGE", ">"), Column("STATE")), _sources(explanation)
-    yield "Strategy in force", (Column("FIELD"), Column("VALUE"), Column("FROM")), _strategy(explanation)
-
-
 _TERM_COLUMNS: Final = (Column("TERM"), Column("VALUE", ">"), Column("HOW"))
 _INPUT_COLUMNS: Final = (
     Column("INPUT"),
@@ -41,6 +25,34 @@ _INPUT_COLUMNS: Final = (
     Column("FROM"),
     Column("AGE", ">"),
 )
+_MID_COLUMNS: Final = (Column("MID"), Column("CPU", ">"), Column("MEMORY", ">"), Column(""))
+_TRIED_COLUMNS: Final = (Column("MID"), Column("NOW", ">"), Column("THEN", ">"), Column("CHANGE", ">"))
+_CONDITION_COLUMNS: Final = (
+    Column("CONDITION"),
+    Column("STATUS"),
+    Column("REASON"),
+    Column("SINCE", ">"),
+    Column("MESSAGE"),
+)
+
+
+def sections(explanation: Explanation) -> Iterator[Section]:
+    """The tables, in order; the first is the answer."""
+    yield _comparison(explanation) if explanation.before else _answer(explanation)
+    shown = explanation.would_be or explanation.result
+    prefix = "If colocation were enabled: " if explanation.would_be else ""
+    prefix = f"What if: {prefix}" if explanation.what_if else prefix
+    for resource in Resource:
+        terms = [term for term in shown.terms if term.resource is resource]
+        if terms:
+            yield f"{prefix}{explain_terms.TITLES[resource]}", _TERM_COLUMNS, [_term(term) for term in terms]
+    if shown.terms:
+        yield "Inputs", _INPUT_COLUMNS, _inputs(explanation, shown)
+    yield "Sources", (Column("SOURCE"), Column("AGE", ">"), Column("STATE")), _sources(explanation)
+    if explanation.conditions:
+        yield "Conditions of the NodeMetric", _CONDITION_COLUMNS, _conditions(explanation)
+    title = "Strategy that is tried" if explanation.what_if else "Strategy in force"
+    yield title, (Column("FIELD"), Column("VALUE"), Column("FROM")), _strategy(explanation)
 
 
 def _answer(explanation: Explanation) -> Section:
@@ -51,7 +63,6 @@ def _answer(explanation: Explanation) -> Section:
         ("requested", result.requested.cpu, result.requested.memory, _buyers(explanation)),
         ("deficit", result.deficit.cpu, result.deficit.memory, "requested beyond what may be sold"),
     ]
-    columns = (Column("MID"), Column("CPU", ">"), Column("MEMORY", ">"), Column(""))
     cells = [
         (
             Cell(name, "bold"),
@@ -61,7 +72,34 @@ def _answer(explanation: Explanation) -> Section:
         )
         for name, cpu, memory, note in rows
     ]
-    return f"Node {explanation.node}", columns, cells
+    return f"Node {explanation.node}", _MID_COLUMNS, cells
+
+
+def _comparison(explanation: Explanation) -> Section:
+    """How it is beside how it would be."""
+    now, words = explanation.before, explanation.what_if.words if explanation.what_if else ""
+    heading = f"Node {explanation.node}, what if {words}: nothing in the cluster is changed"
+    if now is None:
+        return heading, _TRIED_COLUMNS, ()
+    rows = []
+    for resource in Resource:
+        found: list[tuple[str, int | None, int | None]] = [
+            ("calculated", now.result.calculated[resource], explanation.result.calculated[resource]),
+            ("on the Node", now.published[resource], explanation.desired[resource]),
+            ("deficit", now.result.deficit[resource], explanation.result.deficit[resource]),
+        ]
+        for name, before, then in found:
+            title = f"{explain_terms.TITLES[resource]} {name}"
+            numbers = (Cell(_or_none(resource, before)), Cell(_or_none(resource, then)))
+            rows.append((Cell(title, "bold"), *numbers, Cell(_change(resource, before, then))))
+    return heading, _TRIED_COLUMNS, rows
+
+
+def _change(resource: Resource, before: int | None, then: int | None) -> str:
+    difference = (then or 0) - (before or 0)
+    if difference == 0:
+        return "="
+    return f"{'+' if difference > 0 else ''}{explain_terms.amount(resource, difference)}"
 
 
 def _or_none(resource: Resource, number: int | None) -> str:
@@ -77,13 +115,14 @@ def _buyers(explanation: Explanation) -> str:
 
 
 def _term(term: Term) -> Row:
-    last = term.name == "mid"
-    how = explain_terms.with_numbers(term)
-    return (
-        Cell(term.name, "bold" if last else ""),
-        Cell(explain_terms.amount(term.resource, term.value), "bold" if last else ""),
-        Cell(f"{how}  ({term.note})" if term.note else how),
-    )
+    style = "bold" if term.name == "mid" else ""
+    how, decisive = explain_terms.with_numbers(term), formula.decisive(term)
+    if any(each.text == "0" for each in formula.operands(term)) and term.value:
+        decisive = ""  # that it is not below zero is no news
+    how += f"  <- {decisive}" if decisive else ""
+    told = term.note == f"limited by {decisive}"
+    how += f"  ({term.note})" if term.note and not told else ""
+    return Cell(term.name, style), Cell(explain_terms.amount(term.resource, term.value), style), Cell(how)
 
 
 def _inputs(explanation: Explanation, result: Result) -> Sequence[Row]:
@@ -116,12 +155,25 @@ def _sources(explanation: Explanation) -> Sequence[Row]:
     model, history = _model(explanation.prediction), _history(explanation.prediction)
     rows += [(Cell("  model"), Cell(""), Cell(model))] if model else []
     rows += [(Cell("  pods"), Cell(""), Cell(history))] if history else []
-    text = f"ConfigMap {config.place}"
+    text = config.place
     if not config.in_force.present:
         text += " does not exist: the defaults hold"
     elif config.in_force.errors:
         text += f" cannot be used: {config.in_force.origin} in force"
     rows.append((Cell("config"), Cell(amounts.age(config.age_seconds)), Cell(text)))
+    lease = explanation.seen.lease
+    if lease is not None:
+        who = lease.holder or "nobody"
+        rows.append((Cell("manager"), Cell(amounts.age(lease.renewed_ago)), Cell(f"{who} holds its Lease")))
+    return rows
+
+
+def _conditions(explanation: Explanation) -> Sequence[Row]:
+    rows = []
+    for each in explanation.conditions:
+        kind, status, reason, message = (str(each.get(name) or "") for name in ("type", "status", "reason", "message"))
+        since = amounts.age(age(str(each.get("lastTransitionTime")), explanation.seen.now))
+        rows.append((Cell(kind), Cell(status), Cell(reason), Cell(since), Cell(message)))
     return rows
 
 

@@ -5,14 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cli import explain_next, observed
+from cli.explain_next import Step
+from cli.manager_state import Lease
 from cli.reports import Report, age, read
+from cli.what_if import SOURCE, WhatIf
 from crds import names
-from crds.quantity import QuantityError, value
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
 from manager.config.in_force import InForce, at_start
 from manager.config.overlay import NodeStrategyView, overlay
-from manager.facts import Measured, NodeFacts, PodFacts, from_objects
+from manager.facts import Measured, NodeFacts, PodFacts, Received, Resource, from_objects
+from manager.patches import offers
 
 Json = Mapping[str, Any]
 
@@ -33,11 +37,33 @@ class ConfigState:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """The live objects about one node."""
+
+    node: Json
+    """The Node."""
+    node_metric: Json | None
+    """Its NodeMetric, if there is one."""
+    pods: Sequence[Json | PodFacts]
+    """The pods on it."""
+    now: float
+    """When they were read. [unix s]"""
+    received: Received | None = None
+    """When the report's times were seen to change; None: as the API server noted it. [unix s]"""
+    lease: Lease | None = None
+    """The manager's Lease; None where there is none, or it may not be read."""
+    excluded: str = ""
+    """Why the manager leaves this node alone; empty where it does not, or that is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Everything about one node's Mid resources."""
 
     node: str
     """Name of the node."""
+    seen: Seen
+    """The objects it was gathered from."""
     config: ConfigState
     """The ConfigMap."""
     strategy: NodeStrategyView
@@ -50,47 +76,87 @@ class Explanation:
     """What it would say if colocation were enabled here; None where it is."""
     published: Measured
     """What the Node offers now; None where it has no such resource."""
+    steps: tuple[Step, ...]
+    """What the manager does next, per resource."""
     report: Report
     """What the agent says."""
-    prediction: Json
-    """`status.prediction` of the NodeMetric."""
-    ready_message: str
-    """The agent's own sentence about its prediction."""
+    status: Json
+    """Status of the NodeMetric; empty where there is none or it cannot be read."""
     mid_pods: tuple[PodFacts, ...]
     """The pods that bought Mid resources here."""
+    what_if: WhatIf | None = None
+    """What is tried; None: this is how it is."""
+    before: "Explanation | None" = None
+    """How it is, when something is tried."""
+
+    @property
+    def desired(self) -> Mapping[Resource, int | None]:
+        """What the Node should offer; None for no such resource. [milli-cores, bytes]"""
+        return explain_next.desired(self.result, self.facts.strategy)
+
+    @property
+    def prediction(self) -> Json:
+        """`status.prediction` of the NodeMetric."""
+        return self.status.get("prediction") or {}
+
+    @property
+    def conditions(self) -> Sequence[Json]:
+        """Conditions of the NodeMetric."""
+        return self.status.get("conditions") or ()
+
+    @property
+    def ready_message(self) -> str:
+        """The agent's own sentence about its prediction."""
+        for condition in self.conditions:
+            if condition.get("type") == names.CONDITION_PREDICTION_READY:
+                return str(condition.get("message") or "")
+        return ""
 
 
-def explain(node: Json, node_metric: Json | None, pods: Sequence[Json], config: ConfigState, now: float) -> Explanation:
+def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> Explanation:
     """Gather the explanation of one node.
 
     Args:
-        node: the Node.
-        node_metric: its NodeMetric, or None.
-        pods: the pods on it.
+        seen: the live objects.
         config: the colocation config, of `config_state`.
-        now: the clock. [unix s]
+        what_if: what to try, if anything; how it is then stands in `before`.
     """
-    metadata = node["metadata"]
-    view = overlay(config.in_force.config, metadata.get("labels"), metadata.get("annotations"))
-    here = [PodFacts.from_object(pod) for pod in pods]
-    facts = from_objects(node, node_metric, here, view.strategy, now)
+    if what_if is None:
+        return _explain(seen, config, None)
+    before = _explain(seen, config, None)
+    tried = config
+    if what_if.config is not None:
+        place = f"{what_if.config.place} (--config)"
+        tried = ConfigState(place, None, at_start(what_if.config.text, present=True, last_good=None))
+    return dataclasses.replace(_explain(seen, tried, what_if), before=before)
+
+
+def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explanation:
+    metadata, node_metric = seen.node["metadata"], seen.node_metric
+    above = (SOURCE, what_if.strategy) if what_if and what_if.strategy else None
+    view = overlay(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
+    here = [pod if isinstance(pod, PodFacts) else PodFacts.from_object(pod) for pod in seen.pods]
+    received = seen.received or observed.received(node_metric)
+    facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, received)
     result = calculate(facts)
     enabled = dataclasses.replace(facts, strategy=dataclasses.replace(facts.strategy, enabled=True))
-    report = read(node_metric, now) if node_metric else Report()
-    # What cannot be decoded can hold anything; the report's problem says so.
-    status = {} if report.problem else (node_metric or {}).get("status") or {}
+    report = read(node_metric, seen.now) if node_metric else Report()
+    current = offers(seen.node)
     return Explanation(
         node=str(metadata["name"]),
+        seen=seen,
         config=config,
         strategy=view,
         facts=facts,
         result=result,
         would_be=calculate(enabled) if result.degraded and result.degraded.reason == DISABLED else None,
-        published=_published(node),
+        published=Measured(*(current[each].amount for each in Resource)),
+        steps=explain_next.steps(current, result, facts.strategy, observed.written_at(seen.node), seen.now),
         report=report,
-        prediction=status.get("prediction") or {},
-        ready_message=_ready_message(status),
+        # What cannot be decoded can hold anything; the report's problem says so.
+        status={} if report.problem else (node_metric or {}).get("status") or {},
         mid_pods=tuple(pod for pod in here if pod.holds_mid),
+        what_if=what_if,
     )
 
 
@@ -104,7 +170,7 @@ def config_state(config_map: Json | None, last_good: Json | None, place: str, no
         now: the clock. [unix s]
     """
     in_force = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
-    return ConfigState(place, _written_ago(config_map, now) if config_map else None, in_force)
+    return ConfigState(f"ConfigMap {place}", _written_ago(config_map, now) if config_map else None, in_force)
 
 
 def _text(config_map: Json | None) -> str | None:
@@ -113,25 +179,7 @@ def _text(config_map: Json | None) -> str | None:
 
 def _written_ago(config_map: Json, now: float) -> float | None:
     metadata = config_map.get("metadata") or {}
-    times = [str(entry["time"]) for entry in metadata.get("managedFields") or () if entry.get("time")]
+    others = [entry for entry in metadata.get("managedFields") or () if entry.get("manager") != observed.MANAGER]
+    times = [str(entry["time"]) for entry in others if entry.get("time")]
     written = max(times, default=metadata.get("creationTimestamp"))
     return age(written, now) if written else None
-
-
-def _published(node: Json) -> Measured:
-    offered = (node.get("status") or {}).get("allocatable") or {}
-    return Measured(_whole(offered.get(names.MID_CPU)), _whole(offered.get(names.MID_MEMORY)))
-
-
-def _whole(quantity: str | None) -> int | None:
-    try:
-        return None if quantity is None else value(quantity)
-    except QuantityError:  # the API server admits no such Node
-        return None
-
-
-def _ready_message(status: Json) -> str:
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == names.CONDITION_PREDICTION_READY:
-            return str(condition.get("message") or "")
-    return ""

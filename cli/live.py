@@ -128,3 +128,11 @@ async def config_map(api: kubeapi.ApiServer, namespace: str, name: str) -> Json 
         if error.not_found:
             return None
         raise
+
+
+async def if_allowed(api: kubeapi.ApiServer, path: str) -> Json | None:
+    """An object that is worth showing, but not worth failing for: None where there is none or it may not be read."""
+    try:
+        return await api.get(path)
+    except kubeapi.ApiError:
+        return None

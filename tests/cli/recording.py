@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from cli.explanation import Explanation, config_state, explain
+from cli.config_file import ConfigFile
+from cli.explanation import Explanation, Seen, config_state, explain
+from cli.manager_state import Lease
+from cli.what_if import what_if
 
 NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()
 """One minute after web-1 reported. [unix s]"""
@@ -34,26 +37,46 @@ def golden(name: str) -> str:
 
 def explained(
     name: str,
-    *,
+    *settings: str,
     config: str | None = None,
     last_good: str | None = None,
+    tried_config: str | None = None,
     node_metric: Json | None = _AS_RECORDED,
+    node: Json | None = None,
+    lease: Lease | None = None,
+    excluded: str = "",
     now: float = NOW,
 ) -> Explanation:
-    """The explanation of a recorded node, with the recorded objects unless others are given."""
+    """The explanation of a recorded node, with the recorded objects unless others are given.
+
+    Args:
+        name: the node.
+        settings: what to try: "midUnallocatedPercent=20".
+        config: text of the ConfigMap.
+        last_good: text that the manager keeps.
+        tried_config: text to try in place of the ConfigMap's.
+        node_metric: its NodeMetric, or None for none.
+        node: the Node.
+        lease: the manager's Lease.
+        excluded: why the manager leaves it alone.
+        now: the clock. [unix s]
+    """
     config_map = recorded("configMap")
     if config is not None:
         config_map["data"]["colocation-config"] = config
     metric = next((each for each in recorded("nodeMetrics") if each["metadata"]["name"] == name), None)
-    return explain(
-        named("nodes", name),
+    seen = Seen(
+        named("nodes", name) if node is None else node,
         metric if node_metric is _AS_RECORDED else node_metric,
         [pod for pod in recorded("pods") if pod["spec"].get("nodeName") == name],
-        config_state(
-            config_map,
-            {"data": {"colocation-config": last_good}} if last_good is not None else None,
-            "headroom-system/slo-controller-config",
-            now,
-        ),
+        now,
+        lease=lease,
+        excluded=excluded,
+    )
+    state = config_state(
+        config_map,
+        {"data": {"colocation-config": last_good}} if last_good is not None else None,
+        "headroom-system/slo-controller-config",
         now,
     )
+    return explain(seen, state, what_if(settings, ConfigFile("new.json", tried_config) if tried_config else None))

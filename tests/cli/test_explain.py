@@ -1,17 +1,28 @@
 import io
 import json
+import re
 from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
+import yaml
 
-from cli.explain import as_json, show
+from cli import explain_json
+from cli.explain import show
 from cli.explain_findings import findings
+from cli.explain_json import as_json
 from cli.explain_terms import ORIGINS, Origin, inputs, with_numbers
 from cli.explanation import Explanation
 from manager.calculators.mid import calculate
 from manager.facts import Resource
 from tests.cli.recording import NOW, explained, golden, named
+
+
+SHAPE = [
+    *["kind", "version", "node", "published", "calculated", "desired", "requested", "deficit", "degraded", "excluded"],
+    *["notes", "next", "terms", "termsIfEnabled", "inputs", "reportAgeSeconds", "predictionAgeSeconds", "prediction"],
+    *["conditions", "shadow", "manager", "mode", "strategy", "strategySources", "config", "whatIf"],
+]
 
 
 def text(explanation: Explanation) -> str:
@@ -142,6 +153,27 @@ def test_json_is_complete() -> None:
     assert data["strategySources"]["midCPUThresholdPercent"] == "nodeConfigs[0] web"
     assert data["reportAgeSeconds"] == 60
     assert data["degraded"] is None
+
+
+@pytest.mark.parametrize("arguments", [("web-1",), ("web-3",), ("web-1", "midUnallocatedPercent=20")])
+def test_yaml_has_same_content(arguments: tuple[str, ...]) -> None:
+    """YAML and JSON say the same, with the same names in the same order."""
+    explanation = explained(*arguments)
+    as_yaml, as_text = yaml.safe_load(explain_json.text(explanation, "yaml")), explain_json.text(explanation, "json")
+    assert json.dumps(as_yaml) == json.dumps(json.loads(as_text))
+
+
+def test_shape_is_stable() -> None:
+    """Programs rely on these names; one may be added here, none may go."""
+    data = as_json(explained("web-1"))
+    assert (data["kind"], data["version"]) == ("NodeExplanation", 1)
+    documented = set(re.findall(r"\w+", explain_json.__doc__ or ""))
+    assert set(data) <= documented
+    assert set(data) == set(SHAPE)
+    assert set(data["next"][0]) == {"resource", "action", "offered", "desired", "withinSeconds", "reason"}
+    assert set(data["terms"][0]) == {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}
+    assert data["terms"][0]["decidedBy"] == "capacity - allocatable"
+    assert [each["type"] for each in data["conditions"]] == ["Collecting", "PredictionReady"]
 
 
 def test_json_of_degraded_node() -> None:

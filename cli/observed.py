@@ -1,0 +1,45 @@
+"""What the API server has noted about writes: who wrote which field last, and when (`metadata.managedFields`)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from manager.facts import Received
+from manager.facts.reading import items, parse_time, part
+
+MANAGER: Final = "headroom-manager"
+"""How the manager's writes are called: its field manager, and its user agent."""
+
+Json = Mapping[str, Any]
+
+
+def received(node_metric: Json | None) -> Received:
+    """When the two times of a report were written, by the API server's clock.
+
+    The manager sees a report the moment it is written. A later write of the same agent, such as a fast report, hides
+    when the full one came: then the report counts as younger than it is, never as older.
+    """
+    return Received(
+        _written(node_metric, "f:updateTime"),
+        _written(node_metric, "f:prediction"),
+    )
+
+
+def _written(obj: Json | None, field: str) -> float | None:
+    times = [time for entry, time in _status_entries(obj) if part(entry, "fieldsV1", "f:status", field) is not None]
+    return max(times, default=None)
+
+
+def written_at(node: Json) -> float | None:
+    """When the manager last changed a Node's status; None where that is not known. [unix s]"""
+    times = [time for entry, time in _status_entries(node) if entry.get("manager") == MANAGER]
+    return max(times, default=None)
+
+
+def _status_entries(obj: Json | None) -> Iterator[tuple[Json, float]]:
+    for entry in items(obj, "metadata", "managedFields"):
+        if entry.get("subresource") != "status":
+            continue
+        try:
+            yield entry, parse_time(str(entry.get("time")))
+        except ValueError:  # the API server writes no such time
+            continue

@@ -1,1 +1,1 @@
-"""`kubectl headroom`: reads live objects through the API server and prints them. Only `uninstall` changes the cluster."""
+"""`kubectl headroom`: reads live objects through the API server and prints them; `uninstall` alone changes anything."""

@@ -17,7 +17,6 @@ from manager.calculators.mid import calculate
 from manager.facts import Resource
 from tests.cli.recording import NOW, explained, golden, named
 
-
 SHAPE = [
     *["kind", "version", "node", "published", "calculated", "desired", "requested", "deficit", "degraded", "excluded"],
     *["notes", "next", "terms", "termsIfEnabled", "inputs", "reportAgeSeconds", "predictionAgeSeconds", "prediction"],

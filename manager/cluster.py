@@ -1,11 +1,14 @@
 """What the manager knows of the cluster, reduced to what formulas need. No I/O, no clock."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from crds import names
 from manager.facts import PodFacts, Received, ReportFacts
+from manager.facts.reading import items, part
+from manager.node_metric import Kept
 
 Json = Mapping[str, Any]
 
@@ -16,6 +19,18 @@ _RESOURCES: Final = frozenset({"cpu", "memory", names.MID_CPU, names.MID_MEMORY}
 
 
 @dataclass(frozen=True, slots=True)
+class KnownCondition:
+    """What is kept of a condition."""
+
+    status: str
+    """True, False or Unknown."""
+    reason: str
+    """One word."""
+    since: str
+    """When the status last changed, RFC 3339."""
+
+
+@dataclass(frozen=True, slots=True)
 class KnownNodeMetric:
     """What is kept of a NodeMetric."""
 
@@ -23,10 +38,12 @@ class KnownNodeMetric:
     """Identity of this very object."""
     version: str
     """Its resourceVersion."""
-    metadata: Json
-    """Name and owners."""
-    spec: Json
-    """The spec as it is."""
+    kept: Kept
+    """Its spec, and who owns it."""
+    conditions: Mapping[str, KnownCondition]
+    """Those of its conditions that are the manager's, by type."""
+    shadow: Json | None
+    """`status.shadow`, the manager's account as last written."""
     report: ReportFacts | None
     """The status, if there is one."""
     received: Received
@@ -96,22 +113,20 @@ class Cluster:
         kept = KnownNodeMetric(
             uid=str(metadata.get("uid", "")),
             version=str(metadata.get("resourceVersion", "")),
-            metadata={"name": name, "ownerReferences": metadata.get("ownerReferences") or []},
-            spec=node_metric.get("spec") or {},
+            kept=Kept.from_object(node_metric),
+            conditions=_own_conditions(node_metric.get("status")),
+            shadow=part(node_metric, "status", "shadow"),
             report=report,
             received=_received(before, report, now),
         )
         self.node_metrics[name] = kept
-        return before is None or (before.uid, before.metadata, before.spec, before.report) != (
-            kept.uid,
-            kept.metadata,
-            kept.spec,
-            kept.report,
-        )
+        return before is None or (before.uid, before.kept, before.report) != (kept.uid, kept.kept, kept.report)
 
-    def drop_node_metric(self, name: str) -> None:
-        """Forget a NodeMetric."""
-        self.node_metrics.pop(name, None)
+    def drop_node_metric(self, name: str, uid: str | None = None) -> None:
+        """Forget a NodeMetric; with a uid only that one, as its deletion may be told after the next one came."""
+        known = self.node_metrics.get(name)
+        if known is not None and uid in (None, known.uid):
+            del self.node_metrics[name]
 
     def put_pods(self, pods: Iterable[PodFacts]) -> set[str]:
         """Replace all pods; the nodes on which something changed."""
@@ -149,6 +164,18 @@ class Cluster:
         self._pods.setdefault(pod.node, {})[pod.uid] = pod
         self._node_of_pod[pod.uid] = pod.node
         return True
+
+
+def _own_conditions(status: object) -> dict[str, KnownCondition]:
+    found = (each for each in items(status, "conditions") if each.get("type") in names.MANAGER_CONDITIONS)
+    return {
+        str(each["type"]): KnownCondition(
+            sys.intern(str(each.get("status", ""))),
+            sys.intern(str(each.get("reason", ""))),
+            str(each.get("lastTransitionTime", "")),
+        )
+        for each in found
+    }
 
 
 def _received(before: KnownNodeMetric | None, report: ReportFacts | None, now: float) -> Received:

@@ -1,22 +1,43 @@
-"""The NodeMetric that the manager owns for each node: what its spec must be. Pure."""
+"""The NodeMetric that the manager keeps for each node: what we apply, and whether it stands. Pure.
 
-from collections.abc import Mapping
-from typing import Any, Final
+It is written by server-side apply. So every field has owners: fields of others are left alone, and fields that we no
+longer apply go, unless somebody else applies them too.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Self
 
 from crds.codec import to_json
 from crds.colocation import DEFAULTS, ColocationStrategy
 from crds.node_metric import GROUP, PLURAL, VERSION, MetricCollectPolicy, NodeAggregatePolicy, NodeMetricSpec
 from crds.predict_policy import with_defaults
+from manager.definition import without
+from manager.facts.reading import items, part
 
 Json = dict[str, Any]
 
 COLLECTION: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 """Path of all NodeMetrics."""
+FIELD_MANAGER: Final = "headroom-manager"
+"""The name under which we own fields; also the product of our user agent."""
+OURS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
+"""Query of every apply: a field of ours that somebody else has changed is taken back."""
+
+_OWNER: Final = re.compile(r'k:\{"uid":"([^"]*)"\}')
 
 
 def path(name: str) -> str:
     """Path of one node's NodeMetric."""
     return f"{COLLECTION}/{name}"
+
+
+def identity(name: str) -> Json:
+    """What every apply begins with."""
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "NodeMetric", "metadata": {"name": name}}
 
 
 def spec_for(strategy: ColocationStrategy) -> NodeMetricSpec:
@@ -45,41 +66,134 @@ def owner_of(node_name: str, node_uid: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}
 
 
-def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy) -> Json:
-    """A new NodeMetric for a node."""
-    return {
-        "apiVersion": f"{GROUP}/{VERSION}",
-        "kind": "NodeMetric",
-        "metadata": {"name": node_name, "ownerReferences": [owner_of(node_name, node_uid)]},
-        "spec": to_json(spec_for(strategy)),
-    }
+def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, left_out: Iterable[str] = ()) -> Json:
+    """What we apply for a node.
+
+    Args:
+        node_name: name of the Node.
+        node_uid: which Node of that name.
+        strategy: the node's strategy.
+        left_out: fields that the cluster's definition does not know, such as `spec.predictPolicy`.
+    """
+    body = {**identity(node_name), "spec": to_json(spec_for(strategy))}
+    body["metadata"]["ownerReferences"] = [owner_of(node_name, node_uid)]
+    for each in left_out:
+        body = without(body, each)
+    return body
 
 
-def correction(
-    node_metric: Mapping[str, Any], node_name: str, node_uid: str, strategy: ColocationStrategy
-) -> Json | None:
-    """The merge patch that makes a NodeMetric right, or `None` when it is: spec, and ownership by this very Node."""
-    patch: Json = {}
-    spec = _difference(node_metric.get("spec") or {}, to_json(spec_for(strategy)))
-    if spec:
-        patch["spec"] = spec
-    owners = (node_metric.get("metadata") or {}).get("ownerReferences") or []
-    mine = owner_of(node_name, node_uid)
-    if not any(owner.get("uid") == node_uid for owner in owners):
-        others = [owner for owner in owners if owner.get("kind") != "Node"]
-        patch["metadata"] = {"ownerReferences": [*others, mine]}
-    return patch or None
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is remembered of a NodeMetric's spec and owners; what is the same on many nodes is remembered once."""
+
+    spec: Json
+    """The spec as it is."""
+    owners: tuple[tuple[str, str], ...]
+    """Kind and uid of the objects that it goes with."""
+    applied: Json | None
+    """The fields of the spec that we have applied, as `managedFields` writes them; `None`: we never have."""
+    applied_owners: frozenset[str]
+    """The uids of the owners that we have applied."""
+    unapplied: bool
+    """Whether we own fields that we wrote in another way than by apply, which an apply alone cannot take away."""
+
+    @classmethod
+    def from_object(cls, node_metric: Mapping[str, Any]) -> Self:
+        """Reduce a NodeMetric, `managedFields` included."""
+        own = [each for each in items(node_metric, "metadata", "managedFields") if _is_ours(each)]
+        fields = next((each["fieldsV1"] for each in own if each.get("operation") == "Apply"), None)
+        return cls(
+            spec=_shared(part(node_metric, "spec")),
+            owners=tuple(
+                (str(each.get("kind", "")), str(each.get("uid", "")))
+                for each in items(node_metric, "metadata", "ownerReferences")
+            ),
+            applied=None if fields is None else _shared(part(fields, "f:spec")),
+            applied_owners=frozenset(_owner_uids(fields or {})),
+            unapplied=any(each.get("operation") == "Update" for each in own),
+        )
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether we have written it."""
+        return self.applied is not None or self.unapplied
+
+    def of_another_node(self, node_uid: str) -> bool:
+        """Whether it belongs to a Node of the same name that is gone: what it reports is not about this one."""
+        uids = [uid for kind, uid in self.owners if kind == "Node"]
+        return bool(uids) and node_uid not in uids
+
+    def stands(self, wanted: Mapping[str, Any]) -> bool:
+        """Whether applying `wanted` would change nothing."""
+        owner = wanted["metadata"]["ownerReferences"][0]["uid"]
+        return (
+            self.applied is not None
+            and not self.unapplied
+            and _has_values(self.spec, wanted.get("spec") or {})
+            and _all_wanted(self.applied, wanted.get("spec") or {})
+            and any(uid == owner for _, uid in self.owners)
+            and self.applied_owners <= {owner}
+        )
 
 
-def _difference(current: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
-    """Merge patch from current to wanted; what is not wanted is removed."""
-    patch: Json = {name: None for name in current if name not in wanted}
-    for name, want in wanted.items():
-        have = current.get(name)
-        if isinstance(want, Mapping) and isinstance(have, Mapping):
-            nested = _difference(have, want)
-            if nested:
-                patch[name] = nested
-        elif have != want:
-            patch[name] = want
-    return patch
+def _is_ours(entry: Mapping[str, Any]) -> bool:
+    fields = entry.get("fieldsV1")
+    return (
+        entry.get("manager") == FIELD_MANAGER
+        and not entry.get("subresource")
+        and isinstance(fields, Mapping)
+        and ("f:spec" in fields or bool(_owner_uids(fields)))
+    )
+
+
+def _owner_uids(fields: Mapping[str, Any]) -> list[str]:
+    listed = part(fields, "f:metadata", "f:ownerReferences")
+    found = (_OWNER.fullmatch(key) for key in (listed if isinstance(listed, Mapping) else ()))
+    return [match.group(1) for match in found if match]
+
+
+def _has_values(current: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Whether every wanted field has its value; fields beside them are other people's."""
+    if not (isinstance(wanted, Mapping) and isinstance(current, Mapping)):
+        return bool(current == wanted)
+    return all(name in current and _has_values(current[name], value) for name, value in wanted.items())
+
+
+def _all_wanted(applied: Mapping[str, Any], wanted: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Whether every field that we have applied is still wanted."""
+    for key, below in applied.items():
+        name = key.removeprefix("f:")
+        if name == key:  # "." is the map itself, and items of lists are not ours one by one
+            continue
+        if not isinstance(wanted, Mapping) or name not in wanted:
+            return False
+        if isinstance(below, Mapping) and not _all_wanted(below, wanted[name]):
+            return False
+    return True
+
+
+def as_applied(managed_fields: Iterable[Mapping[str, Any]]) -> list[Json]:
+    """`managedFields` in which all that we own counts as applied, so that the next apply removes what is obsolete."""
+    theirs = [dict(each) for each in managed_fields if not _is_ours(each)]
+    own = [each for each in managed_fields if _is_ours(each)]
+    fields: Json = {}
+    for each in own:
+        fields = _union(fields, each.get("fieldsV1") or {})
+    return [*theirs, *({**each, "operation": "Apply", "fieldsV1": fields} for each in own[:1])]
+
+
+def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> Json:
+    return {**one, **{key: _union(one.get(key) or {}, below) for key, below in other.items()}}
+
+
+def _shared(data: object) -> Json:
+    """The same object for equal JSON: 5,000 nodes have few different specs."""
+    if not isinstance(data, Mapping):
+        return {}
+    return _parsed(json.dumps(data, sort_keys=True, separators=(",", ":")))
+
+
+@lru_cache(maxsize=256)
+def _parsed(text: str) -> Json:
+    parsed: Json = json.loads(text)
+    return parsed

@@ -1,9 +1,10 @@
 """Everything that can be set on the manager itself; what it does to nodes is the ConfigMap's business."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from crds.names import CONFIG_MAP_NAME
+from manager.exclusion import Exclusion
 
 DEFAULT_NAMESPACE: Final = "headroom-system"
 
@@ -40,6 +41,10 @@ class PaceSettings:
     """Pause after a failed write; it doubles with each further failure of the same node. [s]"""
     longest_retry_seconds: float = 30.0
     """Longest such pause. [s]"""
+    write_burst: int = 5
+    """How many writes to one Node may follow one another at once; one that lets it offer less always may."""
+    write_refill_seconds: float = 10.0
+    """After these writes, one more may follow after this long. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class WebhookSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The whole of it; the flags of `headroom-manager` set the first seven."""
+    """The whole of it; the flags of `headroom-manager` set the first eight."""
 
     kubeconfig: str | None = None
     """Path of a kubeconfig; without it the pod's service account, $KUBECONFIG or ~/.kube/config."""
@@ -78,6 +83,8 @@ class Settings:
     """Form of the log on standard error: text or json, one event per line."""
     log_level: str = "info"
     """The least severe message that is logged: debug, info, warning or error."""
+    exclude_nodes: Exclusion = field(default_factory=Exclusion)
+    """Which nodes get no NodeMetric and sell nothing: virtual ones, which nobody can measure."""
     leader: LeaderSettings = LeaderSettings()
     """Leader election."""
     pace: PaceSettings = PaceSettings()
@@ -88,3 +95,8 @@ class Settings:
     """ConfigMap in which the last good configuration outlives a restart."""
     identity: str = ""
     """Name of this replica in the Lease; must differ between replicas."""
+
+    @property
+    def user_agent(self) -> str:
+        """How this replica introduces itself, so that an audit log tells replicas apart."""
+        return f"headroom-manager ({self.identity})" if self.identity else "headroom-manager"

@@ -1,9 +1,10 @@
 """One look at one node: its NodeMetric is kept, its Mid resources are calculated, and the Node is patched."""
 
 import logging
+from dataclasses import replace
 from typing import Final
 
-from kubeapi import ApiError, paths
+from kubeapi import ApiError, ApiUnavailable, paths
 from manager import patches
 from manager.calculators.mid import calculate, deadline
 from manager.config.overlay import NodeStrategyView, overlay
@@ -11,12 +12,16 @@ from manager.context import NodeMemory, Run
 from manager.facts import NodeFacts, from_objects
 from manager.handlers import node_metric
 from manager.reactions import REACTIONS, Look
+from manager.write_budget import Why, WriteBudget
 
 _LOG: Final = logging.getLogger(__name__)
 
 
 async def look_at(run: Run, name: str) -> None:
     """Bring everything about one node up to date, and plan when to look again.
+
+    What the node sells comes first. When something else fails, such as a write to its NodeMetric that a webhook
+    refuses, the rest happens all the same, and then the failure is passed on.
 
     Raises:
         ApiError: the API server refuses a write.
@@ -34,20 +39,71 @@ async def look_at(run: Run, name: str) -> None:
         return
     metadata = cluster.nodes[name]["metadata"]
     view = overlay(context.in_force.config, metadata["labels"], metadata["annotations"])
-    await node_metric.keep(run, name, view)
-    if not cluster.pods_synced or name not in cluster.nodes:
-        return
+    excluded = context.settings.exclude_nodes.covers(metadata["labels"])
+    failures = _Failures()
+    look, waits = None, list[float]()
+    if cluster.pods_synced:
+        with failures:
+            look, waits = await _sell(run, name, view, excluded=excluded)
+    with failures:
+        if excluded:
+            await node_metric.remove_ours(run, name)
+        elif name in cluster.nodes:
+            await node_metric.keep(run, name, metadata["uid"], view.strategy)
+    if look is not None:
+        for reaction in REACTIONS:
+            with failures:
+                wait = await reaction.react(run, look)
+                waits += [] if wait is None else [wait]
+        _plan(run, name, waits)
+    failures.pass_on()
+
+
+class _Failures:
+    """Lets what comes next happen, and remembers what failed."""
+
+    def __init__(self) -> None:
+        self._found: list[ApiError | ApiUnavailable] = []
+
+    def __enter__(self) -> None:
+        """Begin a part that may fail."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """End it; whether an error was taken."""
+        if isinstance(error, ApiError | ApiUnavailable):
+            self._found.append(error)
+            return True
+        return False
+
+    def pass_on(self) -> None:
+        """Raise the first failure, if there is one; the others follow from it, or come again."""
+        if self._found:
+            raise self._found[0]
+
+
+async def _sell(run: Run, name: str, view: NodeStrategyView, *, excluded: bool) -> tuple[Look, list[float]]:
+    """Calculate what a node may sell and patch the Node; what was found, and when to look again. [s from now]"""
+    context, cluster = run.context, run.context.cluster
+    if excluded:
+        view = replace(view, strategy=replace(view.strategy, enable=False))
     facts = _facts(run, name, view)
     result = calculate(facts)
+    if excluded:
+        result = context.settings.exclude_nodes.explain(result)
     context.telemetry.show(name, result)
     memory = context.memory(name)
     offers = patches.offers(cluster.nodes[name])
     offered = any(offer.amount for offer in offers.values())
-    decision = patches.decide(offers, result.desired, facts.strategy, memory.writer, context.steady())
+    decision = patches.decide(offers, result.desired, facts.strategy, memory.writer, context.steady(), result.requested)
     memory.writer = decision.memory
+    waits = _deadlines(run, decision, facts)
     if decision.writes:
-        await _write(run, name, decision, memory)
-    _plan(run, name, [*_deadlines(run, decision, facts), *await _react(run, Look(name, view, facts, result, offered))])
+        held_back = await _held_back(run, name, decision, memory.part(WriteBudget))
+        if held_back:
+            waits.append(held_back)
+        else:
+            await _write(run, name, decision, memory)
+    return Look(name, view, facts, result, offered), waits
 
 
 def _forget(run: Run, name: str) -> None:
@@ -69,6 +125,24 @@ def _facts(run: Run, name: str, view: NodeStrategyView) -> NodeFacts:
     )
 
 
+async def _held_back(run: Run, name: str, decision: patches.Decision, budget: WriteBudget) -> float:
+    """How long a write must wait because there were many; people are told when somebody else writes the numbers. [s]"""
+    pace = run.context.settings.pace
+    wait = budget.wait(decision.writes, pace.write_burst, pace.write_refill_seconds, run.context.steady())
+    contested = wait > 0 and budget.why(decision.writes) is Why.AGAIN
+    if wait:
+        run.context.telemetry.writes.labels("node", "delayed").inc()
+    if contested and not budget.told:
+        note = (
+            f"somebody else changes the Mid resources of this Node; what is right ({_words(decision)}) is written only "
+            f"every {pace.write_refill_seconds:.0f} s. Is another manager at work?"
+        )
+        _LOG.warning("Node %s: %s", name, note)
+        await run.events.record(run.context.cluster.reference(name), "Warning", "MidContested", "PublishMid", note)
+    budget.told = contested or (budget.told and wait > 0)
+    return wait
+
+
 async def _write(run: Run, name: str, decision: patches.Decision, memory: NodeMemory) -> None:
     patch = patches.status_patch(decision.writes)
     try:
@@ -82,6 +156,8 @@ async def _write(run: Run, name: str, decision: patches.Decision, memory: NodeMe
     run.context.telemetry.writes.labels("node", "patched").inc()
     _LOG.info("Node %s: offers %s", name, _words(decision))
     memory.writer = patches.wrote(memory.writer, run.context.steady())
+    pace = run.context.settings.pace
+    memory.part(WriteBudget).wrote(decision.writes, pace.write_refill_seconds, run.context.steady())
     run.context.cluster.put_node(written, listed=True)
 
 
@@ -97,11 +173,6 @@ def _deadlines(run: Run, decision: patches.Decision, facts: NodeFacts) -> list[f
     expires = deadline(facts)
     waits = [] if expires is None else [max(expires, 0.0) + 1.0]
     return waits if decision.look_again_at is None else [*waits, decision.look_again_at - run.context.steady()]
-
-
-async def _react(run: Run, look: Look) -> list[float]:
-    waits = [await reaction.react(run, look) for reaction in REACTIONS]
-    return [wait for wait in waits if wait is not None]
 
 
 def _plan(run: Run, name: str, waits: list[float]) -> None:

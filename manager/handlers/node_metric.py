@@ -1,26 +1,17 @@
 """NodeMetrics: one for each Node, with the spec that its strategy asks for, gone with it."""
 
-import json
 import logging
 from typing import Any, Final
 
-import kopf
-
-from crds.node_metric import GROUP, PLURAL, VERSION
-from kubeapi import ApiError
+from crds.colocation import ColocationStrategy
+from kubeapi import JSON_PATCH, ApiError, paths
 from manager import node_metric
-from manager.config.overlay import NodeStrategyView
+from manager.applying import apply
 from manager.context import Run
+from manager.definition import Definition
+from manager.node_metric import Kept
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-def register(registry: kopf.OperatorRegistry, run: Run) -> None:
-    """Tell kopf what to do when a NodeMetric changes."""
-
-    @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-    async def node_metric_event(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401
-        observe(run, str(event["type"]), dict(event["object"]))
 
 
 def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
@@ -28,50 +19,66 @@ def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
     name = str(obj["metadata"]["name"])
     cluster = run.context.cluster
     if type_ == "DELETED":
-        cluster.drop_node_metric(name)
+        cluster.drop_node_metric(name, str(obj["metadata"].get("uid", "")))
         run.queue.add(name)
     elif cluster.put_node_metric(obj, run.context.steady()):
         run.queue.add(name)
 
 
-async def keep(run: Run, name: str, view: NodeStrategyView) -> None:
-    """Create a node's NodeMetric, or correct its spec and owner.
+async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> None:
+    """Create a node's NodeMetric, or correct what we apply to it: the spec, and that it goes with its Node.
+
+    Args:
+        run: the run.
+        name: name of the Node.
+        uid: which Node of that name.
+        strategy: the node's strategy.
 
     Raises:
         ApiError: the API server refuses.
         ApiUnavailable: it is away.
     """
     context = run.context
-    uid = context.cluster.nodes[name]["metadata"]["uid"]
     known = context.cluster.node_metrics.get(name)
-    if known is None:
-        created = await _create(run, node_metric.manifest(name, uid, view.strategy))
-        context.cluster.put_node_metric(created, context.steady(), listed=True)
+    if known is not None and known.kept.of_another_node(uid):
+        if not await _is_current(run, name, uid):
+            return  # the watch tells of the newer Node in a moment
+        await _delete(run, name, known.uid)
+        known = None
+    left_out = context.part(Definition).left_out("spec", context.steady())
+    wanted = node_metric.manifest(name, uid, strategy, left_out)
+    if known is not None and known.kept.stands(wanted):
         return
-    patch = node_metric.correction({"metadata": known.metadata, "spec": known.spec}, name, uid, view.strategy)
     memory = context.memory(name)
-    fingerprint = json.dumps(patch, sort_keys=True) if patch else ""
-    if patch is None or fingerprint == memory.refused_correction:
+    fingerprint = f"{known.kept if known else None} {wanted}"
+    if fingerprint == memory.refused_correction:
         return
-    patched = await run.api.patch(node_metric.path(name), patch)
-    context.telemetry.writes.labels("nodemetric", "patched").inc()
-    context.cluster.put_node_metric(patched, context.steady(), listed=True)
-    if node_metric.correction(patched, name, uid, view.strategy) is not None:
-        memory.refused_correction = fingerprint
-        _LOG.warning(
-            "NodeMetric %s: the API server drops part of its spec: install Headroom's CRD in place of another one", name
-        )
+    if known is not None and known.kept.unapplied:
+        await _take_over(run, name)
+    applied = await apply(run, node_metric.path(name), wanted)
+    context.telemetry.writes.labels("nodemetric", "created" if known is None else "patched").inc()
+    context.cluster.put_node_metric(applied, context.steady(), listed=True)
+    kept = Kept.from_object(applied)
+    left_out = left_out | context.part(Definition).dropped
+    if not kept.stands(node_metric.manifest(name, uid, strategy, left_out)):
+        memory.refused_correction = f"{kept} {wanted}"
+        _LOG.warning("NodeMetric %s: something in the cluster changes its spec on the way: look for a webhook", name)
 
 
-async def _create(run: Run, manifest: dict[str, Any]) -> dict[str, Any]:
-    try:
-        created = await run.api.create(node_metric.COLLECTION, manifest)
-    except ApiError as error:
-        if not error.conflict:
-            raise
-        return await run.api.get(node_metric.path(manifest["metadata"]["name"]))
-    run.context.telemetry.writes.labels("nodemetric", "created").inc()
-    return created
+async def _is_current(run: Run, name: str, uid: str) -> bool:
+    """Whether the Node of this uid is the one of that name: what is known of it may be older than its NodeMetric."""
+    found, _ = await run.api.list(paths.NODES, {"fieldSelector": f"metadata.name={name}"})
+    return any(node["metadata"]["name"] == name and node["metadata"].get("uid") == uid for node in found)
+
+
+async def _take_over(run: Run, name: str) -> None:
+    """Count as applied what an earlier version wrote in another way."""
+    path = node_metric.path(name)
+    metadata = (await run.api.get(path))["metadata"]
+    fields = node_metric.as_applied(metadata.get("managedFields") or ())
+    values = {"/metadata/managedFields": fields, "/metadata/resourceVersion": metadata["resourceVersion"]}
+    operations = [{"op": "replace", "path": where, "value": value} for where, value in values.items()]
+    await run.api.patch(path, operations, JSON_PATCH)
 
 
 async def remove(run: Run, name: str) -> None:
@@ -82,12 +89,27 @@ async def remove(run: Run, name: str) -> None:
         ApiUnavailable: it is away.
     """
     known = run.context.cluster.node_metrics.get(name)
-    if known is None:
-        return
+    if known is not None:
+        await _delete(run, name, known.uid)
+
+
+async def remove_ours(run: Run, name: str) -> None:
+    """Delete the NodeMetric of a node that should have none, if it is one that we have written.
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: it is away.
+    """
+    known = run.context.cluster.node_metrics.get(name)
+    if known is not None and known.kept.is_ours:
+        await _delete(run, name, known.uid)
+
+
+async def _delete(run: Run, name: str, uid: str) -> None:
     try:
-        await run.api.delete(node_metric.path(name), {"preconditions": {"uid": known.uid}})
+        await run.api.delete(node_metric.path(name), {"preconditions": {"uid": uid}})
         run.context.telemetry.writes.labels("nodemetric", "deleted").inc()
     except ApiError as error:
         if not (error.not_found or error.conflict):
             raise
-    run.context.cluster.drop_node_metric(name)
+    run.context.cluster.drop_node_metric(name, uid)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from manager import exclusion
 from manager.context import Context, Run
 from manager.reactions.reaction import Look
 
@@ -52,7 +53,7 @@ class NodeEvents:
             before = ""  # an earlier run, or another replica, found that something may be sold
         if result.degraded and before == "":
             told.told_degraded = True
-            wanted = result.degraded.reason == "ColocationDisabled"
+            wanted = result.degraded.reason in {"ColocationDisabled", exclusion.REASON}
             kind, what = ("Normal", "MidDisabled") if wanted else ("Warning", "DegradedMid")
             await self._event(run, look.name, kind, what, result.degraded.message)
         elif not reason and told.told_degraded:

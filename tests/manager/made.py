@@ -8,8 +8,9 @@ from typing import Any
 from crds import names
 from crds.codec import from_json
 from crds.colocation import ColocationStrategy
-from kubeapi import ApiError
+from kubeapi import APPLY, ApiError, ApiUnavailable
 from manager.facts import NodeFacts, Received, from_objects
+from tests.manager import applied
 
 Json = dict[str, Any]
 
@@ -132,6 +133,7 @@ class FakeApi:
         self.objects: dict[str, Json] = {}
         self.calls: list[tuple[str, str, Any]] = []
         self.fails: dict[str, Exception] = {}
+        self.unknown_fields: set[str] = set()
         self._version = 100
 
     def put(self, path: str, body: Json) -> Json:
@@ -173,15 +175,35 @@ class FakeApi:
             raise ApiError(409, "AlreadyExists", f"{where} already exists")
         return self.put(where, {**body, "metadata": {**body["metadata"], "uid": f"made-{len(self.calls)}"}})
 
-    async def patch(self, path: str, body: Json, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401, ARG002
-        """Merge a patch into an object."""
+    async def patch(self, path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+        """Merge a patch into an object, or apply it, or carry out replacements of a JSON patch."""
         self._enter("PATCH", path, body)
+        if content_type == APPLY:
+            return self._apply(path, body, str(params["fieldManager"]))
         stored = self._stored(path)
+        if isinstance(body, list):
+            body = _replacements(body)
         version = (body.get("metadata") or {}).get("resourceVersion")
         if version is not None and version != stored["metadata"]["resourceVersion"]:
             raise ApiError(409, "Conflict", "the object has been modified")
         merged = merge(stored, body)
+        for field in self.unknown_fields:  # a definition that does not know a field drops it
+            head, _, rest = field.partition(".")
+            (merged.get(head) or {}).pop(rest, None)
         return self.put(path.removesuffix("/status"), merged)
+
+    def _apply(self, path: str, body: Json, manager: str) -> Json:
+        for field in sorted(self.unknown_fields):
+            if applied.has(body, field):
+                what = f"failed to create typed patch object (x): .{field}: field not declared in schema"
+                raise ApiUnavailable(f"The API server answers 500: {what}", status=500)
+        where, subresource = path.removesuffix("/status"), "status" if path.endswith("/status") else ""
+        stored = self._stored(path) if subresource else self.objects.get(path)
+        result = applied.apply(stored, body, manager, subresource)
+        result["metadata"].setdefault("uid", f"made-{len(self.calls)}")
+        if result == stored:
+            return copy.deepcopy(result)
+        return self.put(where, result)
 
     async def delete(self, path: str, body: Json | None = None) -> Json:
         """Delete an object."""
@@ -196,6 +218,19 @@ class FakeApi:
     def written(self, method: str, part: str) -> Sequence[Any]:
         """Bodies of the calls of a method whose path contains a text."""
         return [body for called, path, body in self.calls if called == method and part in path]
+
+
+def _replacements(operations: list[Json]) -> Json:
+    """A JSON patch that only replaces, as a merge patch."""
+    body: Json = {}
+    for operation in operations:
+        assert operation["op"] == "replace"
+        *parts, last = operation["path"].strip("/").split("/")
+        inner = body
+        for name in parts:
+            inner = inner.setdefault(name, {})
+        inner[last] = operation["value"]
+    return body
 
 
 def merge(target: Json, patch: Json) -> Json:

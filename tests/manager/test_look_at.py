@@ -1,8 +1,7 @@
 """One look at one node: what is written, what is told, when it looks again."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -94,8 +93,9 @@ async def test_new_node_gets_metric(world: World) -> None:
     assert created["spec"]["predictPolicy"]["model"] == "nsigma-v2"
     assert world.offered() == {}
     assert world.told() == []
+    written = len(world.api.written("PATCH", "nodemetrics"))
     await world.look()
-    assert len(world.api.written("POST", "nodemetrics")) == 1
+    assert len(world.api.written("PATCH", "nodemetrics")) == written
 
 
 async def test_report_becomes_offer(world: World) -> None:
@@ -254,24 +254,6 @@ async def test_existing_metric_is_adopted(world: World) -> None:
     await world.look()
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
     assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
-
-
-async def test_swallowed_spec_is_not_repeated(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Where another CRD prunes our part of the spec, that is said once and not tried for ever."""
-    await world.look()
-    original: Callable[..., Any] = world.api.patch
-
-    async def prune(path: str, body: Json, content_type: str = "", params: object = None) -> Json:
-        if "nodemetrics" in path:
-            body = {key: value for key, value in body.items() if key != "spec"}
-        return cast("Json", await original(path, body, content_type, params))
-
-    world.api.patch = prune  # type: ignore[method-assign]
-    world.configure('{"enable": true, "nodePredictPolicy": {"model": "diversity"}}')
-    await world.look()
-    await world.look()
-    assert len(world.api.written("PATCH", "nodemetrics")) == 1
-    assert "install Headroom's CRD" in caplog.text
 
 
 async def test_bad_annotation_is_told(world: World) -> None:

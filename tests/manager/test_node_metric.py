@@ -1,8 +1,11 @@
 """The NodeMetric that belongs to a node."""
 
+import pytest
+
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
-from manager.node_metric import correction, manifest
+from manager.node_metric import FIELD_MANAGER, Kept, as_applied, manifest
+from tests.manager.applied import apply
 from tests.manager.made import Json, strategy
 
 DEFAULT_POLICY = {
@@ -49,34 +52,107 @@ def test_disabled_node_is_still_measured() -> None:
     assert _made(enable=False, metricReportIntervalSeconds=30)["spec"]["metricCollectPolicy"] == DEFAULT_POLICY
 
 
-def test_right_object_is_left_alone() -> None:
-    """A NodeMetric that is as it should be needs no patch."""
-    assert correction(_made(), "n1", "uid-1", strategy()) is None
+def _applied(body: Json, to: Json | None = None) -> Json:
+    """What an API server makes of it."""
+    return apply(to, body, FIELD_MANAGER, "")
 
 
-def test_wrong_spec_is_corrected() -> None:
-    """Only what differs is patched; a field that does not belong there is removed."""
-    current = _made()
-    current["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 10
-    current["spec"]["predictPolicy"]["of"] = []
-    assert correction(current, "n1", "uid-1", strategy()) == {
-        "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 60}, "predictPolicy": {"of": None}}
-    }
+def test_applied_object_stands() -> None:
+    """A NodeMetric that we have applied as it is wanted needs no write."""
+    assert Kept.from_object(_applied(_made())).stands(_made())
 
 
-def test_reregistered_node_owns_it() -> None:
-    """When a Node came back as another object, the NodeMetric is handed over; other owners stay."""
-    current = _made()
-    current["metadata"]["ownerReferences"].append({"kind": "Thing", "name": "t", "uid": "uid-t", "apiVersion": "v1"})
-    patch = correction(current, "n1", "uid-2", strategy())
-    assert patch is not None
-    owners = patch["metadata"]["ownerReferences"]
-    assert [(owner["kind"], owner["uid"]) for owner in owners] == [("Thing", "uid-t"), ("Node", "uid-2")]
+def test_foreign_object_is_applied_once() -> None:
+    """One that somebody else made needs an apply even if every value is right: else none could be taken back later."""
+    assert not Kept.from_object(_made()).stands(_made())
+    assert Kept.from_object(_applied(_made(), _made())).stands(_made())
 
 
-def test_object_without_spec_is_corrected() -> None:
-    """A NodeMetric that somebody else created empty gets the whole spec and its owner."""
-    patch = correction({"metadata": {"name": "n1"}}, "n1", "uid-1", strategy())
-    assert patch is not None
-    assert patch["spec"] == _made()["spec"]
-    assert patch["metadata"]["ownerReferences"][0]["uid"] == "uid-1"
+def test_changed_value_is_noticed() -> None:
+    """A value of ours that is another one, or gone, needs an apply; which takes it back."""
+    changed = _applied(_made())
+    changed["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 10
+    del changed["spec"]["predictPolicy"]["model"]
+    assert not Kept.from_object(changed).stands(_made())
+    assert _applied(_made(), changed)["spec"] == _made()["spec"]
+
+
+def test_foreign_field_is_left_alone() -> None:
+    """A field that somebody else added is no reason to write, and survives when we write."""
+    shared = _applied(_made())
+    shared["spec"]["predictPolicy"]["theirs"] = 1
+    assert Kept.from_object(shared).stands(_made())
+    assert _applied(_made(metricReportIntervalSeconds=30), shared)["spec"]["predictPolicy"]["theirs"] == 1
+
+
+def test_obsolete_field_is_noticed() -> None:
+    """A field that we applied and no longer want needs an apply, down to a model's parameters."""
+    richer = _made(nodePredictPolicy={"cpu": {"safetyMarginPercent": 20}})
+    assert not Kept.from_object(_applied(richer)).stands(_made())
+    assert "cpu" not in _applied(_made(), _applied(richer))["spec"]["predictPolicy"]
+    other = _made(nodePredictPolicy={"model": "diversity", "parameters": {"windowDays": 7}})
+    assert _applied(other, _applied(_made()))["spec"]["predictPolicy"]["parameters"] == {"windowDays": 7}
+
+
+def test_reregistered_node_is_another() -> None:
+    """A NodeMetric that belongs to a Node of another uid is about a machine that is gone; one without owner is not."""
+    kept = Kept.from_object(_applied(_made()))
+    assert not kept.of_another_node("uid-1")
+    assert kept.of_another_node("uid-2")
+    assert not Kept.from_object({"metadata": {"name": "n1"}}).of_another_node("uid-2")
+
+
+def test_missing_owner_is_noticed() -> None:
+    """A NodeMetric that would not go with its Node needs an apply; other owners stay."""
+    current = _applied(_made())
+    other = {"kind": "Thing", "name": "t", "uid": "uid-t", "apiVersion": "v1"}
+    current["metadata"]["ownerReferences"] = [other]
+    assert not Kept.from_object(current).stands(_made())
+    assert {each["uid"] for each in _applied(_made(), current)["metadata"]["ownerReferences"]} == {"uid-t", "uid-1"}
+
+
+def test_earlier_writes_count_as_applied() -> None:
+    """What a version without server-side apply wrote is ours: an apply alone would never take its fields away."""
+    fields: Json = {"f:spec": {".": {}, "f:predictPolicy": {".": {}, "f:cpu": {"f:safetyMarginPercent": {}}}}}
+    earlier = {"manager": FIELD_MANAGER, "operation": "Update", "fieldsV1": fields}
+    theirs = {"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:spec": {"f:predictPolicy": {}}}}
+    status = {"manager": FIELD_MANAGER, "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}
+    made = _made(nodePredictPolicy={"cpu": {"safetyMarginPercent": 20}})
+    made["metadata"]["managedFields"] = [earlier, theirs, status]
+    assert Kept.from_object(made).unapplied
+    taken = as_applied(made["metadata"]["managedFields"])
+    assert taken == [theirs, status, {**earlier, "operation": "Apply"}]
+    made["metadata"]["managedFields"] = taken
+    assert not Kept.from_object(made).unapplied
+    assert "cpu" not in _applied(_made(), made)["spec"]["predictPolicy"]
+
+
+def test_both_ways_are_united() -> None:
+    """Fields that we own in both ways become one entry."""
+    one = {"manager": FIELD_MANAGER, "operation": "Update", "fieldsV1": {"f:spec": {"f:a": {"f:b": {}}}}}
+    two = {"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:a": {"f:c": {}}}}}
+    (entry,) = as_applied([one, two])
+    assert entry["operation"] == "Apply"
+    assert entry["fieldsV1"] == {"f:spec": {"f:a": {"f:b": {}, "f:c": {}}}}
+
+
+def test_unknown_fields_are_left_out() -> None:
+    """What the cluster's definition does not know is neither applied nor missed."""
+    assert "predictPolicy" not in manifest("n1", "uid-1", strategy(), ["spec.predictPolicy"])["spec"]
+
+
+def test_same_specs_are_kept_once() -> None:
+    """Of 5,000 nodes with the same strategy one spec is remembered, and one set of fields."""
+    one = Kept.from_object(_applied(manifest("n1", "uid-1", strategy())))
+    two = Kept.from_object(_applied(manifest("n2", "uid-2", strategy())))
+    assert one.spec is two.spec
+    assert one.applied is two.applied
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [{}, {"spec": 1, "metadata": 2}, {"metadata": {"managedFields": [1, {"manager": FIELD_MANAGER, "fieldsV1": []}]}}],
+)
+def test_odd_objects_are_survived(odd: Json) -> None:
+    """Whatever stands in an object, reading it does not fail, and it needs an apply."""
+    assert not Kept.from_object(odd).stands(_made())

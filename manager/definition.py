@@ -1,0 +1,77 @@
+"""What the cluster's NodeMetric definition knows of ours: Koordinator's own has no predictPolicy and no conditions."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+PROBE_SECONDS: Final = 600.0
+"""How often one node tries again whether a field is known meanwhile. [s]"""
+_UNDECLARED: Final = re.compile(r"\.([A-Za-z0-9_.]+)[^:\s]*: field not declared in schema")
+
+
+def undeclared(message: str) -> str | None:
+    """The field that a server refuses to apply because the definition does not know it, such as `spec.predictPolicy`.
+
+    It says so with status 500 and this sentence alone; `None` when the message is about something else.
+    """
+    found = _UNDECLARED.search(message)
+    return found.group(1) if found else None
+
+
+@dataclass(slots=True)
+class Definition:
+    """Remembers which fields the definition does not know, so that they are not sent for ever; a probe now and then."""
+
+    _probe_at: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> frozenset[str]:
+        """The fields that are dropped, such as `spec.predictPolicy`."""
+        return frozenset(self._probe_at)
+
+    def left_out(self, part: str, now: float) -> frozenset[str]:
+        """The fields of a part to leave out of what is written now; one that is due is tried by whoever asks first.
+
+        Args:
+            part: what they begin with, such as `spec` or `status.conditions`.
+            now: a clock that never jumps. [s]
+        """
+        here = {path: when for path, when in self._probe_at.items() if f"{path}.".startswith(f"{part}.")}
+        due = {path for path, when in here.items() if when <= now}
+        for path in due:
+            self._probe_at[path] = now + PROBE_SECONDS
+        return frozenset(here.keys() - due)
+
+    def drops(self, path: str, now: float) -> bool:
+        """Learn that a field is dropped; whether that is news."""
+        news = path not in self._probe_at
+        self._probe_at[path] = now + PROBE_SECONDS
+        return news
+
+    def keeps(self, body: Mapping[str, Any]) -> list[str]:
+        """Learn that a body was taken whole; the fields of it that were dropped before."""
+        back = [path for path in self._probe_at if _has(body, path)]
+        for path in back:
+            del self._probe_at[path]
+        return back
+
+
+def _has(body: Any, path: str) -> bool:  # noqa: ANN401 - any JSON
+    head, _, rest = path.partition(".")
+    return isinstance(body, Mapping) and head in body and (not rest or _has(body[head], rest))
+
+
+def without(body: Mapping[str, Any], path: str) -> Json:
+    """The body without a field; a part that has nothing else goes too."""
+    head, _, rest = path.partition(".")
+    copy = dict(body)
+    if not rest:
+        copy.pop(head, None)
+    elif isinstance(copy.get(head), Mapping):
+        copy[head] = without(copy[head], rest)
+        if not copy[head]:
+            del copy[head]
+    return copy

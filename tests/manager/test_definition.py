@@ -1,0 +1,49 @@
+"""What the cluster's NodeMetric definition does not know."""
+
+import pytest
+
+from manager.definition import PROBE_SECONDS, Definition, undeclared, without
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        (
+            "failed to create typed patch object (x): .spec.predictPolicy: field not declared in schema",
+            "spec.predictPolicy",
+        ),
+        # An item of a list cannot be left out alone.
+        ('x: .status.conditions[type="A"].message: field not declared in schema', "status.conditions"),
+        ("etcdserver: request timed out", None),
+    ],
+)
+def test_refusal_names_the_field(message: str, field: str | None) -> None:
+    """The API server's sentence says which field it does not know."""
+    assert undeclared(message) == field
+
+
+def test_one_tries_again() -> None:
+    """A dropped field is left out, until after a while one look tries it again and the others go on without."""
+    definition = Definition()
+    assert definition.drops("spec.predictPolicy", 0.0)
+    assert not definition.drops("spec.predictPolicy", 1.0)
+    assert definition.left_out("spec", 2.0) == {"spec.predictPolicy"}
+    assert definition.left_out("status", 2.0) == set()
+    assert definition.left_out("spec", 1.0 + PROBE_SECONDS) == set()
+    assert definition.left_out("spec", 1.0 + PROBE_SECONDS) == {"spec.predictPolicy"}
+
+
+def test_accepted_field_is_known_again() -> None:
+    """A body that is taken with the field in it ends the matter; one without it says nothing."""
+    definition = Definition()
+    definition.drops("spec.predictPolicy", 0.0)
+    assert definition.keeps({"spec": {"metricCollectPolicy": {}}}) == []
+    assert definition.keeps({"spec": {"predictPolicy": {}}}) == ["spec.predictPolicy"]
+    assert definition.dropped == set()
+
+
+def test_empty_parts_go_too() -> None:
+    """Without its only field a part is not sent either; a path that leads nowhere changes nothing."""
+    body = {"kind": "X", "status": {"conditions": []}}
+    assert without(body, "status.conditions") == {"kind": "X"}
+    assert without(body, "spec.predictPolicy") == body

@@ -1,0 +1,223 @@
+"""NodeMetrics over the life of their nodes: made, corrected, replaced, removed, and never in the way of Mid."""
+
+import json
+from typing import Any
+
+import pytest
+
+from crds import names
+from kubeapi import ApiError, ApiUnavailable
+from manager.facts import PodFacts
+from manager.handlers import node_metric, nodes
+from tests.manager.made import Json, mid_pod, node, report
+from tests.manager.test_look_at import ENABLED, METRIC, NODE, World
+
+VIRTUAL = {"type": "virtual-kubelet"}
+
+
+@pytest.fixture
+def world() -> World:
+    """A node without anything."""
+    world = World()
+    world.has_node(node())
+    return world
+
+
+def _writes(world: World) -> int:
+    return sum(method not in {"GET", "LIST"} and "nodemetrics" in path for method, path, _ in world.api.calls)
+
+
+async def test_edit_is_taken_back(world: World) -> None:
+    """A field of ours that somebody changes is taken back; one that somebody adds is left alone."""
+    await world.look()
+    edited = world.api.objects[METRIC]
+    edited["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 7
+    edited["spec"]["predictPolicy"]["theirs"] = 1
+    node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, edited))
+    await world.look()
+    spec = world.api.objects[METRIC]["spec"]
+    assert spec["metricCollectPolicy"]["reportIntervalSeconds"] == 60
+    assert spec["predictPolicy"]["theirs"] == 1
+
+
+async def test_obsolete_field_goes(world: World) -> None:
+    """A part of the policy that the configuration no longer has goes from the NodeMetric."""
+    with_part = json.loads(ENABLED) | {"nodePredictPolicy": {"cpu": {"safetyMarginPercent": 20}}}
+    world.configure(json.dumps(with_part))
+    await world.look()
+    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["cpu"] == {"safetyMarginPercent": 20}
+    world.configure(ENABLED)
+    await world.look()
+    assert "cpu" not in world.api.objects[METRIC]["spec"]["predictPolicy"]
+
+
+async def test_earlier_version_is_taken_over(world: World) -> None:
+    """What an earlier version wrote by merge patch counts as applied, so that its obsolete fields go."""
+    fields: Json = {"f:spec": {"f:predictPolicy": {"f:cpu": {"f:safetyMarginPercent": {}}}}}
+    entry = {"manager": "headroom-manager", "operation": "Update", "fieldsV1": fields}
+    earlier = {
+        "metadata": {"name": "n1", "uid": "old", "managedFields": [entry]},
+        "spec": {"predictPolicy": {"cpu": {"safetyMarginPercent": 5}}},
+    }
+    node_metric.observe(world.run, "ADDED", world.api.put(METRIC, earlier))
+    await world.look()
+    assert "cpu" not in world.api.objects[METRIC]["spec"]["predictPolicy"]
+    assert world.api.objects[METRIC]["metadata"]["uid"] == "old"
+    before = _writes(world)
+    await world.look()
+    assert _writes(world) == before
+
+
+async def test_new_machine_starts_afresh(world: World) -> None:
+    """When a Node comes back as another one, the old one's report is not sold: its NodeMetric is replaced."""
+    world.reports(report())
+    await world.look()
+    assert world.offered()["cpu"] == "4000"
+    again = node()
+    again["metadata"]["uid"] = "uid-again"
+    world.has_node(again)
+    await world.look()
+    metric = world.api.objects[METRIC]
+    assert [owner["uid"] for owner in metric["metadata"]["ownerReferences"]] == ["uid-again"]
+    assert "updateTime" not in metric.get("status", {})
+    await world.look()
+    assert world.offered() == {}
+
+
+async def test_newer_metric_is_not_deleted(world: World) -> None:
+    """A NodeMetric of a Node that we have not seen yet is not taken for one of the past."""
+    await world.look()
+    newer = {"metadata": {"name": "n1", "uid": "newer", "ownerReferences": [{"kind": "Node", "uid": "uid-newer"}]}}
+    node_metric.observe(world.run, "ADDED", world.api.put(METRIC, newer))
+    world.api.objects[NODE]["metadata"]["uid"] = "uid-newer"  # and no watch has told of it
+    await world.look()
+    assert world.api.written("DELETE", "nodemetrics") == []
+    assert world.api.objects[METRIC]["metadata"]["uid"] == "newer"
+
+
+async def test_late_deletion_is_of_the_old(world: World) -> None:
+    """A deletion that is told after the next NodeMetric came does not make us forget that one."""
+    await world.look()
+    known = world.run.context.cluster.node_metrics["n1"]
+    node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "another"}})
+    assert world.run.context.cluster.node_metrics["n1"] == known
+    node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": known.uid}})
+    assert "n1" not in world.run.context.cluster.node_metrics
+
+
+REFUSALS = [
+    ApiError(403, "Forbidden", "no"),
+    ApiError(422, "Invalid", "a webhook says no"),
+    ApiUnavailable("the webhook does not answer", status=500),
+]
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_refused_metric_does_not_hide_age(world: World, refusal: Exception) -> None:
+    """Where every write to NodeMetrics is refused, old reports still take Mid away, and the failure is passed on."""
+    world.reports(report(age=0))
+    await world.look()
+    assert world.offered()["cpu"] == "4000"
+    world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')
+    world.api.fails["PATCH /apis/slo"] = refusal
+    world.wall.now += 1000
+    world.steady.now += 1000
+    with pytest.raises(type(refusal)):
+        await world.look()
+    assert world.offered() == {}
+    assert world.told() == ["DegradedMid"]
+
+
+async def test_foreign_definition_is_told_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Under Koordinator's definition the rest of the spec is kept right, without endless writes, and said once."""
+    world.api.unknown_fields = {"spec.predictPolicy", "status.conditions", "status.shadow"}
+    world.reports(report())
+    await world.look()
+    await world.look()
+    written = _writes(world)
+    for _ in range(3):
+        await world.look()
+    assert _writes(world) == written
+    assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
+    said = [line.message for line in caplog.records if "does not know spec.predictPolicy" in line.message]
+    assert len(said) == 1
+    assert "install Headroom's" in said[0]
+    world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')
+    await world.look()
+    assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 30
+
+
+async def test_better_definition_is_noticed(world: World) -> None:
+    """When Headroom's definition takes its place, what was left out is written, without a restart."""
+    world.api.unknown_fields = {"spec.predictPolicy"}
+    await world.look()
+    world.api.unknown_fields = set()
+    await world.look()
+    assert "predictPolicy" not in world.api.objects[METRIC]["spec"]
+    world.steady.now += 601
+    await world.look()
+    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "nsigma-v2"
+
+
+async def test_swallowed_spec_is_not_repeated(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Where a webhook changes what we write, that is said once and not tried for ever."""
+    original: Any = world.api.patch
+
+    async def meddle(path: str, body: Json, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+        if path == METRIC:
+            body = {**body, "spec": {"metricCollectPolicy": {"reportIntervalSeconds": 600}}}
+        answer: Json = await original(path, body, content_type, params)
+        return answer
+
+    world.api.patch = meddle  # type: ignore[method-assign]
+    for _ in range(4):
+        await world.look()
+    assert len([path for method, path, _ in world.api.calls if (method, path) == ("PATCH", METRIC)]) == 1
+    assert "look for a webhook" in caplog.text
+
+
+async def test_virtual_node_is_left_out(world: World) -> None:
+    """A node that becomes excluded loses its NodeMetric and its Mid resources, and gets both back with its label."""
+    world.reports(report())
+    await world.look()
+    world.has_node({**node(labels=VIRTUAL), "status": world.api.objects[NODE]["status"]})
+    await world.look()
+    assert METRIC not in world.api.objects
+    assert world.offered() == {}
+    assert world.told() == ["MidDisabled"]
+    assert "--exclude-nodes" in world.api.written("POST", "/events")[0]["note"]
+    node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "uid-metric-n1"}})
+    await world.look()
+    assert METRIC not in world.api.objects
+    world.has_node(node())
+    await world.look()
+    assert METRIC in world.api.objects
+
+
+async def test_excluded_node_keeps_floor(world: World) -> None:
+    """What running Mid pods bought stays on an excluded node until they end."""
+    bought = PodFacts.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
+    world.run.context.cluster.put_pod(bought)
+    world.has_node(node(labels=VIRTUAL, mid=("4000", str(4 * 1024**3))))
+    await world.look()
+    assert world.offered() == {"cpu": "3000", "memory": str(2 * 1024**3)}
+    world.run.context.cluster.drop_pod(bought.uid)
+    await world.look()
+    assert world.offered() == {}
+
+
+async def test_foreign_metric_of_excluded_stays(world: World) -> None:
+    """A NodeMetric that we never wrote is not ours to delete."""
+    world.has_node(node(labels=VIRTUAL))
+    node_metric.observe(world.run, "ADDED", world.api.put(METRIC, {"metadata": {"name": "n1", "uid": "theirs"}}))
+    await world.look()
+    assert METRIC in world.api.objects
+
+
+async def test_unreachable_node_gone_with_metric(world: World) -> None:
+    """A Node that was deleted while no manager ran takes its NodeMetric along at the next listing."""
+    await world.look()
+    nodes.observe(world.run, "DELETED", {"metadata": {"name": "n1"}})
+    await world.look()
+    assert METRIC not in world.api.objects
+    assert names.MID_CPU not in world.api.objects[NODE]["status"]["capacity"]

@@ -39,7 +39,19 @@ class Choice:
         return "one of " + ", ".join(repr(option) for option in self.options)
 
 
-Allowed = Range | Choice
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """True or false."""
+
+    def allows(self, value: Any) -> bool:  # noqa: ANN401 - configuration can hold anything
+        """Whether the value is true or false."""
+        return isinstance(value, bool)
+
+    def __str__(self) -> str:
+        return "true or false"
+
+
+Allowed = Range | Choice | Flag
 
 
 def problems(data: Mapping[str, Any], allowed: Mapping[str, Allowed], path: str = "") -> list[str]:

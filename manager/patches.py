@@ -105,7 +105,7 @@ def decide(
     rises: dict[Resource, Rise] = {}
     due: list[float] = []
     for resource in Resource:
-        offer, wanted = current[resource], desired[resource] if desired else None
+        offer, wanted = current[resource], None if desired is None else desired[resource]
         if offer.amount == wanted and offer.consistent:
             continue
         if offer.amount is None or offer.amount < 0 or wanted is None:

@@ -182,3 +182,14 @@ def test_write_is_remembered() -> None:
     """After a write the calm time starts over, and rises of the other resource go on."""
     rising = Memory(None, {MEMORY: Rise(NOW, 5)})
     assert wrote(rising, NOW + 1) == Memory(NOW + 1, {MEMORY: Rise(NOW, 5)})
+
+
+def test_zero_is_a_number() -> None:
+    """A node that may sell nothing offers 0 of both: only a reason that is no arithmetic takes the resources away."""
+    offered = {CPU: Offer(5000), MEMORY: Offer(1000)}
+    assert decide(offered, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 0}
+    assert decide({CPU: Offer(0), MEMORY: Offer(0)}, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes == {}
+    assert decide({CPU: Offer(None), MEMORY: Offer(None)}, Amounts(), STRATEGY, Memory(), NOW).writes == {
+        CPU: 0,
+        MEMORY: 0,
+    }

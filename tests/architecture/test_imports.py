@@ -47,6 +47,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "manager.facts": ("manager.facts", "crds"),
     "manager.config": ("manager.config", "manager.facts", "crds"),
     "manager.calculators": ("manager.calculators", "manager.facts", "crds"),
+    "manager.eviction": ("manager.eviction", "manager.calculators", "manager.facts", "crds"),
     "manager.patches": ("manager.facts", "manager.calculators", "crds"),
     # scheduler_plugins: snapshot -> filter -> score -> respond
     "scheduler_plugins": ("scheduler_plugins", "crds", "kubeapi", "service"),

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from agent.serving import Check, Health
 from agent.settings import AgentSettings
+from service.health import Check, Health
 
 _FEWEST_TICKS = 3.0
 

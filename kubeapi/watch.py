@@ -47,6 +47,8 @@ class WatchHealth:
     """Whether everything has been listed at least once."""
     problem: str = ""
     """Why the watch is not up; empty while it is, and before the first attempt has ended."""
+    not_found: bool = False
+    """Whether the server does not know the kind, as far as the last attempt told: its definition is missing."""
 
     def heard(self) -> None:
         """Note that the API server has just been heard."""
@@ -100,6 +102,8 @@ class _Backoff:
     def report(self, error: ApiError | ApiUnavailable) -> None:
         """Say what is wrong, once; another reason is said when it stays, for a server that starts gives several."""
         self._health.problem = str(error)
+        if isinstance(error, ApiError):
+            self._health.not_found = error.not_found
         state = (type(error).__name__, error.status, isinstance(error, ApiUnavailable) and bool(error.bad_certificate))
         new = self._reported is None or (state != self._reported and state == self._last)
         self._last = state
@@ -125,6 +129,7 @@ async def list_and_watch(
     health: WatchHealth | None = None,
     timing: WatchTiming = DEFAULT_TIMING,
     keep: Callable[[Json], Any] | None = None,
+    since: str = "",
 ) -> AsyncGenerator[Relisted | Changed, None]:
     """All objects under a path, then each change, without end; it only ends when it is closed or cancelled.
 
@@ -139,14 +144,15 @@ async def list_and_watch(
         health: where to note contact.
         timing: patience.
         keep: what `Relisted` keeps of each listed object; changes come whole.
+        since: the version of a list that the caller has read, which is then not read again.
 
     Yields:
-        `Relisted` first and after each gap, `Changed` in between.
+        `Relisted` first (but for `since`) and after each gap, `Changed` in between.
     """
     given = {"fieldSelector": field_selector, "labelSelector": label_selector}
     query = {name: selector for name, selector in given.items() if selector}
     watch = _Watch(api, path, query, health or WatchHealth(), timing)
-    watch.keep = keep
+    watch.keep, watch.version = keep, since
     while True:
         pause = 0.0
         try:
@@ -188,7 +194,7 @@ class _Watch:
     async def relist(self) -> Relisted:
         """Read everything."""
         items, self.version = await self._api.list(self._path, self._query, self.keep)
-        self._health.synced = True
+        self._health.synced, self._health.not_found = True, False
         self._health.heard()
         return Relisted(items)
 

@@ -9,11 +9,14 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from crds.names import CONFIG_MAP_NAME
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
+from manager import exclusion
 from manager.context import Context
+from manager.exclusion import Exclusion
 from manager.operator import stop_on_signals
 from manager.runner import serve
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings, WebhookSettings
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
     from manager.webhook.service import Webhook
 
 _LOG: Final = logging.getLogger("manager")
-_LATE_HEARTBEAT_SECONDS: Final = 30.0
+_FIRST_PAUSE_SECONDS: Final = 0.5
+_LONGEST_PAUSE_SECONDS: Final = 10.0
 
 
 class _Parser(argparse.ArgumentParser):
@@ -44,9 +48,19 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         help="namespace of the ConfigMap and the Lease; default: $POD_NAMESPACE, else %(default)s",
     )
     parser.add_argument("--config-name", default=CONFIG_MAP_NAME, help="name of the ConfigMap; default: %(default)s")
-    parser.add_argument("--listen", default=":8080", help="host:port of /metrics and /healthz; default: %(default)s")
+    parser.add_argument(
+        "--listen", default=":8080", help="host:port of /metrics, /healthz, /readyz and /livez; default: %(default)s"
+    )
     parser.add_argument(
         "--leader-elect", action="store_true", help="take part in leader election; needed with more than one replica"
+    )
+    parser.add_argument(
+        "--exclude-nodes",
+        metavar="SELECTOR",
+        type=_exclusion,
+        default=Exclusion(),
+        help="label selector, as of kubectl -l, of nodes that get no NodeMetric and sell nothing, "
+        f"such as virtual ones; empty: none; default: {exclusion.DEFAULT}",
     )
     parser.add_argument(
         "--webhook-listen",
@@ -70,10 +84,18 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         listen=flags.listen,
         log_format=flags.log_format,
         log_level=flags.log_level,
+        exclude_nodes=flags.exclude_nodes,
         leader=LeaderSettings(enabled=flags.leader_elect),
         webhook=WebhookSettings(listen=flags.webhook_listen, certificates=flags.webhook_certificates),
         identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}",
     )
+
+
+def _exclusion(text: str) -> Exclusion:
+    try:
+        return Exclusion.of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _add_choice(parser: argparse.ArgumentParser, flag: str, allowed: Sequence[str], default: str, text: str) -> None:
@@ -106,43 +128,42 @@ def _set_up_logging(settings: Settings) -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _health(context: Context) -> tuple[bool, str]:
-    late = time.monotonic() - context.heartbeat
-    if late > _LATE_HEARTBEAT_SECONDS:
-        return False, f"the event loop has been stuck for {late:.0f} s"
-    return True, "ok"
-
-
 async def _heartbeat(context: Context) -> None:
     while True:
-        context.heartbeat = time.monotonic()
+        context.progress.heartbeat = time.monotonic()
         await asyncio.sleep(1.0)
 
 
-async def _first_contact(api: ApiServer, connection: Connection) -> str | None:
-    """Why the API server cannot be used; `None` when it answers."""
-    try:
-        await api.get("/version")
-    except ApiUnavailable as error:
-        return f"{error}; check the server in {connection.origin or 'the service account'}"
-    except ApiError as error:
-        return f"The API server at {connection.server} refuses: {error}; check the login in {connection.origin}"
-    return None
+async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
+    """Wait until the API server answers, or somebody tells us to stop."""
+    origin, told, pause = api.connection.origin or "the service account", "", _FIRST_PAUSE_SECONDS
+    while not stop.is_set():
+        try:
+            await api.get("/version")
+        except (ApiUnavailable, ApiError) as error:
+            context.progress.trouble = str(error)
+        else:
+            context.progress.trouble = ""
+            return
+        if context.progress.trouble != told:
+            told = context.progress.trouble
+            _LOG.warning("Waiting for the API server: %s; if this stays, check the login in %s", told, origin)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause):
+                await stop.wait()
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
-async def _run(settings: Settings, connection: Connection, context: Context) -> int:
+async def _run(settings: Settings, connection: Connection, context: Context) -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
-    async with ApiServer(connection, user_agent="headroom-manager") as api:
-        trouble = await _first_contact(api, connection)
-        if trouble is not None:
-            return _fail(trouble)
+    heartbeat = asyncio.create_task(_heartbeat(context))
+    async with ApiServer(connection, user_agent=settings.user_agent) as api:
         _LOG.info("Managing %s with ConfigMap %s/%s", connection.server, settings.namespace, settings.config_name)
-        heartbeat = asyncio.create_task(_heartbeat(context))
-        await serve(api, connection, context, stop)
-        heartbeat.cancel()
+        await _first_contact(api, context, stop)
+        await serve(api, context, stop)
+    heartbeat.cancel()
     _LOG.info("Stopped")
-    return 0
 
 
 def _fail(line: str) -> int:
@@ -166,17 +187,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     context = Context(settings, telemetry)
     try:
         connection = connect(settings.kubeconfig)
-        server = TelemetryServer(settings.listen, telemetry, lambda: _health(context))
+        server = TelemetryServer(settings.listen, telemetry, context.progress.health)
         context.webhook = _webhook(settings, telemetry)
     except (LoginError, ListenError) as error:
         return _fail(str(error))
     server.start()
     try:
-        return asyncio.run(_run(settings, connection, context))
+        asyncio.run(_run(settings, connection, context))
     finally:
         server.stop()
         if context.webhook is not None:
             context.webhook.close()
+    return 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from kubeapi.events import EventRecorder
 from manager import patches
 from manager.cluster import Cluster
 from manager.config.in_force import InForce
+from manager.health import Progress
 from manager.leader import Leadership
 from manager.queue import NodeQueue
 from manager.settings import Settings
@@ -55,14 +56,20 @@ class Context:
     """The admission webhook, where there is one."""
     memories: dict[str, NodeMemory] = field(default_factory=dict)
     """Node name -> what is remembered of it."""
-    heartbeat: float = field(default_factory=time.monotonic)
-    """When the event loop last turned. [monotonic s]"""
+    progress: Progress = field(default_factory=Progress)
+    """How far the manager has come, for the health pages."""
     complained: dict[str, float] = field(default_factory=dict)
     """Kind of trouble -> when a line about it was last logged. [s]"""
     wall: Callable[[], float] = time.time
     """The wall clock, as reports are stamped. [unix s]"""
     steady: Callable[[], float] = time.monotonic
     """A clock that never jumps. [s]"""
+    _parts: dict[type, Any] = field(default_factory=dict)
+
+    def part(self, kind: type[_Part]) -> _Part:
+        """What a reaction remembers of the whole cluster: one object of its own class, made when first asked for."""
+        found: _Part = self._parts.setdefault(kind, kind())
+        return found
 
     def memory(self, name: str) -> NodeMemory:
         """What is remembered of a node."""

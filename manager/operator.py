@@ -1,6 +1,6 @@
 """kopf as a library: its settings, its login, and one run of it among our own tasks.
 
-kopf watches ConfigMaps of our namespace, Nodes and NodeMetrics. It leaves no trace on them: handlers are `on.event`
+kopf watches ConfigMaps of our namespace and Nodes. It leaves no trace on them: handlers are `on.event`
 only, it posts no events, keeps no progress, and takes no part in its own peering.
 """
 
@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 import aiohttp
 import kopf
 
-from kubeapi import Connection
+from kubeapi import ApiServer
 from manager.context import Run
-from manager.handlers import admission, config, node_metric, nodes
+from manager.handlers import admission, config, nodes
 from manager.handlers.config import ConfigKeeper
 from manager.settings import Settings
 
@@ -48,21 +48,28 @@ def stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, stop.set)
 
 
-async def operate(run: Run, connection: Connection, keeper: ConfigKeeper, stop: asyncio.Event) -> None:
+class WatchesEnded(Exception):  # noqa: N818 - a state of the world: another run follows
+    """kopf cannot go on; one line that says why."""
+
+
+async def operate(run: Run, api: ApiServer, keeper: ConfigKeeper, stop: asyncio.Event) -> None:
     """Run kopf until it is stopped, or gives up with whatever error it met.
 
     When it ends, it cancels every task that began after it; tasks from before are left alone.
 
     Args:
         run: what handlers work on.
-        connection: how to log in.
+        api: whose login kopf uses, also when it is renewed.
         keeper: takes the ConfigMap.
         stop: set to end it.
+
+    Raises:
+        WatchesEnded: the certificate of the API server is not trusted any more.
     """
+    distrusted = asyncio.Event()
     registry = kopf.OperatorRegistry()
     config.register(registry, run, keeper)
     nodes.register(registry, run)
-    node_metric.register(registry, run)
     kopf_settings = settings_for(run.context.settings)
     if run.context.webhook is not None:
         admission.register(registry)
@@ -70,7 +77,9 @@ async def operate(run: Run, connection: Connection, keeper: ConfigKeeper, stop: 
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401
-        return kopf.AiohttpSession(server=connection.server, aiohttp_session=_session(connection))
+        # Asked again after a 401, when the login has been read anew.
+        session = _session(api, run.context.settings.user_agent, distrusted)
+        return kopf.AiohttpSession(server=api.connection.server, aiohttp_session=session)
 
     ours = asyncio.all_tasks()
     own = run.context.settings
@@ -84,8 +93,11 @@ async def operate(run: Run, connection: Connection, keeper: ConfigKeeper, stop: 
     )
     stop_on_signals(stop)  # kopf has taken them
     running = asyncio.create_task(kopf.run_tasks(tasks, ignored=ours))
+    distrust = asyncio.create_task(distrusted.wait())
     try:
-        await asyncio.wait({running, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({running, distrust, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+        if distrusted.is_set():  # a session keeps the authority that it began with
+            raise WatchesEnded("the API server's certificate is not trusted any more: reading the login again")
         for task in tasks:
             if task.done() and not task.cancelled():
                 task.result()
@@ -112,22 +124,34 @@ async def _sweep(running: asyncio.Task[None], ours: set[asyncio.Task[Any]]) -> N
     await asyncio.wait({running}, timeout=_ENDING_SECONDS)
 
 
-def _session(connection: Connection) -> aiohttp.ClientSession:
-    """A session with our login, whose token is read anew as it is renewed."""
+def _session(api: ApiServer, user_agent: str, distrusted: asyncio.Event) -> aiohttp.ClientSession:
+    """A session with the login of another one: with its token of the moment, and the certificates of now.
+
+    Args:
+        api: whose login it is.
+        user_agent: how we introduce ourselves.
+        distrusted: set when the server shows a certificate that these certificates do not prove.
+    """
+    began = api.connection
 
     async def authorize(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        header = await asyncio.to_thread(connection.authorization)
+        login = api.connection
+        header = await asyncio.to_thread(login.authorization)
         if header:
             request.headers["Authorization"] = header
-        request.server_hostname = connection.server_hostname
-        response = await handler(request)
+        request.server_hostname = login.server_hostname
+        try:
+            response = await handler(request)
+        except aiohttp.ClientConnectorCertificateError:
+            distrusted.set()
+            raise
         if response.status == HTTPStatus.UNAUTHORIZED:
-            await asyncio.to_thread(connection.forget_authorization)
+            await api.renew(login)
         return response
 
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, ssl=connection.tls or False),
-        headers={"User-Agent": "headroom-manager"},
+        connector=aiohttp.TCPConnector(limit=0, ssl=began.tls or False),
+        headers={"User-Agent": user_agent},
         middlewares=(authorize,),
-        proxy=connection.proxy,
+        proxy=began.proxy,
     )

@@ -22,6 +22,9 @@ class NodeQueue:
         self._later: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
         self._changed = asyncio.Event()
+        self._closed = False
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._again)
@@ -62,10 +65,18 @@ class NodeQueue:
         self._again.discard(name)
         self._later.pop(name, None)
 
+    def close(self) -> None:
+        """Hand out nothing any more."""
+        self._closed = True
+
+    async def idle(self) -> None:
+        """Wait until nothing that was handed out is worked on."""
+        await self._idle.wait()
+
     async def take(self) -> str:
         """Wait for the next node; `done` must follow."""
         while True:
-            if not self._waiting:
+            if self._closed or not self._waiting:
                 self._changed.clear()
                 await self._changed.wait()
                 continue
@@ -76,11 +87,14 @@ class NodeQueue:
                 continue
             del self._waiting[name]
             self._busy.add(name)
+            self._idle.clear()
             return name
 
     def done(self, name: str) -> None:
         """Say that the work on a node has ended; what changed meanwhile is handed out again."""
         self._busy.discard(name)
+        if not self._busy:
+            self._idle.set()
         if name in self._again:
             self._again.discard(name)
             self.add(name)

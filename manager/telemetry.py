@@ -1,4 +1,4 @@
-"""The manager's own /metrics and /healthz, served from a thread that no outage of the event loop can stop."""
+"""The manager's own /metrics and health pages, served from a thread that no outage of the event loop can stop."""
 
 import socket
 import threading
@@ -14,6 +14,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from manager.calculators.base import Result
 from manager.facts import Resource
+from service.health import Health
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -48,6 +49,8 @@ class Telemetry:
         self._reason: dict[str, str] = {}
         self.leading = self._gauge("leading", "1 while this replica writes")
         """Whether this replica writes."""
+        self.node_metric_defined = self._gauge("nodemetric_defined", "1 while the API server knows NodeMetric")
+        """Whether the definition of NodeMetric is there."""
         self.config_valid = self._gauge("config_valid", "1 when the ConfigMap is what is in force")
         """Whether the ConfigMap is usable."""
         self.config_entries_disabled = self._gauge("config_entry_errors", "Faults in nodeConfigs entries")
@@ -140,19 +143,27 @@ def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def _page(path: str, health: Callable[[], Health], *, verbose: bool) -> tuple[str, str]:
+    """Status and text of a health page."""
+    if path not in {"/healthz", "/readyz", "/livez"}:
+        return "404 Not Found", "try /metrics, /healthz, /readyz or /livez\n"
+    well, words = health().answer(ready=path == "/readyz", verbose=verbose)
+    return "200 OK" if well else "503 Service Unavailable", words
+
+
 class TelemetryServer:
-    """Serves /metrics and /healthz.
+    """Serves /metrics, /healthz, /readyz and /livez; the first two of the health pages say more with `?verbose`.
 
     Args:
         address: host:port; port 0 takes a free one.
         telemetry: what to show.
-        healthy: answers whether the manager works, and in words what it does or misses. Called in a thread.
+        health: what the health pages answer from. Called in a thread, for each request.
 
     Raises:
         ListenError: the address is not free, or not one.
     """
 
-    def __init__(self, address: str, telemetry: Telemetry, healthy: Callable[[], tuple[bool, str]]) -> None:
+    def __init__(self, address: str, telemetry: Telemetry, health: Callable[[], Health]) -> None:
         host, port = parse_address(address)
         metrics: Any = make_wsgi_app(telemetry.registry)
 
@@ -161,10 +172,9 @@ class TelemetryServer:
             if path == "/metrics":
                 answer: Iterable[bytes] = metrics(environ, start_response)
                 return answer
-            well, words = healthy() if path == "/healthz" else (False, "try /metrics or /healthz")
-            status = "200 OK" if well else "503 Service Unavailable" if path == "/healthz" else "404 Not Found"
+            status, words = _page(path, health, verbose="verbose" in environ.get("QUERY_STRING", ""))
             start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-            return [f"{words}\n".encode()]
+            return [words.encode()]
 
         try:
             kind = _Server6 if ":" in host else _Server

@@ -40,7 +40,8 @@ async def look_at(run: Run, name: str) -> None:
     metadata = cluster.nodes[name]["metadata"]
     view = overlay(context.in_force.config, metadata["labels"], metadata["annotations"])
     excluded = context.settings.exclude_nodes.covers(metadata["labels"])
-    failures = _Failures()
+    undefined = context.progress.node_metrics.not_found  # without its definition no NodeMetric can be written
+    failures = _Failures(but_not_found=undefined)
     look, waits = None, list[float]()
     if cluster.pods_synced:
         with failures:
@@ -48,7 +49,7 @@ async def look_at(run: Run, name: str) -> None:
     with failures:
         if excluded:
             await node_metric.remove_ours(run, name)
-        elif name in cluster.nodes:
+        elif name in cluster.nodes and not undefined:
             await node_metric.keep(run, name, metadata["uid"], view.strategy)
     if look is not None:
         for reaction in REACTIONS:
@@ -62,7 +63,8 @@ async def look_at(run: Run, name: str) -> None:
 class _Failures:
     """Lets what comes next happen, and remembers what failed."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, but_not_found: bool) -> None:
+        self._but_not_found = but_not_found
         self._found: list[ApiError | ApiUnavailable] = []
 
     def __enter__(self) -> None:
@@ -71,7 +73,8 @@ class _Failures:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
         """End it; whether an error was taken."""
         if isinstance(error, ApiError | ApiUnavailable):
-            self._found.append(error)
+            if not (self._but_not_found and isinstance(error, ApiError) and error.not_found):
+                self._found.append(error)
             return True
         return False
 

@@ -17,7 +17,9 @@ SELECTOR: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 async def follow(run: Run) -> None:
     """Keep the pods up to date, for ever."""
     cluster = run.context.cluster
-    async for change in list_and_watch(run.api, paths.PODS, field_selector=SELECTOR, keep=PodFacts.from_object):
+    async for change in list_and_watch(
+        run.api, paths.PODS, field_selector=SELECTOR, health=run.context.progress.pods, keep=PodFacts.from_object
+    ):
         if isinstance(change, Relisted):
             first = not cluster.pods_synced
             touched = cluster.put_pods(change.items)

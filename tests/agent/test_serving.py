@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from agent.serving import JSON, Health, HttpServer, Page
+from agent.serving import JSON, HttpServer, Page
+from service.health import Health
 from agent.telemetry import Metrics
 
 Get = Callable[[str], "aiohttp.client._RequestContextManager"]

@@ -20,6 +20,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "manager.config",
         "manager.calculators",
         "manager.eviction",
+        "manager.exclusion",
         "manager.facts",
         "manager.node_metric",
         "manager.patches",

@@ -1,5 +1,6 @@
 """The command line of headroom-manager, and what it says when something is missing."""
 
+import json
 import socket
 import subprocess
 import sys
@@ -48,6 +49,8 @@ def test_defaults_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
         resync_seconds=600.0,
         first_retry_seconds=1.0,
         longest_retry_seconds=30.0,
+        write_burst=5,
+        write_refill_seconds=10.0,
     )
     assert found.last_good_name == "headroom-last-good-config"
     assert Settings().identity == ""
@@ -110,17 +113,24 @@ def test_missing_kubeconfig_is_one_line(tmp_path: Path) -> None:
     assert said.count("\n") == 1
 
 
-def test_absent_server_is_one_line(tmp_path: Path) -> None:
-    """An API server that is away at the start ends the process with one line that names it."""
+def test_absent_server_is_waited_for(tmp_path: Path) -> None:
+    """An API server that is away at the start is named in one line and waited for; SIGTERM ends the wait in order."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     config = tmp_path / "config"
     config.write_text(KUBECONFIG.replace("PORT", str(port)))
-    code, said = _run("--kubeconfig", str(config), "--listen", "127.0.0.1:0")
-    assert code == 1
-    assert said.startswith(f"headroom-manager: The API server at http://127.0.0.1:{port} cannot be reached")
-    assert said.count("\n") == 1
-    assert f"context c of {config}" in said
+    command = [sys.executable, "-m", "manager", "--kubeconfig", str(config), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen([*command, "--log-format=json"], cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        first, second = (json.loads(process.stderr.readline()) for _ in range(2))
+        process.terminate()
+        rest = process.stderr.read()
+        assert process.wait(30) == 0
+    assert first["message"].startswith("Managing")
+    assert second["level"] == "warning"
+    assert f"The API server at http://127.0.0.1:{port} cannot be reached" in second["message"]
+    assert f"context c of {config}" in second["message"]
+    assert [json.loads(line)["message"] for line in rest.splitlines()] == ["Stopped"]
 
 
 def test_port_in_use_is_one_line(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from manager.handlers import node_metric, nodes
 from manager.handlers.mid_resource import look_at
 from manager.leader import Leadership
 from manager.queue import NodeQueue
-from manager.runner import _work
 from manager.settings import LeaderSettings, Settings
 from manager.telemetry import Telemetry
+from manager.workers import Workers
 from tests.manager.made import NOW, FakeApi, Json, mid_pod, node, report
 from tests.manager.test_queue import Clock
 
@@ -302,7 +302,7 @@ async def test_broken_node_stops_no_other(world: World, caplog: pytest.LogCaptur
     world.run.context.cluster.nodes["odd"] = {"metadata": {"name": "odd"}}
     world.run.queue.add("odd")
     world.run.queue.add("n1")
-    worker = asyncio.create_task(_work(world.run))
+    worker = asyncio.create_task(Workers(world.run).work())
     for _ in range(100):  # nothing in it waits for anything but its turn
         await asyncio.sleep(0)
     assert not worker.done()

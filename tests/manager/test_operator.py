@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import kopf
 
-from manager.handlers import config, node_metric, nodes
+from manager.handlers import config, node_metric_watch, nodes
 from manager.handlers.config import ConfigKeeper
 from manager.operator import settings_for
 from manager.runner import relist
@@ -17,14 +17,13 @@ def _registry(world: World) -> Any:  # noqa: ANN401 - what kopf keeps its handle
     registry = kopf.OperatorRegistry()
     config.register(registry, world.run, ConfigKeeper(world.run))
     nodes.register(registry, world.run)
-    node_metric.register(registry, world.run)
     return registry
 
 
 async def test_handlers_only_listen() -> None:
     """Only `on.event` handlers exist: others would write finalizers or annotations."""
     registry = _registry(World())
-    assert len(registry._watching.get_all_handlers()) == 3
+    assert len(registry._watching.get_all_handlers()) == 2
     for kind in ("_changing", "_spawning", "_indexing", "_webhooks"):
         assert list(getattr(registry, kind).get_all_handlers()) == []
 
@@ -36,11 +35,6 @@ async def test_events_reach_the_cache() -> None:
     await handlers["nodes"](event={"type": "ADDED", "object": node()})
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")
-    await handlers["nodemetrics"](event={"type": None, "object": report()})
-    assert await world.run.queue.take() == "n1"
-    world.run.queue.done("n1")
-    await handlers["nodemetrics"](event={"type": "DELETED", "object": report()})
-    assert world.run.context.cluster.node_metrics == {}
     other = {"metadata": {"name": "kube-root-ca.crt"}, "data": {"colocation-config": "{"}}
     before = world.run.context.in_force
     await handlers["configmaps"](event={"type": "MODIFIED", "object": other})
@@ -71,6 +65,7 @@ async def test_relist_finds_what_no_watch_told() -> None:
     world.api.put(METRIC, report())
     cluster.put_node(node("gone"))
     cluster.put_node_metric(report(name="gone"), NOW)
+    assert await node_metric_watch.read(world.run) == "1"
     await relist(world.run)
     assert set(cluster.nodes) == {"n1"}
     assert set(cluster.node_metrics) == {"n1"}

@@ -1,0 +1,76 @@
+"""What NodeMetrics say, kept up to date, also while their definition is missing and after it came back.
+
+They come from our own watch: kopf's would end when the definition goes, and would not notice that it comes.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, Final
+
+from kubeapi import ApiError, Relisted, WatchTiming, list_and_watch
+from manager.context import Run
+from manager.handlers.node_metric import observe
+from manager.node_metric import COLLECTION
+
+_TIMING: Final = WatchTiming(longest_delay_seconds=5.0)
+"""A definition that came back goes unnoticed for no longer than this."""
+
+
+async def read(run: Run) -> str:
+    """Read all NodeMetrics, and forget those that are gone; where their definition is missing there are none to read.
+
+    Returns:
+        The version for `follow` to begin with; empty when nothing could be read.
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: it is away.
+    """
+    health, before = run.context.progress.node_metrics, set(run.context.cluster.node_metrics)
+    try:
+        listed, version = await run.api.list(COLLECTION, keep=partial(_take, run))
+    except ApiError as error:
+        health.not_found = error.not_found
+        if error.not_found:
+            return ""
+        raise
+    health.synced, health.not_found = True, False
+    _drop(run, before.difference(listed))
+    return version
+
+
+async def follow(run: Run, since: str) -> None:
+    """Keep the NodeMetrics up to date, for ever.
+
+    What is known of them is kept while their definition is missing: an API server that starts may not know it yet. So
+    the reports grow old, and each node is degraded in its time.
+    """
+    context = run.context
+    changes = list_and_watch(
+        run.api,
+        COLLECTION,
+        health=context.progress.node_metrics,
+        timing=_TIMING,
+        keep=partial(_take, run),
+        since=since,
+    )
+    async for change in changes:
+        if isinstance(change, Relisted):
+            _drop(run, set(context.cluster.node_metrics).difference(change.items))
+            run.everything_changed()  # without the definition no node got its NodeMetric
+        else:
+            observe(run, change.type, change.object)
+
+
+def _take(run: Run, obj: dict[str, Any]) -> str:
+    """Remember a listed NodeMetric; all that the list itself keeps of it is its name."""
+    name = str(obj["metadata"]["name"])
+    if run.context.cluster.put_node_metric(obj, run.context.steady(), listed=True):
+        run.queue.add(name)
+    return name
+
+
+def _drop(run: Run, names: Iterable[str]) -> None:
+    for name in names:
+        run.context.cluster.drop_node_metric(name)
+        run.queue.add(name)

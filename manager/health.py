@@ -1,0 +1,64 @@
+"""How the manager is: what /healthz, /readyz, /livez and ?verbose answer, asked by a thread of their own."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from kubeapi import WatchHealth
+from service.health import Check, Health
+
+_LATE_HEARTBEAT_SECONDS: Final = 30.0
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the manager has come. Written by the event loop, read by anybody."""
+
+    heartbeat: float = field(default_factory=time.monotonic)
+    """When the event loop last turned. [monotonic s]"""
+    config_read: bool = False
+    """Whether it is known what the ConfigMap says, or that there is none."""
+    nodes_listed: bool = False
+    """Whether all Nodes have been listed once."""
+    node_metrics: WatchHealth = field(default_factory=WatchHealth)
+    """How the watch of NodeMetrics goes."""
+    pods: WatchHealth = field(default_factory=WatchHealth)
+    """How the watch of pods goes."""
+    trouble: str = ""
+    """What keeps the manager from going on; empty when nothing does."""
+    leadership: Callable[[], str] = lambda: "has not started"
+    """Whether this replica leads, in words."""
+    further: dict[str, Check] = field(default_factory=dict)
+    """What else must hold for /readyz, by name."""
+
+    def alive(self) -> str:
+        """Why a restart would help; empty when it would not."""
+        late = time.monotonic() - self.heartbeat
+        return f"the event loop has been stuck for {late:.0f} s" if late > _LATE_HEARTBEAT_SECONDS else ""
+
+    def health(self) -> Health:
+        """What the pages answer from. A standby is ready, too: it can take over."""
+
+        def told(problem: str, *, done: bool) -> str:
+            return "" if done else f"{problem}; {self.trouble}" if self.trouble else problem
+
+        ready: dict[str, Check] = {
+            "config": lambda: told("the ConfigMap has not been read yet", done=self.config_read),
+            "nodes": lambda: told("Nodes have not been listed yet", done=self.nodes_listed),
+            "nodemetrics": self._node_metrics,
+            "pods": lambda: told(self.pods.problem or "pods have not been listed yet", done=self.pods.synced),
+            **self.further,
+        }
+        facts = {"leadership": self.leadership, "NodeMetric": self._definition}
+        return Health(healthy={"loop": self.alive}, ready=ready, facts=facts)
+
+    def _node_metrics(self) -> str:
+        if self.node_metrics.synced:
+            return ""
+        return self._definition() if self.node_metrics.not_found else "NodeMetrics have not been listed yet"
+
+    def _definition(self) -> str:
+        if not self.node_metrics.not_found:
+            return "defined"
+        return "the API server does not know NodeMetric, so every node is degraded in time: install Headroom's CRDs"

@@ -1,0 +1,74 @@
+"""How often one node may be written to. Pure; the clock is an argument.
+
+The write decision alone could write for ever where somebody else changes the same numbers all the time: a kubelet that
+rewrites its Node's status, another manager. A node gets a few writes at once and then one from time to time. What makes
+a node offer less than was last written is never held back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from manager.facts import Resource
+
+Writes = Mapping[Resource, int | None]
+"""Numbers to write; `None` removes a resource. [milli-cores, bytes]"""
+
+
+class Why(StrEnum):
+    """What a write does to what was last written."""
+
+    FIRST = "first"
+    """Nothing was written yet."""
+    LESS = "less"
+    """A resource falls, or goes."""
+    MORE = "more"
+    """A resource rises, or comes back."""
+    AGAIN = "again"
+    """The same numbers as last time: somebody else has changed them."""
+
+
+@dataclass(slots=True)
+class WriteBudget:
+    """Tokens of one node: a write takes one, and time brings them back."""
+
+    spent: float = 0.0
+    """How many tokens are gone."""
+    counted_at: float = 0.0
+    """When `spent` was last brought up to date. [s]"""
+    written: dict[Resource, int | None] = field(default_factory=dict)
+    """What was last written of each resource."""
+    told: bool = False
+    """Whether people were told that somebody else changes the numbers."""
+
+    def why(self, writes: Writes) -> Why:
+        """What these writes would do."""
+        known = [(number, self.written[each]) for each, number in writes.items() if each in self.written]
+        if not known:
+            return Why.FIRST
+        if any((new or 0) < (old or 0) for new, old in known):
+            return Why.LESS
+        return Why.AGAIN if all(new == old for new, old in known) else Why.MORE
+
+    def wait(self, writes: Writes, burst: int, refill_seconds: float, now: float) -> float:
+        """How long to wait before these writes; 0.0 means now. [s]
+
+        Args:
+            writes: what would be written.
+            burst: how many writes may follow one another at once.
+            refill_seconds: after how long one more may follow. [s]
+            now: a clock that never jumps. [s]
+        """
+        if self.why(writes) in {Why.FIRST, Why.LESS}:
+            return 0.0
+        over = self._left_over(now, refill_seconds) + 1.0 - burst
+        return max(over, 0.0) * refill_seconds
+
+    def wrote(self, writes: Writes, refill_seconds: float, now: float) -> None:
+        """Take a token."""
+        self.spent = self._left_over(now, refill_seconds) + 1.0
+        self.counted_at = now
+        self.written.update(writes)
+
+    def _left_over(self, now: float, refill_seconds: float) -> float:
+        return max(0.0, self.spent - (now - self.counted_at) / refill_seconds)

@@ -31,6 +31,7 @@ FAST_KEYS: Final = frozenset({"prediction", "prodReclaimableMetric", "prodPeakMe
 FULL_KEYS: Final = FAST_KEYS | {"updateTime", "nodeMetric", "podsMetric", "conditions"}
 """What a full report says; everything else in the status belongs to others."""
 _COMPONENT: Final = "headroom-agent"
+_TRIES: Final = 3
 
 
 @dataclass(slots=True)
@@ -150,14 +151,7 @@ class Publisher:
             return self._failed(kind, f"{error}" if expected else f"{type(error).__name__}: {error}")
 
     async def _send(self, kind: str, report: Report, keys: frozenset[str]) -> None:
-        wanted = self._stored.with_others(report.status)
-        if wanted["conditions"] != self._stored.status.get("conditions"):
-            keys |= {"conditions"}
-        if "updateTime" not in wanted:  # never measured since the start: the old time goes on ageing
-            keys -= {"updateTime"}
-        body = {"status": patch_of_keys(self._stored.status, wanted, keys)}
-        answer = await self.api.patch(f"{self.path}/status", body)
-        replaced = self._take(answer)
+        body, wanted, replaced = await self._patch(report, keys)
         self._sent = None if replaced and kind == "fast" else report.prediction
         self._sent_at = self.clock()
         self._taken(kind, body)
@@ -168,6 +162,35 @@ class Publisher:
         self._refused_policy = report.prediction.problem
         problem = self.spec.problem or report.prediction.problem
         await self._announcer.policy(self._stored.object, problem, str(report.prediction.policy.model))
+
+    async def _patch(self, report: Report, keys: frozenset[str]) -> tuple[Json, Json, bool]:
+        """Send a report.
+
+        A merge patch replaces the list of conditions, those of others with it. So it is sent only when ours differ, and
+        only for the object as we know it: when somebody has written since, the report is made for what stands there.
+
+        Returns:
+            What was sent, the status it was meant to lead to, and whether another object has taken the old one's place.
+        """
+        if "updateTime" not in report.status:  # never measured since the start: the old time goes on ageing
+            keys -= {"updateTime"}
+        replaced, tries = False, _TRIES
+        while True:
+            wanted, body = self._stored.with_others(report.status), Json()
+            if self._stored.has_conditions(wanted["conditions"]):
+                keys -= {"conditions"}
+                del wanted["conditions"]
+            else:
+                keys |= {"conditions"}
+                body = {"metadata": {"resourceVersion": self._stored.version}} if self._stored.version else {}
+            body["status"] = patch_of_keys(self._stored.status, wanted, keys)
+            tries -= 1
+            try:
+                return body, wanted, self._take(await self.api.patch(f"{self.path}/status", body)) or replaced
+            except kubeapi.ApiError as error:
+                if not (error.conflict and tries):
+                    raise
+            replaced = self._take(await self.api.get(self.path)) or replaced
 
     def _taken(self, kind: str, body: Json) -> None:
         if self.reach.taken(kind, self.clock()):

@@ -1,6 +1,6 @@
 """The NodeMetric as the API server has it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,6 +33,12 @@ class Stored:
     def status(self) -> Json:
         """What was reported."""
         return _mapping(self.object.get("status"))
+
+    @property
+    def version(self) -> str | None:
+        """Version of the object as a whole."""
+        found = _mapping(self.object.get("metadata")).get("resourceVersion")
+        return found if isinstance(found, str) else None
 
     @property
     def generation(self) -> int | None:
@@ -72,6 +78,13 @@ class Stored:
         """A status of ours with the conditions that somebody else wrote."""
         others = [one for one in self._conditions() if one.get("type") not in _OUR_CONDITIONS]
         return {**status, "conditions": others + list(status.get("conditions") or ())}
+
+    def has_conditions(self, wanted: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether these are the conditions that stand there, in whatever order."""
+        stored = self.status.get("conditions")
+        if not isinstance(stored, list) or len(stored) != len(wanted):
+            return False
+        return all(each in stored for each in wanted)
 
     def _conditions(self) -> list[Json]:
         stored = self.status.get("conditions")

@@ -46,6 +46,16 @@ class FakeApi:
         self.stored["spec"] = spec
         self.stored["metadata"]["generation"] += 1
 
+    def tell(self, *conditions: Json) -> None:
+        """Write conditions as somebody else does: beside those that are there."""
+        assert self.stored is not None
+        status = self.stored.setdefault("status", {})
+        names = {one["type"] for one in conditions}
+        rest = [one for one in status.get("conditions", []) if one["type"] not in names]
+        status["conditions"] = [*rest, *conditions]
+        version = int(self.stored["metadata"].get("resourceVersion", 0)) + 1
+        self.stored["metadata"]["resourceVersion"] = str(version)
+
     def recreate(self) -> None:
         """Delete the object and make it again."""
         assert self.stored is not None
@@ -84,6 +94,9 @@ class FakeApi:
         patch = await request.json()
         if self.refuses & patch["status"].keys():
             return _refusal(422, "Invalid", "must not be")
+        version = (patch.get("metadata") or {}).get("resourceVersion")
+        if version not in (None, self.stored["metadata"].get("resourceVersion")):
+            return _refusal(409, "Conflict", "the object has been modified")
         self.patches.append(patch)
         status = merged(self.stored.get("status") or {}, patch["status"])
         self.stored["status"] = {key: value for key, value in status.items() if key not in self.prunes}

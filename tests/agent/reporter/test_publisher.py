@@ -69,6 +69,24 @@ async def test_fast_report_refreshes_conditions(stage: Stage) -> None:
     assert stage.reports.previous[-1].reason == "Ready"
 
 
+async def test_conditions_of_others_are_safe(stage: Stage) -> None:
+    """A condition that somebody else writes between two reports is never set back, whether ours changed or not."""
+    theirs = {"type": "MidPublished", "status": "True"}
+    stage.fake.tell(theirs)
+    await stage.publisher.report()
+    assert [one["type"] for one in stage.status["conditions"]] == ["MidPublished", "Collecting"]
+    stage.fake.tell({**theirs, "status": "False"})
+    await stage.publisher.report()
+    assert "conditions" not in stage.fake.patches[-1]["status"]  # ours are the same
+    stage.fake.tell({**theirs, "status": "Unknown"})
+    stage.reports.prediction = replace(PREDICTION, readiness=replace(READY, ready=False, reason="CollectingHistory"))
+    await stage.publisher.report()
+    found = {one["type"]: one for one in stage.status["conditions"]}
+    assert found["MidPublished"]["status"] == "Unknown"
+    assert found["Collecting"]["reason"] == "CollectingHistory"
+    assert stage.publisher.reach.problem == ""
+
+
 async def test_still_prediction_is_not_sent(stage: Stage) -> None:
     """A prediction that has hardly moved is not sent before the force-update interval."""
     await stage.publisher.report()

@@ -13,7 +13,7 @@ _LOG: Final = logging.getLogger(__name__)
 Json = dict[str, Any]
 
 
-async def apply(run: Run, path: str, body: Json) -> Json:
+async def apply(run: Run, path: str, body: Json) -> Json | None:
     """Apply a part of a NodeMetric.
 
     Args:
@@ -22,7 +22,7 @@ async def apply(run: Run, path: str, body: Json) -> Json:
         body: apiVersion, kind, metadata.name, and the fields that are to be ours.
 
     Returns:
-        The object as it is then.
+        The object as it is then; `None` when the definition knows none of the fields, so that nothing was applied.
 
     Raises:
         ApiError: the API server refuses.
@@ -39,10 +39,16 @@ async def apply(run: Run, path: str, body: Json) -> Json:
                 raise
             _dropped(run, unknown)
             body = less
+            if _is_empty(body):
+                return None
         else:
             for each in definition.keeps(body):
                 _LOG.info("The cluster's NodeMetric definition knows %s now", each)
             return answer
+
+
+def _is_empty(body: Json) -> bool:
+    return body.keys() <= {"apiVersion", "kind", "metadata"} and body["metadata"].keys() <= {"name"}
 
 
 def _dropped(run: Run, field: str) -> None:

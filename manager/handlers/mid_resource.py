@@ -118,6 +118,8 @@ def _forget(run: Run, name: str) -> None:
 def _facts(run: Run, name: str, view: NodeStrategyView) -> NodeFacts:
     cluster, now = run.context.cluster, run.context.wall()
     known = cluster.node_metrics.get(name)
+    if known is not None and known.kept.of_another_node(cluster.nodes[name]["metadata"]["uid"]):
+        known = None  # what it reports is about a machine that is gone
     return from_objects(
         cluster.nodes[name],
         known.report if known else None,

@@ -56,6 +56,8 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> N
     if known is not None and known.kept.unapplied:
         await _take_over(run, name)
     applied = await apply(run, node_metric.path(name), wanted)
+    if applied is None:  # there is always the owner
+        return
     context.telemetry.writes.labels("nodemetric", "created" if known is None else "patched").inc()
     context.cluster.put_node_metric(applied, context.steady(), listed=True)
     kept = Kept.from_object(applied)

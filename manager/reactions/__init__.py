@@ -6,10 +6,12 @@ of one another.
 
 from typing import Final
 
+from manager.reactions.conditions import NodeMetricConditions
 from manager.reactions.events import NodeEvents
+from manager.reactions.eviction import MidEvictions
 from manager.reactions.reaction import Look, Reaction
 
-REACTIONS: Final[tuple[Reaction, ...]] = (NodeEvents(),)
+REACTIONS: Final[tuple[Reaction, ...]] = (NodeEvents(), NodeMetricConditions(), MidEvictions())
 """Every reaction, in the order in which they run."""
 
 __all__ = ["REACTIONS", "Look", "Reaction"]

@@ -1,5 +1,6 @@
 """Checks JSON field by field against the types of the API, and gathers every fault instead of stopping at the first."""
 
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -9,8 +10,10 @@ from typing import Any, Final
 
 from crds.codec import json_fields
 from crds.colocation import ALLOWED, ALLOWED_MID_EVICTION, MetricAggregatePolicy, MidEviction
+from crds.duration import DurationError, parse_duration
 from crds.predict_policy import RANGES, ModelChoice, PredictPolicy, ResourceOverride
 from crds.ranges import Allowed, Choice
+from manager.config.document import Unusable
 from manager.config.findings import Finding, join, nearest, shown
 
 _ALLOWED: Final[Mapping[type, Mapping[str, Allowed]]] = {
@@ -22,15 +25,30 @@ _ALLOWED: Final[Mapping[type, Mapping[str, Allowed]]] = {
 }
 # Settings of Koordinator that take any text there: an odd one changes nothing here, so it is no reason to refuse.
 _ANY_TEXT: Final = frozenset({"midReclaimMode", "cpuCalculatePolicy", "memoryCalculatePolicy"})
+_NUMBER: Final = re.compile(r"\s*(-?\d{1,9}(?:\.\d{1,9})?)\s*%?\s*", re.ASCII)
+_UNITS: Final = {"Seconds": 1, "Minutes": 60}
 _NAMES: Final[Mapping[type, str]] = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
 MISSING: Final = object()
 """Stands for a value that cannot be used."""
 
 
-class Fields:
-    """Reads one document and gathers what is wrong (`errors`) and what is odd (`warnings`) about it."""
+class Budget:
+    """How much trouble one text may make before it is refused as something else altogether."""
 
     def __init__(self) -> None:
+        self.unknown = 100
+        """So many more unknown fields are looked at one by one."""
+
+
+class Fields:
+    """Reads one document and gathers what is wrong (`errors`) and what is odd (`warnings`) about it.
+
+    Args:
+        budget: shared by all parts of one text.
+    """
+
+    def __init__(self, budget: Budget | None = None) -> None:
+        self._budget = budget or Budget()
         self.errors: list[Finding] = []
         """Faults: the document, or the entry they are in, cannot be used."""
         self.warnings: list[Finding] = []
@@ -58,9 +76,13 @@ class Fields:
             return {}
         known = _kinds(cls)
         read: dict[str, Any] = {}
+        spelt: dict[str, str] = {}
         for written, value in data.items():
             name = self._name(written, known, data, path)
             if name is None or value is None:
+                continue
+            if spelt.setdefault(name, written) != written:
+                self.error(join(path, written), f"given twice, also as {spelt[name]}: remove one")
                 continue
             where = join(path, name)
             clean = special[name](value, where) if name in special else self.value(known[name], value, where)
@@ -79,10 +101,16 @@ class Fields:
             return same
         if same is not None:
             self.error(where, f"given twice, also as {same}: remove one")
+        elif self._budget.unknown <= 0:
+            if self._budget.unknown == 0:
+                self.error(path, "has very many unknown fields: is this a colocation config?")
+            self._budget.unknown -= 1
+            return None
         elif (meant := nearest(written, known)) is not None:
             self.error(where, f"unknown field: did you mean {meant}?")
         else:
             self.warn(where, "unknown field: ignored")
+        self._budget.unknown -= same is None
         return None
 
     def _within(self, cls: type, name: str, value: Any, path: str) -> bool:  # noqa: ANN401
@@ -92,11 +120,15 @@ class Fields:
         if name in _ANY_TEXT and isinstance(value, str):
             self.warn(path, f"{shown(value)} is not {_words(rule)}: it has no effect")
             return True
-        self.error(path, f"must be {_words(rule)}, got {shown(value)}")
+        meant = nearest(value, rule.options) if isinstance(rule, Choice) and isinstance(value, str) else None
+        guess = f": did you mean {shown(meant)}?" if meant else ""
+        self.error(path, f"must be {_words(rule)}, got {shown(value)}{guess}")
         return False
 
     def value(self, kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401
         """A value of a type, cleaned; `MISSING` after noting why it cannot be used."""
+        if isinstance(value, Unusable):  # the document was blamed for it
+            return MISSING
         if is_dataclass(kind):
             return self.read(typing.cast("type", kind), value, path, {})
         origin = typing.get_origin(kind)
@@ -132,8 +164,26 @@ class Fields:
         # JSON's true is no number, and 60.5 seconds are no whole number; a whole number is a number.
         if type(value) is kind or (kind is float and type(value) is int):
             return value
-        self.error(path, f"must be {_NAMES[kind]}, got {shown(value)}")
+        hint = _hint(kind, value, path) if isinstance(value, str) else ""
+        self.error(path, f"must be {_NAMES[kind]}, got {shown(value)}{hint}")
         return MISSING
+
+
+def _hint(kind: type, text: str, path: str) -> str:
+    """What to write in place of a text that says the right thing in the wrong form: "50%", "5m", "true"."""
+    if kind is bool:
+        return f": write {text.lower()} without quotes" if text.lower() in {"true", "false"} else ""
+    if kind not in {int, float}:
+        return ""
+    number = _NUMBER.fullmatch(text)
+    if number is not None:
+        return f": write {number[1]}" if kind is float or "." not in number[1] else ""
+    unit = next((seconds for suffix, seconds in _UNITS.items() if path.endswith(suffix)), None)
+    try:
+        amount = parse_duration(text) / unit if unit else 0.0
+    except DurationError:
+        return ""
+    return f": write {amount:.0f}" if amount >= 1 and amount.is_integer() else ""
 
 
 def _words(rule: Allowed) -> str:

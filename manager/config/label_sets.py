@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-_MOST_PIECES: Final = 256
+_MOST_PIECES: Final = 64
+_MOST_CUTS: Final = 1000
 _ANY: Final = "any"
 
 
@@ -104,17 +105,21 @@ def remainder(of: Box, without: Iterable[Box]) -> Box | None:
     It gives up where the boxes cut one another into very many pieces, and then answers as if something were left.
     """
     pieces: list[Box] = [of]
+    cuts = 0
     for cut in without:
+        cuts += len(pieces)
         pieces = [piece for whole in pieces for piece in _subtract(whole, cut)]
         if not pieces:
             return None
-        if len(pieces) > _MOST_PIECES:
+        if len(pieces) > _MOST_PIECES or cuts > _MOST_CUTS:
             break
     return pieces[0]
 
 
 def _subtract(whole: Box, cut: Box) -> list[Box]:
     """The pieces of a box outside of another; no two of them share anything."""
+    if common(whole, cut) is None:
+        return [whole]
     pieces: list[Box] = []
     inside = dict(whole)
     for name, values in cut.items():
@@ -123,6 +128,4 @@ def _subtract(whole: Box, cut: Box) -> list[Box]:
         if not outside.none:
             pieces.append({**inside, name: outside})
         inside[name] = own.both(values)
-        if inside[name].none:
-            return pieces
     return pieces

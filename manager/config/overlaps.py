@@ -10,7 +10,7 @@ from manager.config import label_sets
 from manager.config.findings import Finding, entry_name, join
 from manager.config.selector import matches, overlap
 
-MOST_COMPARED: Final = 200
+MOST_COMPARED: Final = 100
 """So many entries are compared with one another; beyond that only live nodes tell."""
 _MOST_TOLD: Final = 20
 _MOST_NAMES: Final = 5

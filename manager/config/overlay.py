@@ -13,7 +13,9 @@ from crds import names
 from crds.codec import from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
-from manager.config.findings import Finding, entry_name, join, shown
+from manager.config.findings import Finding, entry_name, shown
+from manager.config.layers import Layers
+from manager.config.models import PART, faults_together
 from manager.config.parse import parse_strategy
 from manager.config.selector import matches
 
@@ -28,19 +30,6 @@ RATIO_LABELS: Final[Mapping[str, str]] = {
 }
 """Node label with a ratio -> the field whose percentage it sets."""
 
-# These have parts of their own, which are overlaid one by one; everything else is taken whole.
-_NESTED: Final = frozenset(
-    {
-        "metricAggregatePolicy",
-        "midEviction",
-        "nodePredictPolicy",
-        "nodePredictPolicy.cpu",
-        "nodePredictPolicy.memory",
-    }
-)
-# A model's arguments belong to it: whoever names another model starts without them.
-_OF_MODEL: Final = ("parameters", "of")
-
 
 @dataclass(frozen=True, slots=True)
 class NodeStrategyView:
@@ -51,32 +40,9 @@ class NodeStrategyView:
     sources: Mapping[str, str] = field(default_factory=dict)
     """Field (such as `midPolicy`, `nodePredictPolicy.model`) -> the layer its value comes from."""
     findings: tuple[Finding, ...] = ()
-    """Annotations and labels that are ignored because they are invalid, and entries that overlap."""
-
-
-@dataclass(slots=True)
-class _Layers:
-    values: dict[str, Any] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-
-    def lay(self, layer: Mapping[str, Any], source: str) -> None:
-        _overlay(self.values, layer, source, "", self.sources)
-
-
-def _overlay(below: dict[str, Any], layer: Mapping[str, Any], source: str, path: str, sources: dict[str, str]) -> None:
-    if "model" in layer and layer["model"] != below.get("model"):
-        for name in _OF_MODEL:
-            below.pop(name, None)
-            sources.pop(join(path, name), None)
-    for name, value in layer.items():
-        where = join(path, name)
-        if where in _NESTED and isinstance(value, Mapping):
-            part = dict(below.get(name) or {})
-            _overlay(part, value, source, where, sources)
-            below[name] = part
-        else:
-            below[name] = value
-            sources[where] = source
+    """What is ignored of the node's own annotation and labels because it is invalid, or is odd about them."""
+    overlaps: tuple[Finding, ...] = ()
+    """Entries that match the node too, and do not apply to it."""
 
 
 _BELOW_ALL: Final[Mapping[str, Any]] = {**to_json(DEFAULTS), "nodePredictPolicy": to_json(PREDICT_DEFAULTS)}
@@ -104,7 +70,7 @@ def overlay(
         above: a layer over all others and how `sources` calls it: what somebody would like to try.
     """
     labels, annotations = labels or {}, annotations or {}
-    layers, findings = _Layers(), list[Finding]()
+    layers, findings = Layers(), list[Finding]()
     layers.lay(_BELOW_ALL, DEFAULT)
     layers.lay(_strategy_fields(config), CLUSTER)
     matching = [
@@ -112,10 +78,10 @@ def overlay(
     ]
     for index, entry in matching[:1]:
         layers.lay(_strategy_fields(entry), entry_name(index, entry.name))
-    findings += [
+    overlaps = tuple(
         Finding(entry_name(index, entry.name), f"matches too, but {entry_name(*_named(matching[0]))} comes first")
         for index, entry in matching[1:]
-    ]
+    )
     text = annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
     if text:
         source = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}"
@@ -123,7 +89,7 @@ def overlay(
         findings += [Finding(source, f"ignored: {each}") for each in judged.errors]
         findings += [Finding(source, str(each)) for each in judged.warnings]
         if judged.strategy is not None:
-            layers.lay(_strategy_fields(judged.strategy), source)
+            findings += _lay_checked(layers, _strategy_fields(judged.strategy), source)
     for label, name in RATIO_LABELS.items():
         if label not in labels:
             continue
@@ -136,7 +102,19 @@ def overlay(
             layers.lay({name: percent}, f"label {label}")
     if above is not None:
         layers.lay(_strategy_fields(above[1]), above[0])
-    return NodeStrategyView(from_json(ColocationStrategy, layers.values), layers.sources, tuple(findings))
+    return NodeStrategyView(from_json(ColocationStrategy, layers.values), layers.sources, tuple(findings), overlaps)
+
+
+def _lay_checked(layers: Layers, layer: Mapping[str, Any], source: str) -> list[Finding]:
+    """Put a layer on top, unless its models and those below it do not go together; then say so."""
+    if PART in layer:
+        tried = Layers({PART: layers.values[PART]})
+        tried.lay({PART: layer[PART]}, source)
+        wrong = list(faults_together(tried.values[PART]))
+        if wrong:
+            return [Finding(source, f"ignored: {each}") for each in wrong]
+    layers.lay(layer, source)
+    return []
 
 
 def _named(matching: tuple[int, Any]) -> tuple[int, str | None]:
@@ -146,7 +124,7 @@ def _named(matching: tuple[int, Any]) -> tuple[int, str | None]:
 def percent_of_ratio(text: str) -> int | None:
     """A label's ratio as a whole percentage, rounded half up: "0.29" -> 29; `None` when it is not from 0 to 1."""
     try:
-        ratio = Decimal(text)
+        ratio = Decimal(text if "_" not in text else "")
     except InvalidOperation:
         return None
     if not ratio.is_finite() or not 0 <= ratio <= 1:

@@ -4,35 +4,28 @@ A fault in the cluster's part refuses the whole text (the last good one stays in
 `nodeConfigs` disables that entry alone. An unknown name that resembles a known one is a fault, any other a warning.
 """
 
-import json
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from crds.codec import from_json
-from crds.colocation import ColocationConfig, ColocationStrategy, MetricAggregatePolicy, NodeStrategy
+from crds.codec import from_json, to_json
+from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy, MetricAggregatePolicy, NodeStrategy
 from crds.duration import DurationError, format_duration, parse_duration
+from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
 from crds.predict_policy import PredictPolicy
+from crds.ranges import Range
 from manager.config import selector
-from manager.config.fields import MISSING, Fields
+from manager.config.document import document
+from manager.config.fields import MISSING, Budget, Fields
 from manager.config.findings import Finding, join, shown
+from manager.config.layers import Layers
+from manager.config.models import PART, check, faults_together
 from manager.config.overlaps import by_selectors
 
-BUILT_IN_MODELS: Final = frozenset(
-    {
-        "nsigma-v1",
-        "nsigma-v2",
-        "percentile",
-        "borg-default",
-        "resource-central",
-        "recent-max",
-        "sum-max",
-        "diversity",
-        "max",
-    }
-)
-"""Models that every agent has; another name may be a third party's, so it is a warning."""
+_MOST_FINDINGS: Final = 100
+_PACE: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
+_DURATIONS: Final = Range(1, 31 * 24 * 3600)
+_MOST_DURATIONS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,47 +56,38 @@ class StrategyJudgement:
     """What is ignored, or probably not meant."""
 
 
-class _NotJsonError(ValueError):
-    """The text is not JSON; the message says where."""
-
-
-@dataclass(slots=True)
-class _Twice:
-    names: list[str] = field(default_factory=list)
-
-    def pairs(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        read = dict(pairs)
-        if len(read) < len(pairs):
-            seen = [name for name, _ in pairs]
-            self.names += sorted({name for name in seen if seen.count(name) > 1})
-        return read
-
-
 def parse_config(text: str | None) -> Judgement:
     """Judge the text of `colocation-config`; an absent or empty one means the defaults."""
     if not text:
         return Judgement(ColocationConfig())
-    fields = Fields()
-    data = _document(text, fields)
+    budget = Budget()
+    fields = Fields(budget)
+    data, wrong = document(text)
+    fields.errors += wrong
     if data is None:
-        return Judgement(None, tuple(fields.errors))
-    entries: list[dict[str, Any]] = []
-    entry_errors: list[Finding] = []
+        return Judgement(None, tuple(wrong))
+    listed: list[Any] = []
 
     def node_configs(value: Any, path: str) -> Any:  # noqa: ANN401
-        if not isinstance(value, list):
+        if isinstance(value, list):
+            listed.extend(value)
+        else:
             fields.error(path, f"must be a list, got {shown(value)}")
-            return MISSING
-        for index, item in enumerate(value):
-            entries.append(_entry(item, join(path, index), fields.warnings, entry_errors))
         return MISSING
 
     clean = fields.read(ColocationConfig, data, "", {**_special(fields), "nodeConfigs": node_configs})
-    _check_models(clean, "", fields)
+    _check_models(clean, "", fields, PREDICT_DEFAULTS.model)
+    _check_pace(clean, "", fields, clean)
+    entries, entry_errors = list[dict[str, Any]](), list[Finding]()
+    for index, item in enumerate(listed):
+        entry = Fields(budget)
+        entries.append(_entry(item, join("nodeConfigs", index), entry, clean))
+        entry_errors += entry.errors
+        fields.warnings += entry.warnings
     competition = by_selectors(entries)
-    found = tuple(entry_errors), (*fields.warnings, *competition.warnings), competition.hints
+    found = _bounded(entry_errors), _bounded([*fields.warnings, *competition.warnings]), competition.hints
     if fields.errors:
-        return Judgement(None, tuple(fields.errors), *found)
+        return Judgement(None, _bounded(fields.errors), *found)
     if entries:
         clean["nodeConfigs"] = entries
     return Judgement(from_json(ColocationConfig, clean), (), *found)
@@ -112,48 +96,19 @@ def parse_config(text: str | None) -> Judgement:
 def parse_strategy(text: str) -> StrategyJudgement:
     """Judge a strategy on its own; any fault refuses it as a whole."""
     fields = Fields()
-    data = _document(text, fields)
+    data, wrong = document(text)
+    fields.errors += wrong
     clean = fields.read(ColocationStrategy, data, "", _special(fields)) if data is not None else {}
-    _check_models(clean, "", fields)
+    _check_models(clean, "", fields, None)
     if fields.errors:
-        return StrategyJudgement(None, tuple(fields.errors), tuple(fields.warnings))
-    return StrategyJudgement(from_json(ColocationStrategy, clean), (), tuple(fields.warnings))
+        return StrategyJudgement(None, _bounded(fields.errors), _bounded(fields.warnings))
+    return StrategyJudgement(from_json(ColocationStrategy, clean), (), _bounded(fields.warnings))
 
 
-def _document(text: str, fields: Fields) -> Any:  # noqa: ANN401
-    """The parsed object, or `None` after noting why there is none."""
-    twice = _Twice()
-    try:
-        data = json.loads(text, object_pairs_hook=twice.pairs, parse_constant=_no_constant, parse_float=_finite)
-    except _NotJsonError as error:
-        fields.error("", str(error))
-        return None
-    except RecursionError:
-        fields.error("", "not usable: it is nested too deeply")
-        return None
-    except json.JSONDecodeError as error:
-        fields.error("", f"not valid JSON: {error}")
-        return None
-    except ValueError:  # Python reads no number of thousands of digits
-        fields.error("", "not usable: a number has too many digits")
-        return None
-    for name in twice.names:
-        fields.error(join("", name), "given twice in the same object: remove one")
-    if not isinstance(data, Mapping):
-        fields.error("", f'must be a JSON object such as {{"enable": true}}, got {shown(data)}')
-        return None
-    return data
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise _NotJsonError(f"not valid JSON: {name} is not a number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):  # it could be read, but never be written to a NodeMetric
-        raise _NotJsonError(f"not usable: the number {shown(text)} is too large")
-    return number
+def _check_models(clean: Mapping[str, Any], path: str, fields: Fields, inherited: str | None) -> None:
+    policy = clean.get(PART)
+    if isinstance(policy, Mapping):
+        check(policy, join(path, PART), fields, inherited)
 
 
 def _special(fields: Fields) -> dict[str, Any]:
@@ -163,6 +118,9 @@ def _special(fields: Fields) -> dict[str, Any]:
     def durations(value: Any, path: str) -> Any:  # noqa: ANN401
         if not isinstance(value, list):
             fields.error(path, f"must be a list of durations such as 5m, got {shown(value)}")
+            return MISSING
+        if len(value) > _MOST_DURATIONS:
+            fields.error(path, f"must list at most {_MOST_DURATIONS} durations, got {len(value)}")
             return MISSING
         read = [_duration(item, join(path, index), fields) for index, item in enumerate(value)]
         return [text for text in read if text is not None] or MISSING  # an empty list keeps the default
@@ -182,17 +140,14 @@ def _duration(item: Any, path: str, fields: Fields) -> str | None:  # noqa: ANN4
     if seconds is None or seconds <= 0:
         fields.error(path, f"must be a positive duration such as 5m, got {shown(item)}")
         return None
+    if not _DURATIONS.allows(seconds):
+        fields.error(path, f"must be a duration from 1s to 744h, got {shown(item)}")
+        return None
     return format_duration(seconds)
 
 
-def _entry(
-    item: Any,  # noqa: ANN401
-    path: str,
-    warnings: list[Finding],
-    errors: list[Finding],
-) -> dict[str, Any]:
+def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ANN401
     """One entry of `nodeConfigs`; a disabled one keeps its place and matches no node."""
-    fields = Fields()
 
     def node_selector(value: Any, where: str) -> Any:  # noqa: ANN401
         wrong = selector.faults(value, where)
@@ -200,29 +155,43 @@ def _entry(
         return MISSING if wrong else dict(value)
 
     clean = fields.read(NodeStrategy, item, path, {**_special(fields), "nodeSelector": node_selector})
-    _check_models(clean, path, fields)
-    warnings += fields.warnings
+    _check_models(clean, path, fields, (cluster.get(PART) or {}).get("model") or PREDICT_DEFAULTS.model)
+    _check_together(clean, cluster, path, fields)
     if fields.errors:
-        errors += fields.errors
         return {"name": clean["name"]} if "name" in clean else {}
     if "nodeSelector" not in clean:
-        warnings.append(Finding(path, "has no nodeSelector: it matches no node"))
+        fields.warn(path, "has no nodeSelector: it matches no node")
     return clean
 
 
-def _check_models(clean: Mapping[str, Any], path: str, fields: Fields) -> None:
-    """What types cannot say about a predict policy: which models exist, and that `max` lists some."""
-    policy = clean.get("nodePredictPolicy")
-    if not isinstance(policy, Mapping):
+def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
+    """What is wrong, or odd, about an entry only together with the cluster's part below it."""
+    if PART in entry and not fields.errors:
+        layers = Layers()
+        for layer in (to_json(PREDICT_DEFAULTS), cluster.get(PART) or {}, entry[PART]):
+            layers.lay({PART: layer}, "")
+        fields.errors += [
+            Finding(join(path, each.path), f"together with the cluster's part: {each.message}")
+            for each in faults_together(layers.values[PART])
+        ]
+    _check_pace({**cluster, **entry}, path, fields, entry)
+
+
+def _check_pace(effective: Mapping[str, Any], path: str, fields: Fields, own: Mapping[str, Any]) -> None:
+    """Reports that come more seldom than they expire make Mid come and go."""
+    if not _PACE & own.keys():
         return
-    where = join(path, "nodePredictPolicy")
-    for part, at in ((policy, where), *((policy.get(name), join(where, name)) for name in ("cpu", "memory"))):
-        if not isinstance(part, Mapping):
-            continue
-        listed = [each for each in part.get("of") or () if isinstance(each, Mapping)]
-        for model in (part.get("model"), *(each.get("model") for each in listed)):
-            if isinstance(model, str) and model not in BUILT_IN_MODELS:
-                known = ", ".join(sorted(BUILT_IN_MODELS))
-                fields.warn(at, f"model {shown(model)} is not built in ({known}): the agents must have it")
-        if part.get("model") == "max" and not listed:
-            fields.error(join(at, "of"), "model max needs a list of models to take the largest of")
+    interval = effective.get("metricReportIntervalSeconds", DEFAULTS.metric_report_interval_seconds)
+    minutes = effective.get("degradeTimeMinutes", DEFAULTS.degrade_time_minutes)
+    if interval >= minutes * 60:
+        fields.warn(
+            path,
+            f"reports come every {interval} s (metricReportIntervalSeconds) but expire after {minutes * 60} s "
+            "(degradeTimeMinutes): Mid would come and go",
+        )
+
+
+def _bounded(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The first ones, and how many there are more."""
+    rest = len(findings) - _MOST_FINDINGS
+    return tuple(findings) if rest <= 0 else (*findings[:_MOST_FINDINGS], Finding("", f"and {rest} more"))

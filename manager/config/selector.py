@@ -1,6 +1,8 @@
 """Kubernetes label selectors: their form, and whether they match."""
 
-from collections.abc import Mapping
+import itertools
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from manager.config import label_sets
@@ -8,6 +10,10 @@ from manager.config.findings import Finding, join, shown
 
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 _WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
+_LABEL: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?", re.ASCII)
+_PREFIX: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*", re.ASCII)
+_MOST_FIELDS: Final = 10
+_MOST_ASKED: Final = 64
 
 
 def faults(selector: Any, path: str) -> list[Finding]:  # noqa: ANN401 - configuration can hold anything
@@ -15,21 +21,46 @@ def faults(selector: Any, path: str) -> list[Finding]:  # noqa: ANN401 - configu
     if not isinstance(selector, Mapping):
         return [Finding(path, f"must be an object with matchLabels or matchExpressions, got {shown(selector)}")]
     found = [
-        Finding(join(path, name), "unknown field: only matchLabels and matchExpressions are allowed")
-        for name in selector
+        Finding(
+            join(path, name), f"unknown field: only matchLabels and matchExpressions are allowed{_hint(name, value)}"
+        )
+        for name, value in itertools.islice(selector.items(), _MOST_FIELDS)
         if name not in {"matchLabels", "matchExpressions"}
     ]
-    labels = selector.get("matchLabels")
+    labels, listed = selector.get("matchLabels"), selector.get("matchExpressions")
+    asked = sum(len(part) for part in (labels, listed) if isinstance(part, Mapping | list))
+    if asked > _MOST_ASKED:
+        return [*found, Finding(path, f"must ask about at most {_MOST_ASKED} labels, got {asked}")]
     if labels is not None and not _texts(labels):
         found.append(Finding(join(path, "matchLabels"), f"must map texts to texts, got {shown(labels)}"))
-    expressions = selector.get("matchExpressions")
-    if expressions is None:
+    elif labels is not None:
+        for name, value in labels.items():
+            found += _label_faults(name, [value], join(path, "matchLabels"))
+    if listed is None:
         return found
-    if not isinstance(expressions, list):
-        return [*found, Finding(join(path, "matchExpressions"), f"must be a list, got {shown(expressions)}")]
-    for index, expression in enumerate(expressions):
+    if not isinstance(listed, list):
+        return [*found, Finding(join(path, "matchExpressions"), f"must be a list, got {shown(listed)}")]
+    for index, expression in enumerate(listed):
         found += _expression_faults(expression, join(join(path, "matchExpressions"), index))
     return found
+
+
+def _hint(name: str, value: object) -> str:
+    """What to write for the selector of a pod, which is labels without anything around them."""
+    return f': write {{"matchLabels": {{{shown(name)}: {shown(value)}}}}}' if isinstance(value, str) else ""
+
+
+def _label_faults(name: str, values: Sequence[str], path: str) -> list[Finding]:
+    """What no node's label can be."""
+    found = []
+    prefix, slash, own = name.rpartition("/")
+    if not (_LABEL.fullmatch(own) and (not slash or _PREFIX.fullmatch(prefix))):
+        found.append(Finding(path, f"{shown(name)} is no name that a label can have"))
+    return found + [
+        Finding(path, f"{shown(value)} is no value that a label can have: up to 63 letters, digits, -, _ and .")
+        for value in values
+        if value and not _LABEL.fullmatch(value)
+    ]
 
 
 def _texts(labels: object) -> bool:
@@ -39,7 +70,10 @@ def _texts(labels: object) -> bool:
 def _expression_faults(expression: Any, path: str) -> list[Finding]:  # noqa: ANN401
     if not isinstance(expression, Mapping):
         return [Finding(path, f"must be an object with key and operator, got {shown(expression)}")]
-    found = []
+    found = [
+        Finding(join(path, name), "unknown field: only key, operator and values are allowed")
+        for name in expression.keys() - {"key", "operator", "values"}
+    ]
     if not isinstance(expression.get("key"), str) or not expression["key"]:
         found.append(Finding(join(path, "key"), f"must be a label's name, got {shown(expression.get('key'))}"))
     operator, values = expression.get("operator"), expression.get("values")
@@ -52,7 +86,7 @@ def _expression_faults(expression: Any, path: str) -> list[Finding]:  # noqa: AN
         found.append(Finding(join(path, "values"), f"must list at least one text for {operator}, got {shown(values)}"))
     elif operator in _WITHOUT_VALUES and values:
         found.append(Finding(join(path, "values"), f"must be absent for {operator}, got {shown(values)}"))
-    return found
+    return found or _label_faults(expression["key"], values or (), path)
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:

@@ -50,10 +50,18 @@ def test_absent_text_means_defaults(text: str | None) -> None:
         (" ", "not valid JSON: Expecting value: line 1 column 2 (char 1)"),
         ('{"enable": true} trailing', "not valid JSON: Extra data: line 1 column 18 (char 17)"),
         ('{"enable": true,}', "not valid JSON:"),
-        ('{"resourceDiffThreshold": NaN}', "not valid JSON: NaN is not a number"),
+        ('{"resourceDiffThreshold": NaN}', 'resourceDiffThreshold: "NaN" is no number in JSON'),
+        ('{"nodeConfigs": [{"resourceDiffThreshold": -Infinity}]}', "nodeConfigs[0].resourceDiffThreshold: "),
+        ('{"degradeTimeMinutes": 1e999}', 'degradeTimeMinutes: "1e999" is too large a number'),
         ("[" * 100_000, "not usable: it is nested too deeply"),
-        ("1" * 5000, "not usable: a number has too many digits"),
-        ('{"nodePredictPolicy": {"parameters": {"n": 1e400}}}', 'not usable: the number "1e400" is too large'),
+        ("1" * 5000, "must be a JSON object such as"),
+        ('{"degradeTimeMinutes": ' + "1" * 5000 + "}", 'degradeTimeMinutes: "1111'),
+        ('{"extensions": {"a": ' + "[" * 40 + "]" * 40 + "}}", "extensions.a[0][0]"),
+        ("x" * (2 * 1024 * 1024), "not usable: 2097152 characters are more than a ConfigMap can hold"),
+        ("\ufeff{}", "not valid JSON: it begins with a byte order mark (BOM): save it without one"),
+        ("enable: true\n", 'not valid JSON: this looks like YAML; write JSON, such as {"enable": true}'),
+        ("# mine\nnodeConfigs:\n- name: a\n", "not valid JSON: this looks like YAML; write JSON"),
+        ('{"nodePredictPolicy": {"parameters": {"n": 1e400}}}', 'nodePredictPolicy.parameters.n: "1e400" is'),
     ],
 )
 def test_unusable_text_is_one_error(text: str, message: str) -> None:
@@ -78,11 +86,11 @@ def test_all_errors_at_once() -> None:
             "nodePredictPolicy": {"checkIntervalSeconds": 1, "parameters": [], "cpu": {"safetyMarginPercent": -1}},
         }
     ) == [
-        'enable: must be true or false, got "true"',
+        'enable: must be true or false, got "true": write true without quotes',
         "degradeTimeMinutes: must be 1 to 10080, got 0",
         "midCPUThresholdPercent: must be 0 to 100, got 120",
         "metricReportIntervalSeconds: must be a whole number, got 60.5",
-        'mode: must be one of "active", "shadow", got "shadows"',
+        'mode: must be one of "active", "shadow", got "shadows": did you mean "shadow"?',
         "metricAggregatePolicy.durations[0]: must be a positive duration such as 5m, got 300",
         'metricAggregatePolicy.durations[1]: must be a positive duration such as 5m, got "-5m"',
         "metricAggregatePolicy.durations[2]: 'soon' is not a duration: write it like 5m0s, 90s or 1h30m",
@@ -200,16 +208,101 @@ def test_node_configs_must_be_list(value: object) -> None:
     assert _errors({"nodeConfigs": value}) == [f"nodeConfigs: must be a list, got {json.dumps(value)}"]
 
 
-def test_models_are_checked() -> None:
-    """A model nobody knows is a warning, since agents may have more; `max` needs models to choose from."""
-    warned = _warnings({"nodePredictPolicy": {"model": "crystal-ball"}})
-    assert warned[0].startswith('nodePredictPolicy: model "crystal-ball" is not built in (borg-default, ')
-    assert _errors({"nodePredictPolicy": {"memory": {"model": "max"}}}) == [
-        "nodePredictPolicy.memory.of: model max needs a list of models to take the largest of"
-    ]
-    assert _errors({"nodePredictPolicy": {"model": "max", "of": [{"parameters": {}}]}}) == [
-        "nodePredictPolicy.of[0]: model is missing: name one, such as nsigma-v2"
-    ]
+def test_slow_reports_are_odd() -> None:
+    """Reports that come more seldom than they expire are warned of, in the cluster's part and in an entry."""
+    assert _warnings({"metricReportIntervalSeconds": 600, "degradeTimeMinutes": 10})[0].endswith("would come and go")
+    entry = {"name": "a", "nodeSelector": {}, "metricReportIntervalSeconds": 900}
+    assert _warnings({"nodeConfigs": [entry]})[0].startswith("nodeConfigs[0]: reports come every 900 s")
+    assert not _warnings({"degradeTimeMinutes": 2, "nodeConfigs": [{**entry, "metricReportIntervalSeconds": 60}]})
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ({"midCPUThresholdPercent": "50%"}, 'must be a whole number, got "50%": write 50'),
+        ({"midCPUThresholdPercent": "12.5"}, 'must be a whole number, got "12.5"'),
+        ({"resourceDiffThreshold": "0.2"}, 'must be a number, got "0.2": write 0.2'),
+        ({"metricReportIntervalSeconds": "2m"}, 'must be a whole number, got "2m": write 120'),
+        ({"degradeTimeMinutes": "1h"}, 'must be a whole number, got "1h": write 60'),
+        ({"enable": "False"}, 'must be true or false, got "False": write false without quotes'),
+        ({"enable": 1}, "must be true or false, got 1"),
+        ({"degradeTimeMinutes": True}, "must be a whole number, got true"),
+        ({"degradeTimeMinutes": 10.0}, "must be a whole number, got 10.0"),
+        ({"degradeTimeMinutes": 10**30}, "must be 1 to 10080, got 1000000000000000000000000000000"),
+        ({"mode": "Shadow"}, 'must be one of "active", "shadow", got "Shadow": did you mean "shadow"?'),
+        ({"mode": ["active"]}, 'must be a text, got ["active"]'),
+        ({"metricMemoryCollectPolicy": "x"}, 'must be one of "usageWithoutPageCache", '),
+        ({"midEviction": "off"}, 'must be an object with fields, got "off"'),
+        ({"extensions": []}, "must be an object, got []"),
+    ],
+)
+def test_wrong_values_are_explained(field: dict[str, Any], message: str) -> None:
+    """A value of the wrong type or range is refused with what to write, also where people usually get it wrong."""
+    assert _errors(field)[0].startswith(f"{next(iter(field))}: {message}")
+
+
+@pytest.mark.parametrize(
+    ("durations", "message"),
+    [
+        (["0s"], '[0]: must be a positive duration such as 5m, got "0s"'),
+        (["1ms"], '[0]: must be a duration from 1s to 744h, got "1ms"'),
+        (["9999h"], '[0]: must be a duration from 1s to 744h, got "9999h"'),
+        (["9" * 300 + "h"], "[0]: '9999"),
+        ([None], "[0]: must be a positive duration such as 5m, got null"),
+        (["5m"] * 11, ": must list at most 10 durations, got 11"),
+        ("5m", ': must be a list of durations such as 5m, got "5m"'),
+    ],
+)
+def test_windows_are_bounded(durations: object, message: str) -> None:
+    """Windows that no agent could report are refused."""
+    found = _errors({"metricAggregatePolicy": {"durations": durations}})
+    assert found[0].startswith(f"metricAggregatePolicy.durations{message}")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ('{"enable": true,}', ": remove the comma before it"),
+        ("{'enable': true}", ": write \" in place of '"),
+        ("{enable: true}", ': names stand in "quotes"'),
+        ('{"enable": True}', ": write true, false or null"),
+        ('{"enable": true // on\n}', ": JSON has no comments"),
+        ('{"enable": true', ": the text ends too early: a quote or bracket is not closed"),
+        ("  \n", ": write {} for the defaults, or remove the key"),
+        ("hello", ', at "hello"'),
+    ],
+)
+def test_slips_are_explained(text: str, hint: str) -> None:
+    """Text that is nearly JSON is refused with what to change."""
+    assert str(parse_config(text).errors[0]).endswith(hint)
+
+
+def test_same_name_in_other_spellings() -> None:
+    """Two spellings of a field, neither of them right, are a fault as well: nobody can know which was meant."""
+    assert _errors({"Enable": True, "ENABLE": False}) == ["ENABLE: given twice, also as Enable: remove one"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({f"k{i:06}": 0 for i in range(4_000)}),
+        "{" + ",".join('"a": 1' for _ in range(6_000)) + "}",
+        json.dumps({"nodeConfigs": [{}] * 4_000}),
+        json.dumps({"nodeConfigs": [{"nodeSelectr": 1}] * 2_000}),
+        json.dumps({"nodeConfigs": [{"nodeSelector": {"matchLabels": {f"a{i}": "x" for i in range(3_000)}}}] * 2}),
+        json.dumps({"nodeConfigs": [{"nodeSelector": {"matchExpressions": [{}] * 3_000}}]}),
+        '{"extensions": {"a": ' + "[" * 500_000 + "]" * 500_000 + "}}",
+    ],
+    ids=["unknown", "twice", "entries", "misspelt", "labels", "expressions", "deep"],
+)
+def test_large_nonsense_is_bounded(text: str) -> None:
+    """Thousands of faults are answered with a bounded number of sentences."""
+    assert len(text) < 2 * 1024 * 1024
+    judged = parse_config(text)
+    assert len(judged.errors) <= 101
+    assert len(judged.entry_errors) <= 101
+    assert len(judged.warnings) <= 102
+    assert len(judged.hints) <= 101
 
 
 @pytest.mark.parametrize("name", [name for name, rule in ALLOWED.items() if isinstance(rule, Range)])

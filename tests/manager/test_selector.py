@@ -43,7 +43,22 @@ def test_selectors_match(selector: dict[str, Any] | None, wanted: bool) -> None:
     ("selector", "message"),
     [
         ("pool=y", 's: must be an object with matchLabels or matchExpressions, got "pool=y"'),
-        ({"pool": "y"}, "s.pool: unknown field: only matchLabels and matchExpressions are allowed"),
+        (
+            {"pool": "y"},
+            (
+                "s.pool: unknown field: only matchLabels and matchExpressions are allowed: "
+                'write {"matchLabels": {"pool": "y"}}'
+            ),
+        ),
+        ({"matchLabels": {"a pool": "y"}}, 's.matchLabels: "a pool" is no name that a label can have'),
+        (
+            _expression("In", "not this"),
+            's.matchExpressions[0]: "not this" is no value that a label can have: up to 63 letters, digits, -, _ and .',
+        ),
+        (
+            {"matchLabels": {f"l{i}": "x" for i in range(65)}},
+            "s: must ask about at most 64 labels, got 65",
+        ),
         ({"matchLabels": {"pool": 1}}, 's.matchLabels: must map texts to texts, got {"pool": 1}'),
         ({"matchExpressions": {}}, "s.matchExpressions: must be a list, got {}"),
         ({"matchExpressions": [1]}, "s.matchExpressions[0]: must be an object with key and operator, got 1"),

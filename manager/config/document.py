@@ -1,0 +1,119 @@
+"""From text to JSON, with a sentence for each thing that makes it unusable, and where it stands."""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+from manager.config.findings import Finding, join, shown
+
+LONGEST: Final = 1024 * 1024
+"""A ConfigMap holds no more. [characters]"""
+_DEEPEST: Final = 32
+_MOST_DIGITS: Final = 40
+_EXCERPT: Final = 30
+_BOM: Final = "\ufeff"
+_YAML: Final = re.compile(r"^\s*-?\s*[A-Za-z][A-Za-z0-9_]*\s*:(\s|$)", re.MULTILINE)
+_KEY_WITHOUT_QUOTES: Final = re.compile(r"[A-Za-z_]\w*\s*:")
+
+
+class Unusable:
+    """A number that JSON can spell and nobody can use; it has been complained about."""
+
+    def __init__(self, text: str, why: str) -> None:
+        self.text, self.why = text, why
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+class _Object(dict[str, Any]):
+    """A JSON object that knows which of its names were given twice."""
+
+    twice: tuple[str, ...] = ()
+
+
+def document(text: str) -> tuple[Any, list[Finding]]:
+    """The parsed text (`None` when there is nothing to judge further) and what is wrong with it."""
+    if len(text) > LONGEST:
+        return None, [Finding("", f"not usable: {len(text)} characters are more than a ConfigMap can hold")]
+    if text.startswith(_BOM):
+        return None, [Finding("", "not valid JSON: it begins with a byte order mark (BOM): save it without one")]
+    try:
+        data = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
+        )
+    except RecursionError:
+        return None, [Finding("", "not usable: it is nested too deeply")]
+    except json.JSONDecodeError as error:
+        return None, [Finding("", _not_json(text, error))]
+    if not isinstance(data, _Object):
+        return None, [Finding("", f'must be a JSON object such as {{"enable": true}}, got {shown(data)}')]
+    return data, list(_faults(data))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> _Object:
+    read = _Object(pairs)
+    if len(read) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        read.twice = tuple(name for name, count in counts.items() if count > 1)
+    return read
+
+
+def _constant(text: str) -> Unusable:
+    return Unusable(text, "is no number in JSON")
+
+
+def _float(text: str) -> float | Unusable:
+    number = float(text)
+    # It could be read, but never be written to a NodeMetric.
+    return Unusable(text, "is too large a number") if number in {float("inf"), float("-inf")} else number
+
+
+def _integer(text: str) -> int | Unusable:
+    return Unusable(text, "has too many digits") if len(text) > _MOST_DIGITS else int(text)
+
+
+def _faults(data: _Object) -> Iterator[Finding]:
+    """Numbers that cannot be used, names given twice, and too much depth."""
+    level: list[tuple[str, Any]] = [("", data)]
+    for _ in range(_DEEPEST):
+        below: list[tuple[str, Any]] = []
+        for path, value in level:
+            if isinstance(value, _Object):
+                for name in value.twice:
+                    yield Finding(join(path, name), "given twice in the same object: remove one")
+                below += ((join(path, name), each) for name, each in value.items())
+            elif isinstance(value, list):
+                below += ((join(path, index), each) for index, each in enumerate(value))
+            elif isinstance(value, Unusable):
+                yield Finding(path, f"{shown(value.text)} {value.why}")
+        level = below
+    if level:
+        yield Finding(level[0][0], f"not usable: nested more than {_DEEPEST} levels deep")
+
+
+def _not_json(text: str, error: json.JSONDecodeError) -> str:
+    if not text.strip():
+        return f"not valid JSON: {error}: write {{}} for the defaults, or remove the key"
+    first, near = text.lstrip()[0], text[error.pos : error.pos + _EXCERPT].partition("\n")[0]
+    if first not in '{["' and _YAML.search(text):
+        return 'not valid JSON: this looks like YAML; write JSON, such as {"enable": true}'
+    before = text[: error.pos].rstrip()
+    if near.startswith(("//", "/*", "#")):
+        hint = "JSON has no comments"
+    elif near.startswith("'"):
+        hint = "write \" in place of '"
+    elif near.startswith(("}", "]")) and before.endswith(","):
+        hint = "remove the comma before it"
+    elif before.endswith("{") and _KEY_WITHOUT_QUOTES.match(near):
+        hint = 'names stand in "quotes"'
+    elif near.startswith(("True", "False", "None")):
+        hint = "write true, false or null"
+    elif not near:
+        hint = "the text ends too early: a quote or bracket is not closed"
+    else:
+        hint = ""
+    at = f", at {shown(near)}" if near else ""
+    return f"not valid JSON: {error}{at}{': ' if hint else ''}{hint}"

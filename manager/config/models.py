@@ -1,0 +1,101 @@
+"""Peak models in a prediction policy: whether they exist, and whether their parameters are ones they accept."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from crds.models import COMBINING, DEEPEST, MODELS
+from crds.predict_policy import ModelChoice
+from manager.config.document import Unusable
+from manager.config.fields import Fields
+from manager.config.findings import Finding, join, nearest, shown
+
+PART: Final = "nodePredictPolicy"
+"""The field that holds a policy."""
+_RESOURCES: Final = ("cpu", "memory")
+_SEPARATORS: Final = re.compile(r"[\W_]+")
+
+
+def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str | None) -> None:
+    """Note what is wrong with the models of a policy.
+
+    Args:
+        policy: the policy, or the part of it that one layer has; its fields have the right types.
+        path: where it stands.
+        fields: where faults are noted.
+        inherited: the model that applies when the policy names none; `None` when that is not known.
+    """
+    model = policy.get("model") or inherited
+    _choice(policy, model, path, fields, 0)
+    for name in _RESOURCES:
+        part = policy.get(name)
+        if isinstance(part, Mapping):
+            _choice(part, part.get("model") or model, join(path, name), fields, 0)
+
+
+def faults_together(policy: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is wrong with a whole policy whose layers are each fine, such as parameters of another layer's model."""
+    fields = Fields()
+    check(policy, PART, fields, None)
+    yield from fields.errors
+
+
+def _choice(choice: Mapping[str, Any], model: str | None, path: str, fields: Fields, depth: int) -> None:
+    """One model with its parameters and those that it combines."""
+    named, parameters, listed = choice.get("model"), choice.get("parameters"), choice.get("of")
+    if isinstance(named, str) and named not in MODELS:
+        _unknown(named, join(path, "model"), fields)
+    if model is None or model not in MODELS:
+        return
+    if isinstance(parameters, Mapping):
+        _parameters(parameters, model, join(path, "parameters"), fields)
+    if model not in COMBINING:
+        if listed:
+            fields.error(join(path, "of"), f"model {model} combines no others: remove it, or use model max")
+    elif listed:
+        for index, each in enumerate(listed):
+            _part(each, join(join(path, "of"), index), fields, depth + 1)
+    elif named is not None or listed is not None:
+        fields.error(join(path, "of"), f"model {model} needs a list of models to take the largest of")
+
+
+def _part(choice: Any, path: str, fields: Fields, depth: int) -> None:  # noqa: ANN401
+    """A model that is one of several."""
+    if depth > DEEPEST:
+        fields.error(path, f"models may be nested {DEEPEST} times")
+        return
+    read = fields.read(ModelChoice, choice, path, {}) if depth > 1 else choice  # the first level has been read
+    if not isinstance(read, Mapping):
+        return
+    if depth > 1 and isinstance(choice, Mapping) and "model" not in read:
+        fields.error(path, "model is missing: name one, such as nsigma-v2")
+    _choice(read, read.get("model"), path, fields, depth)
+
+
+def _unknown(model: str, path: str, fields: Fields) -> None:
+    same = next((known for known in MODELS if _plain(known) == _plain(model)), None)
+    if same is not None:
+        fields.error(path, f"no model is named {shown(model)}: write {same}")
+    elif not model.strip():
+        fields.error(path, "must be the name of a model, such as nsigma-v2")
+    else:
+        meant = nearest(model, MODELS)
+        guess = f"; did you mean {meant}?" if meant else ""
+        fields.warn(path, f"model {shown(model)} is not built in ({', '.join(MODELS)}): the agents must have it{guess}")
+
+
+def _plain(name: str) -> str:
+    return _SEPARATORS.sub("", name).lower()
+
+
+def _parameters(parameters: Mapping[str, Any], model: str, path: str, fields: Fields) -> None:
+    known = MODELS[model]
+    for name, value in parameters.items():
+        rule, where = known.get(name), join(path, name)
+        if rule is None:
+            meant = nearest(name, known)
+            allowed = f"it has {', '.join(known)}" if known else "it has none"
+            guess = f"; did you mean {meant}?" if meant else ""
+            fields.error(where, f"model {model} has no such parameter: {allowed}{guess}")
+        elif not isinstance(value, Unusable) and not rule.allows(value):
+            fields.error(where, f"must be {rule} for model {model}, got {shown(value)}")

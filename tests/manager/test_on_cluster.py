@@ -1,193 +1,42 @@
 """The manager as a process, with exactly the rights that the chart gives it, against a real API server."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
-import urllib.request
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from devcluster import Cluster, CommandError
-from devcluster.component import free_port
+from devcluster import Cluster
+from devcluster.api import ApiError
+from tests.manager.stage import CONFIG_MAP, NAMESPACE, Manager, Stage, eventually, prepared, rights
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).parents[2]
-NAMESPACE = "manager-test"
-CONFIG_MAP = "slo-controller-config"
-POOL = {"pool": "manager-test"}
-SOLD = {"enable": True, "degradeTimeMinutes": 1, "midIncreaseHoldSeconds": 0}
-# Other tests share the cluster: only nodes of our pool sell anything.
-CONFIG: dict[str, Any] = {"nodeConfigs": [{"name": "ours", "nodeSelector": {"matchLabels": POOL}, **SOLD}]}
-
-
-def eventually(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    """Wait for a condition; the time is only how long a slow machine may take."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            pytest.fail(f"not within {seconds:.0f} s: {what}")
-        time.sleep(0.1)
-
-
-class Manager:
-    """A manager process."""
-
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
-        self.kubeconfig, self.log = kubeconfig, log
-        self.port = 0
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Start it and wait until it answers."""
-        self.port = free_port()
-        flags = [f"--kubeconfig={self.kubeconfig}", f"--namespace={NAMESPACE}", f"--listen=127.0.0.1:{self.port}"]
-        command = [sys.executable, "-m", "manager", *flags, "--leader-elect"]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=os.environ)
-        eventually(self.healthy, f"the manager is healthy; {self.log}:\n{self.said()}")
-
-    def healthy(self) -> bool:
-        """Whether /healthz is fine."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
-
-    def said(self) -> str:
-        """Its log."""
-        return self.log.read_text()
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """End it and return its exit code."""
-        assert self.process is not None
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        return self.process.wait(timeout=30)
-
-
-class Stage:
-    """The cluster as these tests use it."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-
-    def get(self, *what: str) -> dict[str, Any]:
-        """An object; empty when there is none."""
-        text = self.cluster.kubectl("get", *what, "--ignore-not-found", "-o", "json")
-        return dict(json.loads(text)) if text.strip() else {}
-
-    def add_node(self, name: str) -> None:
-        """A Node that sells Mid."""
-        amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
-        node = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": name, "labels": POOL},
-            "status": {"capacity": amounts, "allocatable": amounts},
-        }
-        self.cluster.kubectl("create", "-f", "-", stdin=json.dumps(node))
-        eventually(lambda: bool(self.get("nodemetric", name)), f"{name} has a NodeMetric")
-
-    def report(self, node: str, reclaimable_cpu: str, age_seconds: float = 0.0) -> None:
-        """What an agent would write."""
-        moment = (datetime.now(UTC) - timedelta(seconds=age_seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        status = {
-            "updateTime": moment,
-            "nodeMetric": {
-                "nodeUsage": {"resources": {"cpu": "6", "memory": "24Gi"}},
-                "systemUsage": {"resources": {"cpu": "1", "memory": "2Gi"}},
-            },
-            "prodReclaimableMetric": {"resource": {"resources": {"cpu": reclaimable_cpu, "memory": "10Gi"}}},
-            "prediction": {"time": moment, "classes": [{"name": "mid", "usage": {"cpu": "0", "memory": "0"}}]},
-        }
-        patch = json.dumps({"status": status})
-        self.cluster.kubectl("patch", "nodemetric", node, "--subresource=status", "--type=merge", "-p", patch)
-
-    def offers(self, node: str) -> dict[str, str]:
-        """Mid resources of a Node, when capacity and allocatable agree."""
-        status = self.get("node", node)["status"]
-        found = [
-            {name: amount for name, amount in status[part].items() if "mid-" in name}
-            for part in status
-            if part in {"capacity", "allocatable"}
-        ]
-        return found[0] if found[0] == found[1] else {"disagree": "x"}
-
-    def expect_cpu(self, node: str, amount: str | None) -> None:
-        """Wait for the Mid CPU of a Node."""
-        name = "kubernetes.io/mid-cpu"
-        eventually(lambda: self.offers(node).get(name) == amount, f"{node} offers {name} {amount}")
-
-    def configure(self, config: dict[str, Any] | str) -> None:
-        """Write the ConfigMap."""
-        text = config if isinstance(config, str) else json.dumps(config)
-        metadata = {"name": CONFIG_MAP, "namespace": NAMESPACE}
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"colocation-config": text}}
-        self.cluster.apply(body)
-
-    def expect_event(self, reason: str, about: str, namespace: str = NAMESPACE) -> str:
-        """Wait for an event and return its note."""
-
-        def notes() -> list[str]:
-            events = self.get("events.events.k8s.io", "-n", namespace).get("items", [])
-            wanted = [each for each in events if each["reason"] == reason and each["regarding"]["name"] == about]
-            return [each["note"] for each in wanted]
-
-        eventually(lambda: bool(notes()), f"event {reason} about {about}")
-        return notes()[-1]
-
 
 def _rights(cluster: Cluster) -> str:
-    """The manager's service account and roles, as `helm install` into our namespace would make them."""
-    chart, template = ROOT / "charts/headroom", "templates/manager-rbac.yaml"
-    rendered = cluster.helm("template", "headroom", chart, "-n", NAMESPACE, "--show-only", template)
-    objects = [each for each in yaml.safe_load_all(rendered) if each]
-    for each in objects:
-        if not each["kind"].startswith("Cluster"):
-            each["metadata"].setdefault("namespace", NAMESPACE)
-    return yaml.safe_dump_all(objects)
+    """The manager's service account and roles in our namespace, as YAML."""
+    return yaml.safe_dump_all(rights(cluster, NAMESPACE))
 
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
     """The CRD, our namespace, and the rights that the chart gives the manager there."""
-    cluster.define(ROOT / "crds/node_metric.yaml")
-    cluster.create_namespace(NAMESPACE)
-    rights = _rights(cluster)
-    cluster.kubectl("apply", "-f", "-", stdin=rights)
-    yield Stage(cluster)
-    cluster.kubectl("delete", "nodes", "-l", "pool=manager-test")
-    cluster.kubectl("delete", "-f", "-", stdin=rights)
-    cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+    with prepared(cluster, NAMESPACE) as stage:
+        yield stage
 
 
 @pytest.fixture(scope="module")
 def kubeconfig(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A login as the manager's service account."""
-    token = stage.cluster.kubectl("create", "token", "headroom-manager", "-n", NAMESPACE, "--duration=1h").strip()
-    config = yaml.safe_load(stage.cluster.kubeconfig.read_text())
-    for user in config["users"]:
-        user["user"] = {"token": token}
-    path = tmp_path_factory.mktemp("manager") / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
+    return stage.login(tmp_path_factory.mktemp("manager") / "kubeconfig")
 
 
 @pytest.fixture
 def manager(stage: Stage, kubeconfig: Path, tmp_path: Path) -> Iterator[Manager]:
     """A manager with a good configuration; it must end in order, and have said nothing of tracebacks or rights."""
-    stage.configure(CONFIG)
-    manager = Manager(kubeconfig, tmp_path / "manager.log")
+    stage.configure(stage.config)
+    manager = Manager(kubeconfig, tmp_path / "manager.log", NAMESPACE)
     manager.start()
     try:
         yield manager
@@ -217,7 +66,7 @@ def test_node_metric_lives_with_node(stage: Stage) -> None:
     eventually(lambda: interval() == 60, "the spec is corrected")
     stage.cluster.kubectl("delete", "nodemetric", "life")
     eventually(lambda: interval() == 60, "the NodeMetric is back")
-    stage.configure({"nodeConfigs": [{**CONFIG["nodeConfigs"][0], "metricReportIntervalSeconds": 30}]})
+    stage.configure({"nodeConfigs": [{**stage.config["nodeConfigs"][0], "metricReportIntervalSeconds": 30}]})
     eventually(lambda: interval() == 30, "the spec follows the configuration")
     stage.cluster.kubectl("delete", "node", "life")
     eventually(lambda: not stage.get("nodemetric", "life"), "the NodeMetric goes with the Node")
@@ -340,7 +189,7 @@ def test_api_server_may_go_away(stage: Stage, manager: Manager) -> None:
     def reported() -> bool:
         try:
             stage.report("away", "2")
-        except CommandError:  # the API server is still warming up
+        except (ApiError, OSError):  # the API server is still warming up
             return False
         return True
 
@@ -354,7 +203,7 @@ def test_second_replica_takes_over(stage: Stage, manager: Manager, kubeconfig: P
     stage.add_node("twins")
     stage.report("twins", "4")
     stage.expect_cpu("twins", "4k")
-    second = Manager(kubeconfig, tmp_path / "second.log")
+    second = Manager(kubeconfig, tmp_path / "second.log", NAMESPACE)
     second.start()
     try:
         assert "Leading" not in second.said()

@@ -1,0 +1,283 @@
+"""The manager as a process with exactly the rights of the chart, a cluster for it, and what the audit log says.
+
+Clusters are shared: each module works in a namespace of its own and sells on nodes of its own only.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import ApiError
+from devcluster.component import free_port
+
+ROOT = Path(__file__).parents[2]
+NAMESPACE = "manager-test"
+CONFIG_MAP = "slo-controller-config"
+SOLD = {"enable": True, "degradeTimeMinutes": 1, "midIncreaseHoldSeconds": 0}
+METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+NODES = "/api/v1/nodes"
+CPU = "kubernetes.io/mid-cpu"
+
+
+def eventually(holds: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    """Wait for a condition; the time is only how long a slow machine may take."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            pytest.fail(f"not within {seconds:.0f} s: {what}")
+        time.sleep(0.1)
+
+
+class Manager:
+    """A manager process."""
+
+    def __init__(self, kubeconfig: Path, log: Path, namespace: str = NAMESPACE, *flags: str, name: str = "") -> None:
+        self.kubeconfig, self.log, self.namespace = kubeconfig, log, namespace
+        self.flags, self.name = flags, name
+        self.port = 0
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, and wait until it has read everything unless told otherwise."""
+        self.port = free_port()
+        flags = [f"--kubeconfig={self.kubeconfig}", f"--namespace={self.namespace}", f"--listen=127.0.0.1:{self.port}"]
+        command = [sys.executable, "-m", "manager", *flags, "--leader-elect", *self.flags]
+        environment = {**os.environ, **({"POD_NAME": self.name} if self.name else {})}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, env=environment)
+        if wait:
+            eventually(lambda: self.page("/readyz")[0] == 200, f"the manager is ready; {self.log}:\n{self.said()}")
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Status and text of a page; 0 while there is no answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return int(answer.status), answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def healthy(self) -> bool:
+        """Whether /healthz is fine."""
+        return self.page("/healthz")[0] == 200
+
+    def leads(self) -> bool:
+        """Whether it says that it leads."""
+        return "leadership: leads" in self.page("/healthz?verbose")[1]
+
+    def said(self) -> str:
+        """Its log."""
+        return self.log.read_text()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """End it and return its exit code."""
+        assert self.process is not None
+        self.send(number)
+        return self.process.wait(timeout=30)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that the API server answered, from its audit log."""
+
+    at: datetime
+    """When it came in."""
+    verb: str
+    """get, list, watch, create, patch …"""
+    group: str
+    """API group; empty for the core."""
+    resource: str
+    """Resource, with its subresource behind a slash."""
+    namespace: str
+    """Namespace, or empty."""
+    name: str
+    """Name, or empty."""
+    code: int
+    """HTTP status of the answer."""
+    agent: str
+    """Who it was, in its own words."""
+    user: str
+    """Who it was, as the API server knows."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes anything."""
+        return self.verb not in {"get", "list", "watch"}
+
+    @classmethod
+    def from_event(cls, event: Mapping[str, Any]) -> "Request":
+        """An event of the audit log."""
+        about = event.get("objectRef") or {}
+        parts = (about.get("resource", ""), about.get("subresource", ""))
+        return cls(
+            at=datetime.fromisoformat(event["requestReceivedTimestamp"]),
+            verb=event["verb"],
+            group=about.get("apiGroup", ""),
+            resource="/".join(part for part in parts if part),
+            namespace=about.get("namespace", ""),
+            name=about.get("name", ""),
+            code=int((event.get("responseStatus") or {}).get("code", 0)),
+            agent=event.get("userAgent", ""),
+            user=event["user"].get("username", ""),
+        )
+
+
+class Stage:
+    """The cluster as these tests use it."""
+
+    def __init__(self, cluster: Cluster, namespace: str = NAMESPACE) -> None:
+        self.cluster, self.namespace = cluster, namespace
+        self.pool = {"pool": namespace}
+        selector = {"matchLabels": self.pool}
+        # Other tests share the cluster: only nodes of our pool sell anything.
+        self.config: dict[str, Any] = {"nodeConfigs": [{"name": "ours", "nodeSelector": selector, **SOLD}]}
+        self.user = f"system:serviceaccount:{namespace}:headroom-manager"
+
+    def get(self, *what: str) -> dict[str, Any]:
+        """An object; empty when there is none."""
+        text = self.cluster.kubectl("get", *what, "--ignore-not-found", "-o", "json")
+        return dict(json.loads(text)) if text.strip() else {}
+
+    def found(self, path: str) -> dict[str, Any]:
+        """The object at a path; empty when there is none."""
+        try:
+            return self.cluster.api.get(path)
+        except ApiError as error:
+            if error.status == 404:
+                return {}
+            raise
+
+    def make_nodes(self, *names: str) -> None:
+        """Nodes that sell Mid; nothing waits for the manager."""
+        amounts = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+        nodes = (
+            {"metadata": {"name": name, "labels": self.pool}, "status": {"capacity": amounts, "allocatable": amounts}}
+            for name in names
+        )
+        self.cluster.api.create_all((NODES, node) for node in nodes)
+
+    def add_node(self, name: str) -> None:
+        """A Node that sells Mid, with its NodeMetric."""
+        self.make_nodes(name)
+        eventually(lambda: bool(self.found(f"{METRICS}/{name}")), f"{name} has a NodeMetric")
+
+    def report(self, node: str, reclaimable_cpu: str, age_seconds: float = 0.0) -> None:
+        """What an agent would write.
+
+        Raises:
+            ApiError: the API server refuses.
+            OSError: it is away.
+        """
+        moment = (datetime.now(UTC) - timedelta(seconds=age_seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = {
+            "updateTime": moment,
+            "nodeMetric": {
+                "nodeUsage": {"resources": {"cpu": "6", "memory": "24Gi"}},
+                "systemUsage": {"resources": {"cpu": "1", "memory": "2Gi"}},
+            },
+            "prodReclaimableMetric": {"resource": {"resources": {"cpu": reclaimable_cpu, "memory": "10Gi"}}},
+            "prediction": {"time": moment, "classes": [{"name": "mid", "usage": {"cpu": "0", "memory": "0"}}]},
+        }
+        self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": status})
+
+    def offers(self, node: str) -> dict[str, str]:
+        """Mid resources of a Node, when capacity and allocatable agree."""
+        status = self.cluster.api.get(f"{NODES}/{node}")["status"]
+        found = [
+            {name: amount for name, amount in status.get(part, {}).items() if "mid-" in name}
+            for part in ("capacity", "allocatable")
+        ]
+        return found[0] if found[0] == found[1] else {"disagree": "x"}
+
+    def expect_cpu(self, node: str, amount: str | None) -> None:
+        """Wait for the Mid CPU of a Node."""
+        eventually(lambda: self.offers(node).get(CPU) == amount, f"{node} offers {CPU} {amount}")
+
+    def configure(self, config: dict[str, Any] | str) -> None:
+        """Write the ConfigMap."""
+        text = config if isinstance(config, str) else json.dumps(config)
+        metadata = {"name": CONFIG_MAP, "namespace": self.namespace}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"colocation-config": text}}
+        self.cluster.apply(body)
+
+    def expect_event(self, reason: str, about: str, namespace: str | None = None) -> str:
+        """Wait for an event and return its note."""
+
+        def notes() -> list[str]:
+            events = self.get("events.events.k8s.io", "-n", namespace or self.namespace).get("items", [])
+            wanted = [each for each in events if each["reason"] == reason and each["regarding"]["name"] == about]
+            return [each["note"] for each in wanted]
+
+        eventually(lambda: bool(notes()), f"event {reason} about {about}")
+        return notes()[-1]
+
+    def login(self, path: Path) -> Path:
+        """A kubeconfig of the manager's service account, written to a path."""
+        make = ["create", "token", "headroom-manager", "-n", self.namespace, "--duration=1h"]
+        config = yaml.safe_load(self.cluster.kubeconfig.read_text())
+        token = self.cluster.kubectl(*make).strip()
+        for user in config["users"]:
+            user["user"] = {"token": token}
+        path.write_text(yaml.safe_dump(config))
+        return path
+
+    def requests(self) -> list[Request]:
+        """What the manager's service account has asked so far, in the order in which it came in."""
+        mark, lines = f'"username":"{self.user}"', self.cluster.control_plane.audit_log.read_text().splitlines()
+        events = (json.loads(line) for line in lines if mark in line and line.endswith("}"))
+        return sorted((Request.from_event(event) for event in events), key=lambda request: request.at)
+
+    def wipe(self, *names: str) -> None:
+        """Delete nodes."""
+        for name in names:
+            try:
+                self.cluster.api.request("DELETE", f"{NODES}/{name}")
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+
+
+def rights(cluster: Cluster, namespace: str, *settings: str) -> list[dict[str, Any]]:
+    """The manager's service account and roles, as `helm install` into a namespace would make them."""
+    chart, template = ROOT / "charts/headroom", "templates/manager-rbac.yaml"
+    rendered = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", template, *settings)
+    objects: list[dict[str, Any]] = [each for each in yaml.safe_load_all(rendered) if each]
+    for each in objects:
+        if not each["kind"].startswith("Cluster"):
+            each["metadata"].setdefault("namespace", namespace)
+    return objects
+
+
+@contextmanager
+def prepared(cluster: Cluster, namespace: str) -> Iterator[Stage]:
+    """The CRD, a namespace, and the rights that the chart gives the manager there; nodes of the pool go at the end."""
+    cluster.define(ROOT / "crds/node_metric.yaml")
+    cluster.create_namespace(namespace)
+    objects = yaml.safe_dump_all(rights(cluster, namespace))
+    cluster.kubectl("apply", "-f", "-", stdin=objects)
+    yield Stage(cluster, namespace)
+    cluster.kubectl("delete", "nodes", "-l", f"pool={namespace}")
+    cluster.kubectl("delete", "-f", "-", stdin=objects)
+    cluster.kubectl("delete", "namespace", namespace, "--wait=false")

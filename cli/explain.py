@@ -40,17 +40,19 @@ async def node(
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
-    found, metric, pods, config_map, last_good, lease = await live.together(
+    found, metric, pods, config_map, last_good, lease, deployment = await live.together(
         live.node(api, name),
         live.node_metric(api, name),
         live.objects(api, kubeapi.paths.PODS, fieldSelector=f"spec.nodeName={name}"),
         live.config_map(api, namespace, config_name),
         live.config_map(api, namespace, LAST_GOOD_NAME),
         live.if_allowed(api, kubeapi.paths.lease(namespace, manager_state.NAME)),
+        live.if_allowed(api, manager_state.deployment_path(namespace)),
     )
     now = time.time()
     config = config_state(config_map, last_good, f"{namespace}/{config_name}", now)
-    seen = Seen(found, metric, pods, now, lease=manager_state.lease_of(lease, now))
+    manager = manager_state.lease_of(lease, now)
+    seen = Seen(found, metric, pods, now, lease=manager, exclusion=manager_state.exclusion(deployment))
     explanation = explain(seen, config, tried)
     if output == "table":
         show(explanation)

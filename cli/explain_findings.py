@@ -10,6 +10,7 @@ from cli.explanation import Explanation
 from crds.codec import to_json
 from manager.calculators.base import Term
 from manager.config.in_force import Origin
+from manager.eviction import words
 from manager.node_metric import spec_for
 
 
@@ -20,7 +21,7 @@ def findings(explanation: Explanation) -> list[str]:
     notes += [_of_mid(term) for term in explanation.result.terms if term.note and term.name == "mid"]
     notes += [explanation.report.problem] if explanation.report.problem else []
     notes += _prediction(explanation)
-    notes += _steps(explanation)
+    notes += [*_steps(explanation), *_eviction(explanation)]
     return list(dict.fromkeys(notes))
 
 
@@ -67,14 +68,13 @@ def _config(explanation: Explanation) -> Iterator[str]:
         yield f"config: {explanation.config.place} cannot be used: {kept} in force until it is mended"
     yield from (f"config: {finding}" for finding in state.entry_errors)
     yield from (f"config: {finding}" for finding in explanation.strategy.findings)
+    yield from (f"config: {finding}" for finding in explanation.strategy.overlaps)
     yield from (f"config: {finding}" for finding in state.warnings)
 
 
 def _manager(explanation: Explanation) -> Iterator[str]:
     """Why nothing of this reaches the Node at all."""
     seen = explanation.seen
-    if seen.excluded:
-        yield seen.excluded
     if seen.lease is not None and not seen.lease.held:
         last = amounts.age(seen.lease.renewed_ago)
         why = f"its Lease was renewed {last} ago" if seen.lease.holder else "nobody holds its Lease"
@@ -83,14 +83,35 @@ def _manager(explanation: Explanation) -> Iterator[str]:
 
 def _steps(explanation: Explanation) -> Iterator[str]:
     """Why the Node offers something else than it should, and what follows."""
-    if explanation.seen.excluded:
-        return
     for step in explanation.steps:
         if step.reason and explanation.what_if:
             yield f"then: {step.reason}"
         elif step.reason:
             stays = "; if this stays, read the manager's log" if step.action is Action.WRITE else ""
             yield f"{step.reason}{stays}"
+
+
+def _eviction(explanation: Explanation) -> Iterator[str]:
+    """Who would go to end a deficit."""
+    eviction = explanation.eviction
+    if eviction is None:
+        return
+    if not eviction.proven:
+        yield "deficit: no fresh report proves that anything is short, so no Mid pod is evicted"
+        return
+    if eviction.mode == "off":
+        yield "deficit: midEviction.mode is off, so no Mid pod is evicted"
+        return
+    would = "are evicted" if eviction.mode == "on" else "would be evicted if midEviction.mode were on"
+    last = f"when the deficit has lasted {eviction.after_seconds}s (midEviction.afterSeconds)"
+    victims = ", ".join(words.pod(each) for each in eviction.selection.victims)
+    if victims:
+        yield f"deficit: short by {words.amounts(eviction.short)}: these {would}, in this order, {last}: {victims}"
+    elif not eviction.short:
+        yield "deficit: Mid pods that are on their way out end it"
+    yield from (f"deficit: {pod.key} stays: it {why}" for pod, why in eviction.selection.spared)
+    if eviction.selection.short:
+        yield f"deficit: {words.amounts(eviction.selection.short)} would still be short after that"
 
 
 def _of_term(term: Term) -> str:

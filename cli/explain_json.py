@@ -10,6 +10,9 @@
     notes               sentences, most important first
     next                per resource {"resource", "action": nothing | write | hold | wait, "offered", "desired",
                         "withinSeconds", "reason"}: what the manager does about the difference, at the latest then
+    eviction            null without a deficit, else {"mode", "afterSeconds", "proven", "short": amounts, "pods":
+                        [{"pod", "priority", "cpuMilli", "memoryBytes"}] in the order in which they would go, "spared":
+                        [{"pod", "why"}], "stillShort": amounts}
     terms, termsIfEnabled
                         {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}, in order;
                         the second where colocation is disabled: what would be sold if it were not
@@ -31,6 +34,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cli import explain_terms, formula
+from cli.explain_eviction import Eviction
 from cli.explain_findings import agent_changes, findings
 from cli.explanation import Explanation
 from cli.reports import age
@@ -60,9 +64,10 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "version": VERSION,
         "node": explanation.node,
         **_numbers(explanation),
-        "excluded": explanation.seen.excluded or None,
+        "excluded": explanation.excluded or None,
         "notes": findings(explanation),
         "next": _next(explanation),
+        "eviction": _eviction(explanation.eviction),
         "terms": _terms(explanation.result),
         "termsIfEnabled": _terms(explanation.would_be) if explanation.would_be else None,
         "inputs": _inputs(explanation),
@@ -128,6 +133,23 @@ def _next(explanation: Explanation) -> list[dict[str, Any]]:
         }
         for step in explanation.steps
     ]
+
+
+def _eviction(eviction: Eviction | None) -> dict[str, Any] | None:
+    if eviction is None:
+        return None
+    return {
+        "mode": eviction.mode,
+        "afterSeconds": eviction.after_seconds,
+        "proven": eviction.proven,
+        "short": _amounts(eviction.short),
+        "pods": [
+            {"pod": pod.key, "priority": pod.mid.priority if pod.mid else None, **_amounts(pod.mid_requests)}
+            for pod in eviction.selection.victims
+        ],
+        "spared": [{"pod": pod.key, "why": why} for pod, why in eviction.selection.spared],
+        "stillShort": _amounts(eviction.selection.short),
+    }
 
 
 def _terms(result: Result) -> list[dict[str, Any]]:

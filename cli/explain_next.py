@@ -74,7 +74,7 @@ def steps(
     for resource in Resource:
         # The other resource is taken for right, so that the answer is about this one.
         current = {each: offers[each] if each is resource else Offer(wanted[each]) for each in Resource}
-        decision = decide(current, result.desired, strategy, Memory(written_at), now)
+        decision = decide(current, result.desired, strategy, Memory(written_at), now, result.requested)
         within: float | None = None
         if resource in decision.writes:
             action, within = Action.WRITE, _SOON_SECONDS
@@ -85,6 +85,9 @@ def steps(
         else:
             action = Action.NOTHING
         reason = _reason(action, resource, offers[resource], wanted[resource], strategy)
+        if resource in decision.memory.rises and resource in decision.writes:
+            first = _shown(resource, decision.writes[resource])
+            reason += f"; {first} within seconds, which running Mid pods bought or one half of the Node says already"
         found.append(Step(resource, action, offers[resource].amount, wanted[resource], within, reason))
     return tuple(found)
 

@@ -1,11 +1,11 @@
 """Why a node has the Mid resources it has: gathers from live objects what `explain` prints. Pure."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from cli import explain_next, observed
+from cli import explain_eviction, explain_next, observed
+from cli.explain_eviction import Eviction
 from cli.explain_next import Step
 from cli.manager_state import Lease
 from cli.reports import Report, age, read
@@ -15,6 +15,8 @@ from manager.calculators.base import Result
 from manager.calculators.mid import calculate
 from manager.config.in_force import InForce, at_start
 from manager.config.overlay import NodeStrategyView, overlay
+from manager.exclusion import REASON as EXCLUDED
+from manager.exclusion import Exclusion
 from manager.facts import Measured, NodeFacts, PodFacts, Received, Resource, from_objects
 from manager.patches import offers
 
@@ -50,10 +52,12 @@ class Seen:
     """When they were read. [unix s]"""
     received: Received | None = None
     """When the report's times were seen to change; None: as the API server noted it. [unix s]"""
+    written_at: float | None = None
+    """When the manager last wrote to the Node; None: as the API server noted it. [unix s]"""
     lease: Lease | None = None
     """The manager's Lease; None where there is none, or it may not be read."""
-    excluded: str = ""
-    """Why the manager leaves this node alone; empty where it does not, or that is not known."""
+    exclusion: Exclusion = field(default_factory=Exclusion)
+    """Which nodes the manager leaves alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,8 @@ class Explanation:
     """Status of the NodeMetric; empty where there is none or it cannot be read."""
     mid_pods: tuple[PodFacts, ...]
     """The pods that bought Mid resources here."""
+    eviction: Eviction | None
+    """What eviction makes of a deficit; None where there is none."""
     what_if: WhatIf | None = None
     """What is tried; None: this is how it is."""
     before: "Explanation | None" = None
@@ -93,6 +99,12 @@ class Explanation:
     def desired(self) -> Mapping[Resource, int | None]:
         """What the Node should offer; None for no such resource. [milli-cores, bytes]"""
         return explain_next.desired(self.result, self.facts.strategy)
+
+    @property
+    def excluded(self) -> str:
+        """Why the manager leaves this node alone; empty where it does not."""
+        degraded = self.result.degraded
+        return degraded.message if degraded and degraded.reason == EXCLUDED else ""
 
     @property
     def prediction(self) -> Json:
@@ -128,20 +140,23 @@ def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> E
     if what_if.config is not None:
         place = f"{what_if.config.place} (--config)"
         tried = ConfigState(place, None, at_start(what_if.config.text, present=True, last_good=None))
-    return dataclasses.replace(_explain(seen, tried, what_if), before=before)
+    return replace(_explain(seen, tried, what_if), before=before)
 
 
 def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explanation:
     metadata, node_metric = seen.node["metadata"], seen.node_metric
     above = (SOURCE, what_if.strategy) if what_if and what_if.strategy else None
     view = overlay(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
+    excluded = seen.exclusion.covers(metadata.get("labels") or {})
+    if excluded:
+        view = replace(view, strategy=replace(view.strategy, enable=False))
     here = [pod if isinstance(pod, PodFacts) else PodFacts.from_object(pod) for pod in seen.pods]
     received = seen.received or observed.received(node_metric)
     facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, received)
-    result = calculate(facts)
-    enabled = dataclasses.replace(facts, strategy=dataclasses.replace(facts.strategy, enabled=True))
+    result = seen.exclusion.explain(calculate(facts)) if excluded else calculate(facts)
+    enabled = replace(facts, strategy=replace(facts.strategy, enabled=True))
     report = read(node_metric, seen.now) if node_metric else Report()
-    current = offers(seen.node)
+    current, written_at = offers(seen.node), seen.written_at or observed.written_at(seen.node)
     return Explanation(
         node=str(metadata["name"]),
         seen=seen,
@@ -151,11 +166,12 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
         result=result,
         would_be=calculate(enabled) if result.degraded and result.degraded.reason == DISABLED else None,
         published=Measured(*(current[each].amount for each in Resource)),
-        steps=explain_next.steps(current, result, facts.strategy, observed.written_at(seen.node), seen.now),
+        steps=explain_next.steps(current, result, facts.strategy, written_at, seen.now),
         report=report,
         # What cannot be decoded can hold anything; the report's problem says so.
         status={} if report.problem else (node_metric or {}).get("status") or {},
         mid_pods=tuple(pod for pod in here if pod.holds_mid),
+        eviction=explain_eviction.of(facts, result, view.strategy, here),
         what_if=what_if,
     )
 
@@ -179,7 +195,7 @@ def _text(config_map: Json | None) -> str | None:
 
 def _written_ago(config_map: Json, now: float) -> float | None:
     metadata = config_map.get("metadata") or {}
-    others = [entry for entry in metadata.get("managedFields") or () if entry.get("manager") != observed.MANAGER]
+    others = [entry for entry in metadata.get("managedFields") or () if not observed.by_manager(entry)]
     times = [str(entry["time"]) for entry in others if entry.get("time")]
     written = max(times, default=metadata.get("creationTimestamp"))
     return age(written, now) if written else None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cli.reports import age
+from manager.exclusion import Exclusion
 
 NAME: Final = "headroom-manager"
 """Name of the manager's Deployment and of its Lease."""
@@ -43,6 +44,20 @@ def lease_of(obj: Json | None, now: float) -> Lease | None:
     renewed = spec.get("renewTime")
     seconds = spec.get("leaseDurationSeconds") or _DEFAULT_LEASE_SECONDS
     return Lease(str(spec.get("holderIdentity") or ""), age(str(renewed), now) if renewed else None, float(seconds))
+
+
+def deployment_path(namespace: str) -> str:
+    """Path of the manager's Deployment."""
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments/{NAME}"
+
+
+def exclusion(deployment: Json | None) -> Exclusion:
+    """Which nodes the manager is told to leave alone; the default where its Deployment is not there or says nothing."""
+    text = flag(deployment, "--exclude-nodes")
+    try:
+        return Exclusion() if text is None else Exclusion.of(text)
+    except ValueError:  # such a manager does not start
+        return Exclusion()
 
 
 def flag(deployment: Json | None, name: str) -> str | None:

@@ -7,7 +7,7 @@ from manager.facts import Received
 from manager.facts.reading import items, parse_time, part
 
 MANAGER: Final = "headroom-manager"
-"""How the manager's writes are called: its field manager, and its user agent."""
+"""How the manager's writes are called: the beginning of its field managers and of its user agent."""
 
 Json = Mapping[str, Any]
 
@@ -31,8 +31,13 @@ def _written(obj: Json | None, field: str) -> float | None:
 
 def written_at(node: Json) -> float | None:
     """When the manager last changed a Node's status; None where that is not known. [unix s]"""
-    times = [time for entry, time in _status_entries(node) if entry.get("manager") == MANAGER]
+    times = [time for entry, time in _status_entries(node) if by_manager(entry)]
     return max(times, default=None)
+
+
+def by_manager(entry: Json) -> bool:
+    """Whether an entry is about the manager's own writes."""
+    return str(entry.get("manager", "")).startswith(MANAGER)
 
 
 def _status_entries(obj: Json | None) -> Iterator[tuple[Json, float]]:

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +11,7 @@ from cli.config_file import ConfigFile
 from cli.explanation import Explanation, Seen, config_state, explain
 from cli.manager_state import Lease
 from cli.what_if import what_if
+from manager.exclusion import Exclusion
 
 NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()
 """One minute after web-1 reported. [unix s]"""
@@ -44,7 +46,8 @@ def explained(
     node_metric: Json | None = _AS_RECORDED,
     node: Json | None = None,
     lease: Lease | None = None,
-    excluded: str = "",
+    exclude_nodes: str = "type=virtual-kubelet",
+    pods: Sequence[Json] = (),
     now: float = NOW,
 ) -> Explanation:
     """The explanation of a recorded node, with the recorded objects unless others are given.
@@ -58,7 +61,8 @@ def explained(
         node_metric: its NodeMetric, or None for none.
         node: the Node.
         lease: the manager's Lease.
-        excluded: why the manager leaves it alone.
+        exclude_nodes: which nodes the manager leaves alone.
+        pods: further pods on it.
         now: the clock. [unix s]
     """
     config_map = recorded("configMap")
@@ -68,10 +72,10 @@ def explained(
     seen = Seen(
         named("nodes", name) if node is None else node,
         metric if node_metric is _AS_RECORDED else node_metric,
-        [pod for pod in recorded("pods") if pod["spec"].get("nodeName") == name],
+        [*(pod for pod in recorded("pods") if pod["spec"].get("nodeName") == name), *pods],
         now,
         lease=lease,
-        excluded=excluded,
+        exclusion=Exclusion.of(exclude_nodes),
     )
     state = config_state(
         config_map,

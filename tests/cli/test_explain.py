@@ -20,7 +20,7 @@ from tests.cli.recording import NOW, explained, golden, named
 SHAPE = [
     *["kind", "version", "node", "published", "calculated", "desired", "requested", "deficit", "degraded", "excluded"],
     *["notes", "next", "terms", "termsIfEnabled", "inputs", "reportAgeSeconds", "predictionAgeSeconds", "prediction"],
-    *["conditions", "shadow", "manager", "mode", "strategy", "strategySources", "config", "whatIf"],
+    *["eviction", "conditions", "shadow", "manager", "mode", "strategy", "strategySources", "config", "whatIf"],
 ]
 
 

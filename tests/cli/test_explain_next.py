@@ -95,11 +95,12 @@ def test_shadow_takes_resources_away() -> None:
 
 
 def test_excluded_node_is_left_alone() -> None:
-    """Of a node that the manager leaves alone nothing is promised."""
-    found = explained("web-1", excluded="this node is excluded: type=virtual-kubelet matches")
-    notes = findings(found)
-    assert notes[0].startswith("this node is excluded")
-    assert not any("midIncreaseHoldSeconds" in note for note in notes)
+    """Of a node that the manager is told to leave alone nothing is sold, and that comes first."""
+    found = explained("web-1", exclude_nodes="pool=web")
+    assert findings(found)[0].startswith("this node's labels match --exclude-nodes 'pool=web'")
+    assert found.excluded
+    assert found.result.calculated.cpu == 0
+    assert not explained("web-1").excluded
 
 
 def test_no_manager_is_said() -> None:

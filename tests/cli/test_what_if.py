@@ -77,7 +77,7 @@ def test_values_and_paths(settings: list[str], path: str, value: object) -> None
         (["surely.not=1"], "surely: unknown field"),
         (["midPolicy=best"], 'midPolicy: must be one of "reclaimable", "design", "designMixed", got "best"'),
         (["enable=yes"], 'enable: must be true or false, got "yes"'),
-        (["midUnallocatedPercent=NaN"], "NaN is not a number"),
+        (["midUnallocatedPercent=NaN"], "NaN"),
         (["midUnallocatedPercent"], "must be a setting and its value, such as midUnallocatedPercent=20"),
         (["=20"], "must be a setting and its value"),
         (["midEviction..mode=on"], "must be a setting and its value"),

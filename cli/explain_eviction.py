@@ -1,0 +1,48 @@
+"""What `midEviction` makes of a deficit: whether the report proves it, and which Mid pods would go, in which order.
+
+It chooses with the manager's own functions. What the manager remembers is not known from outside: for how long the
+deficit has lasted, which pods have just left, and what its limits and its guard against loops spare for now.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crds.colocation import DEFAULTS, ColocationStrategy, MidEviction
+from manager.calculators.base import Result
+from manager.eviction.evidence import shortage
+from manager.eviction.selection import Selection, choose
+from manager.facts import Amounts, NodeFacts, PodFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """What follows from a deficit if it lasts."""
+
+    mode: str
+    """off, dry-run or on."""
+    after_seconds: int
+    """How long it must last. [s]"""
+    proven: bool
+    """Whether a fresh report proves it: what is not known speaks for the pods that run."""
+    short: Amounts
+    """What is short beyond what pods give back that are on their way out."""
+    selection: Selection
+    """Who would go."""
+
+
+def of(facts: NodeFacts, result: Result, strategy: ColocationStrategy, pods: Sequence[PodFacts]) -> Eviction | None:
+    """What eviction makes of a node; None where nothing is sold beyond what may be."""
+    if not result.deficit:
+        return None
+    own, default = strategy.mid_eviction or MidEviction(), DEFAULTS.mid_eviction or MidEviction()
+    here = [pod for pod in pods if pod.node == facts.name and pod.holds_mid]
+    leaving = (pod.mid_requests for pod in here if pod.mid is not None and pod.mid.terminating)
+    proof = shortage(facts, result, (), sum(leaving, Amounts()))
+    short = proof.short if proof else Amounts()
+    return Eviction(
+        mode=own.mode or default.mode or "",
+        after_seconds=(own.after_seconds if own.after_seconds is not None else default.after_seconds) or 0,
+        proven=proof is not None and bool(proof.deficit),
+        short=short,
+        selection=choose(here, short, lambda _: ""),
+    )

@@ -1,0 +1,78 @@
+"""After every look that any test here takes at a node, `explain` is asked about the same objects: it must agree.
+
+`tests/manager/conftest.py` puts this beside the manager's own reactions, so every scenario is one of explain's too.
+"""
+
+from dataclasses import dataclass, field
+
+from cli.explain_next import Action
+from cli.explanation import ConfigState, Explanation, Seen, explain
+from kubeapi import paths
+from manager import node_metric
+from manager.context import Context, Run
+from manager.facts import Received, ReportFacts
+from manager.reactions import Look
+from manager.write_budget import WriteBudget
+from tests.manager.made import FakeApi, Json
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A reaction that compares what the manager found with what explain says, where the API server is in memory."""
+
+    compared: list[str] = field(default_factory=list)
+    """Names of the nodes that were compared, once per look."""
+
+    async def react(self, run: Run, look: Look) -> None:
+        """Compare every number, and what explain says is still to be written."""
+        known = run.context.cluster.node_metrics.get(look.name)
+        if look.facts.report != (known.report if known else None):  # something was reported since
+            return
+        explanation = explanation_of(run, look.name)
+        if explanation is None:
+            return
+        self.compared.append(look.name)
+        assert explanation.strategy == look.view
+        assert explanation.facts == look.facts
+        assert explanation.result == look.result
+        memory = run.context.memory(look.name)
+        budget, pace, now = memory.part(WriteBudget), run.context.settings.pace, run.context.steady()
+        for step in explanation.steps:
+            if step.action is Action.WRITE:  # it has just been written, unless too much was
+                assert budget.wait({step.resource: step.desired}, pace.write_burst, pace.write_refill_seconds, now) > 0
+            elif step.action is Action.NOTHING:
+                assert step.offered == step.desired
+
+    def forget(self, context: Context, name: str) -> None:
+        """There is nothing to take back."""
+
+
+def explanation_of(run: Run, name: str) -> Explanation | None:
+    """What explain says about the objects in the API server; None where the manager has not seen the newest."""
+    context, api = run.context, run.api
+    cluster = context.cluster
+    if not isinstance(api, FakeApi) or name not in cluster.nodes:
+        return None
+    node, metric = api.objects.get(paths.node(name)), api.objects.get(node_metric.path(name))
+    known = cluster.node_metrics.get(name)
+    read = ReportFacts.from_object(metric) if metric else None
+    if node is None or _version(node) != cluster.nodes[name]["metadata"]["resourceVersion"]:
+        return None
+    if read != (known.report if known else None):
+        return None
+    ahead = context.wall() - context.steady()
+    written_at = context.memory(name).writer.written_at
+    seen = Seen(
+        node,
+        metric,
+        list(cluster.pods_on(name)),
+        context.wall(),
+        received=known.received.moved(ahead) if known else Received(),
+        written_at=None if written_at is None else written_at + ahead,
+        exclusion=context.settings.exclude_nodes,
+    )
+    return explain(seen, ConfigState("the ConfigMap", None, context.in_force))
+
+
+def _version(obj: Json) -> str:
+    return str(obj["metadata"].get("resourceVersion", ""))

@@ -1,0 +1,171 @@
+"""What `kubectl headroom explain` says a Node should offer is what the manager writes to it."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli import explain_json
+from crds import names
+from manager.facts import PodFacts, Resource
+from tests.manager.explained import Explained, explanation_of
+from tests.manager.made import Json, mid_pod, node, pod, report
+from tests.manager.test_look_at import NODE, World
+
+AMOUNT = st.integers(0, 64)
+PERCENT = st.integers(0, 100)
+STRATEGIES = st.fixed_dictionaries(
+    {},
+    optional={
+        "enable": st.booleans(),
+        "mode": st.sampled_from(["active", "shadow"]),
+        "midPolicy": st.sampled_from(["reclaimable", "design", "designMixed"]),
+        "midReclaimMode": st.sampled_from(["", "static"]),
+        "midShrinkPolicy": st.sampled_from(["floor", "exact"]),
+        "midUnallocatedPercent": PERCENT,
+        "midCPUThresholdPercent": PERCENT,
+        "midMemoryThresholdPercent": PERCENT,
+        "midStaticCPUReservedPercent": PERCENT,
+        "degradeTimeMinutes": st.integers(1, 20),
+        "midEviction": st.fixed_dictionaries({"mode": st.sampled_from(["off", "dry-run"])}),
+    },
+)
+ANNOTATIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        names.ANNOTATION_NODE_RESERVATION: st.sampled_from(
+            [
+                '{"resources": {"cpu": "2", "memory": "3Gi"}}',
+                '{"reservedCPUs": "0-3"}',
+                "not JSON",
+                '{"reservedCPUs": "9-1"}',
+            ]
+        ),
+        names.ANNOTATION_RAW_ALLOCATABLE: st.sampled_from(['{"cpu": "7"}', '{"memory": "9Gi"}', "[]"]),
+        names.ANNOTATION_COLOCATION_STRATEGY: STRATEGIES.map(json.dumps) | st.just('{"enabled": true}'),
+    },
+)
+LABELS = st.fixed_dictionaries(
+    {},
+    optional={
+        "pool": st.sampled_from(["web", "db"]),
+        "type": st.sampled_from(["virtual-kubelet", "real"]),
+        names.LABEL_MID_STATIC_CPU_RATIO: st.sampled_from(["0.29", "2.5", "x"]),
+    },
+)
+
+
+@st.composite
+def _nodes(draw: st.DrawFn) -> Json:
+    allocatable, more = draw(AMOUNT), draw(AMOUNT)
+    offered = draw(st.none() | st.tuples(AMOUNT, AMOUNT))
+    return node(
+        cpu=str(allocatable),
+        memory=f"{allocatable}Gi",
+        capacity={"cpu": str(allocatable + more), "memory": f"{allocatable + more}Gi"},
+        mid=None if offered is None else (str(offered[0] * 1000), f"{offered[1]}Gi"),
+        labels=draw(LABELS),
+        annotations=draw(ANNOTATIONS),
+    )
+
+
+def _both(draw: st.DrawFn) -> tuple[str, str]:
+    return str(draw(AMOUNT)), f"{draw(AMOUNT)}Gi"
+
+
+@st.composite
+def _reports(draw: st.DrawFn) -> Json:
+    """Of our own agent, or of another one, with or without everything."""
+    own = draw(st.booleans())
+    more: dict[str, Any] = {}
+    if not own:
+        usage = {"resources": {"cpu": str(draw(AMOUNT)), "memory": f"{draw(AMOUNT)}Gi"}}
+        more["podsMetric"] = [{"namespace": "shop", "name": "mid-0", "podUsage": usage}]
+        more["hostApplicationMetric"] = [{"name": "h", "priority": "koord-prod", "usage": usage}]
+    return report(
+        usage=draw(st.sampled_from([_both(draw), (None, "2Gi"), (None, None)])),
+        system=_both(draw),
+        reclaimable=draw(st.sampled_from([_both(draw), None])),
+        mid=_both(draw) if own else None,
+        age=draw(st.integers(-100, 1500)),
+        prediction_age=draw(st.integers(-100, 1500)),
+        **more,
+    )
+
+
+@st.composite
+def _pods(draw: st.DrawFn) -> list[Json]:
+    prods = [
+        pod(
+            f"prod-{i}",
+            {"cpu": str(draw(AMOUNT)), "memory": f"{draw(AMOUNT)}Gi"},
+            priority=draw(st.sampled_from([9000, 7000, 5000, 3000, 0, None])),
+        )
+        for i in range(draw(st.integers(0, 2)))
+    ]
+    mids = [
+        mid_pod(
+            f"mid-{i}", str(draw(AMOUNT) * 100), f"{draw(AMOUNT)}Gi", phase=draw(st.sampled_from(["Running", "Failed"]))
+        )
+        for i in range(draw(st.integers(0, 2)))
+    ]
+    return [*prods, *mids]
+
+
+@given(_nodes(), st.none() | _reports(), _pods(), STRATEGIES, STRATEGIES)
+def test_explain_says_what_is_patched(
+    the_node: Json, metric: Json | None, pods: list[Json], cluster_part: Json, entry: Json
+) -> None:
+    """For any node, report, pods and strategy: the Node ends up with exactly what explain says it should offer."""
+    world = World()
+    selected = {**entry, "name": "web", "nodeSelector": {"matchLabels": {"pool": "web"}}}
+    # Nothing waits: without a hold, and with every difference worth a write.
+    at_once = {"enable": True, "midIncreaseHoldSeconds": 0, "resourceDiffThreshold": 0.001}
+    world.configure(json.dumps({**at_once, **cluster_part, "nodeConfigs": [selected]}))
+    world.run.context.cluster.put_pods(PodFacts.from_object(each) for each in pods)
+    if metric is not None:
+        world.reports(metric)
+    world.has_node(the_node)
+    before = explanation_of(world.run, "n1")
+    assert before is not None
+    asyncio.run(world.look())
+    wanted = {each.mid_name: before.desired[each] for each in Resource if before.desired[each] is not None}
+    status = world.api.objects[NODE]["status"]
+    for part in ("capacity", "allocatable"):
+        offered = {name: amount for name, amount in status[part].items() if name in {names.MID_CPU, names.MID_MEMORY}}
+        assert {name: _number(amount) for name, amount in offered.items()} == wanted
+    said = explain_json.as_json(before)["desired"]
+    assert said == (
+        {"cpuMilli": wanted.get(names.MID_CPU), "memoryBytes": wanted.get(names.MID_MEMORY)} if wanted else None
+    )
+
+
+def _number(quantity: str) -> int:
+    return int(quantity.removesuffix("Gi")) * 2**30 if quantity.endswith("Gi") else int(quantity)
+
+
+async def test_scenarios_are_compared(explained: Explained) -> None:
+    """The fixture that every test here runs under does compare."""
+    world = World()
+    world.has_node(node())
+    world.reports(report())
+    await world.look()
+    await world.look()
+    assert explained.compared == ["n1", "n1"]
+
+
+async def test_disagreement_is_found(explained: Explained) -> None:
+    """A Node that offers something else than the manager believes it wrote does not go unnoticed."""
+    world = World()
+    world.has_node(node())
+    world.reports(report())
+    await world.look()
+    offered = world.run.context.cluster.nodes["n1"]["status"]
+    world.api.objects[NODE]["status"]["allocatable"][names.MID_CPU] = "1"
+    assert offered["allocatable"][names.MID_CPU] == "4000"
+    with pytest.raises(AssertionError):
+        await world.look()
+    assert explained.compared == ["n1", "n1"]

@@ -78,6 +78,10 @@ class EventRecorder:
         self._pause = _FIRST_PAUSE_SECONDS
         self._resume_at = float("-inf")
 
+    def use(self, api: ApiServer) -> None:
+        """Go on with another session; what waits is written there."""
+        self._api = api
+
     @property
     def waiting(self) -> int:
         """How many events could not be written yet."""
@@ -94,7 +98,7 @@ class EventRecorder:
             action: one CamelCase word, what was done.
             note: a sentence for people.
         """
-        note = note.encode()[:_LONGEST_NOTE_BYTES].decode(errors="ignore")
+        note = note.encode(errors="replace")[:_LONGEST_NOTE_BYTES].decode(errors="ignore")
         key = (*(str(regarding.get(part, "")) for part in ("kind", "namespace", "name", "uid")), type_, reason, note)
         now = self._clock()
         if key in self._waiting:

@@ -60,6 +60,8 @@ class Cluster:
     """Node name -> its NodeMetric."""
     pods_synced: bool = False
     """Whether all pods have been listed."""
+    label_changes: int = 0
+    """How often a Node came, went or changed its labels: as long as it stays, selectors match the same Nodes."""
     _pods: dict[str, dict[str, PodFacts]] = field(default_factory=dict)
     _node_of_pod: dict[str, str] = field(default_factory=dict)
 
@@ -90,11 +92,14 @@ class Cluster:
         if listed and before is not None and _older(node, before["metadata"]["resourceVersion"]):
             return False
         self.nodes[name] = kept
+        if before is None or before["metadata"]["labels"] != kept["metadata"]["labels"]:
+            self.label_changes += 1
         return before is None or _without_version(before) != _without_version(kept)
 
     def drop_node(self, name: str) -> None:
         """Forget a Node."""
-        self.nodes.pop(name, None)
+        if self.nodes.pop(name, None) is not None:
+            self.label_changes += 1
 
     def put_node_metric(self, node_metric: Json, now: float, *, listed: bool = False) -> bool:
         """Remember a NodeMetric; whether anything changed that matters.

@@ -39,10 +39,11 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
         stop: set to end.
     """
     pause, told = _FIRST_PAUSE_SECONDS, ""
+    events = EventRecorder(api, "headroom-manager")  # one that waits for the API server outlives the run
     while not stop.is_set():
         started = context.steady()
         try:
-            await _run_once(api, context, stop)
+            await _run_once(api, context, events, stop)
         except (ApiError, ApiUnavailable, WatchesEnded) as error:
             context.progress.trouble = str(error)
             if str(error) != told or context.steady() - started > _LONG_RUN_SECONDS:
@@ -64,7 +65,7 @@ async def _sleep(seconds: float, stop: asyncio.Event) -> None:
         pass
 
 
-async def _run_once(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
+async def _run_once(api: ApiServer, context: Context, events: EventRecorder, stop: asyncio.Event) -> None:
     settings = context.settings
     queue = NodeQueue(settings.pace.coalesce_seconds, context.steady)
 
@@ -75,7 +76,8 @@ async def _run_once(api: ApiServer, context: Context, stop: asyncio.Event) -> No
         api, settings.namespace, settings.identity, settings.leader, context.steady, gained, perhaps_elapsed()
     )
     writer = api.guarded(leader.may_write_for)
-    run = Run(context, writer, queue, leader, EventRecorder(writer, "headroom-manager"))
+    events.use(writer)
+    run = Run(context, writer, queue, leader, events)
     await config.load(api, context)
     context.progress.config_read = True
     # Nodes come second, so that no NodeMetric seems to be without the Node that it was made for.

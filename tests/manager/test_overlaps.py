@@ -152,7 +152,7 @@ def test_many_entries_are_bounded() -> None:
     entries = [{"name": f"e{i}", "nodeSelector": {"matchLabels": {f"l{i}": "x"}}} for i in range(MOST_COMPARED + 50)]
     _, hints = _told(*entries)
     assert len(hints) == 21
-    assert hints[-1] == "nodeConfigs: only the first 200 entries are compared for overlaps"
+    assert hints[-1] == "nodeConfigs: only the first 100 entries are compared for overlaps"
 
 
 def test_live_nodes_that_match_two() -> None:

@@ -49,6 +49,8 @@ class Load:
     """What becomes of it."""
     counts: dict[str, int] = field(default_factory=lambda: {"reports": 0, "heartbeats": 0, "failed": 0})
     """What was sent."""
+    answers: list[float] = field(default_factory=list)
+    """How long the API server took to answer each report. [s]"""
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self, minutes: float, pods: int) -> None:
@@ -64,7 +66,8 @@ class Load:
         took = time.monotonic() - began
         rates = {what: (count - before[what]) / took for what, count in self.counts.items()}
         writes = self.latencies.changes / took
-        _say(phase="end", times=self.latencies.times, missed=self.latencies.missed, writes=writes, rates=rates)
+        times = {**self.latencies.times, "answer": self.answers}
+        _say(phase="end", times=times, missed=self.latencies.missed, writes=writes, rates=rates)
         for task in (*running, *self._tasks):
             task.cancel()
         await asyncio.gather(*running, *self._tasks, return_exceptions=True)
@@ -82,8 +85,9 @@ class Load:
     async def _report(self, number: int, pods: int) -> None:
         name, level = made.name(number), self.levels.next(number)
         self.latencies.reports(name, made.reclaimable(level)[0])
-        body = made.report(level, time.time(), pods)
+        body, began = made.report(level, time.time(), pods), time.monotonic()
         if await self._patch(paths.status(made.metric_path(number)), body, "reports"):
+            self.answers.append(time.monotonic() - began)
             self.latencies.answered(name, time.monotonic())
 
     async def _heartbeat(self, number: int) -> None:

@@ -32,6 +32,8 @@ ROWS: Final = (
     Row("first_p99", "NodeMetric to Node, first publication, p99", "s", "<= 2", grows=False),
     Row("decrease_p50", "NodeMetric to Node, decrease, p50", "s", grows=False),
     Row("decrease_p99", "NodeMetric to Node, decrease, p99", "s", "<= 2", grows=False),
+    Row("answer_p50", "the API server's answer to a report, p50", "s", grows=False),
+    Row("answer_p99", "the API server's answer to a report, p99", "s", grows=False),
     Row("missed", "numbers that no Node showed before its next report", "", "0", grows=False),
     Row("reports", "NodeMetrics reported", "/s"),
     Row("heartbeats", "status heartbeats of kubelets", "/s"),

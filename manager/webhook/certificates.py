@@ -21,6 +21,7 @@ _BACKDATED: Final = timedelta(days=3650)
 _MOST_AUTHORITIES: Final = 4
 _LONGEST_PEM: Final = 256 * 1024
 _NAME: Final = "headroom-manager-webhook"
+_ODD_EXTENSIONS: Final = (x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
 
 AUTHORITIES_KEY: Final = "ca.crt"
 CERTIFICATE_KEY: Final = "tls.crt"
@@ -177,7 +178,7 @@ def _certificates(text: bytes, what: str) -> list[x509.Certificate]:
         for each in found:  # some faults of a certificate show when one asks it
             _names(each)
             each.public_key()
-    except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension):
+    except (ValueError, UnsupportedAlgorithm, x509.InvalidVersion, *_ODD_EXTENSIONS):
         raise UnusableError(f"{what} is not a certificate in PEM form") from None
     if not found:
         raise UnusableError(f"{what} holds no certificate")

@@ -1,0 +1,119 @@
+"""The admission webhook in the chart."""
+
+from typing import Any
+
+import pytest
+
+from crds.names import CONFIG_MAP_NAME
+from devcluster import Cluster, CommandError
+from manager.settings import WebhookSettings
+from manager.webhook.admission import HANDLER
+from manager.webhook.service import served_names
+from tests.charts.rendered import NAMESPACE, Rendered, render, rules
+
+pytestmark = pytest.mark.cluster
+
+KINDS = ("ValidatingWebhookConfiguration", "Service", "Certificate", "Issuer")
+SETTINGS = WebhookSettings()
+CERT_MANAGER = "manager.webhook.certificates=cert-manager"
+
+
+def hook(chart: Rendered) -> dict[str, Any]:
+    """The one webhook of the configuration."""
+    (found,) = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)["webhooks"]
+    return dict(found)
+
+
+def flags(chart: Rendered) -> dict[str, str]:
+    """Flags of the manager that are about the webhook."""
+    args = chart.container("headroom-manager/manager")["args"]
+    return dict(each.split("=", 1) for each in args if each.startswith("--webhook"))
+
+
+def may(chart: Rendered) -> set[tuple[str, str, str, str]]:
+    """What the manager may do for the webhook's sake."""
+    granted = rules(chart.one("ClusterRole", "headroom-manager")) | rules(chart.one("Role", "headroom-manager"))
+    return {each for each in granted if each[1] in {"secrets", "validatingwebhookconfigurations"}}
+
+
+def test_only_our_config_is_asked_about(cluster: Cluster) -> None:
+    """API servers ask about writes to our one ConfigMap, wait 5 s at most, and go on without an answer."""
+    found = hook(render(cluster.helm))
+    (rule,) = found["rules"]
+    assert (rule["operations"], rule["resources"]) == (["CREATE", "UPDATE"], ["configmaps"])
+    assert found["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
+    assert f'== "{CONFIG_MAP_NAME}"' in found["matchConditions"][0]["expression"]
+    assert (found["failurePolicy"], found["timeoutSeconds"], found["sideEffects"]) == ("Ignore", 5, "None")
+    assert "objectSelector" not in found
+    assert "caBundle" not in found["clientConfig"]  # an upgrade would take it away
+
+
+def test_call_arrives(cluster: Cluster) -> None:
+    """Service, port, path and certificate of the webhook are those of the manager."""
+    chart = render(cluster.helm)
+    service = hook(chart)["clientConfig"]["service"]
+    assert service == {"name": SETTINGS.service_name, "namespace": NAMESPACE, "path": f"/{HANDLER}", "port": 443}
+    spec = chart.one("Service", SETTINGS.service_name)["spec"]
+    assert spec["ports"] == [{"name": "webhook", "port": 443, "targetPort": "webhook"}]
+    pod = chart.one("Deployment", "headroom-manager")["spec"]["template"]["metadata"]["labels"]
+    assert spec["selector"].items() <= pod.items()
+    ports = {each["name"]: each["containerPort"] for each in chart.container("headroom-manager/manager")["ports"]}
+    assert flags(chart) == {"--webhook-listen": f":{ports['webhook']}", "--webhook-certificates": "self"}
+
+
+def test_rights_are_by_name(cluster: Cluster) -> None:
+    """The manager may write its own Secret and webhook configuration; with cert-manager it may read the Secret."""
+    secret, configuration = SETTINGS.secret_name, SETTINGS.configuration_name
+    group = "admissionregistration.k8s.io"
+    assert may(render(cluster.helm)) == {
+        *(("", "secrets", verb, secret) for verb in ("get", "create", "patch", "delete")),
+        *((group, "validatingwebhookconfigurations", verb, configuration) for verb in ("get", "patch")),
+    }
+    assert may(render(cluster.helm, CERT_MANAGER)) == {("", "secrets", "get", secret)}
+
+
+def test_cert_manager_makes_the_secret(cluster: Cluster) -> None:
+    """With cert-manager a Certificate fills the manager's Secret, and its authority is injected."""
+    chart = render(cluster.helm, CERT_MANAGER)
+    assert flags(chart)["--webhook-certificates"] == "cert-manager"
+    configuration = chart.one("ValidatingWebhookConfiguration", SETTINGS.configuration_name)
+    injected = configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+    spec = chart.one("Certificate", injected.removeprefix(f"{NAMESPACE}/"))["spec"]
+    assert spec["secretName"] == SETTINGS.secret_name
+    assert spec["dnsNames"] == list(served_names(SETTINGS.service_name, NAMESPACE, ""))
+    issuer = chart.one("Issuer", spec["issuerRef"]["name"])["spec"]
+    authority = chart.one("Certificate", "headroom-manager-webhook-ca")["spec"]
+    assert issuer["ca"]["secretName"] == authority["secretName"]
+    assert authority["isCA"] is True
+
+
+def test_own_issuer(cluster: Cluster) -> None:
+    """An issuer of the user's own takes the place of ours."""
+    own = ("manager.webhook.issuer.name=corp", "manager.webhook.issuer.kind=ClusterIssuer")
+    chart = render(cluster.helm, CERT_MANAGER, *own)
+    assert chart.of_kind("Issuer") == []
+    (certificate,) = chart.of_kind("Certificate")
+    assert certificate["spec"]["issuerRef"] == {"name": "corp", "kind": "ClusterIssuer"}
+
+
+def test_can_be_left_out(cluster: Cluster) -> None:
+    """Without the webhook nothing of it is rendered, and nothing is permitted for it."""
+    chart = render(cluster.helm, "manager.webhook.enabled=false")
+    assert chart.of_kind(*KINDS) == []
+    assert may(chart) == set()
+    assert flags(chart) == {}
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [
+        ("manager.webhook.certificates=letsencrypt", "'self', 'cert-manager'"),
+        ("manager.webhook.issuer.kind=ClusterIssuer", "missing property 'name'"),
+        ("manager.webhook.issuer.name=corp", "is for manager.webhook.certificates=cert-manager"),
+        ("manager.webhook.enable=false", "'enable' not allowed"),
+    ],
+)
+def test_wrong_values_are_named(cluster: Cluster, setting: str, complaint: str) -> None:
+    """A value that cannot be is refused by name before anything is installed."""
+    with pytest.raises(CommandError, match=complaint):
+        render(cluster.helm, setting)

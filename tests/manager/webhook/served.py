@@ -1,0 +1,126 @@
+"""The webhook's server with kopf's judgement, on loopback, and a client that checks certificates as API servers do."""
+
+import asyncio
+import functools
+import io
+import json
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import aiohttp
+import kopf
+from kopf._cogs.structs.ephemera import Memo
+from kopf._cogs.structs.references import Insights, Resource
+from kopf._core.engines.admission import serve_admission_request
+from kopf._core.reactor.inventory import ResourceMemories
+
+from manager.handlers import admission
+from manager.telemetry import Telemetry
+from manager.webhook.certificates import Pair, issue
+from manager.webhook.listener import Listener
+from manager.webhook.metrics import WebhookMetrics
+from manager.webhook.server import WebhookServer
+from manager.webhook.serving import Serving
+from tests.manager.webhook.reviews import NAME, NAMESPACE
+
+NAMES = ("headroom-manager-webhook.headroom-system.svc", "127.0.0.1")
+
+
+def made(names: tuple[str, ...] = NAMES) -> Pair:
+    """A pair that is valid now."""
+    return issue(names, time.time())
+
+
+def kopf_judges() -> Callable[..., Awaitable[Any]]:
+    """What kopf hands to a server, with our handler registered."""
+    registry = kopf.OperatorRegistry()
+    admission.register(registry)
+    insights = Insights()
+    verbs = frozenset({"get", "list", "watch", "patch"})
+    insights.webhook_resources.add(
+        Resource(group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, verbs=verbs)
+    )
+    given: Any = {
+        "settings": kopf.OperatorSettings(),
+        "memories": ResourceMemories(),
+        "memobase": Memo(),
+        "registry": registry,
+        "insights": insights,
+        "indices": {},
+    }
+    return cast("Callable[..., Awaitable[Any]]", functools.partial(serve_admission_request, **given))
+
+
+class Served:
+    """A server and what belongs to it."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.telemetry = Telemetry()
+        self.listener = Listener("127.0.0.1:0")
+        self.serving = Serving()
+        self.pair = pair
+        metrics = self.telemetry.part(WebhookMetrics)
+        self.server = WebhookServer(self.listener, self.serving, NAMESPACE, NAME, metrics)
+
+    def count(self, result: str) -> float:
+        """How many reviews had a result."""
+        name = "headroom_manager_webhook_reviews_total"
+        return self.telemetry.registry.get_sample_value(name, {"result": result}) or 0.0
+
+    def trust(self) -> ssl.SSLContext:
+        """What an API server trusts: our authorities and no other."""
+        return ssl.create_default_context(cadata=self.pair.authorities.decode())
+
+    async def post(self, body: Any, path: str = "/configmaps") -> tuple[int, Any]:  # noqa: ANN401 - JSON, or bytes
+        """Ask on a new connection; status, and the JSON or text of the answer."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        connector = aiohttp.TCPConnector(ssl=self.trust(), force_close=True)
+        headers = {"Content-Type": "application/json"}
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+            url = f"https://127.0.0.1:{self.listener.port}{path}"
+            async with session.post(url, data=io.BytesIO(data), server_hostname=NAMES[0]) as answer:
+                text = await answer.text()
+        return answer.status, json.loads(text) if answer.content_type == "application/json" else text
+
+    async def ask(self, body: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+        """The response to a review."""
+        status, answer = await self.post(body)
+        assert status == 200, answer
+        assert (answer["kind"], answer["apiVersion"]) == ("AdmissionReview", "admission.k8s.io/v1")
+        return dict(answer["response"])
+
+
+@asynccontextmanager
+async def run(server: WebhookServer, fn: Callable[..., Awaitable[Any]]) -> AsyncIterator[None]:
+    """Serve within a block, as kopf does: in a task that it cancels."""
+    listening = asyncio.Event()
+
+    async def serve() -> None:
+        async with server:
+            async for _ in server(fn):
+                listening.set()
+
+    task = asyncio.create_task(serve())
+    waiting = asyncio.create_task(listening.wait())
+    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    try:
+        if task.done():
+            task.result()
+        yield
+    finally:
+        for each in (task, waiting):
+            each.cancel()
+        await asyncio.gather(task, waiting, return_exceptions=True)
+
+
+@asynccontextmanager
+async def serving(fn: Callable[..., Awaitable[Any]] | None = None, pair: Pair | None = None) -> AsyncIterator[Served]:
+    """A server that answers."""
+    served = Served(pair or made())
+    served.serving.load(served.pair)
+    async with run(served.server, fn or kopf_judges()):
+        yield served
+    served.listener.close()

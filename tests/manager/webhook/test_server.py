@@ -1,0 +1,255 @@
+"""The HTTPS server on loopback, asked as kube-apiserver asks."""
+
+import asyncio
+import contextlib
+import json
+import logging
+import socket
+import ssl
+from typing import Any
+
+import pytest
+
+from manager.telemetry import ListenError
+from manager.webhook import server as server_module
+from manager.webhook.listener import Listener
+from tests.manager.webhook.reviews import NAME, review
+from tests.manager.webhook.served import Served, kopf_judges, made, run, serving
+
+
+async def test_bad_edit_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """Every fault comes back at once, with its path, its value, what is allowed and the nearest name."""
+    text = '{"enabl": true, "degradeTimeMinutes": 0, "nodeConfigs": [{"name": "a", "midCPUThresholdPercent": 101}]}'
+    with caplog.at_level(logging.INFO):
+        async with serving() as served:
+            found = await served.ask(review(text, user="jane"))
+    assert found["allowed"] is False
+    causes = {each["field"]: each["message"] for each in found["status"]["details"]["causes"]}
+    assert causes["enabl"] == "unknown field: did you mean enable?"
+    assert causes["degradeTimeMinutes"] == "must be 1 to 10080, got 0"
+    assert "got 101" in causes["nodeConfigs[0].midCPUThresholdPercent"]
+    assert served.count("refused") == 1
+    said = [record.getMessage() for record in caplog.records]
+    assert any(f"Refused an edit of ConfigMap {NAME} by jane, faults: 3: enabl" in each for each in said)
+    assert not any(record.levelno >= logging.WARNING for record in caplog.records), said
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        review('{"enable": true}'),
+        review(None),  # the key is taken out: the defaults
+        review(""),
+        review('{"enable": 7}', before='{"enable": 7}'),  # a label is edited while the text is bad
+        review('{"enable": 7}', name="kube-root-ca.crt"),
+        review('{"enable": 7}', namespace="elsewhere"),
+        review('{"enable": 7}', resource="secrets"),
+        review('{"enable": 7}', operation="DELETE"),
+        review('{"enable": true}', before=None, operation="CREATE"),
+    ],
+)
+async def test_rest_is_admitted(body: dict[str, Any]) -> None:
+    """Good texts pass, unchanged ones whatever they say, and so does everything that is not ours or a deletion."""
+    async with serving() as served:
+        found = await served.ask(body)
+    assert found["allowed"] is True
+    assert found["uid"] == body["request"]["uid"]
+    assert "patch" not in found
+
+
+async def test_bad_creation_is_refused() -> None:
+    """A ConfigMap that is created with a bad text is refused as an edit is."""
+    async with serving() as served:
+        found = await served.ask(review("{", operation="CREATE"))
+    assert found["allowed"] is False
+    assert "not valid JSON" in found["status"]["message"]
+
+
+async def test_doubts_are_warnings() -> None:
+    """What is ignored or probably not meant is admitted with a warning for each."""
+    async with serving() as served:
+        found = await served.ask(review('{"enable": true, "somethingElse": 1}'))
+    assert found["allowed"] is True
+    assert any("somethingElse" in each for each in found["warnings"])
+
+
+async def test_megabyte_is_judged() -> None:
+    """A config of a megabyte is judged too, whichever way its characters are written on the way."""
+    text = json.dumps({"enable": 7, "notes": "\N{GRINNING FACE}" * 100_000}, ensure_ascii=False)
+    async with serving() as served:
+        found = await served.ask(review(text, before=text[:-1] + " }"))
+    assert found["allowed"] is False
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"", 400, "not JSON"),
+        (b"\xff\xfe\x00", 400, "not JSON"),
+        (b"[" * 200_000, 400, "not JSON"),
+        (b"[]", 400, "not an AdmissionReview"),
+        (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": 1}', 400, "no request"),
+        (b" " * (8 * 1024 * 1024 + 1), 413, "Maximum request body size"),
+    ],
+)
+async def test_garbage_is_answered(body: bytes, status: int, said: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Garbage and floods get a short answer and no line in the log, and the next review is answered."""
+    async with serving() as served:
+        found, text = await served.post(body)
+        assert (found, said in text) == (status, True), text
+        assert served.count("malformed") == 1
+        assert (await served.ask(review("{}")))["allowed"] is True
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_other_paths_do_not_exist() -> None:
+    """Nothing is served but the one path."""
+    async with serving() as served:
+        assert (await served.post(review(), "/"))[0] == 404
+        assert (await served.post(review(), "/configmaps/more"))[0] == 404
+
+
+async def test_strangers_are_survived() -> None:
+    """Connections that speak no TLS, break off, or say nothing do not keep others from being answered."""
+    async with serving() as served:
+        silent = socket.create_connection(("127.0.0.1", served.listener.port))
+        with socket.create_connection(("127.0.0.1", served.listener.port)) as plain:
+            plain.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        untrusting = ssl.create_default_context(cadata=made().authorities.decode())
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=untrusting)
+        _, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
+        writer.write(b"\x00\x01garbage\r\n\r\n")
+        assert (await served.ask(review("{}")))["allowed"] is True
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+        silent.close()
+
+
+async def test_unfinished_body_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body that never ends is given up."""
+    monkeypatch.setattr(server_module, "_READ_SECONDS", 0.01)
+    async with serving() as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
+        writer.write(b"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        assert b"408" in await reader.readline()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def test_own_fault_admits(caplog: pytest.LogCaptureFixture) -> None:
+    """When the check fails or takes too long, the edit passes with a warning: a fault of ours locks nobody out."""
+
+    async def fails(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
+        raise RuntimeError("boom")
+
+    async with serving(fails) as served:
+        found = await served.ask(review("{"))
+    assert found["allowed"] is True
+    assert "was not checked" in found["warnings"][0]
+    assert served.count("unchecked") == 1
+    assert "should not happen" in caplog.text
+
+
+async def test_slow_check_admits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The API server waits for five seconds; before that an edit is admitted as unchecked."""
+    monkeypatch.setattr(server_module, "_JUDGE_SECONDS", 0.01)
+
+    async def hangs(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
+        await asyncio.Event().wait()
+
+    async with serving(hangs) as served:
+        found = await served.ask(review("{"))
+    assert found["allowed"] is True
+    assert "takes too long" in found["warnings"][0]
+
+
+async def test_certificate_changes_under_way() -> None:
+    """Another certificate is served to the next connection, while one that is open goes on."""
+    async with serving() as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
+        head = f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {len(json.dumps(review('{')))}\r\n\r\n"
+        writer.write(head.encode())
+        old = served.trust()
+        served.pair = made()
+        assert served.serving.load(served.pair) is True
+        assert served.serving.load(served.pair) is False
+        assert (await served.ask(review("{")))["allowed"] is False  # trusts the new authority alone
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=old)
+        writer.write(json.dumps(review("{")).encode())
+        assert b"200" in await reader.readline()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def test_nothing_listens_without_certificate() -> None:
+    """Before the first certificate connections are refused at once, so that edits do not wait."""
+    served = Served(made())
+    block = run(served.server, kopf_judges())
+    entering = asyncio.create_task(block.__aenter__())
+    await asyncio.sleep(0)
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", served.listener.port)
+    served.serving.load(served.pair)
+    await entering
+    assert (await served.ask(review("{")))["allowed"] is False
+    await block.__aexit__(None, None, None)
+
+
+async def test_runs_follow_one_another() -> None:
+    """After an outage the same port is freed and taken again, and the certificate of before is served at once."""
+    served = Served(made())
+    served.serving.load(served.pair)
+    for _ in range(3):
+        async with run(served.server, kopf_judges()):
+            assert (await served.ask(review("{")))["allowed"] is False
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", served.listener.port)
+
+
+async def test_lost_port_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """A port that somebody took between two runs is waited for, with one line; the manager works on."""
+    monkeypatch.setattr(server_module, "_RETRY_SECONDS", 0.01)
+    served = Served(made())
+    served.serving.load(served.pair)
+    async with run(served.server, kopf_judges()):
+        pass
+    thief = socket.create_server(("127.0.0.1", served.listener.port))
+    block = run(served.server, kopf_judges())
+    entering = asyncio.create_task(block.__aenter__())
+    async with asyncio.timeout(30):
+        while "cannot listen" not in caplog.text:  # noqa: ASYNC110 - the log has no event
+            await asyncio.sleep(0.005)
+    thief.close()
+    await entering
+    assert (await served.ask(review("{")))["allowed"] is False
+    await block.__aexit__(None, None, None)
+    assert caplog.text.count("cannot listen") == 1
+
+
+def test_taken_port_is_named() -> None:
+    """A port that is taken when the process starts is one line that names the flag."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ListenError, match=rf"^--webhook-listen 127.0.0.1:{port}: .*in use; choose a free address"):
+            Listener(f"127.0.0.1:{port}")
+    for wrong in ("9443", "host:port", ":99999", ":"):
+        with pytest.raises(ListenError, match="--webhook-listen"):
+            Listener(wrong)
+
+
+def test_all_addresses_are_both_families() -> None:
+    """Without a host the port is that of IPv4 and, where there is one, of IPv6."""
+    listener = Listener(":0")
+    with listener.take() as bound:
+        bound.listen()
+        with socket.create_connection(("127.0.0.1", listener.port)):
+            pass
+        if socket.has_dualstack_ipv6():
+            with socket.create_connection(("::1", listener.port)):
+                pass
+    listener.close()

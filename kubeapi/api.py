@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 
 from kubeapi.connection import Connection
 from kubeapi.errors import ApiError, ApiUnavailable, LoginError
@@ -49,6 +50,19 @@ class _Login:
     connection: Connection
 
 
+class _Body(aiohttp.BytesPayload):
+    """A body that does not leave when nothing may be written any more; neither does the head, which leaves with it."""
+
+    def __init__(self, content: bytes, may_write_for: Callable[[], float] | None) -> None:
+        super().__init__(content)
+        self._may_write_for = may_write_for
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        if self._may_write_for is not None:
+            self._may_write_for()
+        await super().write_with_length(writer, content_length)
+
+
 class ApiServer:
     """A session with one API server; use it as `async with ApiServer(connection, user_agent=...) as api`.
 
@@ -76,8 +90,8 @@ class ApiServer:
         """The same session for somebody who may lose the right to write.
 
         Args:
-            may_write_for: asked right before each write leaves: how long one that begins now may take [s]. It raises
-                `ApiUnavailable` when none may begin.
+            may_write_for: asked before each write, and again when its first byte is about to leave: how long one that
+                begins now may take [s]. It raises `ApiUnavailable` when none may begin.
         """
         view = copy.copy(self)
         view._may_write_for = may_write_for  # noqa: SLF001 - it is one of us
@@ -232,7 +246,7 @@ class ApiServer:
                     method,
                     login.server + path,
                     params={name: str(value) for name, value in (params or {}).items()},
-                    data=None if body is None else json.dumps(body).encode(),
+                    data=None if body is None else _Body(json.dumps(body).encode(), self._may_write_for),
                     headers={**(headers or {}), **login_header},
                     timeout=timeout or self._timeout_of(method),
                     ssl=login.tls or True,
@@ -245,6 +259,7 @@ class ApiServer:
                 if refused and attempt == 1 and login.renewed is not None:
                     await self.renew(login)
                     continue
+                self._timeout_of(method)  # says so if the right to write was lost meanwhile
                 raise self._unreachable(error) from error
             async with response:
                 if response.status == _UNAUTHORIZED and attempt == 1:

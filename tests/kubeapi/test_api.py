@@ -250,6 +250,13 @@ async def test_guard_stops_writes(fake: Fake) -> None:
     for write in (guarded.patch(PATH, {}), guarded.create(PATH, {}), guarded.replace(PATH, {}), guarded.delete(PATH)):
         with pytest.raises(ApiUnavailable, match="not yours"):
             await write
+    granted = [float("inf")]
+
+    def lost_meanwhile() -> float:
+        return granted.pop() if granted else may_write_for()
+
+    with pytest.raises(ApiUnavailable, match="not yours"):
+        await api.guarded(lost_meanwhile).patch(PATH, {})
     assert len(server.requests) == before
     server.add("list", listed("1", "a"))
     assert len((await guarded.list(PATH))[0]) == 1

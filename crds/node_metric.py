@@ -1,7 +1,7 @@
 """NodeMetric `slo.koordinator.sh/v1alpha1`: what a node uses, by node, system and pod, and what it is predicted to use.
 
-Field names are Koordinator's; `predictPolicy`, `prediction` and `conditions` are ours. Times are RFC 3339 texts,
-durations Go durations ("5m0s"), amounts Kubernetes quantities.
+Field names are Koordinator's; `predictPolicy`, `prediction`, `conditions` and `shadow` are ours. Times are RFC 3339
+texts, durations Go durations ("5m0s"), amounts Kubernetes quantities.
 """
 
 from collections.abc import Mapping
@@ -219,8 +219,28 @@ class Prediction(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowAccount(Part):
+    """`status.shadow`: what the node would have sold since it is in shadow mode. Ours, written by the manager."""
+
+    since: str | None = None
+    """When the account began."""
+    time: str | None = None
+    """When it was last written; every ten to fifteen minutes."""
+    observed_seconds: int | None = None
+    """For how long reports could judge what would have been offered. [s]"""
+    offered: Mapping[str, QuantityText] | None = None
+    """What the Node would offer; absent when it would not have the resources."""
+    mean: Mapping[str, QuantityText] | None = None
+    """Mean of what it would have offered in the observed time."""
+    too_much_seconds: Mapping[str, int] | None = None
+    """Resource -> for how much of that time it would have been more than what was really free. [s]"""
+    worst_excess: Mapping[str, QuantityText] | None = None
+    """By how much at worst."""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeMetricStatus(Part):
-    """What the agent reports."""
+    """What the agent reports, and what the manager found out."""
 
     update_time: str | None = None
     """Time of the full report; a fast report never touches it."""
@@ -237,7 +257,9 @@ class NodeMetricStatus(Part):
     prediction: Prediction | None = None
     """The prediction in full."""
     conditions: tuple[Condition, ...] | None = None
-    """`Collecting` and `PredictionReady`."""
+    """`Collecting` and `PredictionReady` of the agent, `MidPublished` and `MidDeficit` of the manager."""
+    shadow: ShadowAccount | None = None
+    """What the node would have sold, while it is in shadow mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,4 +274,4 @@ class NodeMetric(Part):
     spec: NodeMetricSpec = field(default_factory=NodeMetricSpec)
     """Written by the manager."""
     status: NodeMetricStatus | None = None
-    """Written by the agent; absent before the first report."""
+    """Written by the agent, but for two conditions and `shadow`."""

@@ -10,8 +10,9 @@ from manager.reactions.conditions import NodeMetricConditions
 from manager.reactions.events import NodeEvents
 from manager.reactions.eviction import MidEvictions
 from manager.reactions.reaction import Look, Reaction
+from manager.reactions.shadow import ShadowAccounts
 
-REACTIONS: Final[tuple[Reaction, ...]] = (NodeEvents(), NodeMetricConditions(), MidEvictions())
+REACTIONS: Final[tuple[Reaction, ...]] = (NodeEvents(), NodeMetricConditions(), ShadowAccounts(), MidEvictions())
 """Every reaction, in the order in which they run."""
 
 __all__ = ["REACTIONS", "Look", "Reaction"]

@@ -1,0 +1,115 @@
+"""Shadow mode: keeps the account of what a node would have sold, on its NodeMetric and in metrics."""
+
+import zlib
+from dataclasses import dataclass, replace
+from typing import Final
+
+from crds.codec import to_json
+from crds.colocation import DEFAULTS
+from kubeapi import ApiError, paths
+from manager import node_metric
+from manager.applying import merge_status
+from manager.calculators.mid import calculate
+from manager.context import Context, Run
+from manager.reactions.reaction import Look
+from manager.reactions.shadow_metrics import ShadowMetrics
+from manager.shadow import Account, Rehearsal, Stored
+
+WRITE_SECONDS: Final = 600
+"""The account is written at most this often. [s]"""
+_SPREAD_SECONDS: Final = 300
+"""Nodes that entered shadow mode together write within this time of one another. [s]"""
+_FIELD: Final = "shadow"
+
+
+@dataclass(slots=True)
+class ShadowMemory:
+    """What is remembered of a node in shadow mode."""
+
+    rehearsal: Rehearsal | None = None
+    """What it would do; `None` while it is not in shadow mode."""
+    node_uid: str = ""
+    """Which Node of that name."""
+    written_at: float | None = None
+    """When the account was last written. [s]"""
+
+    def clear(self) -> None:
+        """Forget it; what was written can be read again."""
+        self.rehearsal, self.node_uid, self.written_at = None, "", None
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowAccounts:
+    """Accounts for nodes in shadow mode; for others it takes the account away."""
+
+    async def react(self, run: Run, look: Look) -> float | None:
+        """Bring the account up to date."""
+        context, facts = run.context, look.facts
+        memory = context.memory(look.name).part(ShadowMemory)
+        if not (facts.strategy.shadow and facts.strategy.enabled):
+            await self._end(run, look.name, memory)
+            return None
+        rehearsal = self._rehearsal(context, look.name, memory)
+        active = calculate(replace(facts, strategy=replace(facts.strategy, shadow=False)))
+        stated = look.view.strategy.metric_aggregate_duration_seconds
+        window = stated or DEFAULTS.metric_aggregate_duration_seconds or 0
+        wait = rehearsal.look(facts, active, window, context.steady())
+        context.telemetry.part(ShadowMetrics).show(look.name, rehearsal.account, rehearsal.offered)
+        await self._write(run, look.name, memory, rehearsal)
+        return wait
+
+    def forget(self, context: Context, name: str) -> None:
+        """Show nothing more about a node; another replica, or a later look, reads what was written."""
+        context.telemetry.part(ShadowMetrics).forget(name)
+        if name in context.memories:
+            context.memories[name].part(ShadowMemory).clear()
+
+    @staticmethod
+    def _rehearsal(context: Context, name: str, memory: ShadowMemory) -> Rehearsal:
+        """The one under way, else the one that was written, else a new one."""
+        known = context.cluster.node_metrics.get(name)
+        uid = context.cluster.nodes[name]["metadata"]["uid"] if name in context.cluster.nodes else memory.node_uid
+        if memory.rehearsal is not None and memory.node_uid == uid:
+            return memory.rehearsal
+        stored = Stored.read(known.shadow) if known and not known.kept.of_another_node(uid) else None
+        now, wall = context.steady(), context.wall()
+        memory.clear()
+        memory.node_uid = uid
+        memory.rehearsal = Rehearsal(Account(wall), None, now)
+        if stored is not None:
+            memory.rehearsal = Rehearsal(stored.account, stored.offered, now)
+            memory.written_at = now - max(wall - stored.written_at, 0.0)
+        return memory.rehearsal
+
+    @staticmethod
+    async def _write(run: Run, name: str, memory: ShadowMemory, rehearsal: Rehearsal) -> None:
+        now = run.context.steady()
+        pause = WRITE_SECONDS + zlib.crc32(name.encode()) % _SPREAD_SECONDS
+        if name not in run.context.cluster.node_metrics:
+            return
+        if memory.written_at is not None and now - memory.written_at < pause:
+            return
+        account = to_json(rehearsal.to_status(run.context.wall()))
+        memory.written_at = now
+        # A merge patch keeps what it does not name.
+        await _patch(run, name, {"offered": None, **account})
+
+    @staticmethod
+    async def _end(run: Run, name: str, memory: ShadowMemory) -> None:
+        memory.clear()
+        run.context.telemetry.part(ShadowMetrics).forget(name)
+        known = run.context.cluster.node_metrics.get(name)
+        if known is not None and known.shadow is not None:
+            await _patch(run, name, None)
+
+
+async def _patch(run: Run, name: str, account: dict[str, object] | None) -> None:
+    try:
+        answer = await merge_status(run, paths.status(node_metric.path(name)), _FIELD, account)
+    except ApiError as error:
+        if not error.not_found:
+            raise
+        return  # it was deleted meanwhile; the next one gets the account
+    if answer is not None:
+        run.context.telemetry.writes.labels("shadow", "patched").inc()
+        run.context.cluster.put_node_metric(answer, run.context.steady(), listed=True)

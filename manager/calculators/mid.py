@@ -255,7 +255,7 @@ class MidCalculator:
         if why is None:
             sheets = {each: _Sheet(facts, each).terms() for each in Resource}
             terms = tuple(term for each in Resource for term in sheets[each])
-            outcome = Amounts(*(max(sheets[each][-1].value, 0) for each in Resource))
+            outcome = Amounts(*(_within(sheets[each][-1].value, facts.allocatable[each] or 0) for each in Resource))
         else:
             outcome = why
             notes.insert(0, why.message)
@@ -271,6 +271,11 @@ class MidCalculator:
             terms=terms,
             notes=tuple(notes),
         )
+
+
+def _within(value: int, allocatable: int) -> int:
+    """Whatever percentages somebody got past the validation: never negative, never more than there is."""
+    return min(max(value, 0), allocatable)
 
 
 def _desired(facts: NodeFacts, sold: Amounts | None) -> Amounts | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from crds import names
 from crds.colocation import ColocationStrategy
-from manager.facts.amounts import Amounts, Measured
+from manager.facts.amounts import UNKNOWN, Amounts, Measured
 from manager.facts.pod import PodFacts
 from manager.facts.reading import Json, Reader, known, part
 from manager.facts.report import Received, ReportFacts, age_seconds
@@ -63,14 +63,14 @@ def from_objects(
         received: when the report's times were seen to change; `None` for an observer who has only just come.
     """
     name = str(part(node, "metadata", "name") or "")
-    known = (pod if isinstance(pod, PodFacts) else PodFacts.from_object(pod) for pod in pods)
-    here = [pod for pod in known if pod.node == name]
+    reduced = (pod if isinstance(pod, PodFacts) else PodFacts.from_object(pod) for pod in pods)
+    here = [pod for pod in reduced if pod.node == name]
     report = node_metric if isinstance(node_metric, ReportFacts | None) else ReportFacts.from_object(node_metric)
     received = received or Received()
     read = Reader()
     capacity = read.measured(part(node, "status", "capacity"), "status.capacity")
     allocatable = _allocatable(node, read)
-    reservation = _reservation(node, read)
+    reservation = known(_reservation(node, read))
     mid_pods = [pod for pod in here if pod.holds_mid]
     mid_requests = sum((pod.mid_requests for pod in mid_pods), Amounts())
     report_age = age_seconds(report.update_time, received.report, now) if report else None
@@ -127,18 +127,23 @@ def _allocatable(node: Json, read: Reader) -> Measured:
     return Measured(stated.cpu if raw.cpu is None else raw.cpu, stated.memory if raw.memory is None else raw.memory)
 
 
-def _reservation(node: Json, read: Reader) -> Amounts:
+def reserved_by_annotation(node: Json) -> Measured:
+    """What the reservation annotation keeps from all pods; unknown where it says nothing that can be used."""
+    return _reservation(node, Reader())
+
+
+def _reservation(node: Json, read: Reader) -> Measured:
     """The reservation annotation; named CPUs count whole and override its number of CPUs."""
     data = _annotation(node, names.ANNOTATION_NODE_RESERVATION, read)
-    amounts = known(read.measured(data.get("resources"), names.ANNOTATION_NODE_RESERVATION))
+    amounts = read.measured(data.get("resources"), names.ANNOTATION_NODE_RESERVATION)
     named = data.get("reservedCPUs")
     if not named:
         return amounts
     try:
-        return Amounts(count_cpus(str(named)) * 1000, amounts.memory)
+        return Measured(count_cpus(str(named)) * 1000, amounts.memory)
     except ValueError as error:
         read.problems.append(f"annotation {names.ANNOTATION_NODE_RESERVATION}: reservedCPUs {error}; it is ignored")
-        return Amounts()
+        return UNKNOWN
 
 
 _MOST_CPUS: Final = 1 << 16

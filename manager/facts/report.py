@@ -1,9 +1,10 @@
 """A NodeMetric's status, reduced to what formulas need, and its age."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from crds import names
 from crds.priority import PriorityBand
 from manager.facts.amounts import NOTHING, UNKNOWN, Amounts, Measured
 from manager.facts.reading import Json, Reader, items, known, part
@@ -20,25 +21,31 @@ class ReportFacts:
     own_agent: bool = False
     """Whether `status.prediction` is there: usage per class in the same ticks."""
     node_usage: Measured = UNKNOWN
-    """Everything on the node."""
+    """Everything on the node: the larger of what the full report says and, of our agent, class node."""
     system_usage: Measured = UNKNOWN
-    """What is not pods."""
+    """What is not pods: class sys of our agent, else what the full report says."""
     prod_host_usage: Amounts = NOTHING
     """Prod applications outside of Kubernetes, of another agent."""
+    prod_usage: Measured = UNKNOWN
+    """Usage of class prod, with the pods that have no band (own agent)."""
     mid_usage: Measured = UNKNOWN
     """Usage of class mid (own agent)."""
     pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
     """Usage per pod, namespace/name (another agent)."""
     reclaimable: Measured = UNKNOWN
     """`prodReclaimableMetric`: what Prod requested and will not use."""
+    collecting: bool = True
+    """False when the agent says that it does not measure this node (condition `Collecting`)."""
+    prediction_ready: bool = True
+    """False when it says that its prediction cannot be relied upon yet (condition `PredictionReady`)."""
     problems: tuple[str, ...] = ()
     """What could not be read, one sentence each."""
 
     @classmethod
     def from_object(cls, node_metric: Json) -> Self | None:
-        """Reduce a NodeMetric; `None` while it has no status."""
+        """Reduce a NodeMetric; `None` while no agent has written to its status."""
         status = node_metric.get("status")
-        if not isinstance(status, Mapping) or not status:
+        if not isinstance(status, Mapping) or not _of_agent(status):
             return None
         read = Reader()
         prediction = status.get("prediction")
@@ -48,16 +55,54 @@ class ReportFacts:
             update_time=read.time(status.get("updateTime"), "status.updateTime"),
             prediction_time=read.time(part(prediction, "time"), "status.prediction.time"),
             own_agent=own_agent,
-            node_usage=read.measured(part(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage"),
-            system_usage=read.measured(part(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
+            node_usage=_each(
+                _larger,
+                read.measured(part(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage"),
+                read.measured(usage.get("node"), "status.prediction.classes[node].usage"),
+            ),
+            system_usage=_each(
+                _first,
+                read.measured(usage.get("sys"), "status.prediction.classes[sys].usage"),
+                read.measured(part(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
+            ),
             prod_host_usage=_prod_host_usage(status, read),
+            prod_usage=read.measured(usage.get("prod"), "status.prediction.classes[prod].usage"),
             mid_usage=read.measured(usage.get("mid"), "status.prediction.classes[mid].usage"),
             pod_usage={} if own_agent else _pod_usage(status, read),
             reclaimable=read.measured(
                 part(status, "prodReclaimableMetric", "resource", "resources"), "prodReclaimableMetric"
             ),
+            collecting=not _denied(status, names.CONDITION_COLLECTING),
+            prediction_ready=not _denied(status, names.CONDITION_PREDICTION_READY),
             problems=tuple(read.problems),
         )
+
+
+def _of_agent(status: Json) -> bool:
+    """Whether there is anything but the manager's own conditions and account."""
+    said = (each.get("type") for each in items(status, "conditions"))
+    return bool(status.keys() - {"conditions", "shadow"}) or any(each not in names.MANAGER_CONDITIONS for each in said)
+
+
+def _denied(status: Json, condition: str) -> bool:
+    """Whether a condition is there and False; another agent has none."""
+    return any(each.get("type") == condition and each.get("status") == "False" for each in items(status, "conditions"))
+
+
+def _each(choose: Callable[[int | None, int | None], int | None], a: Measured, b: Measured) -> Measured:
+    return Measured(choose(a.cpu, b.cpu), choose(a.memory, b.memory))
+
+
+def _first(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a
+
+
+def _larger(a: int | None, b: int | None) -> int | None:
+    """A fast report renews the classes alone: what Mid pods use since then must not be missing from the node's usage.
+
+    The full report's may be the larger one because it counts the page cache where the strategy asks for that.
+    """
+    return _first(a, b) if a is None or b is None else max(a, b)
 
 
 def _prod_host_usage(status: Json, read: Reader) -> Amounts:

@@ -72,7 +72,7 @@ def run_file(path: Path) -> FileReport:
         vectors = read_vectors(path)
     except VectorFileError as error:
         return FileReport(path.name, (Judgement(path.name, "", Outcome.FAILED, str(error)),))
-    judgements = [_judge(path.stem, vector, index) for index, vector in enumerate(vectors)]
+    judgements = [judge(path.stem, vector, index) for index, vector in enumerate(vectors)]
     return FileReport(path.name, tuple(judgements))
 
 
@@ -93,7 +93,14 @@ def read_vectors(path: Path) -> list[Any]:
     return content
 
 
-def _judge(stem: str, vector: Any, index: int) -> Judgement:  # noqa: ANN401 - anything may stand in a file
+def judge(stem: str, vector: Any, index: int = 0) -> Judgement:  # noqa: ANN401 - anything may stand in a file
+    """What becomes of one vector.
+
+    Args:
+        stem: name of its file without the ending.
+        vector: the vector.
+        index: its place in the file.
+    """
     problem = _malformed(vector)
     if problem:
         name = vector.get("name") if isinstance(vector, dict) else None

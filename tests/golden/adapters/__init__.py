@@ -9,7 +9,7 @@ Adapter = Callable[[dict[str, Any]], dict[str, Any]]
 FAMILIES: Final[Mapping[str, str]] = {
     "capacity_preemption": "",
     "cgroup_parse": "tests.golden.adapters.cgroup_parse:OPERATIONS",
-    "colocation_config": "",
+    "colocation_config": "tests.golden.adapters.colocation_config:OPERATIONS",
     "elasticquota": "",
     "histogram": "tests.golden.adapters.histogram:OPERATIONS",
     "load_watcher": "",
@@ -19,7 +19,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "loadaware_filter": "tests.golden.adapters.load_aware:FILTER",
     "loadaware_score": "tests.golden.adapters.load_aware:SCORE",
     "low_risk_overcommitment": "",
-    "mid_resource": "",
+    "mid_resource": "tests.golden.adapters.mid_resource:OPERATIONS",
     "nodemetric_policy": "tests.golden.adapters.nodemetric_policy:OPERATIONS",
     "nodemetric_report": "tests.golden.adapters.nodemetric_report:OPERATIONS",
     "noderesources_allocatable": "",

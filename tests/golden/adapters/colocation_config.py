@@ -1,0 +1,155 @@
+"""colocation_config: what a ConfigMap puts in force, and what that means for one node.
+
+`error` of the webhook's operations says whether somebody who edits is told; the peer refuses what we warn of (names,
+overlaps). `events` are those about a text that is refused, by the peer's name for them: what is accepted with a warning
+is no event of the peer.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, Final
+
+from crds.codec import from_json, to_json
+from crds.colocation import ColocationConfig, ColocationStrategy, NodeStrategy
+from crds.names import ANNOTATION_COLOCATION_STRATEGY, CONFIG_MAP_KEY
+from manager.config import overlaps, selector
+from manager.config.in_force import InForce, judge
+from manager.config.overlay import overlay
+from manager.config.parse import parse_strategy
+from manager.config.review import review
+from manager.handlers.config import ConfigKeeper
+from tests.golden.adapters import Adapter
+from tests.manager.test_look_at import World
+
+Json = dict[str, Any]
+_THEIR_NAMES: Final = {"ColocationConfigInvalid": "ColocationCfgUnmarshalFailed"}
+logging.getLogger("manager").addHandler(logging.NullHandler())  # what the keeper logs is no part of a report
+
+
+def config_of(data: Mapping[str, Any] | None) -> ColocationConfig:
+    """A configuration that somebody has parsed; as in ours, an entry with a malformed selector matches nothing."""
+    config = from_json(ColocationConfig, data or {})
+    entries = tuple(
+        replace(entry, node_selector=None) if selector.faults(entry.node_selector, "") else entry
+        for entry in config.node_configs or ()
+    )
+    return replace(config, node_configs=entries)
+
+
+def _complete(config: ColocationConfig) -> Json:
+    """The cluster's strategy with every default, and each entry laid over it."""
+    alone = replace(config, node_configs=None)
+    found = to_json(overlay(alone).strategy)
+    entries = [_entry(alone, entry) for entry in config.node_configs or ()]
+    return {**found, "nodeConfigs": entries} if entries else found
+
+
+def _entry(cluster: ColocationConfig, entry: NodeStrategy) -> Json:
+    for_all = replace(cluster, node_configs=(replace(entry, node_selector={}),))
+    selected = None if entry.node_selector is None else dict(entry.node_selector)
+    return {**to_json(overlay(for_all).strategy), "name": entry.name, "nodeSelector": selected}
+
+
+def _sync_config(vector: Json) -> Json:
+    cache = vector.get("cache") or {}
+    before = InForce(config_of(cache.get("config")))
+    text, present = vector.get("colocationConfigData"), bool(vector.get("configMapPresent"))
+    after = judge(before, text, present=present)
+    new = not cache.get("available") or _complete(after.config) != _complete(before.config)
+    return {
+        "available": True,  # there is no moment without a configuration in force
+        "changed": new and not after.errors,
+        "config": _complete(after.config),
+        "errorStatus": bool(after.errors),
+        "events": asyncio.run(_refusals(text)) if present else None,
+    }
+
+
+async def _refusals(text: str | None) -> list[str] | None:
+    """The events about a text that is refused."""
+    world = World()
+    keeper = ConfigKeeper(world.run)
+    keeper.observe({"metadata": {"name": "c"}, "data": {} if text is None else {CONFIG_MAP_KEY: text}})
+    await keeper.catch_up()
+    told = [event for event in world.api.written("POST", "/events") if event["reason"] in _THEIR_NAMES]
+    return [f"{event['type']}/{_THEIR_NAMES[event['reason']]}" for event in told] or None
+
+
+def _get_node_strategy(vector: Json) -> Json:
+    config, node = vector.get("config"), vector.get("node")
+    if config is None or node is None:
+        return {"strategy": None}
+    return {"strategy": to_json(overlay(config_of(config), node.get("labels"), node.get("annotations")).strategy)}
+
+
+def _update_strategy_for_node(vector: Json) -> Json:
+    return _get_node_strategy({"config": vector.get("strategy"), "node": vector.get("node")})
+
+
+def _strategy_from_annotation(vector: Json) -> Json:
+    text = ((vector.get("node") or {}).get("annotations") or {}).get(ANNOTATION_COLOCATION_STRATEGY)
+    if text is None:
+        return {"error": False, "strategy": None}
+    judged = parse_strategy(text)
+    if judged.strategy is None:
+        return {"error": bool(judged.errors), "strategy": None}
+    return {"error": False, "strategy": to_json(judged.strategy)}
+
+
+def _is_strategy_valid(vector: Json) -> Json:
+    return {"valid": parse_strategy(json.dumps(vector.get("strategy"))).strategy is not None}
+
+
+def _default_strategy(_vector: Json) -> Json:
+    return {"strategy": _complete(ColocationConfig())}
+
+
+def _profile_names(vector: Json) -> Json:
+    """Each entry selects nodes of its own, so that only names are left to warn of."""
+    entries = [
+        {**({"name": profile["name"]} if profile.get("name") else {}), "nodeSelector": {"matchLabels": {"n": str(n)}}}
+        for n, profile in enumerate(vector.get("profiles") or ())
+    ]
+    told = review(json.dumps({"nodeConfigs": entries}))
+    return {"error": bool(vector.get("nameCheckEnabled")) and bool(told.refusals() or told.warnings)}
+
+
+def _selector_overlap(vector: Json) -> Json:
+    selectors = [profile.get("nodeSelector") for profile in vector.get("profiles") or ()]
+    if any(selector.faults(each, "") for each in selectors if each is not None):
+        return {"error": True}
+    return {"error": any(selector.overlap(a, b) is not None for a, b in combinations(selectors, 2))}
+
+
+def _node_conflict(vector: Json) -> Json:
+    labels = (vector.get("node") or {}).get("labels") or {}
+    config = config_of({"nodeConfigs": vector.get("profiles") or []})
+    return {"error": bool(overlaps.on_nodes(config, [("node", labels)]))}
+
+
+def _param_valid(vector: Json) -> Json:
+    return {"error": bool(review(json.dumps(vector.get("config"))).refusals())}
+
+
+OPERATIONS: Final[Mapping[str, Adapter]] = {
+    "default_strategy": _default_strategy,
+    "get_node_strategy": _get_node_strategy,
+    "is_strategy_valid": _is_strategy_valid,
+    "strategy_from_node_annotation": _strategy_from_annotation,
+    "sync_config": _sync_config,
+    "update_strategy_for_node": _update_strategy_for_node,
+    "webhook_node_conflict": _node_conflict,
+    "webhook_param_valid": _param_valid,
+    "webhook_profile_names": _profile_names,
+    "webhook_selector_overlap": _selector_overlap,
+}
+
+
+def strategy_in_force(text: str | None, node: Mapping[str, Any], *, present: bool) -> ColocationStrategy:
+    """The strategy of a node under a ConfigMap that is the first one ever seen."""
+    config = judge(InForce(), text, present=present).config
+    return overlay(config, node.get("labels"), node.get("annotations")).strategy

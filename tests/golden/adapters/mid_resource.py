@@ -1,0 +1,203 @@
+"""mid_resource: what a node may sell, when a report is too old, when a Node is written.
+
+The peer has no floor, no hold of increases and no colocation that a plugin must ask for: all three are out of the way
+here. Pods without a node run on the vector's. The Batch resources stand for Mid's where only they are given, since the
+decision to write is the same.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from crds import names
+from crds.codec import from_json
+from crds.colocation import ColocationStrategy
+from crds.quantity import value
+from manager import patches
+from manager.calculators.base import Result
+from manager.calculators.mid import calculate, degraded
+from manager.config.overlay import overlay
+from manager.facts import Amounts, NodeFacts, Received, Resource, StrategyFacts, from_objects
+from manager.facts.node import reserved_by_annotation
+from tests.golden.adapters import Adapter
+from tests.golden.adapters.colocation_config import config_of
+from tests.golden.adapters.pods import kubernetes_node, kubernetes_pod
+from tests.golden.results import Amount, Exact
+from tests.manager.made import merge
+
+Json = dict[str, Any]
+
+_NOW: Final = 1_800_000_000.0
+_BATCH: Final = {names.MID_CPU: "kubernetes.io/batch-cpu", names.MID_MEMORY: "kubernetes.io/batch-memory"}
+
+
+def _time(age: float) -> str:
+    return datetime.fromtimestamp(_NOW - age, UTC).isoformat()
+
+
+def _metric(short: Mapping[str, Any] | None) -> Json | None:
+    if short is None:
+        return None
+    status: Json = {}
+    if short.get("updateAgeSeconds") is not None:
+        status["updateTime"] = _time(short["updateAgeSeconds"])
+    status["nodeMetric"] = {name: {"resources": short.get(name)} for name in ("nodeUsage", "systemUsage")}
+    status["prodReclaimableMetric"] = {"resource": {"resources": short.get("prodReclaimable")}}
+    status["hostApplicationMetric"] = [
+        {**each, "usage": {"resources": each.get("usage")}} for each in short.get("hostApplications") or ()
+    ]
+    status["podsMetric"] = [
+        {**each, "podUsage": {"resources": each.get("usage")}} for each in short.get("podsMetric") or ()
+    ]
+    return {"metadata": {"name": "node"}, "status": status}
+
+
+def _node(short: Mapping[str, Any] | None) -> Json:
+    node = kubernetes_node(short) or {"metadata": {}, "status": {}}
+    return {**node, "metadata": {**node["metadata"], "name": "node"}}
+
+
+def _pod(short: Mapping[str, Any]) -> Json:
+    pod = kubernetes_pod(short) or {}
+    return {**pod, "spec": {**pod["spec"], "nodeName": "node"}}
+
+
+def _facts(vector: Mapping[str, Any], **strategy: Any) -> NodeFacts:  # noqa: ANN401 - fields by their JSON names
+    fields = {**(vector.get("strategy") or {}), "enable": True, **strategy}
+    now = _NOW + (vector.get("clockOffsetSeconds") or 0)
+    pods = [_pod(pod) for pod in vector.get("pods") or ()]
+    in_force = from_json(ColocationStrategy, fields)
+    metric = _metric(vector.get("nodeMetric"))
+    return from_objects(_node(vector.get("node")), metric, pods, in_force, now, Received(_NOW, _NOW))
+
+
+def _items(result: Result) -> list[Json]:
+    if result.degraded:
+        return [{"name": each.mid_name, "reset": True} for each in Resource]
+    return [{"name": each.mid_name, "reset": False, "quantity": result.calculated[each]} for each in Resource]
+
+
+def _calculate(vector: Json) -> Json:
+    if vector.get("pods") is None:  # nothing is calculated before the pods have been listed
+        return {"error": True, "items": None}
+    return {"error": False, "items": _items(calculate(_facts(vector)))}
+
+
+def _reset(_vector: Json) -> Json:
+    return {"items": _items(calculate(_facts({}, enable=False)))}
+
+
+def _is_degrade_needed(vector: Json) -> Json:
+    ready = {**vector, "node": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}
+    return {"degrade": degraded(_facts(ready)) is not None}
+
+
+def _is_colocation_disabled(vector: Json) -> Json:
+    config, node = config_of(vector.get("config")), vector.get("node")
+    if node is None:
+        return {"disabled": not overlay(replace(config, node_configs=None)).strategy.enable}
+    return {"disabled": not overlay(config, node.get("labels"), node.get("annotations")).strategy.enable}
+
+
+def _reserved_by_annotation(vector: Json) -> Json:
+    found = reserved_by_annotation(_node({"annotations": vector.get("annotations") or {}}))
+    if found.cpu is None and found.memory is None:
+        return {"resources": None}
+    return {"resources": _quantities(found.cpu, found.memory)}
+
+
+def _reserved_by_kubelet(vector: Json) -> Json:
+    node = {**(vector.get("node") or {}), "annotations": {}}
+    nothing = {"nodeUsage": {"cpu": "0", "memory": "0"}, "updateAgeSeconds": 0}
+    result = calculate(_facts({"node": node, "nodeMetric": nothing}))
+    if result.degraded:
+        return {"resources": _quantities(0, 0)}
+    return {"resources": _quantities(*(result.term("reserved", each).value for each in Resource))}
+
+
+def _quantities(milli_cores: int | None, amount: int | None) -> Json:
+    found = {} if milli_cores is None else {"cpu": Amount.of(f"{milli_cores}m")}
+    return found if amount is None else {**found, "memory": Amount.of(amount)}
+
+
+def _with_mid(*nodes: Mapping[str, Any] | None) -> list[Json]:
+    """The nodes as Kubernetes writes them; Batch resources stand for Mid's where none has any of Mid's."""
+    whole = [_node(short) for short in nodes]
+    if any(names.MID_CPU in (part or {}) or names.MID_MEMORY in (part or {}) for part in _lists(whole)):
+        return whole
+    batch = {theirs: ours for ours, theirs in _BATCH.items()}
+    return [
+        {**node, "status": {key: {batch.get(k, k): v for k, v in (part or {}).items()} for key, part in status.items()}}
+        for node in whole
+        for status in (node["status"],)
+    ]
+
+
+def _lists(nodes: list[Json]) -> list[Any]:
+    return [part for node in nodes for part in node["status"].values()]
+
+
+def _writes(vector: Json, strategy: Mapping[str, Any], written_at: float | None) -> bool:
+    """Whether the decision is to write; each resource is asked for by itself, as the peer does."""
+    old, new = _with_mid(vector.get("oldNode"), vector.get("newNode"))
+    in_force = StrategyFacts.of(from_json(ColocationStrategy, {**strategy, "midIncreaseHoldSeconds": 0}))
+    offered = patches.offers(old)
+    for each in Resource:
+        wanted = (new["status"].get("allocatable") or {}).get(each.mid_name)
+        desired = None if wanted is None else Amounts(value(wanted), value(wanted))
+        memory = patches.Memory(written_at)
+        if each in patches.decide(offered, desired, in_force, memory, _NOW).writes:
+            return True
+    return False
+
+
+def _need_sync(vector: Json) -> Json:
+    return {"needSync": _writes(vector, {"resourceDiffThreshold": vector["resourceDiffThreshold"]}, _NOW)}
+
+
+def _is_sync_needed(vector: Json) -> Json:
+    age = vector.get("lastSyncAgeSeconds")
+    if vector.get("newNode") is None or vector.get("oldNode") is None:
+        return {"syncStatus": False, "syncMeta": False}
+    writes = _writes(vector, vector.get("strategy") or {}, None if age is None else _NOW - age)
+    return {"syncStatus": writes, "syncMeta": False}  # we write no labels or annotations
+
+
+def _is_quantity_diff(vector: Json) -> Json:
+    offered = {names.MID_CPU: vector["old"]}
+    wanted = {names.MID_CPU: vector["new"]}
+    nodes = {
+        "oldNode": {"capacity": offered, "allocatable": offered},
+        "newNode": {"capacity": wanted, "allocatable": wanted},
+    }
+    return {"diff": _writes(nodes, {"resourceDiffThreshold": vector["diffThreshold"]}, _NOW)}
+
+
+def _prepare_node(vector: Json) -> Json:
+    calculated, resets = vector.get("calculated") or {}, vector.get("resets") or {}
+    writes = {
+        each: None
+        if resets.get(each.mid_name) or calculated.get(each.mid_name) is None
+        else value(calculated[each.mid_name])
+        for each in Resource
+    }
+    status = merge(_node(vector.get("node")), patches.status_patch(writes))["status"]
+    lists = {
+        key: Exact({name: Amount.of(amount) for name, amount in (part or {}).items()}) for key, part in status.items()
+    }
+    return {"error": False, "node": {**lists, "name": (vector.get("node") or {}).get("name")}}
+
+
+OPERATIONS: Final[Mapping[str, Adapter]] = {
+    "calculate": _calculate,
+    "is_colocation_disabled": _is_colocation_disabled,
+    "is_degrade_needed": _is_degrade_needed,
+    "is_node_resource_sync_needed": _is_sync_needed,
+    "is_quantity_diff": _is_quantity_diff,
+    "need_sync": _need_sync,
+    "node_reservation_from_annotation": _reserved_by_annotation,
+    "node_reservation_from_kubelet": _reserved_by_kubelet,
+    "prepare_node": _prepare_node,
+    "reset": _reset,
+}

@@ -1,5 +1,6 @@
 // The process that holds a pod's namespaces open: it sleeps until it is told
-// to end, and collects the processes that it inherits.
+// to end, and collects the processes that it inherits. With any argument it ends
+// with an error, as a program does that is interrupted in its work.
 package main
 
 import (
@@ -13,6 +14,9 @@ func main() {
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD)
 	for received := range signals {
 		if received != syscall.SIGCHLD {
+			if len(os.Args) > 1 {
+				os.Exit(143)
+			}
 			return
 		}
 		for {

@@ -1,0 +1,166 @@
+"""Mid resources on a real kubelet: they shrink under what runs, and a Prod pod comes to a node full of Mid pods."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster import Cluster, ClusterSpec
+from tests.e2e.agent_node import wait
+from tests.e2e.mid_node import BOUGHT, MID_CPU, NAMESPACE, PRIORITIES, MidNode, pod
+from tests.manager.stage import NAMESPACE as MANAGERS
+from tests.manager.stage import Manager, Stage
+from tests.manager.test_on_cluster import _rights
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parents[2]
+AFTER_SECONDS = 3
+EVICTING = {"mode": "on", "afterSeconds": AFTER_SECONDS, "maxPerNodePerMinute": 10, "maxPerMinute": 10}
+
+
+def _strategy(**changes: Any) -> dict[str, Any]:  # noqa: ANN401 - fields of the strategy
+    return {"enable": True, "midIncreaseHoldSeconds": 0, "midEviction": {"mode": "off"}, **changes}
+
+
+@pytest.fixture(scope="module")
+def node(
+    request: pytest.FixtureRequest,
+    real_node_requirements: None,  # noqa: ARG001 - it skips
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[MidNode]:
+    """A real node, the manager with exactly the chart's rights, and a strategy that sells what is reported."""
+    with Cluster(ClusterSpec(real_node=True, own_images=False)) as cluster:
+        cluster.define(ROOT / "crds/node_metric.yaml")
+        for name in (MANAGERS, NAMESPACE):
+            cluster.create_namespace(name)
+        cluster.kubectl("apply", "-f", "-", stdin=_rights(cluster))
+        for name, value in PRIORITIES.items():
+            metadata = {"name": name}
+            cluster.apply(
+                {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
+            )
+        folder = tmp_path_factory.mktemp("manager")
+        manager = Manager(_login(cluster, folder), folder / "manager.log")
+        Stage(cluster).configure(_strategy())
+        manager.start()
+        try:
+            found = MidNode(cluster, manager)
+            wait(lambda: found.get("nodemetrics")["items"], seconds=60, what="a NodeMetric")
+            yield found
+        finally:
+            code = manager.stop()
+            if request.session.testsfailed:
+                cluster.keep_logs()
+        assert code == 0, manager.said()
+        assert "Traceback" not in manager.said()
+        assert "orbidden" not in manager.said()
+
+
+def _login(cluster: Cluster, folder: Path) -> Path:
+    token = cluster.kubectl("create", "token", "headroom-manager", "-n", MANAGERS, "--duration=1h").strip()
+    config = yaml.safe_load(cluster.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture
+def empty(node: MidNode) -> Iterator[MidNode]:
+    """The node without pods, before and after a test."""
+    yield node
+    node.cluster.kubectl("delete", "pods,poddisruptionbudgets", "--all", "-n", NAMESPACE, "--wait=true")
+
+
+def test_floor_survives_kubelet_restart(empty: MidNode) -> None:
+    """Mid shrinks to half of what runs: with `floor` a kubelet that restarts fails no Mid pod, with `exact` it does."""
+    node, stage = empty, Stage(empty.cluster)
+    names = ("first", "second", "third")
+    stage.configure(_strategy())
+    node.report("900m")
+    node.expect_offer(900)
+    node.create(*(pod(name, BOUGHT, "mid-low") for name in names))
+    node.expect_phase("Running", *names)
+
+    node.report("500m")
+    wait(lambda: node.events("MidDeficit", node.name), seconds=60, what="the deficit told")
+    node.restart_kubelet()
+    assert node.offers() == 900
+    assert [node.phase(name) for name in names] == ["Running"] * 3
+
+    stage.configure(_strategy(midShrinkPolicy="exact"))
+    node.expect_offer(500)
+    assert [node.phase(name) for name in names] == ["Running"] * 3  # the lower number alone kills nobody
+    node.restart_kubelet()
+    node.expect_phase("Failed", *names[1:])
+    assert node.phase("first") == "Running"
+    for name in names[1:]:
+        assert "capacity: 500" in node.events(f"OutOf{MID_CPU}", name)[0]
+
+
+def test_prod_gets_its_room_back(empty: MidNode) -> None:
+    """A Prod pod comes to a node full of Mid pods; as its predicted peak grows, Mid pods go, as budgets allow."""
+    node, stage = empty, Stage(empty.cluster)
+    stage.configure(_strategy())
+    node.report("900m")
+    node.expect_offer(900)
+    node.create(
+        pod("high", BOUGHT, "mid-high"),
+        pod("low", BOUGHT, "mid-low"),
+        pod("guarded", BOUGHT, "mid-low", app="guarded"),
+    )
+    node.expect_phase("Running", "high", "low", "guarded")
+    _guard(node, "guarded")
+    node.create(pod("one-more", BOUGHT, "mid-low"))
+    wait(lambda: node.events("FailedScheduling", "one-more"), seconds=60, what="a node that is full of Mid")
+    assert f"Insufficient {MID_CPU}" in node.events("FailedScheduling", "one-more")[0]
+    node.cluster.kubectl("delete", "pod", "one-more", "-n", NAMESPACE)
+
+    node.create(pod("prod", {"cpu": "400m", "memory": "64Mi"}, "prod"))
+    node.expect_phase("Running", "prod")  # native requests never wait for Mid
+
+    stage.configure(_strategy(midEviction={**EVICTING, "mode": "dry-run"}))
+    _grows(node, reclaimable="400m", usage="700m")
+    note = wait(lambda: node.events("MidEvictionDryRun", node.name), seconds=60, what="the dry run")[0]
+    assert "requested 900m CPU, 400m CPU may be sold: short by 500m CPU" in note
+    assert "First to go: shop/guarded (priority 7000, requested 300m CPU" in note
+    assert [node.phase(name) for name in ("high", "low", "guarded")] == ["Running"] * 3
+
+    stage.configure(_strategy(midEviction=EVICTING))
+    node.expect_phase("", "low", "high")
+    node.expect_offer(400)
+    assert [node.phase(name) for name in ("guarded", "prod")] == ["Running"] * 2
+    assert "short by 500m CPU" in node.events("MidPodEvicted", "low")[0]
+    assert "300m CPU of it on the way out" in node.events("MidPodEvicted", "high")[0]
+    assert "shop/guarded stays" in node.events("MidEvictionRefused", node.name)[0]
+    assert node.metric('headroom_manager_mid_evictions_total{result="evicted"}') == 2
+    assert node.metric('headroom_manager_mid_evictions_total{result="refused-by-budget"}') >= 1
+
+
+def _guard(node: MidNode, app: str) -> None:
+    """A budget that lets none of these pods go; returns when Kubernetes has counted them."""
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}}
+    metadata = {"name": app, "namespace": NAMESPACE}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+    node.cluster.kubectl("create", "-f", "-", stdin=json.dumps(budget))
+
+    def counted() -> bool:
+        status = node.get("pdb", app, "-n", NAMESPACE)["status"]
+        return bool(status.get("currentHealthy") == 1 and status["disruptionsAllowed"] == 0)
+
+    wait(counted, seconds=60, what="a budget that is counted")
+
+
+def _grows(node: MidNode, *, reclaimable: str, usage: str) -> None:
+    """What an agent reports as the usage and predicted peak of Prod grow; twice, for one report evicts nobody."""
+    told = len(node.events("MidDeficit", node.name))
+    node.report(reclaimable, usage)
+    wait(lambda: len(node.events("MidDeficit", node.name)) > told, seconds=60, what="a deficit")
+    time.sleep(1.1)  # a report is told from the one before by its time, in seconds
+    node.report(reclaimable, usage)

@@ -31,6 +31,8 @@ class InForce:
     """Whether there is a ConfigMap."""
     removed: bool = False
     """Whether there was one before, in this run or, by the text it left, in an earlier one."""
+    since: float = field(default=0.0, compare=False)
+    """Since when it is in force. [s since 1970]"""
     errors: tuple[Finding, ...] = ()
     """Why the ConfigMap's text is not the one in force."""
     entry_errors: tuple[Finding, ...] = ()
@@ -39,16 +41,18 @@ class InForce:
     """What is ignored, or probably not meant."""
 
 
-def judge(before: InForce, text: str | None, *, present: bool) -> InForce:
+def judge(before: InForce, text: str | None, *, present: bool, now: float = 0.0) -> InForce:
     """What is in force after the ConfigMap changed.
 
     Args:
         before: what was in force.
         text: the value of key `colocation-config`; absent or empty means the defaults.
         present: whether the ConfigMap exists; without it the defaults apply.
+        now: the time. [s since 1970]
     """
     if not present:
-        return InForce(removed=before.present or before.removed or bool(before.text))
+        gone = before.present or bool(before.text)
+        return InForce(removed=gone or before.removed, since=now if gone or not before.since else before.since)
     judged = parse_config(text)
     if judged.config is None:
         origin = Origin.LAST_GOOD if before.text else Origin.DEFAULTS
@@ -57,14 +61,33 @@ def judge(before: InForce, text: str | None, *, present: bool) -> InForce:
         )
     origin = Origin.CONFIG_MAP if text else Origin.DEFAULTS
     warnings = (NO_KEY,) if text is None else judged.warnings
-    return InForce(judged.config, text or "", origin, present=True, entry_errors=judged.entry_errors, warnings=warnings)
+    stays = before.since and before.text == (text or "")
+    return InForce(
+        judged.config,
+        text or "",
+        origin,
+        present=True,
+        entry_errors=judged.entry_errors,
+        warnings=warnings,
+        since=before.since if stays else now,
+    )
 
 
-def at_start(text: str | None, *, present: bool, last_good: str | None) -> InForce:
-    """What is in force when the manager starts: the ConfigMap, else the last good text that an earlier run kept."""
-    before = InForce()
+def at_start(
+    text: str | None, *, present: bool, last_good: str | None, last_good_since: float = 0.0, now: float = 0.0
+) -> InForce:
+    """What is in force when the manager starts: the ConfigMap, else the last good text that an earlier run kept.
+
+    Args:
+        text: the value of key `colocation-config`.
+        present: whether the ConfigMap exists.
+        last_good: the text that was kept.
+        last_good_since: since when it was in force. [s since 1970]
+        now: the time. [s since 1970]
+    """
+    before = InForce(since=now)
     if last_good:
         kept = parse_config(last_good)
         if kept.config is not None:
-            before = InForce(kept.config, last_good, Origin.LAST_GOOD)
-    return judge(before, text, present=present)
+            before = InForce(kept.config, last_good, Origin.LAST_GOOD, since=last_good_since or now)
+    return judge(before, text, present=present, now=now)

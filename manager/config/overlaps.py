@@ -128,7 +128,7 @@ def on_nodes(config: ColocationConfig, nodes: Iterable[tuple[str, Mapping[str, s
     ]
     if len(entries) < 2:  # noqa: PLR2004 - one has nothing to overlap with
         return ()
-    asked = sorted({name for _, entry in entries for name in _labels_of(entry.node_selector or {})})
+    asked = sorted(asked_labels(config))
     known: dict[tuple[str | None, ...], tuple[tuple[str, str], ...]] = {}
     found: dict[tuple[str, str], list[str]] = {}
     for name, labels in nodes:
@@ -139,6 +139,11 @@ def on_nodes(config: ColocationConfig, nodes: Iterable[tuple[str, Mapping[str, s
         for pair in known[same]:
             found.setdefault(pair, []).append(name)
     return tuple(Overlap(wins, loses, tuple(sorted(names))) for (wins, loses), names in sorted(found.items()))
+
+
+def asked_labels(config: ColocationConfig) -> set[str]:
+    """The labels that the selectors of a configuration ask about: nodes that agree in them match the same entries."""
+    return {name for entry in config.node_configs or () for name in _labels_of(entry.node_selector or {})}
 
 
 def _labels_of(selector: Mapping[str, Any]) -> Iterable[str]:

@@ -61,6 +61,7 @@ async def test_good_text_is_kept(world: World) -> None:
     await keeper.catch_up()
     kept = world.api.objects[f"{MAPS}/headroom-last-good-config"]
     assert kept["data"] == {CONFIG_MAP_KEY: GOOD}
+    assert kept["metadata"]["annotations"] == {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}
     keeper.observe(_map(BAD))
     await keeper.catch_up()
     assert world.api.objects[f"{MAPS}/headroom-last-good-config"]["data"] == {CONFIG_MAP_KEY: GOOD}
@@ -80,10 +81,20 @@ async def test_story_of_an_edit_is_told(world: World) -> None:
         await keeper.catch_up()
     keeper.observe(None)
     await keeper.catch_up()
-    assert world.told() == ["ColocationConfigInvalid", "ColocationConfigApplied", "ColocationConfigDeleted"]
-    first = world.api.written("POST", "/events")[0]
-    assert first["regarding"]["name"] == "slo-controller-config"
-    assert first["note"] == ("the last good one stays in force. enabl: unknown field: did you mean enable?")
+    applied, invalid, again, _ = notes = world.api.written("POST", "/events")
+    assert [each["reason"].removeprefix("ColocationConfig") for each in notes] == [
+        "Applied",
+        "Invalid",
+        "Applied",
+        "Deleted",
+    ]
+    assert all(each["regarding"]["name"] == "slo-controller-config" for each in notes)
+    assert applied["note"] == "in force; the strategy of none of the 0 nodes changes"
+    assert invalid["note"] == (
+        "the last good one, in force since 2027-01-15T08:00:00Z, stays in force. "
+        "enabl: unknown field: did you mean enable?"
+    )
+    assert again["note"] == "valid again and in force; the strategy of none of the 0 nodes changes"
 
 
 async def test_entries_and_oddities_are_told(world: World) -> None:
@@ -92,8 +103,8 @@ async def test_entries_and_oddities_are_told(world: World) -> None:
     entries = ", ".join(["null"] * 10)
     keeper.observe(_map(f'{{"nodeConfigs": [{entries}], "other": 1}}'))
     await keeper.catch_up()
-    assert world.told() == ["ColocationConfigEntryDisabled", "ColocationConfigWarning"]
-    assert world.api.written("POST", "/events")[0]["note"].endswith("; and 2 more")
+    assert world.told()[1:] == ["ColocationConfigEntryDisabled", "ColocationConfigWarning"]
+    assert world.api.written("POST", "/events")[1]["note"].endswith("; and 2 more")
 
 
 async def test_first_start_without_config_map(world: World) -> None:

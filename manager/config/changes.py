@@ -1,0 +1,92 @@
+"""What another configuration would change: which nodes, how their strategies differ, and where the values come from."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass
+from typing import Any, NamedTuple
+
+from crds import names
+from crds.codec import to_json
+from crds.colocation import ColocationConfig
+from manager.config.overlaps import asked_labels
+from manager.config.overlay import RATIO_LABELS, NodeStrategyView, overlay
+
+
+class NodeSetting(NamedTuple):
+    """What of a Node decides about its strategy."""
+
+    name: str
+    """Its name."""
+    labels: Mapping[str, str]
+    """Its labels."""
+    annotations: Mapping[str, str]
+    """Its annotations."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One field that changes."""
+
+    path: str
+    """The field, such as `nodePredictPolicy.model`."""
+    old: Any
+    """Its value before, as JSON; `None` for no value."""
+    old_source: str
+    """The layer that it came from; empty for no value."""
+    new: Any
+    """Its value after."""
+    new_source: str
+    """The layer that it comes from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Nodes whose strategy changes in the same way."""
+
+    nodes: tuple[str, ...]
+    """Their names, sorted."""
+    fields: tuple[FieldChange, ...]
+    """What changes, by path."""
+
+
+def node_setting(node: Mapping[str, Any]) -> NodeSetting:
+    """What of a Node, as JSON, decides about its strategy."""
+    metadata = node.get("metadata") or {}
+    return NodeSetting(str(metadata.get("name", "")), metadata.get("labels") or {}, metadata.get("annotations") or {})
+
+
+def compare(before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeSetting]) -> tuple[Change, ...]:
+    """The changes, those of most nodes first; nodes whose strategy stays are left out.
+
+    Thousands of nodes cost little where few of the labels that anybody asks about differ.
+    """
+    asked = (*sorted({*asked_labels(before), *asked_labels(after)}), *RATIO_LABELS)
+    alike: dict[tuple[str | None, ...], list[NodeSetting]] = {}
+    for node in nodes:
+        annotation = node.annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
+        alike.setdefault((annotation, *(node.labels.get(label) for label in asked)), []).append(node)
+    same: dict[str, tuple[tuple[FieldChange, ...], list[str]]] = {}
+    for group in alike.values():
+        _, labels, annotations = group[0]
+        fields = _differences(overlay(before, labels, annotations), overlay(after, labels, annotations))
+        if fields:
+            _, members = same.setdefault(json.dumps([astuple(each) for each in fields]), (fields, []))
+            members += (node.name for node in group)
+    changes = [Change(tuple(sorted(members)), fields) for fields, members in same.values()]
+    return tuple(sorted(changes, key=lambda change: (-len(change.nodes), change.nodes)))
+
+
+def _differences(old: NodeStrategyView, new: NodeStrategyView) -> tuple[FieldChange, ...]:
+    old_values, new_values = to_json(old.strategy), to_json(new.strategy)
+    found = []
+    for path in sorted({*old.sources, *new.sources}):
+        was, becomes = _at(old_values, path), _at(new_values, path)
+        if was != becomes:
+            found.append(FieldChange(path, was, old.sources.get(path, ""), becomes, new.sources.get(path, "")))
+    return tuple(found)
+
+
+def _at(values: Any, path: str) -> Any:  # noqa: ANN401 - JSON
+    for name in path.split("."):
+        values = values.get(name) if isinstance(values, Mapping) else None
+    return values

@@ -1,0 +1,92 @@
+"""The state of the configuration in words: one line for `kubectl describe`, and what events about it say."""
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from manager.config.changes import Change
+from manager.config.findings import entry_name
+from manager.config.in_force import InForce, Origin
+from manager.config.overlaps import Overlap, named
+
+_MOST_FINDINGS: Final = 8
+_MOST_IN_LINE: Final = 3
+_LONGEST_LINE: Final = 1500
+_ENTRY: Final = re.compile(r"nodeConfigs\[(\d+)\]")
+
+
+def moment(seconds: float) -> str:
+    """A time as people and `parse_moment` read it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_moment(text: object) -> float | None:
+    """The time of `moment`; `None` for anything else. [s since 1970]"""
+    try:
+        return datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
+
+
+def disabled_entries(state: InForce) -> tuple[str, ...]:
+    """The entries of `nodeConfigs` that are disabled, as messages call them."""
+    matches = (_ENTRY.match(each.path) for each in state.entry_errors)
+    indexes = dict.fromkeys(int(match[1]) for match in matches if match)
+    entries = state.config.node_configs or ()
+    return tuple(entry_name(index, entries[index].name if index < len(entries) else None) for index in indexes)
+
+
+def sentences(findings: Sequence[object], most: int = _MOST_FINDINGS) -> str:
+    """The first ones, and how many there are more."""
+    text = "; ".join(str(each) for each in findings[:most])
+    rest = len(findings) - most
+    return f"{text}; and {rest} more" if rest > 0 else text
+
+
+def line(state: InForce, overlaps: Sequence[Overlap]) -> str:
+    """All that somebody who looks at the ConfigMap should know, in one line."""
+    parts = [_head(state)]
+    disabled = disabled_entries(state)
+    if disabled:
+        faults = sentences(state.entry_errors, _MOST_IN_LINE)
+        parts.append(f"{_count(len(disabled), 'entry')} disabled: {sentences(disabled)} ({faults})")
+    if overlaps:
+        parts.append(f"overlaps: {sentences(overlaps, _MOST_IN_LINE)}")
+    if state.warnings:
+        parts.append(f"{_count(len(state.warnings), 'warning')}: {sentences(state.warnings, _MOST_IN_LINE)}")
+    text = " | ".join(parts)
+    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
+
+
+def _head(state: InForce) -> str:
+    if not state.errors:
+        return f"in force since {moment(state.since)}"
+    faults = f"{_count(len(state.errors), 'fault')}: {sentences(state.errors, _MOST_IN_LINE)}"
+    return f"NOT in force, {faults} | {instead(state)}"
+
+
+def instead(state: InForce) -> str:
+    """What applies in place of a ConfigMap that cannot be used."""
+    if state.origin is Origin.DEFAULTS:
+        return "the defaults apply, and colocation is disabled"
+    return f"the last good one, in force since {moment(state.since)}, stays in force"
+
+
+def applied(changes: Sequence[Change], nodes: int) -> str:
+    """What a new configuration means for the nodes there are.
+
+    Args:
+        changes: how their strategies change.
+        nodes: how many there are.
+    """
+    changed = sorted(name for change in changes for name in change.nodes)
+    if not changed:
+        return f"in force; the strategy of none of the {_count(nodes, 'node')} changes"
+    return f"in force; the strategy of {named(changed)} of {nodes} changes"
+
+
+def _count(number: int, what: str) -> str:
+    if number == 1:
+        return f"1 {what}"
+    return f"{number} {what.removesuffix('y')}ies" if what.endswith("y") else f"{number} {what}s"

@@ -1,0 +1,76 @@
+"""The ConfigMaps: the one that people edit, and the one that holds the last good text for the next start."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crds.names import ANNOTATION_CONFIG_STATE, ANNOTATION_IN_FORCE_SINCE, CONFIG_MAP_KEY
+from kubeapi import ApiError, ApiServer, paths
+from manager.config.state import moment, parse_moment
+from manager.settings import Settings
+
+Json = dict[str, Any]
+
+
+async def read(api: ApiServer, settings: Settings, name: str) -> Json | None:
+    """A ConfigMap of our namespace; `None` where there is none.
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: it is away.
+    """
+    try:
+        return await api.get(paths.config_map(settings.namespace, name))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+def text_of(config_map: Mapping[str, Any] | None) -> str | None:
+    """The configuration in a ConfigMap; `None` where it has none."""
+    text = ((config_map or {}).get("data") or {}).get(CONFIG_MAP_KEY)
+    return None if text is None else str(text)
+
+
+def state_of(config_map: Mapping[str, Any] | None) -> str | None:
+    """What the manager has written about it on it."""
+    state = _annotations(config_map).get(ANNOTATION_CONFIG_STATE)
+    return None if state is None else str(state)
+
+
+def since_of(kept: Mapping[str, Any] | None) -> float:
+    """Since when a last good text was in force; 0 where nobody knows. [s since 1970]"""
+    return parse_moment(_annotations(kept).get(ANNOTATION_IN_FORCE_SINCE)) or 0.0
+
+
+async def keep(api: ApiServer, settings: Settings, text: str, since: float) -> None:
+    """Store a good text for the next start.
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: it is away.
+    """
+    kept = await read(api, settings, settings.last_good_name)
+    annotations = {ANNOTATION_IN_FORCE_SINCE: moment(since)}
+    if kept is None and text:
+        metadata = {"name": settings.last_good_name, "namespace": settings.namespace, "annotations": annotations}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_MAP_KEY: text}}
+        await api.create(f"/api/v1/namespaces/{settings.namespace}/configmaps", body)
+    elif kept is not None and text_of(kept) != text:
+        path = paths.config_map(settings.namespace, settings.last_good_name)
+        await api.patch(path, {"metadata": {"annotations": annotations}, "data": {CONFIG_MAP_KEY: text}})
+
+
+async def write_state(api: ApiServer, settings: Settings, state: str) -> None:
+    """Write one annotation of the ConfigMap, and touch nothing else of it.
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: it is away.
+    """
+    path = paths.config_map(settings.namespace, settings.config_name)
+    await api.patch(path, {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: state}}})
+
+
+def _annotations(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    return ((obj or {}).get("metadata") or {}).get("annotations") or {}

@@ -1,0 +1,229 @@
+"""What people are told about the configuration: events, and one line on the ConfigMap."""
+
+import json
+from typing import Any
+
+import pytest
+
+from crds.names import ANNOTATION_CONFIG_STATE
+from kubeapi import ApiError
+from manager.config.in_force import InForce, Origin
+from manager.handlers.config import ConfigKeeper, load
+from manager.handlers.config_teller import ConfigMetrics
+from tests.manager.made import node
+from tests.manager.test_config_keeper import BAD, GOOD, MAPS, _map
+from tests.manager.test_look_at import World
+
+PATH = f"{MAPS}/slo-controller-config"
+OVERLAPPING = json.dumps(
+    {
+        "nodeConfigs": [
+            {"name": "gpu", "nodeSelector": {"matchLabels": {"gpu": "y"}}},
+            {"name": "zone-a", "nodeSelector": {"matchLabels": {"zone": "a"}}},
+        ]
+    }
+)
+BOTH = {"gpu": "y", "zone": "a"}
+
+
+@pytest.fixture
+def world() -> World:
+    """A manager before its start."""
+    world = World()
+    world.run.context.in_force = InForce()
+    return world
+
+
+def _edit(world: World, keeper: ConfigKeeper, text: str | None) -> None:
+    """Somebody writes the ConfigMap, and the watch tells."""
+    before = world.api.objects.get(PATH, {"metadata": {}})
+    stored = _map(text)
+    stored["metadata"]["annotations"] = dict(before["metadata"].get("annotations") or {})
+    keeper.observe(world.api.put(PATH, stored))
+
+
+async def _turn(world: World, keeper: ConfigKeeper) -> None:
+    """One turn of the keeper, and what the watch tells of it."""
+    await keeper.catch_up()
+    if PATH in world.api.objects:
+        keeper.observe(world.api.objects[PATH])
+
+
+def _line(world: World) -> str:
+    return str(world.api.objects[PATH]["metadata"]["annotations"][ANNOTATION_CONFIG_STATE])
+
+
+def _notes(world: World, reason: str) -> list[str]:
+    return [each["note"] for each in world.api.written("POST", "/events") if each["reason"] == reason]
+
+
+def _has(world: World, *names: str, labels: dict[str, str]) -> None:
+    for name in names:
+        world.run.context.cluster.put_node(node(name, labels=labels))
+
+
+async def test_line_follows_the_story(world: World) -> None:
+    """The ConfigMap itself says what of it is in force and since when, through a bad edit and its repair."""
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, GOOD)
+    await _turn(world, keeper)
+    assert _line(world) == "in force since 2027-01-15T08:00:00Z"
+    world.wall.now += 60
+    _edit(world, keeper, BAD)
+    await _turn(world, keeper)
+    assert _line(world) == (
+        "NOT in force, 1 fault: enabl: unknown field: did you mean enable? | "
+        "the last good one, in force since 2027-01-15T08:00:00Z, stays in force"
+    )
+    _edit(world, keeper, '{"enable": false, "nodeConfigs": [{"name": "gpu", "mode": 1}], "other": 1}')
+    await _turn(world, keeper)
+    assert _line(world) == (
+        "in force since 2027-01-15T08:01:00Z | 1 entry disabled: nodeConfigs[0] gpu "
+        "(nodeConfigs[0].mode: must be a text, got 1) | 1 warning: other: unknown field: ignored"
+    )
+    patched = world.api.written("PATCH", PATH)
+    assert all(list(each) == ["metadata"] and list(each["metadata"]) == ["annotations"] for each in patched)
+
+
+async def test_bad_from_the_start(world: World) -> None:
+    """A first ConfigMap that is bad says that the defaults apply."""
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, BAD)
+    await _turn(world, keeper)
+    assert _line(world).endswith("did you mean enable? | the defaults apply, and colocation is disabled")
+
+
+async def test_own_line_makes_no_loop(world: World) -> None:
+    """What the manager writes leads to one write and to no look at any node."""
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, GOOD)
+    for _ in range(5):
+        await _turn(world, keeper)
+        world.steady.now += 100
+    assert len(world.api.written("PATCH", PATH)) == 1
+    assert len(world.run.queue) == 0
+
+
+async def test_line_taken_away_comes_back_slowly(world: World) -> None:
+    """Whoever removes the line again and again gets it back twice a minute at most."""
+    keeper = ConfigKeeper(world.run)
+    for _ in range(40):
+        world.api.put(PATH, _map(GOOD))
+        keeper.observe(world.api.objects[PATH])
+        await keeper.catch_up()
+        world.steady.now += 1
+    assert len(world.api.written("PATCH", PATH)) == 2
+
+
+async def test_line_that_cannot_be_written(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Without the right to write the line, all else works, it is logged once, and tried again now and then."""
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, GOOD)
+    world.api.fails[f"PATCH {PATH}"] = ApiError(403, "Forbidden", "no")
+    for _ in range(70):
+        await _turn(world, keeper)
+        world.steady.now += 1
+    assert caplog.text.count("cannot be written on the ConfigMap") == 1
+    assert len(world.api.written("PATCH", PATH)) == 3
+    assert f"{MAPS}/headroom-last-good-config" in world.api.objects
+
+
+async def test_applied_names_nodes(world: World) -> None:
+    """What applies says how many nodes it concerns, and which."""
+    _has(world, "a", "b", labels={"pool": "x"})
+    _has(world, "c", labels={})
+    keeper = ConfigKeeper(world.run)
+    text = '{"nodeConfigs": [{"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "enable": true}]}'
+    _edit(world, keeper, text)
+    await _turn(world, keeper)
+    assert _notes(world, "ColocationConfigApplied") == ["in force; the strategy of 2 nodes (a, b) of 3 changes"]
+
+
+async def test_restart_tells_nothing_new(world: World) -> None:
+    """After a restart, or by the next leader, what is in force is not announced again, and its time stays."""
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, GOOD)
+    await _turn(world, keeper)
+    world.run.context.in_force = InForce()
+    world.wall.now += 3600
+    await load(world.run.api, world.run.context)
+    keeper = ConfigKeeper(world.run)
+    keeper.observe(world.api.objects[PATH])
+    await _turn(world, keeper)
+    assert world.told() == ["ColocationConfigApplied"]
+    assert len(world.api.written("PATCH", PATH)) == 1
+    assert world.run.context.in_force.since == world.wall.now - 3600
+
+
+async def test_edit_while_away_is_announced(world: World) -> None:
+    """An edit that was made while no manager ran is announced by the next one."""
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, GOOD)
+    await _turn(world, keeper)
+    world.api.put(PATH, _map('{"enable": true, "midUnallocatedPercent": 3}'))
+    world.run.context.in_force = InForce()
+    _has(world, "a", labels={})
+    await load(world.run.api, world.run.context)
+    await ConfigKeeper(world.run).catch_up()
+    assert _notes(world, "ColocationConfigApplied")[1] == "in force; the strategy of 1 node (a) of 1 changes"
+
+
+async def test_next_leader_has_newest_good_text(world: World) -> None:
+    """A replica that missed the newest good text takes it over from the last leader when it begins to lead."""
+    context = world.run.context
+    context.in_force = InForce()
+    standby = ConfigKeeper(world.run)
+    standby.observe(_map('{"enable": true, "midUnallocatedPercent": 1}'))
+    kept = _map('{"enable": true, "midUnallocatedPercent": 2}', "headroom-last-good-config")
+    kept["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-15T08:00:30Z"}
+    world.api.put(f"{MAPS}/headroom-last-good-config", kept)
+    world.api.put(PATH, _map(BAD))
+    standby.observe(_map(BAD))
+    assert context.in_force.config.mid_unallocated_percent == 1
+    await standby.catch_up()
+    assert context.in_force.config.mid_unallocated_percent == 2
+    assert (context.in_force.origin, context.in_force.since) == (Origin.LAST_GOOD, world.wall.now + 30)
+    assert [str(each) for each in context.in_force.errors] == ["enabl: unknown field: did you mean enable?"]
+
+
+async def test_overlap_names_live_nodes(world: World) -> None:
+    """Entries that match the same live nodes are told in an event, on the ConfigMap and in a metric."""
+    _has(world, "n1", "n2", labels=BOTH)
+    _has(world, "n3", labels={"zone": "a"})
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, OVERLAPPING)
+    await _turn(world, keeper)
+    said = "nodeConfigs[1] zone-a matches 2 nodes (n1, n2) too, but nodeConfigs[0] gpu comes first and applies there"
+    assert _notes(world, "ColocationConfigOverlap") == [said]
+    assert _line(world).endswith(f" | overlaps: {said}")
+    assert world.run.context.telemetry.part(ConfigMetrics).overlaps._value.get() == 2
+
+
+async def test_labels_bring_overlaps(world: World) -> None:
+    """A label that makes a node match two entries is noticed; thousands more are no news, and cost one write."""
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, OVERLAPPING)
+    await _turn(world, keeper)
+    assert _notes(world, "ColocationConfigOverlap") == []
+    for number in range(100):
+        _has(world, f"n{number:03}", labels=BOTH)
+        world.steady.now += 0.3
+        await _turn(world, keeper)
+    world.steady.now += 60
+    await _turn(world, keeper)
+    assert len(_notes(world, "ColocationConfigOverlap")) == 1
+    assert len(world.api.written("PATCH", PATH)) <= 3
+    assert "matches 100 nodes (n000, " in _line(world)
+
+
+async def test_standing_faults_are_repeated(world: World) -> None:
+    """Events expire after an hour; what is still wrong is counted again on the same event before that."""
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, BAD)
+    await _turn(world, keeper)
+    for clock in (world.steady, world.wall):
+        clock.now += 1801
+    await _turn(world, keeper)
+    assert len(_notes(world, "ColocationConfigInvalid")) == 1
+    counts: list[Any] = [body["series"]["count"] for body in world.api.written("PATCH", "/events")]
+    assert counts == [2]

@@ -1,0 +1,114 @@
+"""`kubectl headroom shadow`: the accounts of nodes in shadow mode."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cli import shadow
+from cli.errors import FAILED, CommandError
+from cli.shadow_accounts import COLUMNS, accounts, as_json, cells, share, total
+from cli.table import plain
+from crds.codec import from_json
+from crds.node_metric import NodeMetric
+from kubeapi import ApiServer
+from tests.cli.recording import NOW, golden
+
+GI = 2**30
+Json = dict[str, Any]
+
+
+def metric(name: str, **account: object) -> Json:
+    """A NodeMetric with an account."""
+    made: Json = {
+        "since": "2026-11-20T12:01:00Z",
+        "time": "2026-11-21T11:56:00Z",
+        "observedSeconds": 80_000,
+        "offered": {"cpu": "6500m", "memory": str(20 * GI)},
+        "mean": {"cpu": "6100m", "memory": str(19 * GI)},
+        "tooMuchSeconds": {"cpu": 1200, "memory": 0},
+        "worstExcess": {"cpu": "900m", "memory": "0"},
+        **account,
+    }
+    return {"metadata": {"name": name}, "status": {"shadow": {key: value for key, value in made.items() if value}}}
+
+
+METRICS = [
+    metric("web-2", observedSeconds=0, mean={"cpu": "0m", "memory": "0"}, tooMuchSeconds=None, offered=None),
+    metric("web-1"),
+    metric("web-3", tooMuchSeconds={"cpu": 0, "memory": 7}, worstExcess={"cpu": "0m", "memory": str(2 * GI)}),
+    {"metadata": {"name": "active"}, "status": {}},
+    {"metadata": {"name": "new"}},
+    {"metadata": {"name": "odd"}, "status": {"shadow": {"since": 7}}},
+]
+
+
+def test_shadow_text() -> None:
+    """Nodes by name, those without an account left out, and the total."""
+    found = accounts(METRICS, NOW)
+    rows = [cells(each) for each in [*found, total(found)]]
+    assert plain(COLUMNS, rows) == golden("shadow.txt")
+
+
+def test_made_accounts_are_real() -> None:
+    """The accounts of these tests are such as the API has."""
+    from_json(NodeMetric, METRICS[1])
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [(0, 100, "0%"), (50, 100, "50.0%"), (1, 1000, "0.1%"), (1, 100_000, "<0.1%"), (0, 0, "-"), (None, 9, "-")],
+)
+def test_share_of_time(part: int | None, whole: int, text: str) -> None:
+    """A share has one decimal, and something is never shown as nothing."""
+    assert share(part, whole) == text
+
+
+def test_json_has_units() -> None:
+    """JSON carries plain numbers with their units in the names, and null for what is not known."""
+    unseen, seen = as_json(accounts(METRICS, NOW)[1]), as_json(accounts(METRICS, NOW)[0])
+    assert unseen["tooMuchPercent"] == {"cpu": None, "memory": None}
+    assert unseen["offered"] == {"cpuMilli": None, "memoryBytes": None}
+    assert seen["mean"] == {"cpuMilli": 6100, "memoryBytes": 19 * GI}
+    assert seen["tooMuchPercent"] == {"cpu": 1.5, "memory": 0.0}
+    assert seen["writtenAgeSeconds"] == 300.0
+
+
+class Recorded:
+    """Answers lists with what is here."""
+
+    async def list(self, path: str, params: Any = None) -> tuple[list[Json], str]:  # noqa: ANN401
+        """NodeMetrics, or the nodes of a selector."""
+        if path.endswith("/nodes"):
+            assert params == {"labelSelector": "pool=web"}
+            return [{"metadata": {"name": "web-3"}}], "1"
+        return METRICS, "1"
+
+
+@pytest.fixture
+def api() -> ApiServer:
+    """The recorded cluster."""
+    found: Any = Recorded()
+    return found  # type: ignore[no-any-return]
+
+
+async def test_selector_chooses_nodes(api: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """With -l only nodes with these labels are shown."""
+    await shadow.nodes(api, "pool=web", "json")
+    shown = json.loads(capsys.readouterr().out)
+    assert [each["node"] for each in shown["nodes"]] == ["web-3"]
+    assert shown["total"]["worstExcess"] == {"cpuMilli": 0, "memoryBytes": 2 * GI}
+    await shadow.nodes(api, None, "table")
+    assert "all 3" in capsys.readouterr().out
+
+
+async def test_nobody_in_shadow_mode(
+    api: ApiServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where no node is in shadow mode, it says how to get one there; a program gets an empty list."""
+    monkeypatch.setattr("tests.cli.test_shadow.METRICS", [])
+    with pytest.raises(CommandError, match=r"No node with pool=web is in shadow mode\.") as refused:
+        await shadow.nodes(api, "pool=web", "table")
+    assert refused.value.exit_code == FAILED
+    await shadow.nodes(api, None, "json")
+    assert json.loads(capsys.readouterr().out) == {"nodes": [], "total": None}

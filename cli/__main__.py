@@ -22,11 +22,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code, see `cli.errors`.
     """
     options = arguments.parser().parse_args(argv)
+    code = 0
     try:
         if options.command == "version":
             _print_version(options.output)
         else:
-            asyncio.run(_run(options))
+            code = asyncio.run(_run(options))
         sys.stdout.flush()
     except CommandError as error:
         print(f"kubectl headroom: {error}", file=sys.stderr)
@@ -37,21 +38,34 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader, such as `head`, has seen enough; nothing may be written when Python closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    return 0
+    return code
 
 
-async def _run(options: argparse.Namespace) -> None:
-    from cli import explain, live, top  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
+async def _run(options: argparse.Namespace) -> int:
+    """Run a command that needs the cluster; its exit code."""
+    from cli import explain, live, shadow, top, uninstall  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
 
     # What is wrong on the command line is said before the cluster is asked.
     tried = explain.trial(options.set, options.config) if options.command == "explain" else None
     async with live.cluster(options.kubeconfig, options.context) as api:
         if options.command == "explain":
             await explain.node(api, options.name, options.namespace, options.config_name, options.output, tried)
+        elif options.command == "shadow":
+            await shadow.nodes(api, options.selector, options.output)
+        elif options.command == "uninstall":
+            return await uninstall.run(
+                api,
+                options.namespace,
+                options.config_name,
+                dry_run=options.dry_run,
+                force=options.force,
+                output=options.output,
+            )
         elif options.what.startswith("pod"):
             await top.pods(api, options.namespace, options.node, options.output)
         else:
             await top.nodes(api, options.node, options.output)
+    return 0
 
 
 def _print_version(output: str) -> None:

@@ -40,6 +40,8 @@ def parser() -> _Parser:
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_top(commands, [login, output])
     _add_explain(commands, [login])
+    _add_uninstall(commands, [login, output])
+    _add_shadow(commands, [login, output])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     return root
 
@@ -65,6 +67,12 @@ def _add_top(commands: _Commands, parents: list[_Parser]) -> None:
     top.add_argument("--node", metavar="NAME", help="only this node, or pods on it")
 
 
+def _add_shadow(commands: _Commands, parents: list[_Parser]) -> None:
+    about = "what nodes in shadow mode would have sold, and how often that would have been too much"
+    shadow = commands.add_parser("shadow", help=about, description=f"{about.capitalize()}.", parents=parents)
+    shadow.add_argument("-l", "--selector", metavar="SELECTOR", help="only nodes with these labels, as of kubectl")
+
+
 def _add_explain(commands: _Commands, parents: list[_Parser]) -> None:
     about = "every term of a node's Mid resources, its inputs and their age, and why a number is zero"
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
@@ -73,16 +81,7 @@ def _add_explain(commands: _Commands, parents: list[_Parser]) -> None:
     )
     explain.add_argument("what", choices=("node",), help="the kind of object")
     explain.add_argument("name", help="name of the node")
-    explain.add_argument(
-        "-n",
-        "--namespace",
-        metavar="NAME",
-        default=NAMESPACE,
-        help=f"namespace of Headroom, where its ConfigMap is (default: {NAMESPACE})",
-    )
-    explain.add_argument(
-        "--config-name", metavar="NAME", default=CONFIG_NAME, help=f"name of that ConfigMap (default: {CONFIG_NAME})"
-    )
+    _add_place(explain)
     explain.add_argument(
         "--set",
         metavar="SETTING=VALUE",
@@ -95,4 +94,27 @@ def _add_explain(commands: _Commands, parents: list[_Parser]) -> None:
         "--config",
         metavar="FILE",
         help="what if this were the colocation config: its JSON, or a ConfigMap's manifest; - reads standard input",
+    )
+
+
+def _add_uninstall(commands: _Commands, parents: list[_Parser]) -> None:
+    about = "take away what the manager has written, after stopping it; run it before `helm uninstall`"
+    uninstall = commands.add_parser("uninstall", help=about, description=f"{about.capitalize()}.", parents=parents)
+    uninstall.add_argument("--dry-run", action="store_true", help="only list what would be changed or removed")
+    uninstall.add_argument(
+        "--force", action="store_true", help="also take Mid resources from Nodes on which Mid pods still run"
+    )
+    _add_place(uninstall)
+
+
+def _add_place(command: _Parser) -> None:
+    command.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAME",
+        default=NAMESPACE,
+        help=f"namespace of Headroom, where its ConfigMap is (default: {NAMESPACE})",
+    )
+    command.add_argument(
+        "--config-name", metavar="NAME", default=CONFIG_NAME, help=f"name of that ConfigMap (default: {CONFIG_NAME})"
     )

@@ -122,8 +122,13 @@ def _suggestion(name: str, names: Sequence[str]) -> str:
 
 async def config_map(api: kubeapi.ApiServer, namespace: str, name: str) -> Json | None:
     """A ConfigMap, or None where there is none."""
+    return await optional(api, kubeapi.paths.config_map(namespace, name))
+
+
+async def optional(api: kubeapi.ApiServer, path: str) -> Json | None:
+    """An object, or None where there is none."""
     try:
-        return await api.get(kubeapi.paths.config_map(namespace, name))
+        return await api.get(path)
     except kubeapi.ApiError as error:
         if error.not_found:
             return None

@@ -1,0 +1,143 @@
+"""Two managers, of which one writes: killed, frozen, ended in order. What each wrote is read from the audit log."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import ApiError
+from tests.manager.stage import Manager, Request, Stage, eventually, prepared
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """A namespace of our own."""
+    with prepared(cluster, "replicas-test") as stage:
+        stage.configure(stage.config)
+        yield stage
+
+
+@pytest.fixture
+def nodes(stage: Stage, request: pytest.FixtureRequest) -> Iterator[list[str]]:
+    """Names of nodes, for each test others: what is left of a deleted one would be in the way."""
+    names = [f"{request.function.__name__.replace('_', '-')}-{number}" for number in range(6)]
+    yield names
+    stage.wipe(*names)
+
+
+@pytest.fixture
+def replicas(stage: Stage, nodes: list[str], tmp_path: Path) -> Iterator[tuple[Manager, Manager]]:
+    """The leader and its standby."""
+    kubeconfig = stage.login(tmp_path / "kubeconfig")
+    made = [Manager(kubeconfig, tmp_path / f"{name}.log", stage.namespace, name=name) for name in ("one", "two")]
+    leader, standby = made
+    try:
+        leader.start()
+        eventually(leader.leads, "the first one leads")
+        standby.start()
+        assert not standby.leads()
+        for node in nodes:
+            stage.add_node(node)
+            stage.report(node, "4")
+            stage.expect_cpu(node, "4k")
+        yield leader, standby
+    finally:
+        for each in made:
+            each.send(signal.SIGCONT)
+            each.stop(signal.SIGKILL)
+    for each in made:
+        assert "Traceback" not in each.said()
+
+
+@contextmanager
+def load(stage: Stage, nodes: list[str]) -> Iterator[None]:
+    """Reports that change all the time, so that there is always something to write."""
+    ended = threading.Event()
+
+    def run() -> None:
+        amount = 4.0
+        while not ended.is_set():
+            amount = 4.0 if amount < 1.0 else amount - 0.1
+            for node in nodes:
+                with suppress(ApiError, OSError):
+                    stage.report(node, f"{round(amount * 1000)}m")
+            ended.wait(0.05)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _writes(stage: Stage, replica: Manager) -> list[Request]:
+    """What a replica has changed, but for the Lease itself."""
+    named = [each for each in stage.requests() if each.writes and f"({replica.name}_" in each.agent]
+    return [each for each in named if each.resource != "leases" and each.code < 400]
+
+
+def _wrote(stage: Stage, replica: Manager, after: datetime) -> Callable[[], bool]:
+    return lambda: any(each.at > after for each in _writes(stage, replica))
+
+
+def _expect_hand_over(stage: Stage, old: Manager, new: Manager, since: datetime) -> float:
+    """No write of the old one comes after the first one of the new one. [s from `since` to that]"""
+    first = min(each.at for each in _writes(stage, new) if each.at > since)
+    before = _writes(stage, old)
+    assert before
+    late = [each for each in before if each.at >= first]
+    assert not late, late
+    return (first - since).total_seconds()
+
+
+def test_killed_leader_is_replaced(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
+    """After a kill -9 of the leader the standby writes."""
+    leader, standby = replicas
+    with load(stage, nodes):
+        eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")
+        killed = datetime.now(UTC)
+        assert leader.stop(signal.SIGKILL) == -signal.SIGKILL
+        eventually(_wrote(stage, standby, killed), "the standby writes")
+    seconds = _expect_hand_over(stage, leader, standby, killed)
+    print(f"kill -9 of the leader: the standby's first write came after {seconds:.1f} s (allowed: 15 s)")
+
+
+def test_frozen_leader_writes_no_more(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
+    """A leader that was stopped in the middle of its work, and goes on when another one leads, writes nothing more."""
+    leader, standby = replicas
+    with load(stage, nodes):
+        eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")
+        frozen = datetime.now(UTC)
+        leader.send(signal.SIGSTOP)
+        eventually(_wrote(stage, standby, frozen), "the standby writes")
+        leader.send(signal.SIGCONT)
+        eventually(lambda: "stands by for two" in leader.page("/readyz?verbose")[1], "the old leader stands by")
+        thawed = datetime.now(UTC)
+        eventually(_wrote(stage, standby, thawed), "the standby goes on writing")
+    seconds = _expect_hand_over(stage, leader, standby, frozen)
+    print(f"SIGSTOP of the leader: the standby's first write came after {seconds:.1f} s")
+    assert leader.page("/readyz")[0] == 200
+
+
+def test_leader_hands_over(stage: Stage, nodes: list[str], replicas: tuple[Manager, Manager]) -> None:
+    """A leader that is asked to end while it works ends in order; its standby need not wait for the Lease."""
+    leader, standby = replicas
+    with load(stage, nodes):
+        eventually(_wrote(stage, leader, datetime.now(UTC)), "the leader writes")
+        asked, began = datetime.now(UTC), time.monotonic()
+        assert leader.stop() == 0
+        took = time.monotonic() - began
+        eventually(_wrote(stage, standby, asked), "the standby writes")
+    seconds = _expect_hand_over(stage, leader, standby, asked)
+    print(f"SIGTERM of the leader: it ended after {took:.1f} s, the standby's first write came after {seconds:.1f} s")
+    assert "Stopped" in leader.said().splitlines()[-1]

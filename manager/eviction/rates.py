@@ -1,6 +1,5 @@
 """How many evictions a minute may hold: a minute that slides, so that no two halves of it add up to more."""
 
-from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,7 +10,7 @@ MINUTE_SECONDS: Final = 60.0
 class SlidingMinute:
     """The evictions of the last minute, on a clock that never jumps."""
 
-    _taken: deque[float] = field(default_factory=deque)
+    _taken: list[float] = field(default_factory=list)
 
     def free_at(self, limit: int, now: float) -> float | None:
         """When the next one may happen: now, later, or never (`None`) when the limit is 0.
@@ -20,8 +19,7 @@ class SlidingMinute:
             limit: how many any 60 seconds may hold. [1/min]
             now: the clock. [s]
         """
-        while self._taken and self._taken[0] + MINUTE_SECONDS <= now:
-            self._taken.popleft()
+        self._taken = [when for when in self._taken if when + MINUTE_SECONDS > now]
         if limit <= 0:
             return None
         return now if len(self._taken) < limit else self._taken[-limit] + MINUTE_SECONDS

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from crds.colocation import DEFAULTS, ColocationStrategy
+from kubeapi import ApiUnavailable
 from manager.context import Context, Run
 from manager.eviction import words
 from manager.eviction.evidence import Departures, Shortage, ShortageClock, shortage
@@ -15,7 +16,7 @@ from manager.eviction.selection import Selection, choose
 from manager.facts import Amounts, PodFacts
 from manager.facts.amounts import NOTHING
 from manager.reactions.eviction_metrics import EvictionMetrics
-from manager.reactions.eviction_request import Answer, ask
+from manager.reactions.eviction_request import Answer, look_again, request
 from manager.reactions.reaction import Look
 
 _LOG: Final = logging.getLogger(__name__)
@@ -194,30 +195,41 @@ class _Turn:
         everywhere, now = self.run.context.part(EvictionsEverywhere), self.run.context.steady()
         self.memory.rate.take(now)
         everywhere.rate.take(now)
-        answer, why = await ask(self.run.api, pod, lambda: self.run.leader.leads)
-        self.metrics.asked.labels(answer.value).inc()
+        found = await look_again(self.run.api, pod)
+        if found is None and self.run.leader.leads:
+            try:
+                found = await request(self.run.api, pod)
+            except ApiUnavailable:
+                self._guard(pod)  # it may have been taken
+                raise
+        answer, why = found or (None, "")
         if answer is not Answer.EVICTED:
             self.memory.rate.give_back(now)
             everywhere.rate.give_back(now)
+        if answer is None:
+            return
+        self.metrics.asked.labels(answer.value).inc()
         if answer in (Answer.BUDGET, Answer.REFUSED):
             self.memory.refused[pod.uid] = (now + _REFUSED_SECONDS, why)
-            await self._event(
-                "Warning", "MidEvictionRefused", f"Mid pod {pod.key} stays, though the node is short: it {why}"
-            )
-            return
-        if answer is Answer.NOT_LEADING:
+            note = f"Mid pod {pod.key} stays, though the node is short: it {why}"
+            await self._event("Warning", "MidEvictionRefused", note)
             return
         self.memory.going[pod.uid] = now
         seen, self.seen = self.seen, replace(self.seen, going=self.seen.going + pod.mid_requests)
         if answer is Answer.EVICTED:
-            mid = pod.mid
-            if mid is not None:
-                everywhere.guard.evicted(mid.workload, mid.created, now, self.run.context.wall())
+            self._guard(pod)
             note = words.evicted(pod, self.look.name, seen, self._seconds)
             _LOG.info("%s", note)
             self.memory.told = ()
             await self._event("Warning", "MidPodEvicted", note)
             await self.run.events.record(_reference(pod), "Warning", "MidPodEvicted", "EvictMid", note)
+
+    def _guard(self, pod: PodFacts) -> None:
+        """Whatever replaces the pod is left alone for a time."""
+        if pod.mid is not None:
+            context = self.run.context
+            guard = context.part(EvictionsEverywhere).guard
+            guard.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
 
     def _choose(self) -> Selection:
         candidates = [pod for pod in self.pods.values() if not _goes(pod, self.memory)]

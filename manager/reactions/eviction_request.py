@@ -1,6 +1,5 @@
 """One eviction at the API server: looked at once more, then asked for, never forced."""
 
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -19,30 +18,20 @@ class Answer(StrEnum):
     """A PodDisruptionBudget forbids it now."""
     REFUSED = "refused"
     """Something else forbids it: an admission webhook, missing rights, or what the pod is by now."""
-    NOT_LEADING = "not-leading"
-    """Another replica decides by now."""
 
 
-async def ask(api: ApiServer, pod: PodFacts, leads: Callable[[], bool]) -> tuple[Answer, str]:
-    """Ask for the eviction of a pod, if it is still the one that was chosen and still where it was.
-
-    Never a plain deletion, which would pass by PodDisruptionBudgets, and never of another pod of the same name.
-
-    Args:
-        api: the session.
-        pod: the pod as it was chosen.
-        leads: whether this replica may write; asked again after the pod was read.
+async def look_again(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
+    """Read a pod just before its eviction: `None` if it is still the one that was chosen and still where it was.
 
     Returns:
-        What came of it, and why if it does not go.
+        Otherwise what became of it, and why it stays if it does.
 
     Raises:
-        ApiError: the pod cannot be read.
-        ApiUnavailable: the API server is away, or asks to be left alone; the eviction may have been taken.
+        ApiError: it cannot be read.
+        ApiUnavailable: the API server is away, or asks to be left alone.
     """
-    path = _path(pod)
     try:
-        fresh = PodFacts.from_object(await api.get(path))
+        fresh = PodFacts.from_object(await api.get(_path(pod)))
     except ApiError as error:
         if error.not_found:
             return Answer.GONE, ""
@@ -51,10 +40,18 @@ async def ask(api: ApiServer, pod: PodFacts, leads: Callable[[], bool]) -> tuple
         return Answer.GONE, ""
     if fresh.mid is None or fresh.mid.kept:
         return Answer.REFUSED, fresh.mid.kept if fresh.mid else "holds no Mid resources any more"
-    return await _request(api, pod) if leads() else (Answer.NOT_LEADING, "")
+    return None
 
 
-async def _request(api: ApiServer, pod: PodFacts) -> tuple[Answer, str]:
+async def request(api: ApiServer, pod: PodFacts) -> tuple[Answer, str]:
+    """Ask for the eviction of this very pod. Never a plain deletion, which would pass by PodDisruptionBudgets.
+
+    Returns:
+        What came of it, and why if it stays.
+
+    Raises:
+        ApiUnavailable: the API server is away, or asks to be left alone; it may have taken the eviction all the same.
+    """
     namespace, _, name = pod.key.partition("/")
     try:
         await api.create(f"{_path(pod)}/eviction", _eviction(namespace, name, pod.uid))

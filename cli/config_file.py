@@ -1,5 +1,6 @@
 """A colocation config in a file: the JSON itself, or the manifest of a ConfigMap that holds it."""
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -75,13 +76,7 @@ def parse(text: str, place: str) -> ConfigFile:
 
 def _objects(text: str) -> Iterator[Mapping[str, Any]]:
     """The Kubernetes objects of a text; none when it holds something else."""
-    import yaml  # noqa: PLC0415 - only who reads a file pays for it
-
-    try:
-        documents = list(yaml.safe_load_all(text))
-    except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date that no calendar has
-        return
-    for document in documents:
+    for document in _documents(text):
         if not isinstance(document, Mapping) or "kind" not in document:
             continue
         items = document.get("items")
@@ -89,6 +84,21 @@ def _objects(text: str) -> Iterator[Mapping[str, Any]]:
             yield from (item for item in items if isinstance(item, Mapping) and "kind" in item)
         else:
             yield document
+
+
+def _documents(text: str) -> list[Any]:
+    """What a text holds as JSON or YAML; nothing when it is neither."""
+    try:
+        return [json.loads(text)]
+    except (ValueError, RecursionError):
+        if text.lstrip().startswith(("{", "[")):  # meant as JSON: the validator says what is wrong with it
+            return []
+    import yaml  # noqa: PLC0415 - only who reads YAML pays for it
+
+    try:
+        return list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, ValueError, RecursionError):  # ValueError: a date that no calendar has
+        return []
 
 
 def _data(config_map: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -176,7 +176,7 @@ def _inputs(explanation: Explanation) -> list[dict[str, Any]]:
             "from": each.origin.value,
             "ageSeconds": each.age_seconds,
         }
-        for each in explain_terms.inputs(terms, explanation.facts)
+        for each in explain_terms.inputs(terms, explanation.facts, explanation.status)
     ]
 
 

@@ -4,11 +4,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from cli import amounts
 from manager.calculators.base import Term
 from manager.facts import NodeFacts, Resource
+from manager.facts.reading import Reader, items
 
 
 class Origin(StrEnum):
@@ -28,6 +29,7 @@ ORIGINS: Final[Mapping[str, Origin]] = {
     "annotation reservation": Origin.NODE,
     "requests of pods above Mid": Origin.PODS,
     "requests of Mid pods": Origin.PODS,
+    "usage of Mid pods": Origin.PREDICTION,
     "system usage": Origin.REPORT,
     "node usage": Origin.REPORT,
     "Prod host applications": Origin.REPORT,
@@ -83,8 +85,18 @@ class Input:
     """How old it is; None for what was read just now. [s]"""
 
 
-def inputs(terms: Sequence[Term], facts: NodeFacts) -> list[Input]:
-    """Everything that went into the terms and is not itself a term, in the order of its first use."""
+_CLASS_OF: Final[Mapping[str, str]] = {"system usage": "sys", "node usage": "node"}
+"""Inputs that our agent reports twice: in full, and with each prediction as the usage of a class."""
+
+
+def inputs(terms: Sequence[Term], facts: NodeFacts, status: Mapping[str, Any] | None = None) -> list[Input]:
+    """Everything that went into the terms and is not itself a term, in the order of its first use.
+
+    Args:
+        terms: the lines of the formula.
+        facts: what they were calculated from.
+        status: the NodeMetric's, which says by which of two ways a number came.
+    """
     calculated = {term.name for term in terms}
     found: dict[str, dict[Resource, int]] = {}
     for term in terms:
@@ -92,5 +104,14 @@ def inputs(terms: Sequence[Term], facts: NodeFacts) -> list[Input]:
             if name not in calculated:
                 found.setdefault(name, {})[term.resource] = number
     ages = {Origin.REPORT: facts.report_age, Origin.PREDICTION: facts.prediction_age}
-    origins = {name: ORIGINS.get(name, Origin.UNKNOWN) for name in found}
+    origins = {name: _origin(name, values, status or {}) for name, values in found.items()}
     return [Input(name, values, origins[name], ages.get(origins[name])) for name, values in found.items()]
+
+
+def _origin(name: str, values: Mapping[Resource, int], status: Mapping[str, Any]) -> Origin:
+    for each in items(status, "prediction", "classes") if name in _CLASS_OF else ():
+        if each.get("name") == _CLASS_OF[name]:
+            stated = Reader().measured(each.get("usage"), name)
+            if all(stated[resource] == number for resource, number in values.items()):
+                return Origin.PREDICTION
+    return ORIGINS.get(name, Origin.UNKNOWN)

@@ -127,7 +127,7 @@ def _term(term: Term) -> Row:
 
 def _inputs(explanation: Explanation, result: Result) -> Sequence[Row]:
     rows = []
-    for each in explain_terms.inputs(result.terms, explanation.facts):
+    for each in explain_terms.inputs(result.terms, explanation.facts, explanation.status):
         numbers = (
             explain_terms.shown(resource, each.name, each.values[resource])
             if resource in each.values

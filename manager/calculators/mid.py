@@ -31,6 +31,8 @@ _FORMULAS: Final[Mapping[str, str]] = {
     "threshold": "allocatable * threshold percent",
     "notRequested": "max(allocatable - requests of pods above Mid, 0)",
 }
+_MID_OWN_BY_POD: Final = "sum of min(usage, request) over the Mid pods"
+"""What another agent's report allows, which has no usage per class."""
 _MID: Final[Mapping[str, str]] = {
     "reclaimable": "min(Reclaimable + unallocated * midUnallocatedPercent, unused, threshold)",
     "design": "min(Reclaimable, threshold)",
@@ -91,8 +93,11 @@ class _Sheet:
 
     @cached_property
     def mid_own(self) -> Term:
-        inputs = {"requests of Mid pods": self.facts.mid_requests[self.resource]}
-        return self._term("midOwn", self.facts.mid_own[self.resource], inputs)
+        inputs, report = {"requests of Mid pods": self.facts.mid_requests[self.resource]}, self.facts.report
+        value = self.facts.mid_own[self.resource]
+        if report is None or not report.own_agent:
+            return Term("midOwn", self.resource, _MID_OWN_BY_POD, value, inputs)
+        return self._term("midOwn", value, {"usage of Mid pods": report.mid_usage[self.resource] or 0, **inputs})
 
     @cached_property
     def unused(self) -> Term:

@@ -137,6 +137,20 @@ def test_ages_of_inputs() -> None:
     assert ages["allocatable"] is None
 
 
+def test_usage_with_the_prediction_has_its_age() -> None:
+    """Usage that came with a newer prediction, as the usage of a class, has that age; the rest has the report's."""
+    metric = named("nodeMetrics", "web-1")
+    metric["status"]["prediction"]["classes"] = [
+        {"name": "sys", "usage": {"cpu": "700m", "memory": "2Gi"}},
+        {"name": "node", "usage": {"cpu": "5", "memory": "20Gi"}},
+    ]
+    rows = {each["name"]: each for each in as_json(explained("web-1", node_metric=metric))["inputs"]}
+    assert rows["system usage"]["values"]["cpu"] == 700
+    assert (rows["system usage"]["from"], rows["system usage"]["ageSeconds"]) == ("NodeMetric prediction", 20)
+    # of the two the larger one counts, and that is the full report's
+    assert (rows["node usage"]["values"]["cpu"], rows["node usage"]["ageSeconds"]) == (6000, 60)
+
+
 def test_same_numbers_as_manager() -> None:
     """The explanation calculates with the manager's own function from the same facts."""
     explanation = explained("web-1")

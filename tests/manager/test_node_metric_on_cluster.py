@@ -1,0 +1,259 @@
+"""What the manager writes to NodeMetrics beside everybody else, on a real API server with the chart's rights."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import kubeapi
+from agent.reporter.publisher import Publisher
+from agent.reporter.report import Report
+from agent.reporter.spec import SpecInForce
+from agent.telemetry import Metrics
+from devcluster import Cluster
+from tests.agent.reporter.stage import NO_JITTER, PREDICTION, FakeReports
+from tests.manager.stage import METRICS, NODES, ROOT, SOLD, Manager, Stage, eventually, prepared
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, Any]
+SHADOW = {"shadow": "yes"}
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """A namespace of our own, and an entry for nodes in shadow mode before that for all of ours."""
+    with prepared(cluster, "node-metric-test") as stage:
+        yield stage
+
+
+def _config(stage: Stage, **fields: object) -> Json:
+    shadow = {"name": "shadow", "nodeSelector": {"matchLabels": {**stage.pool, **SHADOW}}, **SOLD, "mode": "shadow"}
+    ours = {"name": "ours", "nodeSelector": {"matchLabels": stage.pool}, **SOLD, **fields}
+    return {"nodeConfigs": [shadow, ours]}
+
+
+@pytest.fixture(scope="module")
+def manager(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
+    """One manager for all tests, which is refused nothing."""
+    path = tmp_path_factory.mktemp("manager")
+    stage.configure(_config(stage))
+    manager = Manager(stage.login(path / "kubeconfig"), path / "manager.log", stage.namespace)
+    manager.start()
+    try:
+        yield manager
+    finally:
+        code = manager.stop()
+    assert code == 0, manager.said()
+    assert "Traceback" not in manager.said()
+    assert "orbidden" not in manager.said()
+
+
+def _policy(stage: Stage, node: str) -> Json:
+    found: Json = stage.found(f"{METRICS}/{node}").get("spec", {}).get("predictPolicy", {})
+    return found
+
+
+def _conditions(stage: Stage, node: str) -> dict[str, tuple[str, str]]:
+    listed = stage.found(f"{METRICS}/{node}").get("status", {}).get("conditions", [])
+    return {each["type"]: (each["status"], each["reason"]) for each in listed}
+
+
+@pytest.mark.usefixtures("manager")
+def test_fields_have_their_owners(stage: Stage) -> None:
+    """A field that somebody else applies stays over our writes; one of ours goes when the configuration drops it."""
+    stage.configure(_config(stage, nodePredictPolicy={"memory": {"safetyMarginPercent": 20}}))
+    stage.add_node("owners")
+    eventually(lambda: _policy(stage, "owners").get("memory") == {"safetyMarginPercent": 20}, "our part is there")
+    theirs = {
+        "apiVersion": "slo.koordinator.sh/v1alpha1",
+        "kind": "NodeMetric",
+        "metadata": {"name": "owners"},
+        "spec": {"predictPolicy": {"cpu": {"safetyMarginPercent": 7}}},
+    }
+    stage.cluster.kubectl("apply", "--server-side", "--field-manager=theirs", "-f", "-", stdin=json.dumps(theirs))
+    stage.configure(_config(stage))
+    eventually(lambda: "memory" not in _policy(stage, "owners"), "our obsolete part is gone")
+    assert _policy(stage, "owners")["cpu"] == {"safetyMarginPercent": 7}
+    version = stage.found(f"{METRICS}/owners")["metadata"]["resourceVersion"]
+    stage.add_node("owners-later")  # the manager has looked at its nodes meanwhile
+    assert stage.found(f"{METRICS}/owners")["metadata"]["resourceVersion"] == version
+
+
+@pytest.mark.usefixtures("manager")
+def test_earlier_version_is_taken_over(stage: Stage) -> None:
+    """A NodeMetric as a manager without server-side apply made it is kept, and loses what is obsolete."""
+    stage.make_nodes("earlier")
+    path = f"{METRICS}/earlier"
+    eventually(lambda: bool(stage.found(path)), "it has a NodeMetric")
+
+    async def write() -> None:
+        async with kubeapi.ApiServer(kubeapi.connect(str(stage.cluster.kubeconfig)), "headroom-manager") as api:
+            await api.patch(path, {"spec": {"predictPolicy": {"cpu": {"safetyMarginPercent": 3}}}})
+
+    asyncio.run(write())
+    eventually(lambda: "cpu" not in _policy(stage, "earlier"), "what nobody wants any more is gone")
+    entries = stage.found(path)["metadata"]["managedFields"]
+    assert [
+        each["operation"] for each in entries if each["manager"] == "headroom-manager" and "subresource" not in each
+    ] == ["Apply"]
+
+
+def test_metric_goes_while_manager_is_away(stage: Stage, manager: Manager) -> None:
+    """A Node that is deleted while no manager runs takes its NodeMetric along; one that came back has a new one."""
+    stage.add_node("away-gone")
+    stage.add_node("away-back")
+    stage.report("away-back", "4")
+    stage.expect_cpu("away-back", "4k")
+    old = stage.found(f"{METRICS}/away-back")["metadata"]["uid"]
+    assert manager.stop() == 0
+    stage.wipe("away-gone", "away-back")
+    stage.make_nodes("away-back")
+    eventually(lambda: not stage.found(f"{METRICS}/away-gone"), "the NodeMetric is gone with its Node")
+    manager.start()
+
+    def renewed() -> bool:
+        metadata = stage.found(f"{METRICS}/away-back").get("metadata", {})
+        node = stage.found(f"{NODES}/away-back")["metadata"]["uid"]
+        owners = [each["uid"] for each in metadata.get("ownerReferences", [])]
+        return metadata.get("uid") not in (None, old) and owners == [node]
+
+    eventually(renewed, "the new Node has a NodeMetric of its own")
+    assert stage.offers("away-back") == {}
+
+
+@dataclass
+class Reports(FakeReports):
+    """Reports that a real API server takes."""
+
+    def full(self, *args: Any, **more: Any) -> Report:  # noqa: ANN401 - whatever the base class takes
+        """A full report of now."""
+        report = super().full(*args, **more)
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        usage = {"resources": {"cpu": "6", "memory": "24Gi"}}
+        conditions = [{**each, "status": "True"} for each in report.status["conditions"]]
+        said = {
+            "updateTime": moment,
+            "nodeMetric": {"nodeUsage": usage, "systemUsage": usage},
+            "conditions": conditions,
+        }
+        prediction = {"time": moment, "classes": []}
+        reclaimable = {"resource": {"resources": {"cpu": "4", "memory": "10Gi"}}}
+        status = {**report.status, **said, "prediction": prediction, "prodReclaimableMetric": reclaimable}
+        return Report(status, report.prediction)
+
+    def fast(self, now: float, spec: SpecInForce, *args: Any, **more: Any) -> Report:  # noqa: ANN401 - the same
+        """The same."""
+        del args, more
+        return self.full(now, spec)
+
+
+@pytest.mark.usefixtures("manager")
+def test_conditions_beside_the_agents(stage: Stage) -> None:
+    """The agent's own publisher and the manager write their conditions at the same time, and neither loses one."""
+    stage.add_node("beside")
+    expected = {"MidPublished": ("True", "Published"), "MidDeficit": ("False", "NoDeficit")}
+
+    async def report() -> int:
+        reports = Reports()
+        async with kubeapi.ApiServer(kubeapi.connect(str(stage.cluster.kubeconfig)), "headroom-agent") as api:
+            publisher = Publisher(api, "beside", reports, NO_JITTER, Metrics("beside"))
+            for number in range(20):
+                readiness = replace(
+                    PREDICTION.readiness, reason=f"Round{number}"
+                )  # its own condition changes each time
+                reports.prediction = replace(PREDICTION, readiness=readiness)
+                await publisher.report()
+                assert publisher.reach.problem == ""
+                enabled = number % 4 < 2  # and so do the manager's
+                if number % 2 == 0:
+                    await asyncio.to_thread(stage.configure, _config(stage, enable=enabled))
+        return number
+
+    last = asyncio.run(report())
+    stage.configure(_config(stage))
+    eventually(
+        lambda: _conditions(stage, "beside") == {**expected, "Collecting": ("True", f"Round{last}")}, "both stand"
+    )
+    path = f"{METRICS}/beside"
+    version = stage.found(path)["metadata"]["resourceVersion"]
+    stage.add_node("beside-later")
+    assert stage.found(path)["metadata"]["resourceVersion"] == version  # and nobody goes on writing
+
+
+@pytest.mark.usefixtures("manager")
+def test_shadow_mode(stage: Stage) -> None:
+    """In shadow mode the account is on the NodeMetric and nothing on the Node; active mode publishes at once."""
+    stage.add_node("dark")
+    stage.cluster.kubectl("label", "node", "dark", "shadow=yes")
+    stage.report("dark", "4")
+    eventually(lambda: _conditions(stage, "dark").get("MidPublished") == ("False", "Shadow"), "the condition says so")
+    eventually(lambda: "shadow" in stage.found(f"{METRICS}/dark")["status"], "there is an account")
+    assert stage.offers("dark") == {}
+    shown = subprocess.run(
+        [sys.executable, "-m", "cli", "shadow", "-l", "shadow=yes", "-o", "json"],
+        cwd=ROOT,
+        env={**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert [each["node"] for each in json.loads(shown.stdout)["nodes"]] == ["dark"]
+    stage.cluster.kubectl("label", "node", "dark", "shadow-")
+    stage.expect_cpu("dark", "4k")
+    eventually(lambda: "shadow" not in stage.found(f"{METRICS}/dark")["status"], "the account is gone")
+    assert _conditions(stage, "dark")["MidPublished"] == ("True", "Published")
+
+
+@pytest.mark.usefixtures("manager")
+def test_virtual_node_is_left_alone(stage: Stage) -> None:
+    """A node that becomes a virtual one loses its NodeMetric and what it offered."""
+    stage.add_node("virtual")
+    stage.report("virtual", "4")
+    stage.expect_cpu("virtual", "4k")
+    stage.cluster.kubectl("label", "node", "virtual", "type=virtual-kubelet")
+    eventually(lambda: not stage.found(f"{METRICS}/virtual"), "its NodeMetric is gone")
+    stage.expect_cpu("virtual", None)
+
+
+@pytest.fixture
+def koordinators_definition(stage: Stage, tmp_path: Path) -> Iterator[None]:
+    """A definition that knows nothing of ours, as long as the test takes."""
+    ours = ROOT / "crds/node_metric.yaml"
+    definition = yaml.safe_load(ours.read_text())
+    properties = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    del properties["spec"]["properties"]["predictPolicy"]
+    for field in ("conditions", "prediction", "shadow"):
+        del properties["status"]["properties"][field]
+    del definition["spec"]["versions"][0]["additionalPrinterColumns"]
+    path = tmp_path / "definition.yaml"
+    path.write_text(yaml.safe_dump(definition))
+    stage.cluster.define(path)
+    yield
+    stage.cluster.define(ours)
+
+
+@pytest.mark.usefixtures("koordinators_definition")
+def test_koordinators_definition(stage: Stage, manager: Manager) -> None:
+    """Under Koordinator's definition nodes get the NodeMetric that it allows, said once; Mid works; no endless writes."""
+    stage.add_node("theirs")
+    stage.report("theirs", "4")
+    stage.expect_cpu("theirs", "4k")
+    spec = stage.found(f"{METRICS}/theirs")["spec"]
+    assert spec.keys() == {"metricCollectPolicy"}
+    eventually(lambda: "does not know status.conditions" in manager.said(), "it is said")
+    stage.report("theirs", "3")
+    stage.expect_cpu("theirs", "3k")
+    assert manager.said().count("does not know spec.predictPolicy") == 1
+    tried = [each for each in stage.requests() if each.name == "theirs" and each.resource == "nodemetrics/status"]
+    assert len(tried) <= 2

@@ -65,3 +65,23 @@ def test_peak_predictor_is_complete() -> None:
     assert report.count(Outcome.UNSUPPORTED) == 0
     deviating = {each.operation for each in report.judgements if each.outcome is Outcome.DEVIATION}
     assert deviating == {"training", "prod_reclaimable"}
+
+
+def test_manager_is_complete() -> None:
+    """Every vector of Mid, of the configuration and of NodeMetric specs that is in scope has an answer."""
+    reports = [
+        run_file(VECTORS / f"{name}.json") for name in ("mid_resource", "colocation_config", "nodemetric_policy")
+    ]
+    assert [report.count(Outcome.UNSUPPORTED) for report in reports] == [0, 0, 0]
+    counts = [report.count(Outcome.PASSED) + report.count(Outcome.DEVIATION) for report in reports]
+    assert counts == [37, 106, 19]
+
+
+def test_samples_that_bend_the_formula() -> None:
+    """Of the recorded nodes, two sell another amount than the peer's, for the reasons that the design gives."""
+    judgements = run_file(VECTORS / "mid_resource.json").judgements
+    found = {each.detail for each in judgements if each.outcome is Outcome.DEVIATION and each.operation == "calculate"}
+    assert found == {
+        "static mode sells a share of allocatable, not of capacity",
+        "what is unused bounds the sum of the reclaimable and the unallocated share",
+    }

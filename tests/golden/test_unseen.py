@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzz.strength import fuzz
 from tests.golden.__main__ import VECTORS
 from tests.golden.adapters.colocation_config import OPERATIONS as OF_CONFIG
 from tests.golden.adapters.nodemetric_policy import OPERATIONS as OF_POLICY
@@ -195,13 +195,13 @@ def test_model_is_the_peer(family: str, operation: str) -> None:
         assert wrong is None, f"{vector['name']}: {wrong}"
 
 
-@given(CALCULATE)
+@fuzz(asked=CALCULATE)
 def test_any_node_is_calculated(asked: Json) -> None:
     """What a node sells is the peer's number, or there is a reason in its input why it is ours."""
     _is_answered("mid_resource", asked)
 
 
-@given(st.sampled_from([None, -3600, -60, 0, 20, 900, 901]), st.sampled_from([0, 59, 61, 660, 901, 4000]))
+@fuzz(age=st.sampled_from([None, -3600, -60, 0, 20, 900, 901]), offset=st.sampled_from([0, 59, 61, 660, 901, 4000]))
 def test_any_age_is_judged(age: int | None, offset: int) -> None:
     """Reports of any age, of clocks that are ahead and of clocks that moved on."""
     metric = {"updateAgeSeconds": age}
@@ -210,33 +210,33 @@ def test_any_age_is_judged(age: int | None, offset: int) -> None:
     _is_answered("mid_resource", asked)
 
 
-@given(NUMBER, NUMBER, THRESHOLD)
+@fuzz(old=NUMBER, new=NUMBER, threshold=THRESHOLD)
 def test_any_change_is_weighed(old: str, new: str, threshold: float) -> None:
     """Increases and decreases under any threshold, also one above 1."""
     _is_answered("mid_resource", {"op": "is_quantity_diff", "old": old, "new": new, "diffThreshold": threshold})
 
 
-@given(OFFERING, OFFERING, THRESHOLD)
+@fuzz(old=OFFERING, new=OFFERING, threshold=THRESHOLD)
 def test_any_node_is_compared(old: Json, new: Json, threshold: float) -> None:
     """Resources that come, go, change, or differ between capacity and allocatable."""
     asked = {"op": "need_sync", "oldNode": old, "newNode": new, "resourceDiffThreshold": threshold}
     _is_answered("mid_resource", asked)
 
 
-@given(CONFIG | st.none(), ON_NODE | st.none())
+@fuzz(config=CONFIG | st.none(), node=ON_NODE | st.none())
 def test_any_node_has_a_strategy(config: Json | None, node: Json | None) -> None:
     """Entries, annotations and labels of any kind, and whether they enable."""
     _is_answered("colocation_config", {"op": "get_node_strategy", "config": config, "node": node})
     _is_answered("mid_resource", {"op": "is_colocation_disabled", "config": config, "node": node})
 
 
-@given(FIELDS | st.none())
+@fuzz(strategy=FIELDS | st.none())
 def test_any_strategy_is_judged(strategy: Json | None) -> None:
     """Numbers in and out of both sides' ranges."""
     _is_answered("colocation_config", {"op": "is_strategy_valid", "strategy": strategy})
 
 
-@given(TEXT, st.booleans(), st.booleans())
+@fuzz(text=TEXT, present=st.booleans(), available=st.booleans())
 def test_any_text_is_judged_twice(text: str | None, present: bool, available: bool) -> None:  # noqa: FBT001
     """What a text puts in force is what the design says, worked out a second time."""
     cache = {"available": available, "config": {**second.DEFAULTS, "midUnallocatedPercent": 7} if available else {}}
@@ -246,7 +246,7 @@ def test_any_text_is_judged_twice(text: str | None, present: bool, available: bo
     assert wrong is None, f"{wrong} {text}"
 
 
-@given(TEXT, st.booleans(), ON_NODE)
+@fuzz(text=TEXT, present=st.booleans(), node=ON_NODE)
 def test_any_spec_is_judged_twice(text: str | None, present: bool, node: Json) -> None:  # noqa: FBT001
     """What is asked of an agent is what the design says, worked out a second time."""
     asked = {"op": "nodemetric_spec", "colocationConfigData": text, "configMapPresent": present, "node": node}
@@ -254,7 +254,7 @@ def test_any_spec_is_judged_twice(text: str | None, present: bool, node: Json) -
     assert wrong is None, f"{wrong} {text}"
 
 
-@given(st.lists(SELECTOR, max_size=4))
+@fuzz(selectors=st.lists(SELECTOR, max_size=4))
 def test_any_overlap_is_decided_twice(selectors: list[Json | None]) -> None:
     """Whether selectors overlap is what trying every label says; one that is malformed is told of, too."""
     profiles = [{"name": str(n), "nodeSelector": selector} for n, selector in enumerate(selectors)]

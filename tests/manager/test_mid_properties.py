@@ -1,16 +1,21 @@
 """What holds for every node, however odd its numbers."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
 from manager.facts import Amounts, PodFacts, ReportFacts, Resource, from_objects
+from manager.facts.amounts import UNKNOWN
+from tests.golden.second_opinion import mid as second
 from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report, strategy
 
 SMALL = st.integers(0, 64)
 PERCENT = st.integers(0, 100)
+_GIVEN = frozenset({"allocatable", "capacity", "usage", "system", "reclaimable", "mid_usage", "prod"})
 
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
@@ -147,3 +152,78 @@ def test_any_status_is_survived(status: Any) -> None:  # noqa: ANN401
 def test_unreadable_pod_requests_nothing() -> None:
     """A pod with an amount that is no quantity counts as requesting nothing."""
     assert PodFacts.from_object(pod("odd", {"cpu": "lots"})).requests == Amounts()
+
+
+@given(_cases(), st.sampled_from(["report", "prediction"]), st.integers(0, 2000), st.integers(0, 2000))
+def test_stale_data_never_sells_more(case: Json, what: str, age: int, older: int) -> None:
+    """The older a report or prediction, the less is sold, and nothing from an age of more than 15 minutes on."""
+    changed = "prediction" if what == "prediction" and case["mode"] != "static" else "report"
+    before, after = (_at_age(case, changed, seconds) for seconds in (age, age + older))
+    for resource in Resource:
+        assert after.calculated[resource] <= before.calculated[resource]
+    if age > 900:
+        assert not before.calculated
+        assert before.degraded is not None
+        assert before.desired is None or before.desired == before.requested
+
+
+def _at_age(case: Json, what: str, age: int) -> Result:
+    found = _facts(case)
+    return calculate(replace(found, **{f"{what}_age": float(age)}))
+
+
+@given(_cases(), st.sampled_from(["usage", "reclaimable", "mid"]))
+def test_unknown_never_sells_more(case: Json, what: str) -> None:
+    """An agent that leaves out what is reclaimable, what Mid uses, or what the node uses, never gets more sold."""
+    found = _facts(case)
+    assert found.report is not None
+    names = {"usage": "node_usage", "reclaimable": "reclaimable", "mid": "mid_usage"}
+    less = replace(found, report=replace(found.report, **{names[what]: UNKNOWN}))
+    if what == "mid":
+        less = replace(less, mid_own=Amounts())
+    before, after = calculate(found).calculated, calculate(less).calculated
+    if case["policy"] == "reclaimable" or what == "reclaimable" or case["mode"] == "static":
+        assert after.cpu <= before.cpu
+        assert after.memory <= before.memory
+
+
+@given(_cases(), st.integers(-300, 300), st.integers(-300, 300), st.integers(-300, 300))
+def test_odd_percentages_stay_in_bounds(case: Json, threshold: int, unallocated: int, static: int) -> None:
+    """Percentages that no validation lets through still sell neither less than nothing nor more than there is."""
+    result = calculate(_facts({**case, "threshold": threshold, "unallocated": unallocated, "static": static}))
+    for resource in Resource:
+        assert 0 <= result.calculated[resource] <= case["allocatable"] * (1000 if resource is Resource.CPU else 2**30)
+
+
+@given(_cases())
+def test_result_is_that_of_second_opinion(case: Json) -> None:
+    """The formula of the design, written down a second time for the reference vectors, comes to the same numbers."""
+    if case["policy"] != "reclaimable":
+        return
+    both = {name: dict(zip(("cpu", "memory"), _both(case[name]), strict=True)) for name in case if name in _GIVEN}
+    allocatable, capacity = both["allocatable"], both["capacity"]
+    bought = {"kubernetes.io/mid-cpu": str(case["mid"] * 1000), "kubernetes.io/mid-memory": f"{case['mid']}Gi"}
+    vector = {
+        "node": {"allocatable": allocatable, "capacity": capacity},
+        "nodeMetric": {
+            "updateAgeSeconds": 10,
+            "nodeUsage": both["usage"],
+            "systemUsage": both["system"],
+            "prodReclaimable": both["reclaimable"],
+            "podsMetric": [{"namespace": "shop", "name": "mid", "usage": both["mid_usage"]}],
+        },
+        "pods": [
+            {"namespace": "shop", "name": "prod", "priority": 9000, "containers": [{"requests": both["prod"]}]},
+            {"namespace": "shop", "name": "mid", "priority": 7000, "containers": [{"requests": bought}]},
+        ],
+        "strategy": {
+            "midReclaimMode": case["mode"],
+            "midUnallocatedPercent": case["unallocated"],
+            "midCPUThresholdPercent": case["threshold"],
+            "midMemoryThresholdPercent": case["threshold"],
+            "midStaticCPUReservedPercent": case["static"],
+            "midStaticMemoryReservedPercent": case["static"],
+        },
+    }
+    ours = calculate(_facts(case)).calculated
+    assert second.sold(vector) == {"cpu": ours.cpu, "memory": ours.memory}

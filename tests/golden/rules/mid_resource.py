@@ -83,13 +83,19 @@ def _formula(reason: str, when: Any) -> Deviation:  # noqa: ANN401
     )
 
 
+def _tier(vector: Input) -> str:
+    """The tier that the write decision is about: Batch stands for Mid where neither Node has any of Mid's resources."""
+    nodes = [vector.get(name) or {} for name in ("oldNode", "newNode")]
+    lists = [node.get(part) or {} for node in nodes for part in ("capacity", "allocatable")]
+    return "mid" if any(key in each for each in lists for key in mid.MID.values()) else "batch"
+
+
 def _numbers(vector: Input, part: str = "allocatable") -> list[tuple[str, int | None, int | None]]:
     """Name, old and new number of each extended resource that the write decision is about."""
     if "old" in vector:
         return [("cpu", mid.pieces(vector["old"]), mid.pieces(vector["new"]))]
     old, new = ((vector.get(name) or {}).get(part) or {} for name in ("oldNode", "newNode"))
-    tier = "mid" if any(f"kubernetes.io/mid-{name}" in each for name in RESOURCES for each in (old, new)) else "batch"
-    keys = {name: f"kubernetes.io/{tier}-{name}" for name in RESOURCES}
+    keys = {name: f"kubernetes.io/{_tier(vector)}-{name}" for name in RESOURCES}
     return [(name, mid.pieces(old.get(key)), mid.pieces(new.get(key))) for name, key in keys.items()]
 
 
@@ -98,6 +104,19 @@ def _stated(vector: Input) -> list[Any]:
     nodes = [vector.get(name) or {} for name in ("oldNode", "newNode")]
     lists = [node.get(part) or {} for node in nodes for part in ("capacity", "allocatable")]
     return [vector.get("old"), vector.get("new"), *(each[name] for each in lists for name in each if "/" in name)]
+
+
+def _else_differs(vector: Input) -> bool:
+    """Whether the Nodes differ in something else than the resources that the decision is about."""
+    about = {f"kubernetes.io/{tier}-{name}" for tier in (_tier(vector),) for name in RESOURCES}
+
+    def rest(name: str) -> list[Any]:
+        node = vector.get(name) or {}
+        lists = [node.get(part) or {} for part in ("capacity", "allocatable")]
+        kept = [{key: amount for key, amount in each.items() if key not in about} for each in lists]
+        return [*kept, node.get("labels") or {}, node.get("annotations") or {}]
+
+    return rest("oldNode") != rest("newNode")
 
 
 def _threshold(vector: Input) -> float:
@@ -268,6 +287,13 @@ RULES: Final[tuple[Rule, ...]] = (
     _write(
         "a decrease above 1 % and from 10m / 16Mi is written at once, a smaller one is not urgent",
         lambda vector: any(new < old for _, old, new in _changes(vector)),
+    ),
+    Deviation(
+        "mid_resource",
+        ("is_node_resource_sync_needed",),
+        "Mid is all that we write to a Node: no other resource, no label, no annotation is a reason to",
+        ours=_decided,
+        when=_else_differs,
     ),
     _write("capacity and allocatable that disagree are repaired", _disagree),
     _write("the threshold is exact: no floating point blurs it", _float_differs),

@@ -205,11 +205,12 @@ class _Round:
         for line in load.stdout or ():
             said, now = json.loads(line), _Usage.of(known)
             manager.check()
+            shares, before = now.shares(before), now
             if said["phase"] == "steady":
-                self.figures["manager_cpu_first"] = now.shares(before)["manager"]
-                before = now
+                self.figures["manager_cpu_first"] = shares["manager"]
+            if said["phase"] != "end":
                 continue
-            self.figures |= {f"{name}_cpu": share for name, share in now.shares(before).items()}
+            self.figures |= {f"{name}_cpu": share for name, share in shares.items()}
             self.figures |= {key: said["rates"][key] for key in ("reports", "heartbeats")}
             self.figures["writes"], self.figures["missed"] = (
                 said["writes"],

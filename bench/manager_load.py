@@ -1,6 +1,6 @@
 """`python -m bench.manager_load`: agents and kubelets of many nodes in one process, and a watch that sees Nodes change.
 
-It writes JSON lines: one when every node has reported once, one at the end.
+It writes JSON lines: one when the nodes begin to report, one when each has done so, one at the end.
 """
 
 import argparse
@@ -55,9 +55,13 @@ class Load:
 
     async def run(self, minutes: float, pods: int) -> None:
         """Report once in the first minute and then for some minutes more, evenly spread; print what came of it."""
+        synced = asyncio.Event()
+        watching = asyncio.create_task(self._watch(synced))
+        await synced.wait()
+        _say(phase="first")
         reports = self._spread(self.minute_seconds, lambda number: self._report(number, pods))
         heartbeats = self._spread(HEARTBEATS * self.minute_seconds, self._heartbeat)
-        running = [asyncio.create_task(each) for each in (self._watch(), reports, heartbeats)]
+        running = [watching, asyncio.create_task(reports), asyncio.create_task(heartbeats)]
         await asyncio.sleep(self.minute_seconds)
         self.latencies.changes, before = 0, dict(self.counts)
         _say(phase="steady")
@@ -103,12 +107,13 @@ class Load:
         self.counts[what] += 1
         return True
 
-    async def _watch(self) -> None:
+    async def _watch(self, synced: asyncio.Event) -> None:
         async for change in list_and_watch(self.api, paths.NODES):
             now = time.monotonic()
             for node in change.items if isinstance(change, Relisted) else [change.object]:
                 offered = patches.offers(node)[Resource.CPU].amount
                 self.latencies.offers(str(node["metadata"]["name"]), offered, now)
+            synced.set()
 
 
 def _say(**line: object) -> None:

@@ -151,6 +151,27 @@ def test_usage_with_the_prediction_has_its_age() -> None:
     assert (rows["node usage"]["values"]["cpu"], rows["node usage"]["ageSeconds"]) == (6000, 60)
 
 
+def test_shadow_account_is_shown() -> None:
+    """A node in shadow mode shows what it would have sold, and how often that would have been too much."""
+    metric = named("nodeMetrics", "web-1")
+    metric["status"]["shadow"] = {
+        "since": "2026-11-20T12:01:00Z",
+        "time": "2026-11-21T11:55:00Z",
+        "observedSeconds": 80000,
+        "offered": {"cpu": "7", "memory": "20Gi"},
+        "mean": {"cpu": "6500m", "memory": "18Gi"},
+        "tooMuchSeconds": {"cpu": 800, "memory": 0},
+        "worstExcess": {"cpu": "500m", "memory": "0"},
+    }
+    explanation = explained("web-1", "mode=shadow", node_metric=metric)
+    _, _, section = text(explanation).partition("What shadow mode would have sold\n")
+    row = section.splitlines()[1].split()
+    assert row[:2] == ["web-1", "24h"]
+    assert "1.0%" in row
+    assert as_json(explanation)["shadow"]["observedSeconds"] == 80000
+    assert "What shadow mode" not in text(explained("web-1"))
+
+
 def test_same_numbers_as_manager() -> None:
     """The explanation calculates with the manager's own function from the same facts."""
     explanation = explained("web-1")

@@ -26,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.command == "version":
             _print_version(options.output)
+        elif options.command == "config" and options.action == "check":
+            code = _check(options)
         else:
             code = asyncio.run(_run(options))
         sys.stdout.flush()
@@ -41,15 +43,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def _check(options: argparse.Namespace) -> int:
+    from cli import config_check  # noqa: PLC0415 - `version` does not pay for the validator
+
+    return config_check.run(options.file, options.output)
+
+
 async def _run(options: argparse.Namespace) -> int:
     """Run a command that needs the cluster; its exit code."""
-    from cli import explain, live, shadow, top, uninstall  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
+    from cli import config_diff, config_file, explain, live, shadow, top, uninstall  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
 
     # What is wrong on the command line is said before the cluster is asked.
     tried = explain.trial(options.set, options.config) if options.command == "explain" else None
+    file = config_file.read(options.file) if options.command == "config" else None
     async with live.cluster(options.kubeconfig, options.context) as api:
         if options.command == "explain":
             await explain.node(api, options.name, options.namespace, options.config_name, options.output, tried)
+        elif file is not None:
+            return await config_diff.run(api, file, options.namespace, options.config_name, options.output)
         elif options.command == "shadow":
             await shadow.nodes(api, options.selector, options.output)
         elif options.command == "uninstall":

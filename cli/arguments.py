@@ -40,6 +40,7 @@ def parser() -> _Parser:
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_top(commands, [login, output])
     _add_explain(commands, [login])
+    _add_config(commands, login, output)
     _add_uninstall(commands, [login, output])
     _add_shadow(commands, [login, output])
     commands.add_parser("version", help="print the version of this command", parents=[output])
@@ -95,6 +96,21 @@ def _add_explain(commands: _Commands, parents: list[_Parser]) -> None:
         metavar="FILE",
         help="what if this were the colocation config: its JSON, or a ConfigMap's manifest; - reads standard input",
     )
+
+
+def _add_config(commands: _Commands, login: _Parser, output: _Parser) -> None:
+    about = "check a colocation config, or see what it would change, before it is stored"
+    config = commands.add_parser("config", help=about, description=f"{about.capitalize()}.")
+    actions = config.add_subparsers(dest="action", required=True, metavar="ACTION")
+    about = "every error and warning, as the admission webhook and the manager say them; needs no cluster"
+    check = actions.add_parser("check", help=about, description=f"{about.capitalize()}.", parents=[output])
+    about = "which nodes of the cluster would change, and how their strategy differs"
+    diff = actions.add_parser("diff", help=about, description=f"{about.capitalize()}.", parents=[login, output])
+    _add_place(diff)
+    for action in (check, diff):
+        action.add_argument(
+            "file", metavar="FILE", help="JSON of colocation-config, or a ConfigMap's manifest; - reads standard input"
+        )
 
 
 def _add_uninstall(commands: _Commands, parents: list[_Parser]) -> None:

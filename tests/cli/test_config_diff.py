@@ -77,9 +77,7 @@ async def test_own_layers_of_nodes_stay(capsys: pytest.CaptureFixture[str]) -> N
     text = '{"enable": true, "degradeTimeMinutes": 30, "midStaticCPUReservedPercent": 40}'
     assert await _diff(_cluster(own, labelled), text, "json") == 0
     found = json.loads(capsys.readouterr().out)
-    changed = {
-        name: [each["path"] for each in change["fields"]] for change in found["changes"] for name in change["nodes"]
-    }
+    changed = [(change["nodes"], [each["path"] for each in change["fields"]]) for change in found["changes"]]
     assert changed == [(["labelled"], ["degradeTimeMinutes"]), (["own"], ["midStaticCPUReservedPercent"])]
     assert found["changes"][0]["fields"][0] == {
         "path": "degradeTimeMinutes",

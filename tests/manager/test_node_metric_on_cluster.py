@@ -245,7 +245,7 @@ def koordinators_definition(stage: Stage, tmp_path: Path) -> Iterator[None]:
 
 @pytest.mark.usefixtures("koordinators_definition")
 def test_koordinators_definition(stage: Stage, manager: Manager) -> None:
-    """Under Koordinator's definition nodes get the NodeMetric that it allows, said once; Mid works; no endless writes."""
+    """Under Koordinator's definition nodes get the NodeMetric that it allows, said once; Mid works; writes end."""
     stage.add_node("theirs")
     stage.report("theirs", "4")
     stage.expect_cpu("theirs", "4k")

@@ -1,0 +1,73 @@
+"""The authority of the API server and the token of the manager are rotated while it runs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.certs import Pki
+from tests.manager.stage import METRICS, Manager, Stage, eventually, prepared
+from tests.manager.tls_front import TlsFront
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """A namespace of our own."""
+    with prepared(cluster, "login-test") as stage:
+        stage.configure(stage.config)
+        yield stage
+
+
+def _token(stage: Stage, name: str) -> str:
+    """A token that ends with the Secret of this name."""
+    stage.cluster.kubectl("create", "secret", "generic", name, "-n", stage.namespace)
+    bound = ["--bound-object-kind=Secret", f"--bound-object-name={name}"]
+    return stage.cluster.kubectl("create", "token", "headroom-manager", "-n", stage.namespace, *bound).strip()
+
+
+def _kubeconfig(folder: Path, server: str) -> Path:
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": "ca.crt"}}],
+        "users": [{"name": "u", "user": {"tokenFile": "token"}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def test_rotation_needs_no_restart(stage: Stage, tmp_path: Path) -> None:
+    """A new authority and a new token are taken up by everything that asks the API server, the watches of kopf too."""
+    before, after = Pki(tmp_path / "before"), Pki(tmp_path / "after")
+    authority, token = tmp_path / "ca.crt", tmp_path / "token"
+    authority.write_bytes(before.ca.read_bytes())
+    token.write_text(_token(stage, "first"))
+    with TlsFront(stage.cluster.control_plane.host_url, before.server("front", ["127.0.0.1"])) as front:
+        manager = Manager(_kubeconfig(tmp_path, front.url), tmp_path / "manager.log", stage.namespace)
+        manager.start()
+        try:
+            stage.add_node("before-rotation")
+            stage.report("before-rotation", "4")
+            stage.expect_cpu("before-rotation", "4k")
+
+            front.show(after.server("front", ["127.0.0.1"]))
+            stage.cluster.kubectl("delete", "secret", "first", "-n", stage.namespace)
+            eventually(lambda: "certificate is" in manager.said(), "the new certificate is noticed")
+            authority.write_bytes(after.ca.read_bytes())
+            token.write_text(_token(stage, "second"))
+
+            stage.report("before-rotation", "3")
+            stage.expect_cpu("before-rotation", "3k")
+            for name in ("after-1", "after-2", "after-3"):  # a list could tell of the first, only a watch of all
+                stage.make_nodes(name)
+                eventually(lambda: bool(stage.found(f"{METRICS}/{name}")), f"{name} has a NodeMetric")  # noqa: B023
+        finally:
+            assert manager.stop() == 0
+    assert "Traceback" not in manager.said()
+    told = [line for line in manager.said().splitlines() if "Starting over" in line]
+    assert 1 <= len(told) <= 3, manager.said()

@@ -63,6 +63,8 @@ class WebhookSettings:
     """ValidatingWebhookConfiguration in which API servers find the authority to trust."""
     poll_seconds: float = 10.0
     """How often the Secret is looked at. [s]"""
+    first_poll_seconds: float = 1.0
+    """How soon it is looked at again at first, and before there is a certificate to serve; then ever later. [s]"""
     settle_seconds: float = 5.0
     """How long API servers get to learn of a new authority before a certificate of it is served. [s]"""
 

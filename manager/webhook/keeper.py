@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable
@@ -52,10 +52,11 @@ class CertificateKeeper:
         self._serving, self._metrics, self._leads, self._wall, self._sleep = serving, metrics, leads, wall, sleep
         self._secret_path = f"/api/v1/namespaces/{settings.namespace}/secrets/{own.secret_name}"
         self._configuration_path = f"/apis/{_REGISTRATION}/validatingwebhookconfigurations/{own.configuration_name}"
-        self._told = ""
+        self._told, self._awaiting = "", False
 
     async def run(self) -> None:
         """Keep the certificate, for ever; whatever is wrong with it must not disturb what else the manager does."""
+        pause = self._settings.first_poll_seconds
         while True:
             try:
                 await self.step()
@@ -65,7 +66,10 @@ class CertificateKeeper:
             except Exception as error:  # noqa: BLE001 - the outer runner: the webhook is not worth the manager's life
                 if self._complain(repr(error)):
                     _LOG.exception("The webhook's certificate: an error that should not happen; please report it")
-            await self._sleep(self._settings.poll_seconds)
+            await self._sleep(pause)
+            # Eager at first: the Lease, which decides who makes a certificate, is taken at the same time.
+            longest = self._settings.poll_seconds if self._serving.ready.is_set() else pause
+            pause = min(2 * pause, longest)
 
     async def step(self) -> None:
         """Look at the Secret once, and do what is due.
@@ -73,13 +77,16 @@ class CertificateKeeper:
         Raises:
             ApiError: the API server refuses.
             ApiUnavailable: it is away.
-            UnusableError: the Secret holds nothing that can be served, and it is not this replica's to mend that.
+            UnusableError: the Secret holds nothing that can be served, and this replica is not to mend that.
         """
         secret = await self._read(self._secret_path)
         ours = self._settings.certificates == "self" and self._leads()
         found = plan(secret, self._names, self._wall()) if ours else None
         if found is None:
-            self._load(read(self._data(secret)))
+            if secret is None:
+                self._await_secret()
+            else:
+                self._load(read(secret.get("data")))
             return
         if found.pair is not None:
             self._load(found.pair)
@@ -92,11 +99,11 @@ class CertificateKeeper:
         elif found.pair is not None:
             await self._trust(found.pair.authorities)
 
-    def _data(self, secret: Json | None) -> Mapping[str, Any] | None:
-        if secret is None:
-            raise UnusableError(f"Secret {self._settings.secret_name} does not exist (yet)")
-        data = secret.get("data")
-        return data if isinstance(data, dict) else None
+    def _await_secret(self) -> None:
+        if not self._awaiting:
+            who = "cert-manager" if self._settings.certificates == "cert-manager" else "the replica that leads"
+            _LOG.info("The webhook waits for %s to make Secret %s", who, self._settings.secret_name)
+        self._awaiting = True
 
     async def _renew(self, secret: Json | None, old: Pair | None, reason: str) -> None:
         now = self._wall()
@@ -106,7 +113,7 @@ class CertificateKeeper:
         known = [each.authorities for each in (old, served) if each is not None]
         trusted = bundle([*known, *_trusted(configuration)], now)
         pair = await asyncio.to_thread(issue, self._names, now, trusted)
-        _LOG.info("The webhook gets a new certificate, because of the one in Secret %s %s", self._secret_path, reason)
+        _LOG.info("The webhook gets a new certificate (Secret %s): %s", self._settings.secret_name, reason)
         if (old is not None or served is not None) and await self._trust(pair.authorities, configuration):
             await self._sleep(self._settings.settle_seconds)  # until every API server has learnt of the new authority
         if not self._leads():
@@ -117,6 +124,7 @@ class CertificateKeeper:
         await self._trust(pair.authorities)
 
     def _load(self, pair: Pair) -> None:
+        self._awaiting = False
         ends = facts(pair).ends
         if self._serving.load(pair):
             _LOG.info("The webhook serves a certificate that is valid for %.0f days", (ends - self._wall()) / 86400)

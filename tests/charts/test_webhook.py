@@ -42,7 +42,9 @@ def test_only_our_config_is_asked_about(cluster: Cluster) -> None:
     (rule,) = found["rules"]
     assert (rule["operations"], rule["resources"]) == (["CREATE", "UPDATE"], ["configmaps"])
     assert found["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
-    assert f'== "{CONFIG_MAP_NAME}"' in found["matchConditions"][0]["expression"]
+    ours, not_by_manager = [each["expression"] for each in found["matchConditions"]]
+    assert f'== "{CONFIG_MAP_NAME}"' in ours
+    assert f'!= "system:serviceaccount:{NAMESPACE}:headroom-manager"' in not_by_manager
     assert (found["failurePolicy"], found["timeoutSeconds"], found["sideEffects"]) == ("Ignore", 5, "None")
     assert "objectSelector" not in found
     assert "caBundle" not in found["clientConfig"]  # an upgrade would take it away

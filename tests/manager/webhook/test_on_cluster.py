@@ -1,0 +1,280 @@
+"""The webhook on a real API server: the chart's configuration, but for the address, since Services lead nowhere."""
+
+import base64
+import contextlib
+import functools
+import json
+import re
+import signal
+import socket
+import ssl
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.api import ApiError
+from devcluster.component import free_port
+from manager.settings import WebhookSettings
+from manager.webhook.certificates import facts, issue, read
+from manager.webhook.service import served_names
+from tests.manager.stage import CONFIG_MAP, ROOT, Manager, Stage, eventually, prepared
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE = "webhook-test"
+SETTINGS = WebhookSettings()
+HOOK = f"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/{SETTINGS.configuration_name}"
+SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/{SETTINGS.secret_name}"
+CONFIG = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
+GOOD = '{"enable": false}'
+BAD = '{"enabl": true, "degradeTimeMinutes": 0}'
+DAY = 86400.0
+
+
+class Guarded:
+    """A stage with a webhook configuration, and managers that answer."""
+
+    def __init__(self, stage: Stage, directory: Path) -> None:
+        self.stage, self.api, self.port = stage, stage.cluster.api, free_port()
+        self._login, self._directory = stage.login(directory / "kubeconfig"), directory
+        self.managers: list[Manager] = []
+        self._install()
+
+    def _install(self) -> None:
+        template = ("--show-only", "templates/manager-webhook.yaml")
+        rendered = self.stage.cluster.helm("template", "headroom", ROOT / "charts/headroom", "-n", NAMESPACE, *template)
+        (hook,) = [each for each in yaml.safe_load_all(rendered) if each and each["kind"].startswith("Validating")]
+        service = hook["webhooks"][0]["clientConfig"].pop("service")
+        hook["webhooks"][0]["clientConfig"]["url"] = f"https://127.0.0.1:{self.port}{service['path']}"
+        self.stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(hook))
+
+    def manager(self, port: int | None = None) -> Manager:
+        """Start a manager whose webhook listens on a port."""
+        listen = f"--webhook-listen=127.0.0.1:{port or self.port}"
+        log = self._directory / f"manager-{len(self.managers)}.log"
+        manager = Manager(self._login, log, NAMESPACE, listen)
+        self.managers.append(manager)
+        manager.start(wait=False)
+        return manager
+
+    def end(self) -> None:
+        """End every manager in order; none has complained about rights, or shown a fault of its own."""
+        codes = [manager.stop() for manager in self.managers]
+        said = "".join(manager.said() for manager in self.managers)
+        assert set(codes) <= {0, -signal.SIGKILL}, said
+        assert "Traceback" not in said
+        assert "orbidden" not in said or "cannot be reached" in said, said
+
+    def store(self, text: str) -> None:
+        """Have the ConfigMap hold a text, whatever it says: nobody is asked about what is there already."""
+        self.stage.configure(text)
+
+    def refusal(self, text: str, *, dry: bool = True) -> dict[str, Any]:
+        """The API server's answer to an edit when it refuses; empty when it passes."""
+        body = {"data": {"colocation-config": text}}
+        try:
+            self.api.merge(f"{CONFIG}?dryRun=All" if dry else CONFIG, body)
+        except ApiError as error:
+            return {"status": error.status, "message": str(error)}
+        return {}
+
+    def kubectl(self, *arguments: str, stdin: str = "", editor: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Run kubectl as a user would."""
+        environment = {**self.stage.cluster.environment, **({"KUBE_EDITOR": str(editor)} if editor else {})}
+        command = [str(self.stage.cluster.binaries.path("kubectl")), "-n", NAMESPACE, *arguments]
+        return subprocess.run(
+            command, env=environment, input=stdin, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def trusted(self) -> bytes:
+        """What the API servers trust."""
+        return base64.b64decode(self.api.get(HOOK)["webhooks"][0]["clientConfig"].get("caBundle", ""))
+
+    def served(self, port: int | None = None) -> bytes:
+        """The certificate that is served on a port, after a handshake that trusts what API servers trust."""
+        trust = ssl.create_default_context(cadata=self.trusted().decode())
+        with (
+            socket.create_connection(("127.0.0.1", port or self.port), timeout=10) as plain,
+            trust.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
+        ):
+            return secured.getpeercert(binary_form=True) or b""
+
+    def asked(self, manager: Manager) -> float:
+        """How many edits a manager was asked about."""
+        page = manager.page("/metrics")[1]
+        counts = re.findall(r"^headroom_manager_webhook_reviews_total\{.*\} (\S+)$", page, flags=re.MULTILINE)
+        return sum(map(float, counts))
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """A namespace with the rights of the chart."""
+    with prepared(cluster, NAMESPACE) as stage:
+        yield stage
+
+
+@pytest.fixture
+def guarded(stage: Stage, tmp_path: Path) -> Iterator[Guarded]:
+    """The webhook's configuration; what a test leaves behind goes with it."""
+    guarded = Guarded(stage, tmp_path)
+    try:
+        yield guarded
+        guarded.end()
+    finally:
+        for manager in guarded.managers:
+            manager.stop(signal.SIGKILL)
+        for path in (HOOK, SECRET, CONFIG):
+            with contextlib.suppress(ApiError):
+                stage.cluster.api.request("DELETE", path)
+
+
+def _editor(directory: Path) -> Path:
+    """An editor that first writes a bad config and then, when it is opened again, keeps what it sees and mends it."""
+    script = directory / "editor"
+    program = f"""#!{sys.executable}
+import pathlib, sys
+seen, file = pathlib.Path({str(directory / "seen")!r}), pathlib.Path(sys.argv[1])
+text = file.read_text()
+if seen.exists():
+    seen.write_text(text)
+    file.write_text(text.replace("enabl:", "x").replace('"enabl"', '"enable"'))
+else:
+    seen.write_text("")
+    file.write_text(text.replace('"enable": false', '"enabl": true'))
+"""
+    script.write_text(program)
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    return script
+
+
+def test_user_is_told_what_is_wrong(guarded: Guarded, tmp_path: Path) -> None:
+    """A bad edit is refused with a sentence per field, however it is made; good and foreign ones pass."""
+    guarded.store(GOOD)
+    manager = guarded.manager()
+    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")
+    assert guarded.api.get(SECRET)["type"] == "kubernetes.io/tls"
+    found = guarded.refusal(BAD)
+    assert found["status"] == 422
+    assert 'admission webhook "colocation-config.headroom.sh" denied the request' in found["message"]
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}}
+    text = json.dumps({**manifest, "data": {"colocation-config": BAD}})
+    applied = guarded.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
+    assert applied.returncode != 0
+    assert "enabl: unknown field: did you mean enable?" in applied.stderr
+    assert "degradeTimeMinutes: must be 1 to 10080, got 0" in applied.stderr
+    edited = guarded.kubectl("edit", "configmap", CONFIG_MAP, editor=_editor(tmp_path))
+    assert "edited" in edited.stdout, edited
+    assert "# * enabl: unknown field: did you mean enable?" in (tmp_path / "seen").read_text()
+    assert guarded.api.get(CONFIG)["data"]["colocation-config"].strip() == '{"enable": true}'
+    doubtful = json.dumps({"data": {"colocation-config": '{"enable": false, "somethingElse": 1}'}})
+    warned = guarded.kubectl("patch", "configmap", CONFIG_MAP, "--type=merge", "-p", doubtful)
+    assert warned.returncode == 0
+    assert "Warning: somethingElse" in warned.stderr
+    before = guarded.asked(manager)
+    assert guarded.kubectl("create", "configmap", "other", f"--from-literal=colocation-config={BAD}").returncode == 0
+    elsewhere = ("create", "configmap", CONFIG_MAP, "-n", "default", f"--from-literal=colocation-config={BAD}")
+    assert guarded.kubectl(*elsewhere, "--dry-run=server").returncode == 0
+    assert guarded.kubectl("delete", "configmap", "other", CONFIG_MAP).returncode == 0
+    assert guarded.asked(manager) == before  # of all this the API server asked nothing
+    created = guarded.kubectl("create", "configmap", CONFIG_MAP, f"--from-literal=colocation-config={BAD}")
+    assert "enabl: unknown field" in created.stderr
+
+
+def test_without_manager_edits_pass(guarded: Guarded) -> None:
+    """When the manager is killed edits pass; when it is back they are refused, but for those that leave the text."""
+    guarded.store(GOOD)
+    first = guarded.manager()
+    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {first.said()}")
+    first.stop(signal.SIGKILL)
+    assert guarded.refusal(BAD, dry=False) == {}
+    second = guarded.manager()
+    worse = BAD.replace("0", "-1")
+    eventually(lambda: bool(guarded.refusal(worse)), f"a bad edit is refused again: {second.said()}")
+    guarded.api.merge(CONFIG, {"metadata": {"labels": {"touched": "yes"}}})
+    assert guarded.refusal(GOOD, dry=False) == {}
+
+
+def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
+    """Edits go on while a due certificate is replaced, in both replicas: not one is left unchecked."""
+    guarded.store(GOOD)
+    names = served_names(SETTINGS.service_name, NAMESPACE, "127.0.0.1")
+    due = issue(names, time.time() - 70 * DAY)
+    metadata = {"name": SETTINGS.secret_name, "namespace": NAMESPACE}
+    guarded.stage.cluster.apply({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": due.data})
+    bundle = {"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": due.data["ca.crt"]}
+    guarded.stage.cluster.kubectl(
+        "patch",
+        "validatingwebhookconfiguration",
+        SETTINGS.configuration_name,
+        "--type=json",
+        "-p",
+        json.dumps([bundle]),
+    )
+    guarded.manager()
+    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {guarded.managers[0].said()}")
+    passed, asked, over = [], [0], threading.Event()
+
+    def edit() -> None:
+        while not over.is_set():
+            asked[0] += 1
+            over.wait(0.05)
+            if not guarded.refusal(BAD):
+                passed.append(time.monotonic())
+
+    editing = threading.Thread(target=edit, daemon=True)
+    editing.start()
+    other = free_port()
+    guarded.manager(other)  # stands by, and serves the same
+    try:
+        seen = guarded.served()
+        eventually(functools.partial(_differs, guarded, seen), "another certificate is served")
+        seen = guarded.served()
+        eventually(functools.partial(_serves, guarded, other, seen), "the standby serves it too")
+    finally:
+        over.set()
+        editing.join(timeout=60)
+    assert passed == []
+    assert asked[0] > 10
+    stored = guarded.api.get(SECRET)
+    assert facts(read(stored["data"])).issued > time.time() - DAY
+    assert due.authorities in guarded.trusted()  # for an hour, whoever may still serve what it signed
+    assert stored["metadata"]["ownerReferences"][0]["kind"] == "ValidatingWebhookConfiguration"
+
+
+def _differs(guarded: Guarded, seen: bytes) -> bool:
+    return guarded.served() != seen
+
+
+def _serves(guarded: Guarded, port: int, certificate: bytes) -> bool:
+    try:
+        return guarded.served(port) == certificate
+    except OSError:  # it does not listen yet
+        return False
+
+
+def test_outage_frees_and_takes_the_port(guarded: Guarded) -> None:
+    """After an outage of the API server the manager answers on the same port again."""
+    guarded.store(GOOD)
+    manager = guarded.manager()
+    eventually(lambda: bool(guarded.refusal(BAD)), f"a bad edit is refused: {manager.said()}")
+    guarded.stage.cluster.apiserver.stop()
+    eventually(lambda: "cannot be reached" in manager.said(), "the outage is noticed")
+    guarded.stage.cluster.apiserver.start()
+
+    def refused() -> bool:
+        try:
+            return bool(guarded.refusal(BAD))
+        except OSError:  # the API server is still warming up
+            return False
+
+    eventually(refused, f"a bad edit is refused again: {manager.said()}")
+    assert "cannot listen" not in manager.said()

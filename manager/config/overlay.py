@@ -4,6 +4,7 @@ Built-in default < cluster < first matching `nodeConfigs` entry < node annotatio
 layers may also enable what the cluster's part disables.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
@@ -19,6 +20,7 @@ from manager.config.models import PART, faults_together
 from manager.config.parse import parse_strategy
 from manager.config.selector import matches
 
+_PLAIN: Final = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]{1,3})?")
 DEFAULT: Final = "default"
 CLUSTER: Final = "cluster"
 
@@ -123,8 +125,10 @@ def _named(matching: tuple[int, Any]) -> tuple[int, str | None]:
 
 def percent_of_ratio(text: str) -> int | None:
     """A label's ratio as a whole percentage, rounded half up: "0.29" -> 29; `None` when it is not from 0 to 1."""
+    if not _PLAIN.fullmatch(text):  # Python reads more spellings of numbers than anybody means
+        return None
     try:
-        ratio = Decimal(text if "_" not in text else "")
+        ratio = Decimal(text)
     except InvalidOperation:
         return None
     if not ratio.is_finite() or not 0 <= ratio <= 1:

@@ -23,7 +23,7 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class NodeEvents:
-    """Tells of Mid that is degraded or restored, of a deficit, and of annotations and labels that are ignored."""
+    """Tells of Mid that is degraded or restored, of a deficit, and of the node's own settings that are ignored."""
 
     async def react(self, run: Run, look: Look) -> None:
         """Tell what has changed."""
@@ -40,6 +40,9 @@ class NodeEvents:
         findings = tuple(str(each) for each in look.view.findings)
         if findings and findings != told.findings:
             await self._event(run, look.name, "Warning", "NodeStrategyInvalid", "; ".join(findings))
+        elif told.findings and not findings:
+            note = "annotations and labels that set the strategy of this node are valid now, or gone"
+            await self._event(run, look.name, "Normal", "NodeStrategyValid", note)
         told.findings = findings
 
     def forget(self, context: Context, name: str) -> None:

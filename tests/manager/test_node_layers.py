@@ -1,0 +1,119 @@
+"""A node's own annotation and labels: ignored as a whole when bad, told on the Node, and followed when mended."""
+
+from typing import Any
+
+import pytest
+
+from crds.colocation import ColocationConfig
+from crds.names import (
+    ANNOTATION_COLOCATION_STRATEGY,
+    LABEL_CPU_RECLAIM_RATIO,
+    LABEL_MEMORY_RECLAIM_RATIO,
+    LABEL_MID_STATIC_CPU_RATIO,
+)
+from manager.config.overlay import overlay
+from manager.config.parse import parse_config
+from tests.manager.made import node
+from tests.manager.test_look_at import World
+
+
+def _config(text: str) -> ColocationConfig:
+    config = parse_config(text).config
+    assert config is not None
+    return config
+
+
+def _notes(world: World) -> list[tuple[str, str]]:
+    events = [each for each in world.api.written("POST", "/events") if each["reason"].startswith("NodeStrategy")]
+    return [(each["reason"], each["note"]) for each in events]
+
+
+async def _sees(world: World, version: int, **metadata: Any) -> None:  # noqa: ANN401 - labels or annotations
+    changed = node(**metadata)
+    changed["metadata"]["resourceVersion"] = str(version)
+    world.has_node(changed)
+    await world.look()
+
+
+async def test_bad_annotation_is_told_until_mended() -> None:
+    """A bad annotation is named once, its repair is said, and when it breaks again that is counted."""
+    world = World()
+    bad = {ANNOTATION_COLOCATION_STRATEGY: '{"midCPUThresholdPercent": 120, "degradeTimeMinutes": 5}'}
+    for version, annotations in enumerate((bad, bad, {}, bad)):
+        await _sees(world, version, annotations=annotations)
+    assert _notes(world) == [
+        (
+            "NodeStrategyInvalid",
+            f"annotation {ANNOTATION_COLOCATION_STRATEGY}: ignored: midCPUThresholdPercent: must be 0 to 100, got 120",
+        ),
+        ("NodeStrategyValid", "annotations and labels that set the strategy of this node are valid now, or gone"),
+    ]
+
+
+async def test_bad_label_is_told_and_its_removal() -> None:
+    """A bad ratio label is named with what it holds, and its removal is said."""
+    world = World()
+    await _sees(world, 1, labels={LABEL_MID_STATIC_CPU_RATIO: "half"})
+    await _sees(world, 2)
+    assert [reason for reason, _ in _notes(world)] == ["NodeStrategyInvalid", "NodeStrategyValid"]
+    assert (
+        _notes(world)[0][1] == f'label {LABEL_MID_STATIC_CPU_RATIO}: ignored: must be a ratio from 0 to 1, got "half"'
+    )
+
+
+async def test_overlaps_are_no_news_of_nodes() -> None:
+    """That a node matches two entries is told once on the ConfigMap, not on each of thousands of nodes."""
+    world = World()
+    world.configure('{"nodeConfigs": [{"nodeSelector": {}}, {"nodeSelector": {}}]}')
+    await _sees(world, 1)
+    assert _notes(world) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "NaN",
+        "-0.1",
+        "1.0001",
+        "1e999999999",
+        "-Infinity",
+        "sNaN",
+        "0_1",
+        "50%",
+        "0,5",
+        "1e-99999999999999999999",
+        "٠.٥",  # noqa: RUF001 - digits of another script, which Python reads as numbers
+    ],
+)
+def test_odd_ratios_are_ignored(text: str) -> None:
+    """What is not a plain ratio from 0 to 1 is ignored, with a finding, and never raises."""
+    view = overlay(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: text})
+    assert view.strategy.cpu_reclaim_threshold_percent == 60
+    assert len(view.findings) == 1
+
+
+def test_good_labels_survive_bad_ones() -> None:
+    """Each label is judged by itself."""
+    view = overlay(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: "x", LABEL_MEMORY_RECLAIM_RATIO: "0.5"})
+    assert view.strategy.memory_reclaim_threshold_percent == 50
+
+
+@pytest.mark.parametrize(
+    ("config", "annotation", "message"),
+    [
+        ("{}", '{"nodePredictPolicy": {"parameters": {"n": 11}}}', "parameters.n: must be 0 to 10 for model nsigma-v2"),
+        (
+            '{"nodePredictPolicy": {"model": "diversity"}}',
+            '{"enable": true, "nodePredictPolicy": {"parameters": {"n": 3}}}',
+            "parameters.n: model diversity has no such parameter",
+        ),
+        ("{}", "enable: true", "not valid JSON: this looks like YAML"),
+        ("{}", '{"enable": true, "enable": true}', "enable: given twice in the same object"),
+    ],
+)
+def test_annotation_is_judged_with_layers_below(config: str, annotation: str, message: str) -> None:
+    """An annotation whose parameters do not fit the model that applies to the node is ignored as a whole."""
+    view = overlay(_config(config), {}, {ANNOTATION_COLOCATION_STRATEGY: annotation})
+    assert message in str(view.findings[0])
+    assert view.strategy == overlay(_config(config)).strategy

@@ -50,7 +50,8 @@ async def look_at(run: Run, name: str) -> None:
         if excluded:
             await node_metric.remove_ours(run, name)
         elif name in cluster.nodes and not undefined:
-            await node_metric.keep(run, name, metadata["uid"], view.strategy)
+            wait = await node_metric.keep(run, name, metadata["uid"], view.strategy)
+            waits += [] if wait is None else [wait]
     if look is not None:
         for reaction in REACTIONS:
             with failures:
@@ -144,7 +145,7 @@ async def _held_back(run: Run, name: str, decision: patches.Decision, budget: Wr
         )
         _LOG.warning("Node %s: %s", name, note)
         await run.events.record(run.context.cluster.reference(name), "Warning", "MidContested", "PublishMid", note)
-    budget.told = contested or (budget.told and wait > 0)
+    budget.told = contested or (budget.told and not budget.rested(pace.write_refill_seconds, run.context.steady()))
     return wait
 
 

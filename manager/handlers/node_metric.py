@@ -8,6 +8,7 @@ from kubeapi import JSON_PATCH, ApiError, paths
 from manager import node_metric
 from manager.applying import apply
 from manager.context import Run
+from manager.corrections import Corrections
 from manager.definition import Definition
 from manager.node_metric import Kept
 
@@ -25,7 +26,7 @@ def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
         run.queue.add(name)
 
 
-async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> None:
+async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> float | None:
     """Create a node's NodeMetric, or correct what we apply to it: the spec, and that it goes with its Node.
 
     Args:
@@ -33,6 +34,9 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> N
         name: name of the Node.
         uid: which Node of that name.
         strategy: the node's strategy.
+
+    Returns:
+        In how many seconds to look again, when a correction has to wait because there were many. [s]
 
     Raises:
         ApiError: the API server refuses.
@@ -42,22 +46,26 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> N
     known = context.cluster.node_metrics.get(name)
     if known is not None and known.kept.of_another_node(uid):
         if not await _is_current(run, name, uid):
-            return  # the watch tells of the newer Node in a moment
+            return None  # the watch tells of the newer Node in a moment
         await _delete(run, name, known.uid)
         known = None
     left_out = context.part(Definition).left_out("spec", context.steady())
     wanted = node_metric.manifest(name, uid, strategy, left_out)
     if known is not None and known.kept.stands(wanted):
-        return
+        return None
     memory = context.memory(name)
     fingerprint = f"{known.kept if known else None} {wanted}"
     if fingerprint == memory.refused_correction:
-        return
+        return None
+    wait = await _held_back(run, name, wanted)
+    if wait:
+        return wait
     if known is not None and known.kept.unapplied:
         await _take_over(run, name)
     applied = await apply(run, node_metric.path(name), wanted)
     if applied is None:  # there is always the owner
-        return
+        return None
+    memory.part(Corrections).applied(wanted, context.steady())
     context.telemetry.writes.labels("nodemetric", "created" if known is None else "patched").inc()
     context.cluster.put_node_metric(applied, context.steady(), listed=True)
     kept = Kept.from_object(applied)
@@ -65,6 +73,22 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> N
     if not kept.stands(node_metric.manifest(name, uid, strategy, left_out)):
         memory.refused_correction = f"{kept} {wanted}"
         _LOG.warning("NodeMetric %s: something in the cluster changes its spec on the way: look for a webhook", name)
+    return None
+
+
+async def _held_back(run: Run, name: str, wanted: dict[str, Any]) -> float:
+    """How long a correction must wait; people are told that somebody else writes too. [s]"""
+    corrections = run.context.memory(name).part(Corrections)
+    wait = corrections.wait(wanted, run.context.steady())
+    if wait and not corrections.told:
+        corrections.told = True
+        note = (
+            "somebody else writes the spec of this node's NodeMetric too: it is set right only once a minute now. "
+            "Is another manager, such as Koordinator's, at work?"
+        )
+        _LOG.warning("Node %s: %s", name, note)
+        await run.events.record(run.context.cluster.reference(name), "Warning", "NodeMetricContested", "Measure", note)
+    return wait
 
 
 async def _is_current(run: Run, name: str, uid: str) -> bool:

@@ -176,6 +176,30 @@ async def test_swallowed_spec_is_not_repeated(world: World, caplog: pytest.LogCa
     assert "look for a webhook" in caplog.text
 
 
+async def test_contest_is_slowed_down(world: World) -> None:
+    """Where another manager writes the same fields all the time, ours answers at a limited rate, and says so once."""
+
+    async def contest(times: int) -> int:
+        before = _writes(world)
+        for number in range(times):
+            edited = world.api.objects[METRIC]
+            edited["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 7 + number
+            node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, edited))
+            await world.look()
+        return _writes(world) - before
+
+    await world.look()
+    assert await contest(20) == 4
+    assert world.told() == ["NodeMetricContested"]
+    assert world.due_in() == 60.0
+    world.steady.now += 60
+    assert await contest(20) == 1
+    assert world.told() == ["NodeMetricContested"]
+    world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')  # what an admin wants is not held back
+    await world.look()
+    assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 30
+
+
 async def test_virtual_node_is_left_out(world: World) -> None:
     """A node that becomes excluded loses its NodeMetric and its Mid resources, and gets both back with its label."""
     world.reports(report())

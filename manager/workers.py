@@ -1,6 +1,5 @@
 """Looking at nodes: several at a time, each again later where a write failed, and none stopped by another."""
 
-import asyncio
 import logging
 import random
 from typing import Final
@@ -34,12 +33,13 @@ class Workers:
             name = await self._run.queue.take()
             started = context.steady()
             try:
-                await self._wait_for_server()
-                started = context.steady()
+                if started < self._quiet_until:
+                    self._run.queue.add_at(name, self._quiet_until)
+                    continue
                 await self._look(name)
+                context.telemetry.reconcile_seconds.observe(context.steady() - started)
             finally:
                 self._run.queue.done(name)
-                context.telemetry.reconcile_seconds.observe(context.steady() - started)
 
     async def _look(self, name: str) -> None:
         run, memory = self._run, self._run.context.memory(name)
@@ -75,11 +75,6 @@ class Workers:
         if now >= self._quiet_until:  # else another worker has asked in the same silence
             self._silences += 1
             self._quiet_until = now + self._pause(self._silences)
-
-    async def _wait_for_server(self) -> None:
-        wait = self._quiet_until - self._run.context.steady()
-        if wait > 0:
-            await asyncio.sleep(wait)
 
     def _complain(self, name: str, error: ApiError | ApiUnavailable) -> None:
         """One line per kind of trouble and minute, not one per node."""

@@ -64,6 +64,10 @@ class WriteBudget:
         over = self._left_over(now, refill_seconds) + 1.0 - burst
         return max(over, 0.0) * refill_seconds
 
+    def rested(self, refill_seconds: float, now: float) -> bool:
+        """Whether all tokens are back: so long was it quiet."""
+        return self._left_over(now, refill_seconds) == 0.0
+
     def wrote(self, writes: Writes, refill_seconds: float, now: float) -> None:
         """Take a token."""
         self.spent = self._left_over(now, refill_seconds) + 1.0

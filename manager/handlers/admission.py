@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import kopf
@@ -11,6 +12,7 @@ from crds.names import CONFIG_MAP_KEY
 from manager.config.review import review
 from manager.webhook import admission
 
+_JUDGE: Final = ThreadPoolExecutor(max_workers=1, thread_name_prefix="admission")
 _KOPF_LOG: Final = logging.getLogger("kopf.objects")
 
 
@@ -28,8 +30,9 @@ def register(registry: kopf.OperatorRegistry) -> None:
         registry=registry,
     )
     async def config_map_edit(*, warnings: list[str], **given: Any) -> None:  # noqa: ANN401 - whatever kopf gives
-        # In a thread: a text of a megabyte takes a while, and the manager has other things to do.
-        found = await asyncio.to_thread(review, _text(given["new"]), _text(given["old"]))
+        # A text of a megabyte takes a second, and the manager has other things to do, some of them in threads.
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(_JUDGE, review, _text(given["new"]), _text(given["old"]))
         refusals = found.refusals()
         if refusals:
             raise kopf.AdmissionError(admission.folded(refusals), code=admission.UNPROCESSABLE)

@@ -21,6 +21,8 @@ from manager.webhook.serving import Serving
 _LOG: Final = logging.getLogger(__name__)
 _LARGEST_BODY_BYTES: Final = 8 * 1024 * 1024
 """Two ConfigMaps of 3 MiB, the most that an API server takes in a request, and what is around them."""
+_LARGEST_TEXT: Final = 1024 * 1024
+"""What a ConfigMap can hold; a longer text does not come from an API server."""
 _READ_SECONDS: Final = 3.0
 _JUDGE_SECONDS: Final = 4.0  # the API server waits for 5 s
 _ENDING_SECONDS: Final = 1.0
@@ -121,6 +123,8 @@ class WebhookServer:
     async def _answer(self, asked: admission.Asked) -> dict[str, Any]:
         if not asked.concerns(self._namespace, self._name):
             return admission.allowed(asked)
+        if len(asked.text or "") > _LARGEST_TEXT:
+            return self._unchecked(asked, "it is longer than any ConfigMap")
         try:
             async with asyncio.timeout(_JUDGE_SECONDS), self._turns:
                 given = await self._judge(asked)

@@ -62,7 +62,7 @@ def shortage(facts: NodeFacts, result: Result, departed: Iterable[PodFacts], goi
     if not result.deficit:
         return Shortage(result.requested, result.calculated, going)
     believed = calculate(_in_favour(facts, departed))
-    return None if believed.degraded else Shortage(believed.requested, believed.calculated, going)
+    return Shortage(believed.requested, believed.calculated, going)
 
 
 def _in_favour(facts: NodeFacts, departed: Iterable[PodFacts]) -> NodeFacts:

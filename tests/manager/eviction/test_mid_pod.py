@@ -27,3 +27,12 @@ def test_other_pods_carry_nothing() -> None:
     labelled = pod("label-only", {"cpu": "1"}, labels={names.LABEL_PRIORITY_CLASS: "koord-mid"})
     assert PodFacts.from_object(labelled).mid is None
     assert PodFacts.from_object(pod("prod", {"cpu": "1"})).mid is None
+
+
+def test_owner_must_be_controller() -> None:
+    """A DaemonSet that merely holds a reference to a pod does not bring it back."""
+    made = mid("m", owner=("DaemonSet", "d"))
+    made["metadata"]["ownerReferences"][0]["controller"] = False
+    kept = PodFacts.from_object(made).mid
+    assert kept is not None
+    assert kept.kept == ""

@@ -23,6 +23,14 @@ def test_zero_means_none() -> None:
     assert SlidingMinute().free_at(0, 5.0) is None
 
 
+def test_each_asks_by_its_own_limit() -> None:
+    """Nodes may have limits of their own for the cluster: whoever allows one waits for the last one of three."""
+    rate = SlidingMinute()
+    for now in (100.0, 110.0, 120.0):
+        rate.take(now)
+    assert [rate.free_at(limit, 130.0) for limit in (1, 2, 3, 4)] == [180.0, 170.0, 160.0, 130.0]
+
+
 def test_refused_gives_its_place_back() -> None:
     """An eviction that did not happen does not count."""
     rate = SlidingMinute()

@@ -347,17 +347,35 @@ async def test_new_leader_looks_for_itself() -> None:
     assert stage.evicted() == ["young"]
 
 
-async def test_lost_leadership_stops_before_asking() -> None:
-    """A replica that loses the Lease between reading the pod and asking does not ask."""
-    stage = Stage(*three())
+async def test_lost_leadership_stops_before_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that loses the Lease between reading the pod and asking does not ask, and takes no place."""
+    stage = Stage(*three(), maxPerMinute=1)
+    get = stage.api.get
+
+    async def lose(path: str, params: object = None) -> Json:
+        found = await get(path, params)
+        settings = LeaderSettings(enabled=True)
+        stage.run.leader = Leadership(stage.run.api, "ns", "b", settings, stage.steady, lambda: None)
+        return found
+
+    monkeypatch.setattr(stage.api, "get", lose)
+    await stage.lasts()
+    assert stage.api.calls[-1][:2] == ("GET", f"{PODS}/young")
+    assert stage.context.part(EvictionsEverywhere).rate.free_at(1, stage.steady.now) == stage.steady.now
+
+
+async def test_eviction_without_effect_is_repeated() -> None:
+    """A pod that is not even terminating a minute after its eviction was taken is asked for again."""
+    stage = Stage(mid("odd", 5000))
+    await stage.lasts()
+    del stage.api.objects[f"{PODS}/odd"]["metadata"]["deletionTimestamp"]
+    stage.wait(59)
     stage.report()
-    stage.wait(0.2)
     await stage.look()
-    stage.wait(AFTER_SECONDS + 1)
+    stage.wait(2)
     stage.report()
-    stage.run.leader = Leadership(stage.run.api, "ns", "b", LeaderSettings(enabled=True), stage.steady, lambda: None)
-    await stage.look()
-    assert stage.evicted() == []
+    await stage.lasts()
+    assert stage.evicted() == ["odd", "odd"]
 
 
 async def test_limits_are_shared_by_nodes() -> None:

@@ -22,6 +22,20 @@ _ENDING_SECONDS: Final = 10.0
 _SWEEPS: Final = 10
 
 
+class _NoDiffs(kopf.DiffBaseStorage):
+    """Nothing to compare: no handler of ours asks kopf what changed, and to find out it would copy each object."""
+
+    def build(self, *, body: kopf.Body, extra_fields: object = None) -> kopf.BodyEssence:  # noqa: ARG002
+        """Nothing of the object."""
+        return kopf.BodyEssence()
+
+    def fetch(self, *, body: kopf.Body) -> None:
+        """Nothing was stored."""
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        """Store nothing."""
+
+
 def settings_for(settings: Settings) -> kopf.OperatorSettings:
     """Settings of kopf that leave no trace on what it watches."""
     own = kopf.OperatorSettings()
@@ -29,6 +43,7 @@ def settings_for(settings: Settings) -> kopf.OperatorSettings:
     own.posting.enabled = False
     own.scanning.disabled = True
     own.process.ultimate_exiting_timeout = None
+    own.persistence.diffbase_storage = _NoDiffs()
     own.persistence.finalizer = "headroom.manager/never-set"
     own.queueing.idle_timeout = 0.5
     own.watching.chunk_size = 500

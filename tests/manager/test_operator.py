@@ -57,6 +57,17 @@ def test_settings_leave_no_trace() -> None:
     assert cast("tuple[float, ...]", found.networking.error_backoffs)  # without pauses an outage would be a busy loop
 
 
+def test_nothing_is_compared() -> None:
+    """Nothing is taken of an object and nothing of it is stored: nobody asks what changed, and a Node is large."""
+    storage = settings_for(Settings()).persistence.diffbase_storage
+    body, patch = kopf.Body(cast("Any", node())), kopf.Patch()
+    essence = storage.build(body=body)
+    assert not essence
+    storage.store(body=body, patch=patch, essence=essence)
+    assert not patch
+    assert storage.fetch(body=body) is None
+
+
 async def test_relist_finds_what_no_watch_told() -> None:
     """Listing everything again adds what is new, drops what is gone, and leaves alone what came meanwhile."""
     world = World()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 
 from devcluster import Cluster
 from tests.cli.recording import named, recorded
@@ -109,6 +110,31 @@ def test_explain_node(live: Cluster) -> None:
     assert "min(Reclaimable 4000m + unallocated 6000m * midUnallocatedPercent 50%" in done.stdout
     assert f"by {NAMESPACE}/nightly-report" in done.stdout
     assert "nodeConfigs[0] web" in done.stdout
+
+
+def test_what_if(live: Cluster, tmp_path: Path) -> None:
+    """`--set` and `--config` answer what would be, from live objects, and change nothing in the cluster."""
+    before = live.kubectl("get", "nodes,nodemetrics", NODE, "-o", "jsonpath={.items[*].metadata.resourceVersion}")
+    config = tmp_path / "new.yaml"
+    text = '{"enable": true, "midUnallocatedPercent": 100}'
+    config.write_text(json.dumps({"kind": "ConfigMap", "data": {"colocation-config": text}}))
+    flags = ["--config", str(config), "--set", "midUnallocatedPercent=20", "-o", "yaml"]
+    done = run(live, "explain", "node", NODE, "-n", NAMESPACE, *flags)
+    assert done.returncode == 0, done.stderr
+    data = yaml.safe_load(done.stdout)
+    assert data["calculated"]["cpuMilli"] == 5200
+    assert data["whatIf"]["now"]["calculated"]["cpuMilli"] == 7000
+    assert data["strategySources"]["midUnallocatedPercent"] == "--set"
+    after = live.kubectl("get", "nodes,nodemetrics", NODE, "-o", "jsonpath={.items[*].metadata.resourceVersion}")
+    assert after == before
+
+
+def test_wrong_setting_is_named(live: Cluster) -> None:
+    """A setting that does not exist ends with 2 and the name that was probably meant, in one line."""
+    done = run(live, "explain", "node", NODE, "--set", "midUnallocatedPercnt=20")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "did you mean midUnallocatedPercent?" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_explain_without_config(live: Cluster) -> None:

@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 import yaml
 
+from crds.names import MID_CPU, MID_MEMORY
+from crds.quantity import value
 from devcluster import Cluster
 from devcluster.api import ApiError
 from devcluster.component import free_port
@@ -154,6 +156,7 @@ class Stage:
         # Other tests share the cluster: only nodes of our pool sell anything.
         self.config: dict[str, Any] = {"nodeConfigs": [{"name": "ours", "nodeSelector": selector, **SOLD}]}
         self.user = f"system:serviceaccount:{namespace}:headroom-manager"
+        self.made: list[str] = []
 
     def get(self, *what: str) -> dict[str, Any]:
         """An object; empty when there is none."""
@@ -177,6 +180,7 @@ class Stage:
             for name in names
         )
         self.cluster.api.create_all((NODES, node) for node in nodes)
+        self.made += names
 
     def add_node(self, name: str) -> None:
         """A Node that sells Mid, with its NodeMetric."""
@@ -214,6 +218,26 @@ class Stage:
     def expect_cpu(self, node: str, amount: str | None) -> None:
         """Wait for the Mid CPU of a Node."""
         eventually(lambda: self.offers(node).get(CPU) == amount, f"{node} offers {CPU} {amount}")
+
+    def expect_explained(self) -> None:
+        """Wait until `kubectl headroom explain` says of each Node made since the last time what the Node offers."""
+        names, self.made = self.made, []
+        for name in names:
+            if self.found(f"{NODES}/{name}"):
+                eventually(lambda name=name: self._is_explained(name), f"explain says what {name} offers")  # type: ignore[misc]
+
+    def _is_explained(self, node: str) -> bool:
+        command = [sys.executable, "-m", "cli", "explain", "node", node, "-n", self.namespace, "-o", "json"]
+        environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        said = json.loads(done.stdout)
+        desired = said["desired"] or {"cpuMilli": None, "memoryBytes": None}
+        offered = {name: value(amount) for name, amount in self.offers(node).items()}
+        same = (offered.get(MID_CPU), offered.get(MID_MEMORY)) == (desired["cpuMilli"], desired["memoryBytes"])
+        return same and all(step["action"] == "nothing" for step in said["next"])
 
     def configure(self, config: dict[str, Any] | str) -> None:
         """Write the ConfigMap."""
@@ -259,15 +283,20 @@ class Stage:
                     raise
 
 
-def rights(cluster: Cluster, namespace: str, *settings: str) -> list[dict[str, Any]]:
-    """The manager's service account and roles, as `helm install` into a namespace would make them."""
-    chart, template = ROOT / "charts/headroom", "templates/manager-rbac.yaml"
-    rendered = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", template, *settings)
-    objects: list[dict[str, Any]] = [each for each in yaml.safe_load_all(rendered) if each]
+def rendered(cluster: Cluster, namespace: str, template: str) -> list[dict[str, Any]]:
+    """The objects of one of the chart's templates, as `helm install` into a namespace would make them."""
+    chart, shown = ROOT / "charts/headroom", f"templates/{template}"
+    text = cluster.helm("template", "headroom", chart, "-n", namespace, "--show-only", shown)
+    objects: list[dict[str, Any]] = [each for each in yaml.safe_load_all(text) if each]
     for each in objects:
-        if not each["kind"].startswith("Cluster"):
+        if not each["kind"].startswith(("Cluster", "Validating")):
             each["metadata"].setdefault("namespace", namespace)
     return objects
+
+
+def rights(cluster: Cluster, namespace: str) -> list[dict[str, Any]]:
+    """The manager's service account and roles, as `helm install` into a namespace would make them."""
+    return rendered(cluster, namespace, "manager-rbac.yaml")
 
 
 @contextmanager

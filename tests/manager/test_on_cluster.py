@@ -40,6 +40,7 @@ def manager(stage: Stage, kubeconfig: Path, tmp_path: Path) -> Iterator[Manager]
     manager.start()
     try:
         yield manager
+        stage.expect_explained()
     finally:
         code = manager.stop()
     assert code == 0, manager.said()
@@ -91,7 +92,7 @@ def test_report_becomes_resources(stage: Stage) -> None:
     assert stage.get("node", "sells")["metadata"].get("annotations") == before.get("annotations")
     config_map = stage.get("configmap", CONFIG_MAP, "-n", NAMESPACE)["metadata"]
     assert "finalizers" not in config_map
-    assert "annotations" not in config_map
+    assert set(config_map.get("annotations", {})) <= {"headroom.sh/config-state"}
 
 
 @pytest.mark.usefixtures("manager")
@@ -163,6 +164,29 @@ def test_bad_config_keeps_last_good(stage: Stage, manager: Manager) -> None:
     stage.configure({"enable": False})
     stage.expect_event("ColocationConfigApplied", CONFIG_MAP)
     stage.expect_cpu("config", None)
+
+
+@pytest.mark.usefixtures("manager")
+def test_config_map_says_its_state(stage: Stage) -> None:
+    """`kubectl describe configmap` says what is in force, which nodes match two entries, and what is wrong."""
+
+    def says(words: str) -> None:
+        described = ("describe", "configmap", CONFIG_MAP, "-n", NAMESPACE)
+        eventually(lambda: words in stage.cluster.kubectl(*described), f"kubectl describe says: {words}")
+
+    stage.add_node("meets")
+    says("headroom.sh/config-state: in force since 20")
+    other = {"name": "gpu", "nodeSelector": {"matchLabels": {"gpu": "config-state"}}, "enable": False}
+    stage.configure({"nodeConfigs": [*stage.config["nodeConfigs"], other]})
+    stage.cluster.kubectl("label", "node", "meets", "gpu=config-state")
+    told = "nodeConfigs[1] gpu matches 1 node (meets) too, but nodeConfigs[0] ours comes first and applies there"
+    assert stage.expect_event("ColocationConfigOverlap", CONFIG_MAP) == told
+    says(f"- {told}")
+    stage.configure("enable: true")
+    says("- not valid JSON: this looks like YAML")
+    stage.configure({**stage.config, "nodeConfigs": [*stage.config["nodeConfigs"], {**other, "mode": "x"}]})
+    says("- nodeConfigs[1].mode: must be one of")
+    stage.expect_event("ColocationConfigEntryDisabled", CONFIG_MAP)
 
 
 @pytest.mark.usefixtures("manager")

@@ -7,6 +7,7 @@ from typing import Any, Final
 from crds.quantity import QuantityError, value
 from manager.facts import Amounts, Resource, StrategyFacts
 from manager.facts.amounts import NOTHING
+from manager.facts.reading import part
 
 Json = dict[str, Any]
 
@@ -59,10 +60,10 @@ class Decision:
 
 def offers(node: Mapping[str, Any]) -> dict[Resource, Offer]:
     """What a Node offers of each Mid resource; an unreadable number counts as a difference."""
-    status = node.get("status") or {}
+    lists = [part(node, "status", name) for name in ("capacity", "allocatable")]
     found = {}
     for resource in Resource:
-        stated = [_stated(status.get(part), resource) for part in ("capacity", "allocatable")]
+        stated = [_stated(each, resource) for each in lists]
         known = [amount for amount in stated if amount is not None]
         found[resource] = Offer(max(known) if known else None, stated[0] == stated[1])
     return found

@@ -147,6 +147,8 @@ def _reservation(node: Json, read: Reader) -> Measured:
 
 
 _MOST_CPUS: Final = 1 << 16
+_MOST_DIGITS: Final = 5
+_LONGEST_LIST: Final = 80
 
 
 def count_cpus(text: str) -> int:
@@ -155,13 +157,20 @@ def count_cpus(text: str) -> int:
     Raises:
         ValueError: it is not such a list.
     """
-    cpus: set[int] = set()
-    for piece in text.split(","):
-        first, _, last = piece.strip().partition("-")
-        if not (first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit()))):
-            raise ValueError(f"{text!r} is not a CPU list: write it like 0-3,8")
-        low, high = int(first), int(last or first)
-        if not low <= high < _MOST_CPUS:
-            raise ValueError(f"{text!r} is not a CPU list: write it like 0-3,8")
-        cpus.update(range(low, high + 1))
-    return len(cpus)
+    ranges = sorted(_cpu_range(piece.strip(), text) for piece in text.split(","))
+    count, end = 0, -1
+    for low, high in ranges:
+        count += max(high - max(low - 1, end), 0)
+        end = max(end, high)
+    return count
+
+
+def _cpu_range(piece: str, text: str) -> tuple[int, int]:
+    first, dash, last = piece.partition("-")
+    numbers = [first, last] if dash else [first, first]
+    if all(each.isascii() and each.isdigit() and len(each) <= _MOST_DIGITS for each in numbers):
+        low, high = (int(each) for each in numbers)
+        if low <= high < _MOST_CPUS:
+            return low, high
+    shown = text if len(text) <= _LONGEST_LIST else f"{text[:_LONGEST_LIST]}…"
+    raise ValueError(f"{shown!r} is not a CPU list: write it like 0-3,8")

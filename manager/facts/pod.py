@@ -62,6 +62,13 @@ def _kept(pod: Json) -> str:
     return ""
 
 
+def _tier(pod: Json) -> PriorityBand:
+    try:
+        return tier(pod)
+    except QuantityError:  # what it is cannot be told from its requests: nothing may be sold in its place
+        return PriorityBand.PROD
+
+
 @dataclass(frozen=True, slots=True)
 class PodFacts:
     """What is remembered of one pod: 150,000 of them must fit into a gigabyte with everything else."""
@@ -93,15 +100,18 @@ class PodFacts:
             requested = {}
         nothing = Fraction(0)
         mid_requests = Amounts(
-            value(requested.get(names.MID_CPU, nothing)), value(requested.get(names.MID_MEMORY, nothing))
+            max(value(requested.get(names.MID_CPU, nothing)), 0),
+            max(value(requested.get(names.MID_MEMORY, nothing)), 0),
         )
         return cls(
             key=pod_key(pod),
             uid=str(metadata.get("uid", "")),
             node=str(spec.get("nodeName") or ""),
-            band=tier(pod),
+            band=_tier(pod),
             terminal=is_terminal(pod),
-            requests=Amounts(milli_value(requested.get("cpu", nothing)), value(requested.get("memory", nothing))),
+            requests=Amounts(
+                max(milli_value(requested.get("cpu", nothing)), 0), max(value(requested.get("memory", nothing)), 0)
+            ),
             mid_requests=mid_requests,
             mid=MidPod.from_object(pod) if mid_requests else None,
         )

@@ -10,6 +10,7 @@ from manager.facts.amounts import Amounts, Measured
 Json = Mapping[str, Any]
 
 _LARGEST: Final = 2**63 - 1
+_LONGEST_VALUE: Final = 80
 
 
 class Reader:
@@ -34,10 +35,10 @@ class Reader:
         try:
             amount = int(convert(quantity))
         except (QuantityError, TypeError):
-            self.problems.append(f"{path}: {quantity!r} is not a quantity; the amount counts as not reported")
+            self.problems.append(f"{path}: {_shown(quantity)} is not a quantity; the amount counts as not reported")
             return None
         if not 0 <= amount <= _LARGEST:  # as a zero, a negative usage would say that everything is free
-            self.problems.append(f"{path}: {quantity!r} cannot be an amount; it counts as not reported")
+            self.problems.append(f"{path}: {_shown(quantity)} cannot be an amount; it counts as not reported")
             return None
         return amount
 
@@ -48,8 +49,14 @@ class Reader:
         try:
             return parse_time(str(text))
         except ValueError:
-            self.problems.append(f"{path}: {text!r} is not a time; the report counts as never sent")
+            self.problems.append(f"{path}: {_shown(text)} is not a time; the report counts as never sent")
             return None
+
+
+def _shown(value: object) -> str:
+    """A value, cut to what fits on a line."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 
 
 def parse_time(text: str) -> float:

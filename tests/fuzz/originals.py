@@ -111,3 +111,54 @@ SPEC: Final[dict[str, Any]] = {
     },
     "predictPolicy": POLICY,
 }
+
+CONFIG: Final[dict[str, Any]] = {
+    "enable": True,
+    "metricAggregatePolicy": {"durations": ["5m", "10m0s"]},
+    "metricReportIntervalSeconds": 60,
+    "degradeTimeMinutes": 15,
+    "resourceDiffThreshold": 0.1,
+    "midCPUThresholdPercent": 80,
+    "midUnallocatedPercent": 20,
+    "midReclaimMode": "static",
+    "midPolicy": "designMixed",
+    "midEviction": {"mode": "dry-run", "afterSeconds": 300, "maxPerMinute": 10},
+    "nodePredictPolicy": POLICY,
+    "extensions": {"any": ["thing"]},
+    "nodeConfigs": [
+        {
+            "name": "spot",
+            "nodeSelector": {"matchLabels": {"pool": "spot"}},
+            "mode": "shadow",
+            "midStaticCPUReservedPercent": 9,
+        },
+        {
+            "name": "rest",
+            "nodeSelector": {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": ["spot"]}]},
+            "enable": False,
+        },
+    ],
+}
+"""A colocation config that uses every kind of field."""
+REPORT: Final[dict[str, Any]] = {
+    "updateTime": "2027-01-15T07:59:50Z",
+    "nodeMetric": {
+        "nodeUsage": {"resources": {"cpu": "3100m", "memory": "6Gi"}},
+        "systemUsage": {"resources": {"cpu": "300m", "memory": "1Gi"}},
+        "aggregatedNodeUsages": [{"usage": {"p95": {"resources": {"cpu": "4"}}}, "duration": "5m0s"}],
+    },
+    "podsMetric": [{"name": "cart", "namespace": "shop", "podUsage": {"resources": {"cpu": "1", "memory": "1Gi"}}}],
+    "hostApplicationMetric": [{"name": "db", "priority": "koord-prod", "usage": {"resources": {"cpu": "1"}}}],
+    "prodReclaimableMetric": {"resource": {"resources": {"cpu": "2500m", "memory": "4Gi"}}},
+    "prediction": {
+        "time": "2027-01-15T07:59:55Z",
+        "classes": [
+            {"name": "node", "usage": {"cpu": "3200m", "memory": "6Gi"}},
+            {"name": "sys", "usage": {"cpu": "300m", "memory": "1Gi"}},
+            {"name": "prod", "usage": {"cpu": "2", "memory": "4Gi"}},
+            {"name": "mid", "usage": {"cpu": "800m", "memory": "1Gi"}},
+        ],
+    },
+    "conditions": [{"type": "Collecting", "status": "True", "reason": "Measuring", "message": ""}],
+}
+"""The status of a NodeMetric."""

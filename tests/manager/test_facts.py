@@ -60,13 +60,16 @@ def test_age_of_report(reported: float | None, received: float | None, age: floa
     assert age_seconds(reported, received, NOW) == age
 
 
-@pytest.mark.parametrize(("text", "count"), [("0-3", 4), ("0-3,8", 5), (" 1, 1-2 ", 2), ("7", 1)])
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("0-3", 4), ("0-3,8", 5), (" 1, 1-2 ", 2), ("7", 1), ("9,0-3,2-5,3", 7), ("0-65535," * 9000 + "1", 65536)],
+)
 def test_cpu_lists(text: str, count: int) -> None:
     """A CPU list counts each CPU once."""
     assert count_cpus(text) == count
 
 
-@pytest.mark.parametrize("text", ["", "x", "3-1", "-1", "1-2-3", "0-99999999999", "\uff11"])
+@pytest.mark.parametrize("text", ["", "x", "3-1", "-1", "1-2-3", "1-", "0-99999999999", "9" * 5000, "\uff11"])
 def test_bad_cpu_lists(text: str) -> None:
     """What is no CPU list is refused with its text."""
     with pytest.raises(ValueError, match="is not a CPU list"):

@@ -1,6 +1,7 @@
-"""The state of the configuration in words: one line for `kubectl describe`, and what events about it say."""
+"""The state of the configuration in words: for `kubectl describe`, and what events about it say."""
 
 import re
+import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -11,8 +12,9 @@ from manager.config.in_force import InForce, Origin
 from manager.config.overlaps import Overlap, named
 
 _MOST_FINDINGS: Final = 8
-_MOST_IN_LINE: Final = 3
-_LONGEST_LINE: Final = 1500
+_MOST_LISTED: Final = 5
+_LONGEST: Final = 400
+_WIDEST: Final = 138  # `kubectl describe` cuts the lines of annotations there
 _ENTRY: Final = re.compile(r"nodeConfigs\[(\d+)\]")
 
 
@@ -44,26 +46,31 @@ def sentences(findings: Sequence[object], most: int = _MOST_FINDINGS) -> str:
     return f"{text}; and {rest} more" if rest > 0 else text
 
 
-def line(state: InForce, overlaps: Sequence[Overlap]) -> str:
-    """All that somebody who looks at the ConfigMap should know, in one line."""
-    parts = [_head(state)]
+def summary(state: InForce, overlaps: Sequence[Overlap]) -> str:
+    """All that somebody who looks at the ConfigMap should know, in lines that `kubectl describe` does not cut."""
+    lines = _head(state)
     disabled = disabled_entries(state)
     if disabled:
-        faults = sentences(state.entry_errors, _MOST_IN_LINE)
-        parts.append(f"{_count(len(disabled), 'entry')} disabled: {sentences(disabled)} ({faults})")
+        lines.append(f"{_count(len(disabled), 'entry')} disabled: {sentences(disabled)}")
+        lines += _listed(state.entry_errors)
     if overlaps:
-        parts.append(f"overlaps: {sentences(overlaps, _MOST_IN_LINE)}")
+        lines += ["overlaps:", *_listed(overlaps)]
     if state.warnings:
-        parts.append(f"{_count(len(state.warnings), 'warning')}: {sentences(state.warnings, _MOST_IN_LINE)}")
-    text = " | ".join(parts)
-    return text if len(text) <= _LONGEST_LINE else f"{text[:_LONGEST_LINE]}…"
+        lines += [f"{_count(len(state.warnings), 'warning')}:", *_listed(state.warnings)]
+    wrapped = (textwrap.wrap(line, _WIDEST, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
+    return "\n".join(line for lines in wrapped for line in lines)
 
 
-def _head(state: InForce) -> str:
+def _head(state: InForce) -> list[str]:
     if not state.errors:
-        return f"in force since {moment(state.since)}"
-    faults = f"{_count(len(state.errors), 'fault')}: {sentences(state.errors, _MOST_IN_LINE)}"
-    return f"NOT in force, {faults} | {instead(state)}"
+        return [f"in force since {moment(state.since)}"]
+    return [f"NOT in force, {_count(len(state.errors), 'fault')}:", *_listed(state.errors), instead(state)]
+
+
+def _listed(findings: Sequence[object]) -> list[str]:
+    rest = len(findings) - _MOST_LISTED
+    more = [f"- and {rest} more"] if rest > 0 else []
+    return [f"- {each}"[:_LONGEST] for each in findings[:_MOST_LISTED]] + more
 
 
 def instead(state: InForce) -> str:

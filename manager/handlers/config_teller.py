@@ -1,4 +1,4 @@
-"""Tells people about the configuration, where they look: events on the ConfigMap, one line on it, and metrics."""
+"""Tells people about the configuration, where they look: events on the ConfigMap, an annotation of it, and metrics."""
 
 import logging
 from typing import Final
@@ -10,7 +10,7 @@ from kubeapi import ApiError, ApiUnavailable
 from manager.config.changes import NodeSetting, compare, node_setting
 from manager.config.in_force import InForce
 from manager.config.overlaps import Overlap, on_nodes
-from manager.config.state import applied, disabled_entries, instead, line, sentences
+from manager.config.state import applied, disabled_entries, instead, sentences, summary
 from manager.context import Run
 from manager.handlers import config_map
 
@@ -87,7 +87,7 @@ class ConfigTeller:
         """Tell what has not been told. Never raises.
 
         Args:
-            written: the line that stands on the ConfigMap.
+            written: the summary that stands on the ConfigMap.
         """
         now, steady = self._run.context.in_force, self._run.context.steady()
         changed = self._told != now
@@ -99,7 +99,7 @@ class ConfigTeller:
         if changed:
             self._rewrite_at = float("-inf")
         if now.present and steady >= self._rewrite_at:
-            await self._write(line(now, self._overlaps), written, steady)
+            await self._write(summary(now, self._overlaps), written, steady)
 
     async def _tell(self, now: InForce, *, changed: bool) -> None:
         if not now.present:
@@ -146,7 +146,7 @@ class ConfigTeller:
         return [node_setting(node) for node in self._run.context.cluster.nodes.values()]
 
     async def _write(self, state: str, written: str | None, steady: float) -> None:
-        """Write the line; not twice within half a minute, whoever takes it away or however nodes come and go."""
+        """Write the summary; not twice within half a minute, whoever takes it away or however nodes come and go."""
         if state == written:
             return
         self._rewrite_at = steady + _REWRITE_SECONDS

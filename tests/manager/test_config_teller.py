@@ -1,4 +1,4 @@
-"""What people are told about the configuration: events, and one line on the ConfigMap."""
+"""What people are told about the configuration: events, and a summary on the ConfigMap."""
 
 import json
 from typing import Any
@@ -49,7 +49,7 @@ async def _turn(world: World, keeper: ConfigKeeper) -> None:
         keeper.observe(world.api.objects[PATH])
 
 
-def _line(world: World) -> str:
+def _summary(world: World) -> str:
     return str(world.api.objects[PATH]["metadata"]["annotations"][ANNOTATION_CONFIG_STATE])
 
 
@@ -62,24 +62,24 @@ def _has(world: World, *names: str, labels: dict[str, str]) -> None:
         world.run.context.cluster.put_node(node(name, labels=labels))
 
 
-async def test_line_follows_the_story(world: World) -> None:
+async def test_summary_follows_the_story(world: World) -> None:
     """The ConfigMap itself says what of it is in force and since when, through a bad edit and its repair."""
     keeper = ConfigKeeper(world.run)
     _edit(world, keeper, GOOD)
     await _turn(world, keeper)
-    assert _line(world) == "in force since 2027-01-15T08:00:00Z"
+    assert _summary(world) == "in force since 2027-01-15T08:00:00Z"
     world.wall.now += 60
     _edit(world, keeper, BAD)
     await _turn(world, keeper)
-    assert _line(world) == (
-        "NOT in force, 1 fault: enabl: unknown field: did you mean enable? | "
+    assert _summary(world) == (
+        "NOT in force, 1 fault:\n- enabl: unknown field: did you mean enable?\n"
         "the last good one, in force since 2027-01-15T08:00:00Z, stays in force"
     )
     _edit(world, keeper, '{"enable": false, "nodeConfigs": [{"name": "gpu", "mode": 1}], "other": 1}')
     await _turn(world, keeper)
-    assert _line(world) == (
-        "in force since 2027-01-15T08:01:00Z | 1 entry disabled: nodeConfigs[0] gpu "
-        "(nodeConfigs[0].mode: must be a text, got 1) | 1 warning: other: unknown field: ignored"
+    assert _summary(world) == (
+        "in force since 2027-01-15T08:01:00Z\n1 entry disabled: nodeConfigs[0] gpu\n"
+        "- nodeConfigs[0].mode: must be a text, got 1\n1 warning:\n- other: unknown field: ignored"
     )
     patched = world.api.written("PATCH", PATH)
     assert all(list(each) == ["metadata"] and list(each["metadata"]) == ["annotations"] for each in patched)
@@ -90,10 +90,10 @@ async def test_bad_from_the_start(world: World) -> None:
     keeper = ConfigKeeper(world.run)
     _edit(world, keeper, BAD)
     await _turn(world, keeper)
-    assert _line(world).endswith("did you mean enable? | the defaults apply, and colocation is disabled")
+    assert _summary(world).endswith("did you mean enable?\nthe defaults apply, and colocation is disabled")
 
 
-async def test_own_line_makes_no_loop(world: World) -> None:
+async def test_own_summary_makes_no_loop(world: World) -> None:
     """What the manager writes leads to one write and to no look at any node."""
     keeper = ConfigKeeper(world.run)
     _edit(world, keeper, GOOD)
@@ -104,8 +104,8 @@ async def test_own_line_makes_no_loop(world: World) -> None:
     assert len(world.run.queue) == 0
 
 
-async def test_line_taken_away_comes_back_slowly(world: World) -> None:
-    """Whoever removes the line again and again gets it back twice a minute at most."""
+async def test_summary_taken_away_comes_back_slowly(world: World) -> None:
+    """Whoever removes the summary again and again gets it back twice a minute at most."""
     keeper = ConfigKeeper(world.run)
     for _ in range(40):
         world.api.put(PATH, _map(GOOD))
@@ -115,8 +115,8 @@ async def test_line_taken_away_comes_back_slowly(world: World) -> None:
     assert len(world.api.written("PATCH", PATH)) == 2
 
 
-async def test_line_that_cannot_be_written(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    """Without the right to write the line, all else works, it is logged once, and tried again now and then."""
+async def test_summary_that_cannot_be_written(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """Without the right to write the summary, all else works, it is logged once, and tried again now and then."""
     keeper = ConfigKeeper(world.run)
     _edit(world, keeper, GOOD)
     world.api.fails[f"PATCH {PATH}"] = ApiError(403, "Forbidden", "no")
@@ -195,7 +195,7 @@ async def test_overlap_names_live_nodes(world: World) -> None:
     await _turn(world, keeper)
     said = "nodeConfigs[1] zone-a matches 2 nodes (n1, n2) too, but nodeConfigs[0] gpu comes first and applies there"
     assert _notes(world, "ColocationConfigOverlap") == [said]
-    assert _line(world).endswith(f" | overlaps: {said}")
+    assert _summary(world).endswith(f"\noverlaps:\n- {said}")
     assert world.run.context.telemetry.part(ConfigMetrics).overlaps._value.get() == 2
 
 
@@ -213,7 +213,7 @@ async def test_labels_bring_overlaps(world: World) -> None:
     await _turn(world, keeper)
     assert len(_notes(world, "ColocationConfigOverlap")) == 1
     assert len(world.api.written("PATCH", PATH)) <= 3
-    assert "matches 100 nodes (n000, " in _line(world)
+    assert "matches 100 nodes (n000, " in _summary(world)
 
 
 async def test_standing_faults_are_repeated(world: World) -> None:

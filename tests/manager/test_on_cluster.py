@@ -175,7 +175,7 @@ def test_config_map_says_its_state(stage: Stage) -> None:
         eventually(lambda: words in stage.cluster.kubectl(*described), f"kubectl describe says: {words}")
 
     stage.add_node("meets")
-    says("headroom.sh/config-state: in force since 20")
+    says("in force since 20")
     other = {"name": "gpu", "nodeSelector": {"matchLabels": {"gpu": "config-state"}}, "enable": False}
     stage.configure({"nodeConfigs": [*stage.config["nodeConfigs"], other]})
     stage.cluster.kubectl("label", "node", "meets", "gpu=config-state")

@@ -29,8 +29,9 @@ class LeaderSettings:
 class PaceSettings:
     """How fast things are done: chosen for 5,000 nodes that report each minute on one core."""
 
-    workers: int = 8
-    """How many nodes are worked on at the same time; they wait for the API server, not for the CPU."""
+    workers: int = 32
+    """How many nodes are worked on at the same time. They wait for the API server, not for the CPU: 83 nodes a second, each
+    with two writes, still get their numbers at once when a write takes 0.15 s; 8 workers fall behind at 0.05 s."""
     coalesce_seconds: float = 0.2
     """Changes of one node within this time lead to one calculation. [s]"""
     tick_seconds: float = 1.0

@@ -43,7 +43,7 @@ def test_defaults_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
         retry_seconds=1.5,
     )
     assert found.pace == PaceSettings(
-        workers=8,
+        workers=32,
         coalesce_seconds=0.2,
         tick_seconds=1.0,
         resync_seconds=600.0,

@@ -29,6 +29,7 @@ from manager.facts.reading import parse_time
 
 _MOST_STRETCHES: Final = 100
 _MILLI: Final = 1000
+_LATEST: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
 
 
 def left_free(facts: NodeFacts) -> Amounts | None:
@@ -193,9 +194,19 @@ class Stored:
                 worst=Amounts(*_pair(found.worst_excess)),
             )
             offered = None if found.offered is None else Amounts(*_pair(found.offered))
-            return cls(account, offered, parse_time(found.time or ""))
+            stored = cls(account, offered, parse_time(found.time or ""))
         except (CodecError, ValueError):
             return None
+        return stored if stored._is_possible() else None
+
+    def _is_possible(self) -> bool:
+        """Whether somebody can have observed this; the definition cannot tell all of it."""
+        account, offered = self.account, self.offered or Amounts()
+        amounts = (account.sold, account.too_much, account.worst, offered)
+        smallest = min(*(each[resource] for each in amounts for resource in Resource), account.observed)
+        if not (smallest >= 0 and 0 <= account.since <= _LATEST):
+            return False
+        return all(account.too_much[each] <= account.observed for each in Resource)
 
 
 def _pair(amounts: Mapping[str, str] | None) -> tuple[int, int]:

@@ -61,7 +61,8 @@ def published(result: Result, *, shadow: bool) -> State:
             "`kubectl headroom shadow` shows the account. Set mode to active to sell them."
         )
         return State(name, False, SHADOW, f"{_sentence(message)}{kept}")
-    message = f"{_words(result.calculated)} could be sold when this began; the Node's status has the numbers of now."
+    could = f"{_words(result.calculated)} could be sold when this began"
+    message = f"{could}; `kubectl headroom explain node` says how much it is now."
     return State(name, True, "Published", message)
 
 

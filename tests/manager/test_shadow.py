@@ -195,11 +195,47 @@ def test_status_is_the_wire_type() -> None:
 
 @pytest.mark.parametrize(
     "status",
-    [None, 1, [], {}, {"since": "yesterday"}, {"since": "2026-01-01T00:00:00Z", "observedSeconds": "x"}],
+    [
+        None,
+        1,
+        [],
+        {},
+        {"since": "yesterday", "time": "2026-01-01T00:00:00Z"},
+        {"since": "2026-01-01T00:00:00Z", "time": "2026-01-01T00:00:00Z", "observedSeconds": "x"},
+        {"since": "2026-01-01T00:00:00Z", "time": "2026-01-01T00:00:00Z", "observedSeconds": -1},
+        {"since": "2026-01-01T00:00:00Z", "time": "2026-01-01T00:00:00Z", "tooMuchSeconds": {"cpu": 1}},
+        {"since": "2026-01-01T00:00:00Z", "time": "2026-01-01T00:00:00Z", "offered": {"cpu": "-1"}},
+        {"since": "0001-01-01T00:00:00+23:00", "time": "2026-01-01T00:00:00Z"},
+    ],
 )
 def test_odd_status_begins_anew(status: object) -> None:
     """What cannot be read counts as not there."""
     assert Stored.read(status) is None
+
+
+_TIME = st.sampled_from(["2026-01-01T00:00:00Z", "0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "", "x"])
+_ODD = st.one_of(
+    st.none(), st.integers(), st.text(max_size=8), st.dictionaries(st.sampled_from(["cpu", "memory"]), _TIME)
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"since": _TIME, "time": _TIME},
+        optional={
+            "observedSeconds": st.one_of(st.integers(), _ODD),
+            "offered": st.one_of(_ODD, st.fixed_dictionaries({"cpu": st.integers(), "memory": st.text(max_size=5)})),
+            "mean": _ODD,
+            "tooMuchSeconds": st.one_of(_ODD, st.fixed_dictionaries({"cpu": st.integers()})),
+            "worstExcess": _ODD,
+        },
+    )
+)
+def test_whatever_stands_there_goes_on(status: Json) -> None:
+    """Whatever somebody wrote there, an account that is read can be written again."""
+    stored = Stored.read(status)
+    if stored is not None:
+        Rehearsal(stored.account, stored.offered, 0.0).to_status(NOW)
 
 
 _AMOUNT = st.integers(0, 2**50)

@@ -1,9 +1,12 @@
 """Shadow mode from end to end, with an API server in memory: nothing on Nodes, the account on the NodeMetric."""
 
+import asyncio
 import logging
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
 from kubeapi import ApiError
@@ -69,6 +72,39 @@ async def test_nothing_reaches_the_node(world: Shadowed) -> None:
     assert 'headroom_manager_shadow_offered{node="n1",resource="cpu"} 4000.0' in world.metrics()
     assert 'headroom_manager_shadow_mean{node="n1",resource="cpu"} 2666.0' in world.metrics()  # two minutes of three
     assert "headroom_manager_shadow_nodes 1.0" in world.metrics()
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 7, 20]), st.integers(0, 9), st.integers(0, 9), st.booleans()),
+        min_size=3,
+        max_size=12,
+    )
+)
+def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) -> None:
+    """Whatever happens, what stands in the account is what the Node of an active node offers, at every moment."""
+
+    async def compare() -> None:
+        one, other = Shadowed(), Shadowed()
+        other.configure(SHADOW.replace("shadow", "active"))
+        for world in (one, other):
+            await world.look()
+        for silent, reclaimable, usage, has_pod in minutes:
+            for world in (one, other):
+                world.wall.now += 60 * (silent - 1)
+                world.steady.now += 60 * (silent - 1)
+                bought = PodFacts.from_object(mid_pod("m", cpu="2500", memory="3Gi"))
+                world.run.context.cluster.put_pods([bought] if has_pod else [])
+                await world.look()
+                await world.minute(usage=str(usage), reclaimable=str(reclaimable))
+            rehearsal = one.run.context.memory("n1").part(ShadowMemory).rehearsal
+            assert rehearsal is not None
+            offered = rehearsal.offered
+            shown = {} if offered is None else {"cpu": str(offered.cpu), "memory": str(offered.memory)}
+            assert shown == other.offered()
+
+    asyncio.run(compare())
 
 
 async def test_account_is_written_rarely(world: Shadowed) -> None:

@@ -30,8 +30,11 @@ class PaceSettings:
     """How fast things are done: chosen for 5,000 nodes that report each minute on one core."""
 
     workers: int = 32
-    """How many nodes are worked on at the same time. They wait for the API server, not for the CPU: 83 nodes a second, each
-    with two writes, still get their numbers at once when a write takes 0.15 s; 8 workers fall behind at 0.05 s."""
+    """How many nodes are worked on at the same time. They wait for the API server, not for the CPU.
+
+    83 nodes a second with two writes each get their numbers at once while a write takes up to 0.15 s; 8 workers would
+    fall behind from 0.05 s on.
+    """
     coalesce_seconds: float = 0.2
     """Changes of one node within this time lead to one calculation. [s]"""
     tick_seconds: float = 1.0

@@ -1,6 +1,8 @@
 """The NodeMetric that belongs to a node."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
@@ -156,3 +158,29 @@ def test_same_specs_are_kept_once() -> None:
 def test_odd_objects_are_survived(odd: Json) -> None:
     """Whatever stands in an object, reading it does not fail, and it needs an apply."""
     assert not Kept.from_object(odd).stands(_made())
+
+
+_SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from(["Apply", "Update", FIELD_MANAGER]))
+_KEYS = st.sampled_from(
+    [
+        "f:spec",
+        "f:metadata",
+        "f:ownerReferences",
+        'k:{"uid":"u"}',
+        ".",
+        "manager",
+        "operation",
+        "fieldsV1",
+        "uid",
+        "kind",
+    ]
+)
+_ANY = st.recursive(_SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_KEYS, inner)))
+
+
+@given(st.dictionaries(st.sampled_from(["managedFields", "ownerReferences", "name"]), _ANY), _ANY)
+def test_any_metadata_is_survived(metadata: Json, spec: object) -> None:
+    """Whatever a proxy or a meddling webhook makes of an object, reading it does not fail."""
+    kept = Kept.from_object({"metadata": metadata, "spec": spec})
+    kept.of_another_node("uid-1")
+    kept.stands(_made())

@@ -1,0 +1,190 @@
+"""The manager under exactly the rights of the chart: it is refused nothing, and it has no right that it never uses."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from devcluster.component import free_port
+from tests.manager.stage import (
+    CONFIG_MAP,
+    CPU,
+    METRICS,
+    Manager,
+    Request,
+    Stage,
+    eventually,
+    prepared,
+    rendered,
+    rights,
+)
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE: Final = "rights-test"
+EXCUSED: Final = {
+    "nodemetrics create": "asked for when an object that is not there is applied, which the audit log calls patch",
+    "secrets create": "the same",
+    "secrets delete": "asked for by API servers that guard owner references (OwnerReferencesPermissionEnforcement)",
+    "events patch": "an event that is repeated is counted at most once a minute, which is longer than this test",
+}
+"""Rights that the story below does not use, each with its reason."""
+OURS: Final = ("kopf", "headroom")
+
+
+@dataclass(frozen=True)
+class Right:
+    """One verb on one resource, as one rule of a role allows it."""
+
+    namespace: str
+    group: str
+    resource: str
+    verb: str
+    names: tuple[str, ...]
+
+    @property
+    def key(self) -> str:
+        """What `EXCUSED` calls it."""
+        return f"{self.resource} {self.verb}"
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        named = f" named {', '.join(self.names)}" if self.names else ""
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}{named}{where}"
+
+    def is_used_by(self, request: Request) -> bool:
+        """Whether it takes this right to ask that."""
+        return (
+            (request.group, request.resource, request.verb) == (self.group, self.resource, self.verb)
+            and (not self.names or request.name in self.names)
+            and (not self.namespace or request.namespace == self.namespace)
+        )
+
+
+def _all_rights(objects: list[dict[str, Any]]) -> list[Right]:
+    return [
+        Right(each["metadata"].get("namespace", ""), group, resource, verb, tuple(rule.get("resourceNames", ())))
+        for each in objects
+        if each["kind"] in {"Role", "ClusterRole"}
+        for rule in each["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+
+
+def unused(granted: list[Right], requests: list[Request]) -> list[str]:
+    """Rights that no request needed, and that nothing excuses."""
+    left = [each for each in granted if not any(each.is_used_by(request) for request in requests)]
+    return [str(each) for each in left if each.key not in EXCUSED]
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """A namespace of our own, with the chart's webhook configuration."""
+    with prepared(cluster, NAMESPACE) as stage:
+        webhook = yaml.safe_dump_all(rendered(cluster, NAMESPACE, "manager-webhook.yaml"))
+        cluster.kubectl("apply", "-f", "-", stdin=webhook)
+        yield stage
+        cluster.kubectl("delete", "-f", "-", stdin=webhook)
+
+
+@pytest.fixture
+def manager(stage: Stage, tmp_path: Path) -> Iterator[Manager]:
+    """A manager as the chart starts it."""
+    flags = ["--webhook-listen=127.0.0.1:" + str(free_port()), "--webhook-certificates=self"]
+    login = stage.login(tmp_path / "kubeconfig")
+    manager = Manager(login, tmp_path / "manager.log", NAMESPACE, *flags)
+    manager.start()
+    yield manager
+    assert manager.stop() == 0
+    assert "Traceback" not in manager.said()
+
+
+def _old_node_metric(stage: Stage, name: str) -> None:
+    """A Node whose NodeMetric an earlier version of the manager wrote, without apply."""
+    metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": name}}
+    spec = {"metricCollectPolicy": {"reportIntervalSeconds": 7}}
+    text = json.dumps({**metric, "spec": spec})
+    stage.cluster.kubectl("create", "-f", "-", "--field-manager=headroom-manager", stdin=text)
+    stage.make_nodes(name)
+    policy = "metricCollectPolicy"
+    eventually(
+        lambda: stage.found(f"{METRICS}/{name}")["spec"].get(policy, {}).get("reportIntervalSeconds") == 60,
+        "the spec is corrected",
+    )
+
+
+def _mid_pod(stage: Stage, name: str, node: str) -> str:
+    """A Mid pod that runs on a node; its path."""
+    amounts = {CPU: "2500", "kubernetes.io/mid-memory": "1Gi"}
+    container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"koordinator.sh/priority-class": "koord-mid"}},
+        "spec": {"nodeName": node, "tolerations": [{"operator": "Exists"}], "containers": [container]},
+    }
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    stage.cluster.api.request("POST", path, pod)
+    stage.cluster.api.merge(f"{path}/{name}/status", {"status": {"phase": "Running"}})
+    return f"{path}/{name}"
+
+
+def _expect_no_trace(obj: Mapping[str, Any]) -> None:
+    metadata = obj["metadata"]
+    assert not metadata.get("finalizers"), metadata
+    assert not [key for key in metadata.get("annotations", {}) if any(word in key for word in OURS)], metadata
+
+
+def _evicts(stage: Stage) -> bool:
+    """Report once more that there is too little; whether that has an effect."""
+    stage.report("story", "1")
+    return any(each.resource == "pods/eviction" for each in stage.requests())
+
+
+def _story(stage: Stage) -> None:
+    """Everything that the manager ever does."""
+    stage.configure(stage.config)
+    _old_node_metric(stage, "earlier")
+    stage.add_node("story")
+    stage.report("story", "4")
+    stage.expect_cpu("story", "4k")
+    stage.configure("{")
+    stage.expect_event("ColocationConfigInvalid", CONFIG_MAP)
+    eviction = {"mode": "on", "afterSeconds": 0, "maxPerNodePerMinute": 10}
+    stage.configure({"nodeConfigs": [{**stage.config["nodeConfigs"][0], "midEviction": eviction}]})
+    path = _mid_pod(stage, "mid", "story")
+    stage.report("story", "1")
+    stage.expect_cpu("story", "2500")
+    stage.expect_event("MidDeficit", "story", "default")
+    _expect_no_trace(stage.cluster.api.get("/api/v1/nodes/story"))
+    _expect_no_trace(stage.cluster.api.get(path))
+    eventually(lambda: _evicts(stage), "the Mid pod is to be evicted")
+    stage.cluster.kubectl("label", "node", "story", "type=virtual-kubelet")
+    eventually(lambda: not stage.found(f"{METRICS}/story"), "an excluded node has no NodeMetric")
+    stage.cluster.kubectl("delete", "pod", "mid", "-n", NAMESPACE, "--force", "--grace-period=0", "--ignore-not-found")
+
+
+def test_rights_are_needed_and_enough(stage: Stage, manager: Manager) -> None:
+    """Over its whole story the manager is refused nothing, and uses every right that the chart gives it."""
+    _story(stage)
+    assert "orbidden" not in manager.said()
+    requests = stage.requests()
+    assert not [each for each in requests if each.code in {401, 403}]
+    granted = _all_rights(rights(stage.cluster, NAMESPACE))
+    assert len(granted) > 20
+    assert unused(granted, requests) == [], "rights that nothing uses: take them out of the role, or excuse them"
+
+
+def test_unused_right_is_named(stage: Stage) -> None:
+    """A right beyond the need is found: the test above can fail."""
+    extra = Right("", "apps", "deployments", "delete", ())
+    assert unused([extra], stage.requests()) == ["delete deployments.apps"]
+    named = Right(NAMESPACE, "", "configmaps", "get", ("another",))
+    assert unused([named], stage.requests()) == ["get configmaps named another in rights-test"]

@@ -1,7 +1,7 @@
 """The NodeMetric that belongs to a node."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crds.codec import from_json
@@ -175,9 +175,12 @@ _KEYS = st.sampled_from(
         "kind",
     ]
 )
-_ANY = st.recursive(_SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(_KEYS, inner)))
+_ANY = st.recursive(
+    _SCALARS, lambda inner: st.dictionaries(_KEYS, inner, max_size=3) | st.lists(inner, max_size=2), max_leaves=6
+)
 
 
+@settings(max_examples=25)
 @given(st.dictionaries(st.sampled_from(["managedFields", "ownerReferences", "name"]), _ANY), _ANY)
 def test_any_metadata_is_survived(metadata: Json, spec: object) -> None:
     """Whatever a proxy or a meddling webhook makes of an object, reading it does not fail."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cli import amounts
+from cli import amounts, formula
 from cli.explain_next import Action
 from cli.explain_terms import TITLES, amount
 from cli.explanation import Explanation
@@ -11,6 +11,8 @@ from crds.codec import to_json
 from manager.calculators.base import Term
 from manager.config.in_force import Origin
 from manager.eviction import words
+from manager.facts import Resource
+from manager.facts.reading import Reader, items
 from manager.node_metric import spec_for
 
 
@@ -19,6 +21,7 @@ def findings(explanation: Explanation) -> list[str]:
     notes = [*_tried(explanation), *_config(explanation), *_manager(explanation), *explanation.result.notes]
     notes += [_of_term(term) for term in explanation.result.terms if term.note and term.name != "mid"]
     notes += [_of_mid(term) for term in explanation.result.terms if term.note and term.name == "mid"]
+    notes += _zeros(explanation)
     notes += [explanation.report.problem] if explanation.report.problem else []
     notes += _prediction(explanation)
     notes += [*_steps(explanation), *_eviction(explanation)]
@@ -123,6 +126,30 @@ def _of_mid(term: Term) -> str:
     # "0 because ..." reads on after the number, "limited by ..." is a remark about it.
     because = term.note.removeprefix("0 ")
     return f"{TITLES[term.resource]}: Mid is {shown}{' ' if because != term.note else ', '}{because}"
+
+
+def _zeros(explanation: Explanation) -> Iterator[str]:
+    """Why a number is zero where the formula itself does not say it."""
+    for term in explanation.result.terms:
+        if term.value or term.note:
+            continue
+        if term.name == "mid":
+            yield f"{TITLES[term.resource]}: Mid is {amount(term.resource, 0)} because {formula.decisive(term)} is 0"
+        elif term.name == "reclaimable":
+            asked = amount(term.resource, explanation.facts.requests_above_mid[term.resource])
+            yield (
+                f"{TITLES[term.resource]}: reclaimable is {amount(term.resource, 0)}: the agent says so"
+                f"{_peak(explanation, term.resource)}; pods above Mid request {asked}"
+            )
+
+
+def _peak(explanation: Explanation, resource: Resource) -> str:
+    """What it predicts for Prod pods, as a part of a sentence."""
+    for each in items(explanation.prediction, "classes"):
+        peak = Reader().measured(each.get("peak"), "peak")[resource] if each.get("name") == "prod" else None
+        if peak is not None:
+            return f", and predicts a peak of {amount(resource, peak)} for Prod pods"
+    return ""
 
 
 def _prediction(explanation: Explanation) -> Iterator[str]:

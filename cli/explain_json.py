@@ -13,9 +13,9 @@
     eviction            null without a deficit, else {"mode", "afterSeconds", "proven", "short": amounts, "pods":
                         [{"pod", "priority", "cpuMilli", "memoryBytes"}] in the order in which they would go, "spared":
                         [{"pod", "why"}], "stillShort": amounts}
-    terms, termsIfEnabled
-                        {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}, in order;
-                        the second where colocation is disabled: what would be sold if it were not
+    terms               {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}, in order
+    termsOtherwise      null, or where not numbers decide {"if", "terms"}: what they would say if, for example,
+                        "colocation were enabled", "the report still counted"
     inputs              {"name", "values": {resource: number}, "from", "ageSeconds"}; an age of null is "just read"
     reportAgeSeconds, predictionAgeSeconds, prediction
     conditions          of the NodeMetric: {"type", "status", "reason", "message", "ageSeconds"}
@@ -69,7 +69,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "next": _next(explanation),
         "eviction": _eviction(explanation.eviction),
         "terms": _terms(explanation.result),
-        "termsIfEnabled": _terms(explanation.would_be) if explanation.would_be else None,
+        "termsOtherwise": _otherwise(explanation),
         "inputs": _inputs(explanation),
         "reportAgeSeconds": facts.report_age,
         "predictionAgeSeconds": facts.prediction_age,
@@ -165,6 +165,12 @@ def _terms(result: Result) -> list[dict[str, Any]]:
         }
         for term in result.terms
     ]
+
+
+def _otherwise(explanation: Explanation) -> dict[str, Any] | None:
+    if explanation.would_be is None:
+        return None
+    return {"if": explanation.unless, "terms": _terms(explanation.would_be)}
 
 
 def _inputs(explanation: Explanation) -> list[dict[str, Any]]:

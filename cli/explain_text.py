@@ -41,7 +41,7 @@ def sections(explanation: Explanation) -> Iterator[Section]:
     """The tables, in order; the first is the answer."""
     yield _comparison(explanation) if explanation.before else _answer(explanation)
     shown = explanation.would_be or explanation.result
-    prefix = "If colocation were enabled: " if explanation.would_be else ""
+    prefix = f"If {explanation.unless}: " if explanation.would_be else ""
     prefix = f"What if: {prefix}" if explanation.what_if else prefix
     for resource in Resource:
         terms = [term for term in shown.terms if term.resource is resource]
@@ -145,7 +145,8 @@ def _inputs(explanation: Explanation, result: Result) -> Sequence[Row]:
 
 def _sources(explanation: Explanation) -> Sequence[Row]:
     facts, report, config = explanation.facts, explanation.report, explanation.config
-    every = f"asked for every {report.interval_seconds}s" if report.interval_seconds else ""
+    every = f"asked for every {report.interval_seconds}s, " if report.interval_seconds else ""
+    counts = f"{every}counts until it is {amounts.age(facts.strategy.degrade_seconds)} old (degradeTimeMinutes)"
     ready = report.prediction == "ready"
     state = (
         f"{report.prediction}: {explanation.ready_message}"
@@ -153,7 +154,11 @@ def _sources(explanation: Explanation) -> Sequence[Row]:
         else report.prediction
     )
     rows = [
-        (Cell("report"), Cell(amounts.age(facts.report_age)), Cell(every or report.prediction)),
+        (
+            Cell("report"),
+            Cell(amounts.age(facts.report_age)),
+            Cell(counts if facts.report_age is not None else report.prediction),
+        ),
         (Cell("prediction"), Cell(amounts.age(facts.prediction_age)), Cell(state, "green" if ready else "yellow")),
     ]
     model, history = _model(explanation.prediction), _history(explanation.prediction)

@@ -22,8 +22,11 @@ from manager.patches import offers
 
 Json = Mapping[str, Any]
 
-DISABLED: Final = "ColocationDisabled"
-"""The calculator's reason for a node whose strategy sells nothing."""
+ENABLED: Final = "colocation were enabled"
+"""What would have to be different on a node whose strategy sells nothing."""
+FRESH: Final = "the report still counted"
+"""What would have to be different where the report or the prediction is too old."""
+_EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,9 @@ class Explanation:
     result: Result
     """What the formula says."""
     would_be: Result | None
-    """What it would say if colocation were enabled here; None where it is."""
+    """What it would say if nothing but numbers decided; None where that is so, or where there are none."""
+    unless: str
+    """What keeps the numbers from deciding: "colocation were enabled" would let them; empty where nothing does."""
     published: Measured
     """What the Node offers now; None where it has no such resource."""
     steps: tuple[Step, ...]
@@ -154,7 +159,7 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
     received = seen.received or observed.received(node_metric)
     facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, received)
     result = seen.exclusion.explain(calculate(facts)) if excluded else calculate(facts)
-    enabled = replace(facts, strategy=replace(facts.strategy, enabled=True))
+    would_be, unless = _otherwise(facts, result)
     report = read(node_metric, seen.now) if node_metric else Report()
     current, written_at = offers(seen.node), seen.written_at or observed.written_at(seen.node)
     return Explanation(
@@ -164,7 +169,8 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
         strategy=view,
         facts=facts,
         result=result,
-        would_be=calculate(enabled) if result.degraded and result.degraded.reason == DISABLED else None,
+        would_be=would_be,
+        unless=unless,
         published=Measured(*(current[each].amount for each in Resource)),
         steps=explain_next.steps(current, result, facts.strategy, written_at, seen.now),
         report=report,
@@ -174,6 +180,22 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
         eviction=explain_eviction.of(facts, result, view.strategy, here),
         what_if=what_if,
     )
+
+
+def _otherwise(facts: NodeFacts, result: Result) -> tuple[Result | None, str]:
+    """What the numbers alone would say where something else decides, and what would have to be different."""
+    if result.degraded is None or result.degraded.reason == EXCLUDED:
+        return None, ""
+    conditions = []
+    if not facts.strategy.enabled:
+        conditions.append(ENABLED)
+        facts = replace(facts, strategy=replace(facts.strategy, enabled=True))
+    why = calculate(facts).degraded
+    if why is not None and why.reason in _EXPIRED:
+        conditions.append(FRESH)
+        facts = replace(facts, report_age=0.0, prediction_age=0.0)
+    otherwise = calculate(facts)
+    return (None, "") if otherwise.degraded else (otherwise, " and ".join(conditions))
 
 
 def config_state(config_map: Json | None, last_good: Json | None, place: str, now: float) -> ConfigState:

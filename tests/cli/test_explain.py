@@ -19,7 +19,7 @@ from tests.cli.recording import NOW, explained, golden, named
 
 SHAPE = [
     *["kind", "version", "node", "published", "calculated", "desired", "requested", "deficit", "degraded", "excluded"],
-    *["notes", "next", "terms", "termsIfEnabled", "inputs", "reportAgeSeconds", "predictionAgeSeconds", "prediction"],
+    *["notes", "next", "terms", "termsOtherwise", "inputs", "reportAgeSeconds", "predictionAgeSeconds", "prediction"],
     *["eviction", "conditions", "shadow", "manager", "mode", "strategy", "strategySources", "config", "whatIf"],
 ]
 
@@ -46,6 +46,38 @@ def test_disabled_node_shows_offer() -> None:
     shown = text(explanation)
     assert "If colocation were enabled: CPU" in shown
     assert "colocation is disabled for this node" in shown
+
+
+def test_expired_report_shows_its_numbers() -> None:
+    """Where a report is too old, the lines say what it would allow if it still counted, and nothing is sold."""
+    explanation = explained("web-1", now=NOW + 86400)
+    assert explanation.result.calculated.cpu == 0
+    assert "If the report still counted: CPU" in text(explanation)
+    found = as_json(explanation)["termsOtherwise"]
+    assert (found["if"], found["terms"][-1]["name"]) == ("the report still counted", "mid")
+    both = explained("web-1", config='{"midUnallocatedPercent": 50}', now=NOW + 86400)
+    assert both.unless == "colocation were enabled and the report still counted"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (["midReclaimMode=static"], "CPU: Mid is 0m because allocatable * static percent is 0"),
+        (["midPolicy=design", "midCPUThresholdPercent=0"], "CPU: Mid is 0m because threshold is 0"),
+    ],
+)
+def test_zero_of_other_policies_says_why(settings: list[str], says: str) -> None:
+    """A zero of any policy names the operand that it comes from."""
+    assert says in findings(explained("web-1", *settings))
+
+
+def test_reclaimable_zero_says_why() -> None:
+    """Where the agent reports that nothing is reclaimable, what it predicts and what is requested stand beside it."""
+    metric = named("nodeMetrics", "web-1")
+    metric["status"]["prodReclaimableMetric"]["resource"]["resources"]["cpu"] = "0"
+    (said,) = [each for each in findings(explained("web-1", node_metric=metric)) if "reclaimable is 0" in each]
+    assert said.startswith("CPU: reclaimable is 0m: the agent says so, and predicts a peak of ")
+    assert said.endswith("; pods above Mid request 9000m")
 
 
 def test_bad_config_keeps_last_good() -> None:

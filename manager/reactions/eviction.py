@@ -25,6 +25,9 @@ _REFUSED_SECONDS: Final = 60.0
 _GOING_SECONDS: Final = 60.0
 """A pod that was evicted, and is not even terminating after this time, counts as staying. [s]"""
 
+_SOON_SECONDS: Final = 1.0
+"""Least time between two looks of our own accord. [s]"""
+
 
 @dataclass(frozen=True, slots=True)
 class EvictionSettings:
@@ -102,6 +105,8 @@ class MidEvictions:
         memory, now = run.context.memory(look.name).part(EvictionMemory), run.context.steady()
         metrics = run.context.telemetry.part(EvictionMetrics)
         pods = {pod.uid: pod for pod in run.context.cluster.pods_on(look.name) if pod.holds_mid}
+        if sum((pod.mid_requests for pod in pods.values()), NOTHING) != look.facts.mid_requests:
+            return _SOON_SECONDS  # they changed since the facts were gathered: what left would count as short
         seen = _shortage(look, settings, memory, pods, now)
         before, memory.looked = memory.looked, (now, seen.deficit if seen else NOTHING)
         if before is not None:
@@ -122,7 +127,7 @@ class MidEvictions:
             *turn.again_at,
             *((now + wait,) if (wait := memory.clock.next_due(settings.after_seconds, now)) else ()),
         ]
-        return max(min(waits) - now, 1.0) if waits else None
+        return max(min(waits) - now, _SOON_SECONDS) if waits else None
 
     def forget(self, context: Context, name: str) -> None:
         """Another replica acts now, or the node is gone: what was seen here is no evidence any more."""
@@ -137,6 +142,7 @@ def _shortage(
 ) -> Shortage | None:
     memory.departures.update(pods, now)
     memory.going = {uid: when for uid, when in memory.going.items() if uid in pods and now - when < _GOING_SECONDS}
+    memory.refused = {uid: each for uid, each in memory.refused.items() if uid in pods}
     if not pods:
         return None
     going = sum((pod.mid_requests for pod in pods.values() if _goes(pod, memory)), Amounts())

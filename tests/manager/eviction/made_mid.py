@@ -34,6 +34,11 @@ def mid(
     return made
 
 
+def three() -> list[Json]:
+    """Three Mid pods of 2 cores each; of the two with the lower priority "young" goes first."""
+    return [mid("old", 2000, age=9000), mid("young", 2000, age=100), mid("high", 2000, priority=7900, age=5)]
+
+
 def facts_of(*pods: Json) -> list[PodFacts]:
     """What the manager keeps of them."""
     return [PodFacts.from_object(pod) for pod in pods]

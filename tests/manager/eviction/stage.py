@@ -1,6 +1,7 @@
 """One node with Mid pods, an API server in memory that evicts, and clocks that tests move."""
 
 import json
+from collections.abc import Callable
 from typing import Any, cast
 
 from kubeapi import ApiError, ApiServer
@@ -93,12 +94,13 @@ class Stage:
             metric["status"]["prediction"]["time"] = at(self.wall.now - NOW)
         self.context.cluster.put_node_metric(metric, self.steady.now)
 
-    async def look(self, name: str = "n1") -> float | None:
-        """Look at the node; in how many seconds again."""
+    async def look(self, meanwhile: Callable[[], None] = lambda: None) -> float | None:
+        """Look at the node; in how many seconds again. Something may happen after the facts were gathered."""
+        name = "n1"
         cluster, now = self.context.cluster, self.wall.now
         config = parse_config(json.dumps({"enable": True, "midEviction": self.eviction, **self.strategy})).config
         assert config is not None
-        view, known = overlay(config), cluster.node_metrics.get("n1")
+        view, known = overlay(config), cluster.node_metrics.get(name)
         received = known.received.moved(now - self.steady.now) if known else None
         facts = from_objects(
             cluster.nodes[name],
@@ -108,6 +110,7 @@ class Stage:
             now,
             received,
         )
+        meanwhile()
         look = Look(name, view, facts, calculate(facts), offered_before=True)
         return await MidEvictions().react(self.run, look)
 

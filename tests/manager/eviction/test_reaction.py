@@ -4,24 +4,16 @@ import pytest
 
 from crds import names
 from kubeapi import ApiError, ApiUnavailable
-from manager.facts import PodFacts
 from manager.leader import Leadership
-from manager.reactions import REACTIONS
 from manager.reactions.eviction import EvictionsEverywhere, MidEvictions
 from manager.settings import LeaderSettings
-from tests.manager.eviction.made_mid import mid
+from tests.manager.eviction.made_mid import mid, three
 from tests.manager.eviction.stage import AFTER_SECONDS, PODS, Stage
-from tests.manager.made import Json, node, pod, report
-from tests.manager.test_look_at import World
+from tests.manager.made import Json, pod, report
 
 BUDGET = ApiUnavailable(
     "The API server at x answers 429: Cannot evict pod as it would violate the pod's disruption budget.", status=429
 )
-
-
-def three() -> list[Json]:
-    """Three Mid pods of 2 cores each; of the two with the lower priority "young" goes first."""
-    return [mid("old", 2000, age=9000), mid("young", 2000, age=100), mid("high", 2000, priority=7900, age=5)]
 
 
 async def test_lasting_deficit_evicts() -> None:
@@ -117,6 +109,19 @@ async def test_nobody_goes_twice() -> None:
         stage.report()
         await stage.look()
     assert stage.evicted() == ["young"]
+
+
+async def test_pod_that_leaves_during_look_is_no_shortage() -> None:
+    """A pod on its way out that is gone between the facts and the eviction does not make another one go for it."""
+    stage = Stage(*three(), mid("out", 3000, terminating=True), maxPerNodePerMinute=1, cpu="3")
+    await stage.lasts()  # 3 are short beside what is on its way out: two pods, one a minute
+    stage.see()
+    stage.eviction["maxPerNodePerMinute"] = 100
+    stage.report()
+    assert await stage.look(meanwhile=lambda: stage.leave("out")) == 1.0
+    assert stage.evicted() == ["young"]
+    await stage.look()
+    assert stage.evicted() == ["young", "old"]
 
 
 async def test_left_pod_calls_for_no_other() -> None:
@@ -279,51 +284,6 @@ async def test_never_a_prod_pod() -> None:
     assert sorted(stage.evicted()) == ["high", "old", "young"]
 
 
-async def test_dry_run_names_them_once() -> None:
-    """By default an event names who would go and why, again when the list changes, and a metric counts them."""
-    stage = Stage(*three(), cpu="1", mode="dry-run")
-    await stage.lasts()
-    stage.wait(60)
-    stage.report()
-    await stage.look()
-    assert stage.evicted() == []
-    (note,) = stage.told("MidEvictionDryRun")
-    assert note == (
-        "Would evict 3 pods (midEviction.mode is dry-run): Mid pods on the node requested 6000m CPU, 1000m CPU may be "
-        "sold: short by 5000m CPU for 301 s. First to go: shop/young (priority 7000, requested 2000m CPU), "
-        "shop/old (priority 7000, requested 2000m CPU), shop/high (priority 7900, requested 2000m CPU)"
-    )
-    assert stage.metric("mid_would_evict", node="n1") == 3
-    stage.cpu = "3"
-    stage.report()
-    await stage.look()
-    assert len(stage.told("MidEvictionDryRun")) == 2
-    assert stage.metric("mid_would_evict", node="n1") == 2
-    stage.cpu = "6"
-    stage.report()
-    await stage.look()
-    assert stage.metric("mid_would_evict", node="n1") == 0
-
-
-async def test_dry_run_is_default() -> None:
-    """Without a word about eviction in the configuration, nobody is evicted."""
-    stage = Stage(*three())
-    stage.eviction = {}
-    await stage.lasts()
-    assert stage.evicted() == []
-    assert len(stage.told("MidEvictionDryRun")) == 1
-
-
-async def test_long_list_is_cut() -> None:
-    """An event holds 1024 bytes: the first are named, the others counted."""
-    pods = [mid(f"{'long-name-' * 6}{number:03}", 1000, age=number) for number in range(50)]
-    stage = Stage(*pods, cpu="0", mode="dry-run")
-    await stage.lasts()
-    (note,) = stage.told("MidEvictionDryRun")
-    assert note.endswith(" and 44 more")
-    assert len(note.encode()) < 1024
-
-
 async def test_off_says_nothing() -> None:
     """Mode off: nothing is asked, told or counted, but the time of the deficit."""
     stage = Stage(*three(), mode="off")
@@ -384,20 +344,3 @@ async def test_limits_are_shared_by_nodes() -> None:
     stage.context.part(EvictionsEverywhere).rate.take(stage.steady.now + AFTER_SECONDS - 20)
     await stage.lasts()
     assert stage.evicted() == []
-
-
-async def test_reaction_is_in_force() -> None:
-    """A look at a node leads to the dry run's event."""
-    assert any(isinstance(each, MidEvictions) for each in REACTIONS)
-    world = World()
-    world.has_node(node())
-    world.configure('{"enable": true, "midEviction": {"afterSeconds": 0}}')
-    for made in three():
-        world.run.context.cluster.put_pod(PodFacts.from_object(made))
-    world.reports(report())
-    world.steady.now += 1
-    await world.look()
-    world.steady.now += 1
-    world.reports(report(age=5))
-    await world.look()
-    assert "MidEvictionDryRun" in world.told()

@@ -9,9 +9,9 @@ import numpy as np
 from agent.store import codec
 from agent.store.catalog import Layouts
 from agent.store.runs import PAUSE_MS
-from agent.store.schema import LIVE
 
 _NEVER = -(1 << 62)
+_LIVE = 1  # as version 2 writes it, whatever a later version calls it
 
 
 def to_version_2(database: Any) -> None:  # noqa: ANN401 - the library publishes no complete annotations
@@ -23,7 +23,7 @@ def to_version_2(database: Any) -> None:  # noqa: ANN401 - the library publishes
     connection: sqlite3.Connection = database.conn
     _rebuild(connection, database)
     database.table("marks").create({"name": str, "value": int}, pk="name", not_null={"value"})
-    for column, default in (("state", LIVE), ("run", 0), ("samples", 0)):
+    for column, default in (("state", _LIVE), ("run", 0), ("samples", 0)):
         database.table("blocks").add_column(column, int, not_null_default=default)
     database.execute("DROP INDEX IF EXISTS blocks_by_end")
     database.execute("CREATE INDEX blocks_by_tier ON blocks (tier, state, run, start_ms)")

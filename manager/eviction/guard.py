@@ -4,6 +4,10 @@ What makes a circle is the replacement. A pod that is younger than the last evic
 left alone until a back-off has ended: 10 minutes after the first eviction, twice as long after each that hit a
 replacement, at most 6 hours. Pods that were there before can go at most once each, so they cannot make a circle, and a
 node full of one workload can be relieved.
+
+Back-offs are not stored. Whoever begins to decide, after a restart or as the new leader, takes every pod that was made
+in the 10 minutes before for a replacement, and leaves it alone for as long: a manager that restarts again and again
+makes no circle either, it only begins to double anew.
 """
 
 from dataclasses import dataclass, field
@@ -29,9 +33,24 @@ class _Round:
 
 @dataclass(slots=True)
 class LoopGuard:
-    """The workloads that were evicted lately. It begins with nothing: see `docs/manager.md`."""
+    """The workloads that were evicted lately."""
 
     _rounds: dict[str, _Round] = field(default_factory=dict)
+    _began: tuple[float, float] | None = None
+
+    def begin(self, now: float, wall: float) -> None:
+        """Decide from now on; what others evicted before is not known. Nothing happens where that was said already.
+
+        Args:
+            now: a clock that never jumps. [s]
+            wall: the clock by which pods are stamped. [unix s]
+        """
+        if self._began is None:
+            self._began = now, wall
+
+    def end(self) -> None:
+        """Others decide from now on."""
+        self._began = None
 
     def spared_until(self, workload: str, created: float, now: float) -> float | None:
         """Until when a pod is left alone; `None` when it may go. [s]
@@ -42,9 +61,10 @@ class LoopGuard:
             now: a clock that never jumps. [s]
         """
         known = self._rounds.get(workload)
-        if known is None or now >= known.until or not _replaces(known, created):
-            return None
-        return known.until
+        waits = [known.until] if known is not None and _replaces(known, created) else []
+        if self._began is not None and self._began[1] - FIRST_SECONDS <= created < self._began[1]:
+            waits.append(self._began[0] + FIRST_SECONDS)
+        return max((until for until in waits if until > now), default=None)
 
     def evicted(self, workload: str, created: float, now: float, wall: float) -> None:
         """Remember an eviction.

@@ -103,6 +103,7 @@ class MidEvictions:
         """Look at what is short, and act on what has been for long enough."""
         settings = EvictionSettings.of(look.view.strategy)
         memory, now = run.context.memory(look.name).part(EvictionMemory), run.context.steady()
+        run.context.part(EvictionsEverywhere).guard.begin(now, run.context.wall())
         metrics = run.context.telemetry.part(EvictionMetrics)
         pods = {pod.uid: pod for pod in run.context.cluster.pods_on(look.name) if pod.holds_mid}
         if sum((pod.mid_requests for pod in pods.values()), NOTHING) != look.facts.mid_requests:
@@ -132,6 +133,8 @@ class MidEvictions:
     def forget(self, context: Context, name: str) -> None:
         """Another replica acts now, or the node is gone: what was seen here is no evidence any more."""
         context.telemetry.part(EvictionMetrics).forget(name)
+        if name in context.cluster.nodes:
+            context.part(EvictionsEverywhere).guard.end()
         if name in context.memories:
             memory = context.memories[name].part(EvictionMemory)
             memory.departures, memory.clock, memory.looked = Departures(), ShortageClock(), None

@@ -14,7 +14,7 @@ from manager.facts import PodFacts, from_objects
 from manager.leader import Leadership
 from manager.queue import NodeQueue
 from manager.reactions import Look
-from manager.reactions.eviction import MidEvictions
+from manager.reactions.eviction import EvictionsEverywhere, MidEvictions
 from manager.settings import LeaderSettings, Settings
 from manager.telemetry import Telemetry
 from tests.manager.made import NOW, FakeApi, Json, at, node, report
@@ -46,7 +46,10 @@ class EvictingApi(FakeApi):
 
 
 class Stage:
-    """A manager and node n1 of 16 cores and 64 GiB; by default 4 cores may be sold there."""
+    """A manager and node n1 of 16 cores and 64 GiB; by default 4 cores may be sold there.
+
+    The manager leads for 1000 seconds.
+    """
 
     def __init__(self, *pods: Json, cpu: str = "4", **eviction: Any) -> None:  # noqa: ANN401 - fields of midEviction
         self.api = EvictingApi()
@@ -59,6 +62,7 @@ class Stage:
         self.run = Run(self.context, api, NodeQueue(0.0, self.steady), self.leader, events)
         self.context.cluster.put_pods([])
         self.context.cluster.put_node(node())
+        self.context.part(EvictionsEverywhere).guard.begin(0.0, NOW - 1000)
         self.cpu = cpu
         self.strategy: Json = {}
         self.eviction: Json = {"mode": "on", "maxPerNodePerMinute": 100, "maxPerMinute": 100, **eviction}

@@ -41,6 +41,22 @@ def test_siblings_do_not_double() -> None:
     assert guard.spared_until("w", WALL + 1, 61.0) == 660.0  # the first one's replacement
 
 
+def test_restart_takes_young_pods_for_replacements() -> None:
+    """Whoever has just begun leaves pods alone that were made in the 10 minutes before, not older or newer ones."""
+    guard = LoopGuard()
+    guard.begin(1000.0, WALL)
+    guard.begin(1300.0, WALL + 300)  # it has begun already
+    assert guard.spared_until("w", WALL - 1, 1000.0) == 1600.0
+    assert guard.spared_until("w", WALL - 600, 1000.0) == 1600.0
+    assert guard.spared_until("w", WALL - 601, 1000.0) is None
+    assert guard.spared_until("w", WALL, 1000.0) is None
+    assert guard.spared_until("w", WALL - 1, 1600.0) is None
+    guard.end()
+    assert guard.spared_until("w", WALL - 1, 1000.0) is None
+    guard.begin(5000.0, WALL + 4000)
+    assert guard.spared_until("w", WALL + 3900, 5000.0) == 5600.0
+
+
 def test_peace_is_forgotten() -> None:
     """A workload that had peace for six hours after its back-off begins again at 10 minutes, and takes no memory."""
     guard = LoopGuard()

@@ -304,6 +304,15 @@ async def test_new_leader_looks_for_itself() -> None:
     await stage.look()
     assert stage.evicted() == []
     await stage.lasts()
+    assert stage.evicted() == ["old"]  # "young" may replace a pod that the leader before evicted
+    assert stage.metric("mid_evictions_skipped_total", reason="loop-guard") == 1
+
+
+async def test_gone_node_ends_nothing() -> None:
+    """When a node goes, the leader does not forget what it evicted elsewhere, nor since when it decides."""
+    stage = Stage(*three())
+    MidEvictions().forget(stage.context, "another")
+    await stage.lasts()
     assert stage.evicted() == ["young"]
 
 

@@ -100,7 +100,7 @@ def _eviction(explanation: Explanation) -> Iterator[str]:
     if eviction is None:
         return
     if not eviction.proven:
-        yield "deficit: no fresh report proves that anything is short, so no Mid pod is evicted"
+        yield f"deficit: {_unproven(explanation)}, so no Mid pod is evicted"
         return
     if eviction.mode == "off":
         yield "deficit: midEviction.mode is off, so no Mid pod is evicted"
@@ -115,6 +115,12 @@ def _eviction(explanation: Explanation) -> Iterator[str]:
     yield from (f"deficit: {pod.key} stays: it {why}" for pod, why in eviction.selection.spared)
     if eviction.selection.short:
         yield f"deficit: {words.amounts(eviction.selection.short)} would still be short after that"
+
+
+def _unproven(explanation: Explanation) -> str:
+    if not explanation.facts.strategy.enabled:
+        return "this node sells nothing"
+    return "mode is shadow" if explanation.facts.strategy.shadow else "no fresh report proves that anything is short"
 
 
 def _of_term(term: Term) -> str:

@@ -60,10 +60,11 @@ def sections(explanation: Explanation) -> Iterator[Section]:
 
 
 def _answer(explanation: Explanation) -> Section:
-    result, published = explanation.result, explanation.published
+    result, published, wanted = explanation.result, explanation.published, explanation.desired
     rows = [
         ("on the Node", published.cpu, published.memory, "what pods can request"),
         ("calculated", result.calculated.cpu, result.calculated.memory, "what may be sold now"),
+        ("should offer", wanted[Resource.CPU], wanted[Resource.MEMORY], _why_desired(explanation)),
         ("requested", result.requested.cpu, result.requested.memory, _buyers(explanation)),
         ("deficit", result.deficit.cpu, result.deficit.memory, "requested beyond what may be sold"),
     ]
@@ -77,6 +78,16 @@ def _answer(explanation: Explanation) -> Section:
         for name, cpu, memory, note in rows
     ]
     return f"Node {explanation.node}", _MID_COLUMNS, cells
+
+
+def _why_desired(explanation: Explanation) -> str:
+    """What the Node should offer, in words."""
+    result, wanted = explanation.result, explanation.desired
+    if all(number is None for number in wanted.values()):
+        return "no such resources"
+    if any((number or 0) > result.calculated[resource] for resource, number in wanted.items()):
+        return "what may be sold, and no less than running Mid pods requested"
+    return "what the manager writes"
 
 
 def _comparison(explanation: Explanation) -> Section:

@@ -3,7 +3,7 @@ from typing import Any
 from cli.explain_findings import findings
 from cli.explain_json import as_json
 from crds import names
-from tests.cli.recording import Json, explained, named
+from tests.cli.recording import NOW, Json, explained, named
 
 SHORT = "midCPUThresholdPercent=10"
 """Leaves 1500m to sell on web-1, where Mid pods bought 3000m."""
@@ -50,8 +50,10 @@ def test_mode_on_evicts() -> None:
 
 def test_unproven_deficit_evicts_nobody() -> None:
     """A deficit that follows from a report that is missing, or from colocation being disabled, evicts nobody."""
-    (said,) = deficits("enable=false")
-    assert said == "deficit: no fresh report proves that anything is short, so no Mid pod is evicted"
+    assert deficits("enable=false") == ["deficit: this node sells nothing, so no Mid pod is evicted"]
+    assert deficits(SHORT, "mode=shadow") == ["deficit: mode is shadow, so no Mid pod is evicted"]
+    late = findings(explained("web-1", now=NOW + 86400))
+    assert "deficit: no fresh report proves that anything is short, so no Mid pod is evicted" in late
     eviction = as_json(explained("web-1", "enable=false"))["eviction"]
     assert eviction["proven"] is False
     assert eviction["pods"] == []

@@ -97,6 +97,8 @@ class ConfigKeeper:
             ApiUnavailable: it is away.
         """
         if not self._run.leader.leads:
+            if self._kept is not _NOTHING:
+                self._teller.hand_over()
             self._kept = _NOTHING
             return
         if self._kept is _NOTHING:
@@ -114,7 +116,7 @@ class ConfigKeeper:
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
         known = parse_config(text).config if text else None
         now = context.in_force
-        if known is not None and text == now.text and since:
+        if text == now.text and since:
             self._put(replace(now, since=since))
         elif known is not None and now.errors and since > now.since:
             found = await config_map.read(self._run.api, context.settings, context.settings.config_name)
@@ -128,4 +130,4 @@ class ConfigKeeper:
                 )
             )
         self._teller.take_over(known)
-        self._kept = text if kept is not None else None
+        self._kept = text if since else None

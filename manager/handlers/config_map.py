@@ -56,7 +56,7 @@ async def keep(api: ApiServer, settings: Settings, text: str, since: float) -> N
         metadata = {"name": settings.last_good_name, "namespace": settings.namespace, "annotations": annotations}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_MAP_KEY: text}}
         await api.create(f"/api/v1/namespaces/{settings.namespace}/configmaps", body)
-    elif kept is not None and text_of(kept) != text:
+    elif kept is not None and (text_of(kept) != text or not since_of(kept)):
         path = paths.config_map(settings.namespace, settings.last_good_name)
         await api.patch(path, {"metadata": {"annotations": annotations}, "data": {CONFIG_MAP_KEY: text}})
 

@@ -16,7 +16,7 @@ from manager.handlers import config_map
 
 _LOG: Final = logging.getLogger(__name__)
 _RECOUNT_SECONDS: Final = 5.0
-_REWRITE_SECONDS: Final = 30.0
+_REWRITE_SECONDS: Final = 15.0
 _REPEAT_SECONDS: Final = 1800.0
 _PREFIX: Final = "headroom_manager_config"
 
@@ -83,6 +83,10 @@ class ConfigTeller:
         self._was_bad = bool(self._run.context.in_force.errors)
         self._told_pairs, self._rewrite_at = frozenset(), float("-inf")
 
+    def hand_over(self) -> None:
+        """Another replica speaks now, and counts."""
+        self._metrics.overlaps.set(0)
+
     async def catch_up(self, written: str | None) -> None:
         """Tell what has not been told. Never raises.
 
@@ -146,7 +150,7 @@ class ConfigTeller:
         return [node_setting(node) for node in self._run.context.cluster.nodes.values()]
 
     async def _write(self, state: str, written: str | None, steady: float) -> None:
-        """Write the summary; not twice within half a minute, whoever takes it away or however nodes come and go."""
+        """Write the summary; not twice within 15 s, whoever takes it away or however nodes come and go."""
         if state == written:
             return
         self._rewrite_at = steady + _REWRITE_SECONDS

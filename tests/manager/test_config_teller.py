@@ -105,14 +105,14 @@ async def test_own_summary_makes_no_loop(world: World) -> None:
 
 
 async def test_summary_taken_away_comes_back_slowly(world: World) -> None:
-    """Whoever removes the summary again and again gets it back twice a minute at most."""
+    """Whoever removes the summary again and again gets it back four times a minute at most."""
     keeper = ConfigKeeper(world.run)
     for _ in range(40):
         world.api.put(PATH, _map(GOOD))
         keeper.observe(world.api.objects[PATH])
         await keeper.catch_up()
         world.steady.now += 1
-    assert len(world.api.written("PATCH", PATH)) == 2
+    assert len(world.api.written("PATCH", PATH)) == 3
 
 
 async def test_summary_that_cannot_be_written(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,7 +124,7 @@ async def test_summary_that_cannot_be_written(world: World, caplog: pytest.LogCa
         await _turn(world, keeper)
         world.steady.now += 1
     assert caplog.text.count("cannot be written on the ConfigMap") == 1
-    assert len(world.api.written("PATCH", PATH)) == 3
+    assert len(world.api.written("PATCH", PATH)) == 5
     assert f"{MAPS}/headroom-last-good-config" in world.api.objects
 
 
@@ -212,7 +212,7 @@ async def test_labels_bring_overlaps(world: World) -> None:
     world.steady.now += 60
     await _turn(world, keeper)
     assert len(_notes(world, "ColocationConfigOverlap")) == 1
-    assert len(world.api.written("PATCH", PATH)) <= 3
+    assert len(world.api.written("PATCH", PATH)) <= 5
     assert "matches 100 nodes (n000, " in _summary(world)
 
 
@@ -227,3 +227,32 @@ async def test_standing_faults_are_repeated(world: World) -> None:
     assert len(_notes(world, "ColocationConfigInvalid")) == 1
     counts: list[Any] = [body["series"]["count"] for body in world.api.written("PATCH", "/events")]
     assert counts == [2]
+
+
+async def test_time_is_kept_by_older_versions_too(world: World) -> None:
+    """A good text that was kept without its time gets one, so that the next restart need not make one up."""
+    world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
+    world.api.put(PATH, _map(GOOD))
+    await load(world.run.api, world.run.context)
+    keeper = ConfigKeeper(world.run)
+    await keeper.catch_up()
+    await keeper.catch_up()
+    assert [body["metadata"] for body in world.api.written("PATCH", "headroom-last-good-config")] == [
+        {"annotations": {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}}
+    ]
+    assert world.told() == []
+
+
+async def test_only_the_leader_counts_overlaps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replica that leads no more says nothing about overlaps, and counts anew when it leads again."""
+    _has(world, "n1", labels=BOTH)
+    keeper = ConfigKeeper(world.run)
+    _edit(world, keeper, OVERLAPPING)
+    overlaps = world.run.context.telemetry.part(ConfigMetrics).overlaps
+    counts = []
+    for leads in (True, False, True):
+        monkeypatch.setattr(type(world.run.leader), "leads", leads)
+        await _turn(world, keeper)
+        counts.append(overlaps._value.get())
+    assert counts == [1, 0, 1]
+    assert len(_notes(world, "ColocationConfigOverlap")) == 1

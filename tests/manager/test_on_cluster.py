@@ -1,6 +1,9 @@
 """The manager as a process, with exactly the rights that the chart gives it, against a real API server."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +12,7 @@ import yaml
 
 from devcluster import Cluster
 from devcluster.api import ApiError
-from tests.manager.stage import CONFIG_MAP, NAMESPACE, Manager, Stage, eventually, prepared, rights
+from tests.manager.stage import CONFIG_MAP, NAMESPACE, ROOT, Manager, Stage, eventually, prepared, rights
 
 pytestmark = pytest.mark.cluster
 
@@ -182,6 +185,11 @@ def test_config_map_says_its_state(stage: Stage) -> None:
     told = "nodeConfigs[1] gpu matches 1 node (meets) too, but nodeConfigs[0] ours comes first and applies there"
     assert stage.expect_event("ColocationConfigOverlap", CONFIG_MAP) == told
     says(f"- {told}")
+    command = (sys.executable, "-m", "cli", "config", "diff", "-", "-n", NAMESPACE, "-o", "json")
+    environment = {**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, input="{}", check=True, capture_output=True, text=True)
+    changes = {name: each["fields"] for each in json.loads(done.stdout)["changes"] for name in each["nodes"]}
+    assert [each["path"] for each in changes["meets"]] == ["degradeTimeMinutes", "enable", "midIncreaseHoldSeconds"]
     stage.configure("enable: true")
     says("- not valid JSON: this looks like YAML")
     stage.configure({**stage.config, "nodeConfigs": [*stage.config["nodeConfigs"], {**other, "mode": "x"}]})

@@ -116,6 +116,9 @@ def decide(
             when = _increase_due(offer.amount, rise, strategy, memory)
             if when <= now:
                 writes[resource] = rise.lowest
+                if wanted > rise.lowest:  # the rest begins to hold now
+                    rises[resource] = Rise(now, wanted)
+                    due.append(_increase_due(rise.lowest, rises[resource], strategy, wrote(memory, now)))
             else:
                 rises[resource] = rise
                 due.append(when)

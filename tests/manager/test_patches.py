@@ -75,7 +75,17 @@ def test_increase_must_hold() -> None:
     assert dip.memory.rises[CPU] == Rise(NOW, 14000)
     held = _decide(10000, 30000, dip.memory, NOW + 120)
     assert held.writes == {CPU: 14000}
-    assert held.memory.rises == {}
+    assert held.memory.rises == {CPU: Rise(NOW + 120, 30000)}
+
+
+def test_rest_of_increase_is_planned() -> None:
+    """When the lower part of an increase has held, the rest begins to hold, without waiting for anything to happen."""
+    dip = _decide(10000, 14000, _decide(10000, 20000).memory, NOW + 60)
+    held = _decide(10000, 20000, dip.memory, NOW + 120)
+    assert held.writes == {CPU: 14000}
+    assert held.look_again_at == NOW + 240
+    rest = _decide(14000, 20000, wrote(held.memory, NOW + 120), NOW + 240)
+    assert rest.writes == {CPU: 20000}
 
 
 def test_interrupted_increase_begins_anew() -> None:

@@ -106,7 +106,7 @@ def test_deadlines_suffice(
         writer.looks(desired)
     writer.looks(last)
     began = writer.now
-    for _ in range(6):
+    for _ in range(8):
         if writer.look_again_at is None:
             break
         assert writer.look_again_at > writer.now
@@ -114,7 +114,7 @@ def test_deadlines_suffice(
         writer.looks(last)
     assert writer.look_again_at is None
     assert writer.offered == {each: None if last is None else last[each] for each in Resource}
-    assert writer.now - began <= in_force.increase_hold_seconds + 2 * in_force.update_seconds
+    assert writer.now - began <= 2 * in_force.increase_hold_seconds + 3 * in_force.update_seconds
 
 
 @fuzz(in_force=STRATEGY, old=NUMBER, new=NUMBER)

@@ -46,6 +46,17 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # manager: config -> calculate -> patch
     "manager": ("manager", "crds", "kubeapi", "service"),
     "manager.facts": ("manager.facts", "crds"),
+    "manager.webhook": (
+        "manager.webhook",
+        "manager.config",
+        "manager.settings",
+        "manager.telemetry",
+        "kubeapi",
+        "crds",
+    ),
+    "manager.webhook.certificates": ("manager.webhook.certificates",),
+    "manager.webhook.schedule": ("manager.webhook.schedule", "manager.webhook.certificates"),
+    "manager.webhook.admission": ("manager.webhook.admission", "manager.config", "crds"),
     "manager.config": ("manager.config", "manager.facts", "crds"),
     "manager.calculators": ("manager.calculators", "manager.facts", "crds"),
     "manager.eviction": ("manager.eviction", "manager.calculators", "manager.facts", "crds"),

@@ -1,7 +1,7 @@
 """One look at one node: its NodeMetric is kept, its Mid resources are calculated, and the Node is patched."""
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from kubeapi import ApiError, ApiUnavailable, paths
@@ -38,6 +38,7 @@ async def look_at(run: Run, name: str) -> None:
         run.queue.forget(name)
         return
     metadata = cluster.nodes[name]["metadata"]
+    _recognise(run, name, metadata["uid"])
     view = overlay(context.in_force.config, metadata["labels"], metadata["annotations"])
     excluded = context.settings.exclude_nodes.covers(metadata["labels"])
     undefined = context.progress.node_metrics.not_found  # without its definition no NodeMetric can be written
@@ -59,6 +60,22 @@ async def look_at(run: Run, name: str) -> None:
                 waits += [] if wait is None else [wait]
         _plan(run, name, waits)
     failures.pass_on()
+
+
+@dataclass(slots=True)
+class _Subject:
+    """Whom a memory is about."""
+
+    uid: str = ""
+
+
+def _recognise(run: Run, name: str, uid: str) -> None:
+    """Forget what is remembered of a Node of the same name that was deleted and made anew."""
+    known = run.context.memory(name).part(_Subject)
+    if known.uid not in ("", uid):
+        _forget(run, name)
+        del run.context.memories[name]
+    run.context.memory(name).part(_Subject).uid = uid
 
 
 class _Failures:

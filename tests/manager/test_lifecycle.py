@@ -73,6 +73,7 @@ async def test_new_machine_starts_afresh(world: World) -> None:
     world.reports(report())
     await world.look()
     assert world.offered()["cpu"] == "4000"
+    remembered = world.run.context.memory("n1")
     again = node()
     again["metadata"]["uid"] = "uid-again"
     world.has_node(again)
@@ -80,6 +81,7 @@ async def test_new_machine_starts_afresh(world: World) -> None:
     metric = world.api.objects[METRIC]
     assert [owner["uid"] for owner in metric["metadata"]["ownerReferences"]] == ["uid-again"]
     assert "updateTime" not in metric.get("status", {})
+    assert world.run.context.memory("n1") is not remembered
     await world.look()
     assert world.offered() == {}
 

@@ -307,6 +307,6 @@ def prepared(cluster: Cluster, namespace: str) -> Iterator[Stage]:
     objects = yaml.safe_dump_all(rights(cluster, namespace))
     cluster.kubectl("apply", "-f", "-", stdin=objects)
     yield Stage(cluster, namespace)
-    cluster.kubectl("delete", "nodes", "-l", f"pool={namespace}")
+    cluster.api.request("DELETE", f"{NODES}?labelSelector=pool={namespace}")
     cluster.kubectl("delete", "-f", "-", stdin=objects)
     cluster.kubectl("delete", "namespace", namespace, "--wait=false")

@@ -6,7 +6,7 @@ from typing import Any, Final
 import kopf
 
 from kubeapi import ApiServer
-from manager.config.in_force import InForce, at_start, judge
+from manager.config.in_force import InForce, Origin, at_start, judge
 from manager.config.parse import parse_config
 from manager.context import Context, Run
 from manager.handlers import config_map
@@ -66,9 +66,15 @@ class ConfigKeeper:
         """Judge the ConfigMap as it is now; `None` when it is gone."""
         self._seen += 1
         context = self._run.context
-        self._written = config_map.state_of(obj)
+        self._meet(obj)
         text = config_map.text_of(obj)
         self._put(judge(context.in_force, text, present=obj is not None, now=context.wall()))
+
+    def _meet(self, obj: dict[str, Any] | None) -> None:
+        """Remember what is written on it, and which one it is: `kubectl describe` asks for events of that very one."""
+        self._written = config_map.state_of(obj)
+        if obj is not None:
+            self._teller.uid = str(obj["metadata"].get("uid", ""))
 
     def _put(self, state: InForce) -> None:
         context = self._run.context
@@ -111,23 +117,18 @@ class ConfigKeeper:
 
     async def _take_over(self) -> None:
         """Go on where the last leader stopped: with its last good text, if that is newer than what this replica saw."""
-        context = self._run.context
-        kept = await config_map.read(self._run.api, context.settings, context.settings.last_good_name)
+        context, settings, seen = self._run.context, self._run.context.settings, self._seen
+        kept = await config_map.read(self._run.api, settings, settings.last_good_name)
+        found = await config_map.read(self._run.api, settings, settings.config_name)
+        if seen == self._seen:  # else the watch has told of something newer meanwhile
+            self._meet(found)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
         known = parse_config(text).config if text else None
         now = context.in_force
         if text == now.text and since:
             self._put(replace(now, since=since))
         elif known is not None and now.errors and since > now.since:
-            found = await config_map.read(self._run.api, context.settings, context.settings.config_name)
-            self._put(
-                at_start(
-                    config_map.text_of(found),
-                    present=found is not None,
-                    last_good=text,
-                    last_good_since=since,
-                    now=context.wall(),
-                )
-            )
+            own = InForce(known, text, Origin.LAST_GOOD, present=now.present, since=since)
+            self._put(replace(own, errors=now.errors, warnings=now.warnings))
         self._teller.take_over(known)
         self._kept = text if since else None

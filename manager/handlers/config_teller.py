@@ -52,6 +52,8 @@ class ConfigTeller:
 
     def __init__(self, run: Run) -> None:
         self._run = run
+        self.uid = ""
+        """Identity of the ConfigMap, or of the one that was there last."""
         self._metrics = run.context.telemetry.part(ConfigMetrics)
         self._told: InForce | None = None
         self._was_bad = False
@@ -173,5 +175,6 @@ class ConfigTeller:
             "kind": "ConfigMap",
             "namespace": settings.namespace,
             "name": settings.config_name,
+            **({"uid": self.uid} if self.uid else {}),
         }
         await self._run.events.record(regarding, type_, reason, "Configure", note)

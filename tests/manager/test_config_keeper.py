@@ -17,7 +17,7 @@ GOOD, BAD = '{"enable": true}', '{"enabl": true}'
 
 def _map(text: str | None, name: str = "slo-controller-config") -> dict[str, Any]:
     data = {} if text is None else {CONFIG_MAP_KEY: text}
-    return {"metadata": {"name": name, "namespace": "headroom-system"}, "data": data}
+    return {"metadata": {"name": name, "namespace": "headroom-system", "uid": f"uid-{name}"}, "data": data}
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ async def test_story_of_an_edit_is_told(world: World) -> None:
         "Applied",
         "Deleted",
     ]
-    assert all(each["regarding"]["name"] == "slo-controller-config" for each in notes)
+    assert all(each["regarding"]["uid"] == "uid-slo-controller-config" for each in notes)
     assert applied["note"] == "in force; the strategy of none of the 0 nodes changes"
     assert invalid["note"] == (
         "the last good one, in force since 2027-01-15T08:00:00Z, stays in force. "

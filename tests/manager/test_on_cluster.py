@@ -185,6 +185,7 @@ def test_config_map_says_its_state(stage: Stage) -> None:
     told = "nodeConfigs[1] gpu matches 1 node (meets) too, but nodeConfigs[0] ours comes first and applies there"
     assert stage.expect_event("ColocationConfigOverlap", CONFIG_MAP) == told
     says(f"- {told}")
+    says("ColocationConfigOverlap")  # below its events
     command = (sys.executable, "-m", "cli", "config", "diff", "-", "-n", NAMESPACE, "-o", "json")
     environment = {**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)}
     done = subprocess.run(command, cwd=ROOT, env=environment, input="{}", check=True, capture_output=True, text=True)

@@ -144,6 +144,20 @@ def test_own_fault_admits(message: str) -> None:
     assert "was not checked" in found["warnings"][0]
 
 
+@given(st.lists(st.builds(Finding, st.text(), st.text()), min_size=1, max_size=4), st.lists(st.text(), max_size=3))
+def test_any_words_travel(faults: list[Finding], warnings: list[str]) -> None:
+    """Whatever an operator wrote, what is said about it arrives: no fault is lost, and each is one printable line."""
+    given_ = kopf_refuses(admission.folded(faults))
+    given_["response"]["warnings"] = warnings
+    found = json.loads(json.dumps(admission.answer(asked(), given_)))["response"]
+    causes = found["status"]["details"]["causes"]
+    assert len(causes) == len(faults)
+    assert len(found.get("warnings", [])) == len(warnings)
+    said = [each[part] for each in causes for part in ("field", "message")] + found.get("warnings", [])
+    assert all(each.isprintable() for each in said)
+    assert len(found["status"]["message"].splitlines()) == 1 + len(faults)
+
+
 def test_many_faults_are_counted() -> None:
     """Of hundreds of faults the first fifty are shown and the rest is counted."""
     faults = [Finding(f"f{index}", "wrong") for index in range(200)]

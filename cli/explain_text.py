@@ -17,7 +17,6 @@ Section = tuple[str, Sequence[Column], Sequence[Row]]
 """Heading, columns, rows."""
 
 _MOST_NAMES: Final = 3
-_NO_METRIC: Final[Mapping[str, Any]] = {"metadata": {"name": ""}}
 _TERM_COLUMNS: Final = (Column("TERM"), Column("VALUE", ">"), Column("HOW"))
 _INPUT_COLUMNS: Final = (
     Column("INPUT"),
@@ -52,7 +51,8 @@ def sections(explanation: Explanation) -> Iterator[Section]:
     yield "Sources", (Column("SOURCE"), Column("AGE", ">"), Column("STATE")), _sources(explanation)
     if explanation.conditions:
         yield "Conditions of the NodeMetric", _CONDITION_COLUMNS, _conditions(explanation)
-    account = shadow_accounts.accounts([explanation.seen.node_metric or _NO_METRIC], explanation.seen.now)
+    metric = {"metadata": {"name": explanation.node}, "status": explanation.status}
+    account = shadow_accounts.accounts([metric], explanation.seen.now)
     if account:
         yield "What shadow mode would have sold", shadow_accounts.COLUMNS, [shadow_accounts.cells(account[0])]
     title = "Strategy that is tried" if explanation.what_if else "Strategy in force"

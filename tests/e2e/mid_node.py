@@ -5,7 +5,6 @@ The reports are written by the test: a real agent needs minutes until it predict
 
 import json
 import time
-import urllib.request
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -123,8 +122,5 @@ class MidNode:
 
     def metric(self, line: str) -> float:
         """A metric of the manager's; 0 where it is not there."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.manager.port}/metrics", timeout=10) as answer:
-            for words in map(str.split, answer.read().decode().splitlines()):
-                if words[0] == line:
-                    return float(words[1])
-        return 0.0
+        found = (text.rpartition(" ") for text in self.manager.page("/metrics")[1].splitlines())
+        return next((float(value) for name, _, value in found if name == line), 0.0)

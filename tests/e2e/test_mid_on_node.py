@@ -13,8 +13,7 @@ from devcluster import Cluster, ClusterSpec
 from tests.e2e.agent_node import wait
 from tests.e2e.mid_node import BOUGHT, MID_CPU, NAMESPACE, PRIORITIES, MidNode, pod
 from tests.manager.stage import NAMESPACE as MANAGERS
-from tests.manager.stage import Manager, Stage
-from tests.manager.test_on_cluster import _rights
+from tests.manager.stage import Manager, Stage, rights
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
@@ -38,15 +37,16 @@ def node(
         cluster.define(ROOT / "crds/node_metric.yaml")
         for name in (MANAGERS, NAMESPACE):
             cluster.create_namespace(name)
-        cluster.kubectl("apply", "-f", "-", stdin=_rights(cluster))
+        cluster.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(rights(cluster, MANAGERS)))
         for name, value in PRIORITIES.items():
             metadata = {"name": name}
             cluster.apply(
                 {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value}
             )
         folder = tmp_path_factory.mktemp("manager")
-        manager = Manager(_login(cluster, folder), folder / "manager.log")
-        Stage(cluster).configure(_strategy())
+        stage = Stage(cluster)
+        manager = Manager(stage.login(folder / "kubeconfig"), folder / "manager.log")
+        stage.configure(_strategy())
         manager.start()
         try:
             found = MidNode(cluster, manager)
@@ -59,16 +59,6 @@ def node(
         assert code == 0, manager.said()
         assert "Traceback" not in manager.said()
         assert "orbidden" not in manager.said()
-
-
-def _login(cluster: Cluster, folder: Path) -> Path:
-    token = cluster.kubectl("create", "token", "headroom-manager", "-n", MANAGERS, "--duration=1h").strip()
-    config = yaml.safe_load(cluster.kubeconfig.read_text())
-    for user in config["users"]:
-        user["user"] = {"token": token}
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
 
 
 @pytest.fixture

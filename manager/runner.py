@@ -15,7 +15,7 @@ from kubeapi.events import EventRecorder
 from manager.context import Context, Run
 from manager.handlers import config, node_metric_watch, pods
 from manager.handlers.config import ConfigKeeper
-from manager.leader import Leadership, perhaps_elapsed
+from manager.leader import Leadership, NotLeading, perhaps_elapsed
 from manager.operator import WatchesEnded, operate
 from manager.queue import NodeQueue
 from manager.workers import Workers
@@ -129,7 +129,9 @@ async def _end(tasks: Iterable[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
-        await asyncio.wait(tasks, timeout=_ENDING_SECONDS)
+        ended, _ = await asyncio.wait(tasks, timeout=_ENDING_SECONDS)
+        for task in ended:
+            _ = task.cancelled() or task.exception()  # whoever waited for it has told of it
 
 
 async def _watch(operating: Coroutine[Any, Any, None]) -> None:
@@ -200,6 +202,8 @@ async def _keep_config(run: Run, keeper: ConfigKeeper) -> None:
             await keeper.catch_up()
             if run.leader.leads:
                 await run.events.flush()
+        except NotLeading:
+            pass  # the next leader does it
         except (ApiError, ApiUnavailable) as error:
             if str(error) != told:
                 _LOG.warning("The configuration cannot be kept for the next start: %s", error)

@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 import kubeapi
 from kubeapi import Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
@@ -295,3 +296,28 @@ async def test_list_keeps_what_is_asked(fake: Fake) -> None:
     assert first.items == ["a", "b"]
     assert isinstance(second, Changed)
     assert second.object["metadata"]["name"] == "c"
+
+
+async def test_known_list_is_not_read_again(fake: Fake) -> None:
+    """Who has listed everything can watch from that version on."""
+    server, api = fake
+    server.add("watch", streamed(event("ADDED", "c", "8")))
+    assert await _take(1, list_and_watch(api, PATH, timing=QUICK, since="7")) == [("ADDED", "c")]
+    assert server.queries("list") == []
+    assert server.queries("watch")[0]["resourceVersion"] == "7"
+
+
+async def test_missing_kind_is_noted(fake: Fake) -> None:
+    """A kind that the server does not know is told apart from other refusals, until it knows it."""
+    server, api = fake
+    health = WatchHealth()
+    found = []
+
+    async def missing(_: web.Request) -> web.StreamResponse:
+        found.append(health.not_found)
+        return web.Response(status=404, text="404 page not found")
+
+    server.add("list", missing, missing, listed("7", "a"))
+    assert await _take(1, list_and_watch(api, PATH, health=health, timing=QUICK)) == [["a"]]
+    assert found == [False, True]
+    assert not health.not_found

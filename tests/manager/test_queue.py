@@ -93,3 +93,18 @@ async def test_forgotten_node_does_not_come(queue: NodeQueue, clock: Clock) -> N
     clock.now = 2.0
     queue.release_due()
     assert len(queue) == 0
+
+
+async def test_closed_queue_hands_out_nothing(queue: NodeQueue) -> None:
+    """Once it is closed nothing is handed out, and it can be waited for until what was is done."""
+    queue.add_all(["a", "b"])
+    await queue.idle()
+    assert await queue.take() == "a"
+    queue.close()
+    waiting = [asyncio.create_task(queue.take()), asyncio.create_task(queue.idle())]
+    await asyncio.sleep(0.01)
+    assert not any(task.done() for task in waiting)
+    queue.done("a")
+    await waiting[1]
+    assert not waiting[0].done()
+    waiting[0].cancel()

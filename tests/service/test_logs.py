@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from service.logs import JsonLines, TextLines
+from service.logs import JsonLines, TextLines, set_up
 
 
 def _record(message: str, *values: object, failing: bool = False) -> logging.LogRecord:
@@ -43,3 +43,23 @@ def test_unexpected_error_is_located(form: logging.Formatter) -> None:
     assert "\n" not in line
     assert "KeyError" in line
     assert "test_logs.py" in line
+
+
+def test_libraries_may_lose_tracebacks(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a named library says of an error is logged without the error itself; others keep it."""
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    try:
+        set_up("json", "warning", without_traceback=["lib"])
+        for name in ("lib.part", "library"):
+            try:
+                raise ValueError("why")  # noqa: TRY301
+            except ValueError:
+                logging.getLogger(name).exception("it failed")
+        logging.getLogger("library").info("too little to be told")
+    finally:
+        root.handlers[:], level = before
+        root.setLevel(level)
+        logging.captureWarnings(capture=False)
+    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [(line["logger"], "exception" in line) for line in told] == [("lib.part", False), ("library", True)]

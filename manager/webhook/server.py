@@ -50,7 +50,7 @@ class WebhookServer:
         self._namespace, self._name = namespace, name
         self._runner: web.AppRunner | None = None
         self._fn: Fn | None = None
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._reading, self._turns = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,14 +107,14 @@ class WebhookServer:
 
     async def _serve(self, request: web.Request) -> web.Response:
         try:
-            async with asyncio.timeout(_READ_SECONDS):
+            async with asyncio.timeout(_READ_SECONDS), self._reading:  # so many bodies fill the memory, and no more
                 asked = admission.read(await request.read())
         except admission.NotAReviewError as error:
             self._metrics.reviews.labels("malformed").inc()
             return web.Response(status=400, text=f"{error}\n")
         except TimeoutError:
             self._metrics.reviews.labels("malformed").inc()
-            return web.Response(status=408, text=f"the request was not complete within {_READ_SECONDS:.0f} s\n")
+            return web.Response(status=408, text=f"the request could not be read within {_READ_SECONDS:.0f} s\n")
         except web.HTTPRequestEntityTooLarge:
             self._metrics.reviews.labels("malformed").inc()
             raise

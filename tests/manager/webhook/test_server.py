@@ -148,6 +148,26 @@ async def test_unfinished_body_ends(monkeypatch: pytest.MonkeyPatch) -> None:
             await writer.wait_closed()
 
 
+async def test_bodies_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many bodies are sent at once, four at most are held; those that never end make room for the others."""
+    monkeypatch.setattr(server_module, "_READ_SECONDS", 0.3)
+    async with serving() as served:
+        writers = []
+        for _ in range(6):
+            _, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
+            writer.write(b"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
+            writers.append(writer)
+        async with asyncio.timeout(30):
+            while served.server._reading.locked() is False:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
+            while (await served.post(review("{")))[0] != 200:
+                pass
+        for writer in writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+
 async def test_own_fault_admits(caplog: pytest.LogCaptureFixture) -> None:
     """When the check fails or takes too long, the edit passes with a warning: a fault of ours locks nobody out."""
 
@@ -238,6 +258,26 @@ async def test_lost_port_is_waited_for(monkeypatch: pytest.MonkeyPatch, caplog: 
     assert (await served.ask(review("{")))["allowed"] is False
     await block.__aexit__(None, None, None)
     assert caplog.text.count("cannot listen") == 1
+
+
+async def test_port_claimed_twice_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two processes may claim a port before one listens; the other waits until it is free."""
+    monkeypatch.setattr(server_module, "_RETRY_SECONDS", 0.01)
+    first, second = Served(made()), Served(made())
+    second.listener.close()
+    try:
+        second.listener = second.server._listener = Listener(f"127.0.0.1:{first.listener.port}")
+    except ListenError:
+        pytest.skip("this kernel lets nobody claim a port twice")
+    for served in (first, second):
+        served.serving.load(served.pair)
+    block = run(second.server, kopf_judges())
+    async with run(first.server, kopf_judges()):
+        entering = asyncio.create_task(block.__aenter__())
+        assert (await first.ask(review("{")))["allowed"] is False
+    await entering
+    assert (await second.ask(review("{")))["allowed"] is False
+    await block.__aexit__(None, None, None)
 
 
 def test_taken_port_is_named() -> None:

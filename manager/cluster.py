@@ -196,7 +196,7 @@ def _received(before: KnownNodeMetric | None, report: ReportFacts | None, now: f
 
 
 def _reduced_node(node: Json) -> dict[str, Any]:
-    metadata, status = node.get("metadata") or {}, node.get("status") or {}
+    metadata = node.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
     return {
         "metadata": {
@@ -206,12 +206,12 @@ def _reduced_node(node: Json) -> dict[str, Any]:
             "labels": dict(metadata.get("labels") or {}),
             "annotations": {name: annotations[name] for name in _ANNOTATIONS if name in annotations},
         },
-        "status": {part: _reduced_resources(status.get(part)) for part in ("capacity", "allocatable")},
+        "status": {which: _reduced_resources(part(node, "status", which)) for which in ("capacity", "allocatable")},
     }
 
 
-def _reduced_resources(amounts: Json | None) -> dict[str, Any]:
-    return {name: amount for name, amount in (amounts or {}).items() if name in _RESOURCES}
+def _reduced_resources(amounts: object) -> dict[str, Any]:
+    return {name: part(amounts, name) for name in _RESOURCES if part(amounts, name) is not None}
 
 
 def _without_version(kept: Json) -> tuple[Any, ...]:

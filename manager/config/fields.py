@@ -150,15 +150,11 @@ class Fields:
         for index, item in enumerate(value):
             where = join(path, index)
             clean = self.value(kind, item, where)
-            if is_dataclass(kind) and isinstance(item, Mapping):
-                self._required(typing.cast("type", kind), clean, where)
+            if kind is ModelChoice and isinstance(item, Mapping) and "model" not in clean:
+                self.error(where, "model is missing: name one, such as nsigma-v2")
             if clean is not MISSING:
                 read.append(clean)
         return read
-
-    def _required(self, cls: type, read: Mapping[str, Any], path: str) -> None:
-        if cls is ModelChoice and "model" not in read:
-            self.error(path, "model is missing: name one, such as nsigma-v2")
 
     def _scalar(self, kind: type, value: Any, path: str) -> Any:  # noqa: ANN401
         # JSON's true is no number, and 60.5 seconds are no whole number; a whole number is a number.

@@ -87,7 +87,16 @@ def at_start(
     """
     before = InForce(since=now)
     if last_good:
-        kept = parse_config(last_good)
-        if kept.config is not None:
-            before = InForce(kept.config, last_good, Origin.LAST_GOOD, since=last_good_since or now)
+        kept = accepted_before(last_good)
+        if kept is not None:
+            before = InForce(kept, last_good, Origin.LAST_GOOD, since=last_good_since or now)
     return judge(before, text, present=present, now=now)
+
+
+def accepted_before(text: str) -> ColocationConfig | None:
+    """What a kept text puts in force: all of it, or what this version, if it is stricter than the last, accepts of it.
+
+    Whoever upgrades must not find all of the cluster disabled for one value that used to pass.
+    """
+    judged = parse_config(text)
+    return judged.config or judged.salvage

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crds.codec import from_json, to_json
+from crds.codec import CodecError, from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy, MetricAggregatePolicy, NodeStrategy
 from crds.duration import DurationError, format_duration, parse_duration
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
@@ -42,6 +42,8 @@ class Judgement:
     """What is ignored, or probably not meant."""
     hints: tuple[Finding, ...] = ()
     """What is worth a word while it is being edited, and no alarm: entries that some node may both match."""
+    salvage: ColocationConfig | None = None
+    """What is left of a text with faults when the faulty fields are taken away; `None` when nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +88,19 @@ def parse_config(text: str | None) -> Judgement:
         fields.warnings += entry.warnings
     competition = by_selectors(entries)
     found = _bounded(entry_errors), _bounded([*fields.warnings, *competition.warnings]), competition.hints
-    if fields.errors:
-        return Judgement(None, _bounded(fields.errors), *found)
     if entries:
         clean["nodeConfigs"] = entries
+    if fields.errors:
+        # Numbers that are none may hide in free content, so such a document is of no use at all.
+        return Judgement(None, _bounded(fields.errors), *found, salvage=None if wrong else _salvage(clean))
     return Judgement(from_json(ColocationConfig, clean), (), *found)
+
+
+def _salvage(clean: Mapping[str, Any]) -> ColocationConfig | None:
+    try:
+        return from_json(ColocationConfig, clean) if clean else None
+    except CodecError:
+        return None
 
 
 def parse_strategy(text: str) -> StrategyJudgement:

@@ -6,8 +6,7 @@ from typing import Any, Final
 import kopf
 
 from kubeapi import ApiServer
-from manager.config.in_force import InForce, Origin, at_start, judge
-from manager.config.parse import parse_config
+from manager.config.in_force import InForce, Origin, accepted_before, at_start, judge
 from manager.context import Context, Run
 from manager.handlers import config_map
 from manager.handlers.config_teller import ConfigTeller
@@ -123,7 +122,7 @@ class ConfigKeeper:
         if seen == self._seen:  # else the watch has told of something newer meanwhile
             self._meet(found)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
-        known = parse_config(text).config if text else None
+        known = accepted_before(text) if text else None
         now = context.in_force
         if text == now.text and since:
             self._put(replace(now, since=since))

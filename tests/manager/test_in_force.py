@@ -59,3 +59,36 @@ def test_start_prefers_config_map() -> None:
     """A good ConfigMap wins over what was kept, and so does its absence."""
     assert at_start(BETTER, present=True, last_good=GOOD).config.mid_unallocated_percent == 5
     assert at_start(None, present=False, last_good=GOOD) == InForce(removed=True)
+
+
+def test_stricter_version_keeps_the_rest() -> None:
+    """After an upgrade that accepts less, what was in force stays in force but for the values that are refused now."""
+    text = (
+        '{"enable": true, "midUnallocatedPercent": 5, "degradeTimeMinutes": 0, '
+        '"nodeConfigs": [{"name": "db", "nodeSelector": {}, "enable": false}, {"nodeSelector": {}, "mode": "odd"}]}'
+    )
+    now = at_start(text, present=True, last_good=text, last_good_since=100.0, now=200.0)
+    assert [each.path for each in now.errors] == ["degradeTimeMinutes"]
+    assert (now.config.enable, now.config.mid_unallocated_percent) == (True, 5)
+    assert now.config.degrade_time_minutes is None
+    assert [entry.name for entry in now.config.node_configs or ()] == ["db", None]
+    assert (now.origin, now.since) == (Origin.LAST_GOOD, 100.0)
+    assert at_start(text, present=True, last_good=None).config == ColocationConfig()
+
+
+def test_nothing_is_salvaged_from_bad_numbers() -> None:
+    """A text with numbers that are none is of no use, wherever they hide."""
+    text = '{"enable": true, "extensions": {"x": 1e999}}'
+    assert at_start(text, present=True, last_good=text).config == ColocationConfig()
+
+
+def test_time_stays_while_the_text_does() -> None:
+    """What is in force keeps its time through a bad edit and its repair; another text has its own."""
+    first = judge(InForce(since=1.0), GOOD, present=True, now=10.0)
+    bad = judge(first, BAD, present=True, now=20.0)
+    assert (first.since, bad.since) == (10.0, 10.0)
+    assert judge(bad, GOOD, present=True, now=30.0).since == 10.0
+    assert judge(bad, BETTER, present=True, now=30.0).since == 30.0
+    assert judge(first, None, present=False, now=40.0).since == 40.0
+    assert at_start(GOOD, present=True, last_good=GOOD, last_good_since=5.0, now=50.0).since == 5.0
+    assert at_start(BETTER, present=True, last_good=GOOD, last_good_since=5.0, now=50.0).since == 50.0

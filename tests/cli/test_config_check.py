@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from cli.__main__ import main
-from cli.errors import FAILED, USAGE
+from cli.errors import FAILED, UNAVAILABLE, USAGE
 
 BAD = json.dumps(
     {
@@ -88,3 +88,11 @@ def test_unusable_file(text: str | None, says: str, tmp_path: Path, capsys: pyte
         said = capsys.readouterr()
         assert says in said.err
         assert (said.out, said.err.count("\n")) == ("", 1)
+
+
+def test_check_needs_no_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`check` asks no cluster; `diff` without a login is one line and exit code 3."""
+    path = _file(tmp_path, "{}")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
+    assert main(["config", "check", path]) == 0
+    assert main(["config", "diff", path]) == UNAVAILABLE

@@ -65,6 +65,28 @@ def shortage(facts: NodeFacts, result: Result, departed: Iterable[PodFacts], goi
     return Shortage(believed.requested, believed.calculated, going)
 
 
+def doubts(facts: NodeFacts) -> tuple[str, ...]:
+    """What is not known although a report is there, and therefore speaks for the Mid pods; a sentence each."""
+    report = facts.report
+    if report is None:
+        return ()
+    found = [] if report.collecting else ["the agent says that it does not measure this node (condition Collecting)"]
+    if any(report.node_usage[each] is None for each in Resource):
+        found.append("the usage of the node is not reported")
+    if not report.prediction_ready:
+        found.append("the prediction is not ready (condition PredictionReady)")
+    elif any(report.reclaimable[each] is None for each in Resource):
+        found.append("what can be reclaimed of Prod pods is not reported")
+    return tuple(found)
+
+
+def withheld(facts: NodeFacts, result: Result, seen: Shortage | None) -> Amounts:
+    """The part of a deficit that nobody is evicted for, because it follows from what is not known."""
+    if result.degraded or facts.strategy.shadow or not doubts(facts):
+        return NOTHING
+    return less(result.deficit, seen.deficit if seen else NOTHING)
+
+
 def _in_favour(facts: NodeFacts, departed: Iterable[PodFacts]) -> NodeFacts:
     """The facts with everything that is not known in favour of the Mid pods; never a lower result."""
     report = facts.report

@@ -56,6 +56,12 @@ def nobody(spared: Sequence[tuple[PodFacts, str]], seen: Shortage, seconds: floa
     return f"No Mid pod can be evicted now: {arithmetic(seen, seconds)}. {reasons}{more}"
 
 
+def withheld(unproven: Amounts, doubts: Sequence[str]) -> str:
+    """The event when a deficit lasts that nobody is evicted for."""
+    why = "; ".join(doubts)
+    return f"No Mid pod is evicted for a deficit of {amounts(unproven)}, as it follows from what is not known: {why}"
+
+
 def evicted(victim: PodFacts, node: str, seen: Shortage, seconds: float) -> str:
     """The event on the Node and on the pod."""
     return f"Evicted Mid pod {pod(victim)} from node {node}: {arithmetic(seen, seconds)}"

@@ -9,7 +9,7 @@ from crds.colocation import DEFAULTS, ColocationStrategy
 from kubeapi import ApiUnavailable
 from manager.context import Context, Run
 from manager.eviction import words
-from manager.eviction.evidence import Departures, Shortage, ShortageClock, shortage
+from manager.eviction.evidence import Departures, Shortage, ShortageClock, doubts, shortage, withheld
 from manager.eviction.guard import LoopGuard
 from manager.eviction.rates import SlidingMinute
 from manager.eviction.selection import Selection, choose
@@ -71,6 +71,10 @@ class EvictionMemory:
     """Mid pods that left."""
     clock: ShortageClock = field(default_factory=ShortageClock)
     """For how long what is short."""
+    unproven: ShortageClock = field(default_factory=ShortageClock)
+    """For how long there is a deficit that nobody is evicted for."""
+    told_unproven: tuple[str, ...] = ()
+    """Why, as an event has said."""
     going: dict[str, float] = field(default_factory=dict)
     """Pods that were evicted, by uid, and when. [s]"""
     refused: dict[str, tuple[float, str]] = field(default_factory=dict)
@@ -117,6 +121,7 @@ class MidEvictions:
         known = run.context.cluster.node_metrics.get(look.name)
         received = known.received.report if known else None
         due = memory.clock.due(short, settings.after_seconds, received or 0.0, now) if received is not None else NOTHING
+        await _tell_withheld(run, look, settings, memory, seen)
         if seen is None or not due:
             if not short:
                 memory.told, memory.skipped = (), frozenset()
@@ -138,6 +143,7 @@ class MidEvictions:
         if name in context.memories:
             memory = context.memories[name].part(EvictionMemory)
             memory.departures, memory.clock, memory.looked = Departures(), ShortageClock(), None
+            memory.unproven, memory.told_unproven = ShortageClock(), ()
 
 
 def _shortage(
@@ -152,6 +158,25 @@ def _shortage(
     ages = [age for age in (look.facts.report_age, look.facts.prediction_age) if age is not None]
     departed = memory.departures.still_reported(now - max(ages, default=0.0), settings.window_seconds)
     return shortage(look.facts, look.result, departed, going)
+
+
+async def _tell_withheld(
+    run: Run, look: Look, settings: EvictionSettings, memory: EvictionMemory, seen: Shortage | None
+) -> None:
+    """Say once why nobody is evicted although there is a deficit, when it has lasted as long as one that evicts."""
+    now, unproven = run.context.steady(), withheld(look.facts, look.result, seen)
+    if settings.mode == "off":
+        unproven = NOTHING
+    memory.unproven.update(unproven, now)
+    lasting, why = memory.unproven.due(unproven, settings.after_seconds, now + 1.0, now), doubts(look.facts)
+    if not unproven:
+        memory.told_unproven = ()
+    elif lasting and why != memory.told_unproven:
+        memory.told_unproven = why
+        note = words.withheld(lasting, why)
+        await run.events.record(
+            run.context.cluster.reference(look.name), "Warning", "MidEvictionWithheld", "EvictMid", note
+        )
 
 
 def _goes(pod: PodFacts, memory: EvictionMemory) -> bool:

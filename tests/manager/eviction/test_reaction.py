@@ -90,6 +90,24 @@ async def test_no_fresh_report_no_eviction(strategy: Json) -> None:
     assert stage.told() == []
 
 
+async def test_unproven_deficit_is_explained() -> None:
+    """A deficit that follows from a lost history alone evicts nobody, and an event says why, once for each reason."""
+    stage = Stage(*three(), cpu="0")
+    ready = {"type": names.CONDITION_PREDICTION_READY, "status": "False"}
+    for conditions in ([ready], [ready], [{**ready, "type": names.CONDITION_COLLECTING}]):
+        stage.report(report(reclaimable=("0", "0"), usage=("4", "24Gi"), conditions=conditions))
+        await stage.look()
+        stage.wait(AFTER_SECONDS)
+    assert stage.evicted() == []
+    begins = "No Mid pod is evicted for a deficit of 6000m CPU, as it follows from what is not known: "
+    first = f"{begins}the prediction is not ready (condition PredictionReady)"
+    second = f"{begins}the agent says that it does not measure this node (condition Collecting)"
+    assert stage.told() == [first, second]
+    await stage.lasts()
+    assert stage.evicted() == ["young", "old", "high"]
+    assert len(stage.told("MidEvictionWithheld")) == 2
+
+
 async def test_going_pods_count() -> None:
     """A pod that is on its way out already gives its room back: no other one goes for it."""
     stage = Stage(mid("out", 2000, terminating=True), *three()[:2])

@@ -20,7 +20,10 @@ class Recorder(Protocol):
     """Writes events; `kubeapi.events.EventRecorder`."""
 
     async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
-        """Write one; never raises."""
+        """Write one, or keep it for later; never raises."""
+
+    async def flush(self) -> None:
+        """Write what could not be written before; never raises."""
 
 
 @dataclass(slots=True)
@@ -40,6 +43,7 @@ class Announcer:
             problem: why it is not in force; empty when it is.
             model: the model that is.
         """
+        await self.recorder.flush()  # after each report: the API server is there
         before, self._policy = self._policy, problem
         if problem and problem != before:
             note = f"{problem}. Model {model} stays in force."

@@ -21,6 +21,8 @@ class FakeApi:
     def __init__(self) -> None:
         self.stored: Json | None = {"metadata": {"name": NAME, "uid": "u1", "generation": 1}, "spec": {}}
         """The object; None when there is none."""
+        self.events_down = False
+        """Whether it takes no events."""
         self.down: int = 0
         """HTTP status of every answer while it is not 0."""
         self.reason = "Reason"
@@ -69,6 +71,8 @@ class FakeApi:
         if refused is not None:
             return refused
         if "/events" in request.path:
+            if self.events_down:
+                return _refusal(503, "ServiceUnavailable", "no events now")
             self.events.append(await request.json())
             return web.json_response(self.events[-1])
         if self.stored is None:

@@ -230,6 +230,18 @@ async def test_rejected_policy_is_an_event(stage: Stage) -> None:
     assert (normal["type"], normal["reason"]) == ("Normal", "PolicyObeyed")
 
 
+async def test_event_that_failed_is_told_later(stage: Stage) -> None:
+    """An event that the server could not take is written after a later report, though there is no news by then."""
+    stage.reports.prediction = replace(PREDICTION, problem="spec.predictPolicy.model: there is no model 'x'")
+    stage.fake.events_down = True
+    await stage.publisher.report()
+    stage.fake.events_down = False
+    for _ in range(2):
+        stage.time[0] += 60
+        await stage.publisher.report()
+    assert [event["reason"] for event in stage.fake.events] == ["PolicyRejected"]
+
+
 async def test_rejection_is_told_at_next_check(stage: Stage) -> None:
     """A policy that is rejected is said within a check interval, though no number moved."""
     await stage.publisher.report()

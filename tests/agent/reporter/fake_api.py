@@ -71,8 +71,6 @@ class FakeApi:
         if refused is not None:
             return refused
         if "/events" in request.path:
-            if self.events_down:
-                return _refusal(503, "ServiceUnavailable", "no events now")
             self.events.append(await request.json())
             return web.json_response(self.events[-1])
         if self.stored is None:
@@ -87,6 +85,8 @@ class FakeApi:
         if self.down:
             headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
             return _refusal(self.down, self.reason, "the fake is down", headers)
+        if self.events_down and "/events" in request.path:
+            return _refusal(503, "ServiceUnavailable", "no events now")
         if self.token is not None and request.headers.get("Authorization") != f"Bearer {self.token}":
             return _refusal(401, "Unauthorized", "Unauthorized")
         return None

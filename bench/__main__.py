@@ -4,9 +4,7 @@ import argparse
 import os
 import pkgutil
 import platform
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -55,9 +53,8 @@ def _measure_manager(options: argparse.Namespace, console: Console) -> None:
     given = {key: getattr(options, key) for key in ("nodes", "minutes", "pods") if getattr(options, key) is not None}
     plan = manager.Plan(**{**(manager.QUICK if options.quick else {}), **given})
     figures = {}
-    folder = Path(tempfile.mkdtemp(prefix="headroom-bench-"))
     with console.status("measuring the manager ..."):
-        for count, found in manager.measure(plan, folder):
+        for count, found in manager.measure(plan):
             figures[count] = found
             console.print(f"measured {count:,} nodes", highlight=False)
     cells = [manager_table.header(sorted(figures)), *manager_table.lines(figures)]

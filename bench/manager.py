@@ -3,16 +3,15 @@
 import contextlib
 import json
 import os
-import signal
-import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import psutil
@@ -24,7 +23,7 @@ from bench.manager_table import percentiles
 from crds.names import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from devcluster import Cluster
 from devcluster.component import free_port
-from devcluster.process import wait_until
+from devcluster.process import Process, wait_until
 from manager.node_metric import COLLECTION
 
 NODES = (500, 1000, 2000, 5000)
@@ -38,7 +37,7 @@ GARBAGE_PERCENT = "400"
 API server's CPU time here, and two cores have none to spare with 5,000 nodes."""
 SCRAPE_SECONDS = 30.0
 """How often Prometheus would ask for /metrics."""
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS, STOP_SECONDS, POLL_SECONDS = 300.0, 60.0, 0.1
 
 Figures = dict[str, float | None]
 
@@ -57,17 +56,23 @@ class Plan:
     """How long a minute is. [s]"""
 
 
-QUICK: Mapping[str, Any] = {"nodes": (10, 20), "pods": 1, "minute_seconds": 4.0}
+QUICK: Mapping[str, Any] = {"nodes": (10,), "pods": 1, "minute_seconds": 4.0}
 """A plan that only shows that everything runs."""
 
 
-def measure(plan: Plan, folder: Path) -> Iterator[tuple[int, Figures]]:
-    """The figures with each number of nodes, each on a cluster of its own, as soon as they are there."""
+def measure(plan: Plan) -> Iterator[tuple[int, Figures]]:
+    """The figures with each number of nodes, each on a cluster of its own, as soon as they are there.
+
+    Everything that is started ends with the cluster, and that ends with this process, however it ends.
+
+    Raises:
+        DevClusterError: something ended early, or did not get ready; with the end of its log.
+    """
     os.environ.setdefault("GOGC", GARBAGE_PERCENT)
     for count in plan.nodes:
         with Cluster(say=_quiet) as cluster:
             _prepare(cluster, count, plan.pods)
-            yield count, _Round(cluster, count, plan, folder).run()
+            yield count, _Round(cluster, count, plan).run()
 
 
 def _quiet(_: str) -> None:
@@ -94,34 +99,25 @@ def _prepare(cluster: Cluster, count: int, pods: int) -> None:
 class _Manager:
     """A running manager."""
 
-    process: subprocess.Popen[bytes]
-    log: Path
+    process: Process
     port: int
-    started: float = field(default_factory=time.monotonic)
+    started: float
 
-    def check(self) -> None:
-        if self.process.poll() is not None:
-            raise RuntimeError(f"the manager ended early: {self.log.read_text().strip()[-2000:]}")
-
-    def metric(self, name: str) -> float:
-        """Sum over all labels of a metric; 0 while it cannot be had."""
-        query = f"?name[]={name}" if name else ""
+    def metric(self, name: str) -> list[float]:
+        """The values of a metric, one for each set of labels; nothing while it cannot be had."""
+        query = urllib.parse.urlencode({"name[]": name})
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics{query}", timeout=30) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics?{query}", timeout=30) as answer:
                 text = answer.read().decode()
         except OSError:
-            return 0.0
+            return []
         found = (each.rpartition(" ") for each in text.splitlines() if not each.startswith("#"))
-        return sum(float(value) for key, _, value in found if key.partition("{")[0] == name)
+        return [float(value) for key, _, value in found if key.partition("{")[0] == name]
 
     def stop(self) -> float:
         """End it; how long that took. [s]"""
         began = time.monotonic()
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
+        self.process.stop(STOP_SECONDS)
         return time.monotonic() - began
 
 
@@ -132,79 +128,62 @@ class _Round:
     cluster: Cluster
     count: int
     plan: Plan
-    folder: Path
     figures: Figures = field(default_factory=dict)
 
     def run(self) -> Figures:
         """Start, first publication, steady state, stop, start again."""
-        with self._manager("first") as manager:
-            self._start(manager)
-            with _scraped(manager) as scrapes:
-                self._load(manager)
-            self.figures["manager_rss"], self.figures["manager_rss_peak"] = memory_mib(manager.process.pid)
-            self.figures["scrape"] = max(scrapes, default=None)
-            self.figures["stop"] = manager.stop()
-        with self._manager("second") as manager:
-            self._restart(manager)
+        manager = self._manager()
+        self._start(manager)
+        with _scraped(manager) as scrapes:
+            self._load(manager)
+        self.figures["manager_rss"], self.figures["manager_rss_peak"] = memory_mib(manager.process.pid)
+        self.figures["scrape"] = max(scrapes, default=None)
+        self.figures["stop"] = manager.stop()
+        second = self._manager()
+        self._restart(second)
+        second.stop()
         return self.figures
 
-    @contextmanager
-    def _manager(self, name: str) -> Iterator[_Manager]:
+    def _manager(self) -> _Manager:
         """As in the chart: one replica that takes part in the election."""
-        port, log = free_port(), self.folder / f"manager-{self.count}-{name}.log"
+        port, began = free_port(), time.monotonic()
         flags = [f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={NAMESPACE}", f"--listen=127.0.0.1:{port}"]
-        command = [*PROGRAM, *flags, "--leader-elect"]
-        with log.open("wb") as output, subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output) as process:
-            manager = _Manager(process, log, port)
-            try:
-                yield manager
-            finally:
-                if process.poll() is None:
-                    manager.stop()
+        process = self.cluster.supervisor.start("manager", [*PROGRAM, *flags, "--leader-elect"], cwd=ROOT)
+        return _Manager(process, port, began)
 
     def _start(self, manager: _Manager) -> None:
         for key, wanted in (("start_first", 1), ("start_all", self.count)):
-            self._wait(manager, lambda wanted=wanted: self._node_metrics() >= wanted)
+            self._wait(manager, partial(self._has_node_metrics, wanted))
             self.figures[key] = time.monotonic() - manager.started
 
     def _restart(self, manager: _Manager) -> None:
-        """The Lease was given back, so that the second one leads at once."""
-        looks = "headroom_manager_reconcile_seconds_count"
-        self._wait(manager, lambda: manager.metric(looks) >= self.count, pause=0.2)
+        """The Lease was given back, so that the second one leads soon; only who leads calculates."""
+        per_node = 2  # CPU and memory
+        shown = "headroom_manager_mid_calculated"
+        self._wait(manager, lambda: len(manager.metric(shown)) >= per_node * self.count, pause=0.2)
         self.figures["restart"] = time.monotonic() - manager.started
-        self.figures["restart_writes"] = manager.metric("headroom_manager_writes_total")
+        self.figures["restart_writes"] = sum(manager.metric("headroom_manager_writes_total"))
 
-    def _node_metrics(self) -> int:
-        """How many there are; the server counts them."""
+    def _has_node_metrics(self, wanted: int) -> bool:
+        """Whether there are that many; the server counts them."""
         found = self.cluster.api.get(f"{COLLECTION}?limit=1")
-        return len(found["items"]) + int(found["metadata"].get("remainingItemCount") or 0)
+        return len(found["items"]) + int(found["metadata"].get("remainingItemCount") or 0) >= wanted
 
-    def _wait(self, manager: _Manager, holds: Any, pause: float = 0.05) -> None:  # noqa: ANN401 - mypy knows no better
-        def checked() -> bool:
-            manager.check()
-            return bool(holds())
-
-        wait_until(checked, f"the start of the manager ({manager.log})", PATIENCE_SECONDS, pause_seconds=pause)
+    def _wait(self, manager: _Manager, holds: Callable[[], bool], pause: float = 0.05) -> None:
+        wait_until(holds, "the start of the manager", PATIENCE_SECONDS, [manager.process], pause)
 
     def _load(self, manager: _Manager) -> None:
         """The nodes report: the first minute, then as long as planned."""
         settings = {"nodes": self.count, "minutes": self.plan.minutes, "minute-seconds": self.plan.minute_seconds}
         flags = [f"--kubeconfig={self.cluster.kubeconfig}", *(f"--{key}={value}" for key, value in settings.items())]
         command = [sys.executable, "-m", "bench.manager_load", *flags]
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as load:
-            try:
-                self._read(load, manager)
-            finally:
-                load.terminate()
-
-    def _read(self, load: subprocess.Popen[str], manager: _Manager) -> None:
+        load = self.cluster.supervisor.start("load", command, cwd=ROOT)
         plane = self.cluster.control_plane
         known = {"manager": manager.process.pid, "load": load.pid}
         known |= {"apiserver": plane.apiserver.process.pid, "etcd": plane.etcd.process.pid}  # type: ignore[union-attr]
         before = _Usage.of(known)
-        for line in load.stdout or ():
-            said, now = json.loads(line), _Usage.of(known)
-            manager.check()
+        for said in _said(load, manager.process):
+            now = _Usage.of(known)
             shares, before = now.shares(before), now
             if said["phase"] == "steady":
                 self.figures["manager_cpu_first"] = shares["manager"]
@@ -212,13 +191,27 @@ class _Round:
                 continue
             self.figures |= {f"{name}_cpu": share for name, share in shares.items()}
             self.figures |= {key: said["rates"][key] for key in ("reports", "heartbeats")}
-            self.figures["writes"], self.figures["missed"] = (
-                said["writes"],
-                float(said["missed"] + said["rates"]["failed"]),
-            )
+            self.figures |= {"writes": said["writes"], "missed": said["missed"]}
             for kind in ("first", "decrease", "answer"):
                 half, most = percentiles(said["times"].get(kind, ()))
                 self.figures |= {f"{kind}_p50": half, f"{kind}_p99": most}
+
+
+def _said(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
+    """What the load generator says, as soon as it does, to the last line; both must go on running until then."""
+    known = 0
+    while True:
+        lines = load.log.read_text(encoding="utf-8").split("\n")[:-1]  # whole ones
+        for line in lines[known:]:
+            if line.startswith("{"):  # others are warnings
+                said: dict[str, Any] = json.loads(line)
+                if said["phase"] == "settled":
+                    return
+                yield said
+        known = len(lines)
+        load.require_running()
+        manager.require_running()
+        time.sleep(POLL_SECONDS)
 
 
 PROGRAM = (sys.executable, "-m", "manager")

@@ -1,10 +1,11 @@
 """`python -m bench.manager_load`: agents and kubelets of many nodes in one process, and a watch that sees Nodes change.
 
-It writes JSON lines: one when the nodes begin to report, one when each has done so, one at the end.
+It writes JSON lines: when the nodes begin to report, when each has done so, at the end, and when all is published.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import time
 from collections.abc import Callable, Coroutine
@@ -29,6 +30,8 @@ from manager.facts import Resource
 
 HEARTBEATS = 5
 """A kubelet patches its Node's status every so many minutes when nothing changes; its Lease is renewed elsewhere."""
+SETTLE_SECONDS = 30.0
+"""How long what was reported last may take until it is published."""
 
 Json = dict[str, Any]
 
@@ -51,17 +54,17 @@ class Load:
     """What was sent."""
     answers: list[float] = field(default_factory=list)
     """How long the API server took to answer each report. [s]"""
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self, minutes: float, pods: int) -> None:
         """Report once in the first minute and then for some minutes more, evenly spread; print what came of it."""
-        synced = asyncio.Event()
-        watching = asyncio.create_task(self._watch(synced))
-        await synced.wait()
+        watching = asyncio.create_task(self._watch())
+        await self._changed.wait()
         _say(phase="first")
         reports = self._spread(self.minute_seconds, lambda number: self._report(number, pods))
         heartbeats = self._spread(HEARTBEATS * self.minute_seconds, self._heartbeat)
-        running = [watching, asyncio.create_task(reports), asyncio.create_task(heartbeats)]
+        running = [asyncio.create_task(reports), asyncio.create_task(heartbeats)]
         await asyncio.sleep(self.minute_seconds)
         self.latencies.changes, before = 0, dict(self.counts)
         _say(phase="steady")
@@ -72,9 +75,20 @@ class Load:
         writes = self.latencies.changes / took
         times = {**self.latencies.times, "answer": self.answers}
         _say(phase="end", times=times, missed=self.latencies.missed, writes=writes, rates=rates)
-        for task in (*running, *self._tasks):
+        for task in running:
             task.cancel()
-        await asyncio.gather(*running, *self._tasks, return_exceptions=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._settle(), SETTLE_SECONDS)
+        _say(phase="settled")
+        watching.cancel()
+        await asyncio.gather(watching, *running, *self._tasks, return_exceptions=True)
+
+    async def _settle(self) -> None:
+        """Wait until every answer is there and every Node shows its number."""
+        await asyncio.gather(*self._tasks)
+        while self.latencies.waiting():
+            self._changed.clear()
+            await self._changed.wait()
 
     async def _spread(self, seconds: float, act: Callable[[int], Coroutine[Any, Any, None]]) -> None:
         """Do something for each node once in so many seconds, one node after the other, whatever it takes."""
@@ -107,13 +121,13 @@ class Load:
         self.counts[what] += 1
         return True
 
-    async def _watch(self, synced: asyncio.Event) -> None:
+    async def _watch(self) -> None:
         async for change in list_and_watch(self.api, paths.NODES):
             now = time.monotonic()
             for node in change.items if isinstance(change, Relisted) else [change.object]:
                 offered = patches.offers(node)[Resource.CPU].amount
                 self.latencies.offers(str(node["metadata"]["name"]), offered, now)
-            synced.set()
+            self._changed.set()
 
 
 def _say(**line: object) -> None:

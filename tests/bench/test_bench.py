@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from bench import BENCHMARKS, GROUPS
+from bench import BENCHMARKS, GROUPS, manager_table
 from bench.__main__ import main
 from tests.architecture.sources import ROOT
 
@@ -34,3 +34,18 @@ def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["nonsense"])
     assert "no benchmark named nonsense: choose from process" in capsys.readouterr().err
+
+
+@pytest.mark.cluster
+def test_manager_is_measured() -> None:
+    """In its quick form, the manager's benchmark fills its table: nodes are published, and a restart writes nothing."""
+    command = [sys.executable, "-m", "bench", "manager", "--quick", "--markdown"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert rows[0] == ["what", "10 nodes", "growth", "budget"]
+    found = {row[0]: row[1] for row in rows[1:]}
+    assert len(found) == len(manager_table.ROWS)
+    assert float(found["NodeMetric to Node, first publication, p50 [s]"]) > 0
+    assert found["writes of that start"] == "0"

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from cli import manager_state
 from cli.explain_terms import amount
+from crds.names import ANNOTATION_CONFIG_STATE
 from kubeapi import paths
 from manager import node_metric
 from manager.facts import Amounts, PodFacts, Resource
@@ -16,8 +17,6 @@ LAST_GOOD_NAME: Final = "headroom-last-good-config"
 """The ConfigMap in which the manager keeps the last good configuration."""
 WEBHOOK_SECRET: Final = "headroom-manager-webhook-tls"  # noqa: S105 - a name
 """The Secret with the webhook's certificates."""
-CONFIG_STATE: Final = "headroom.sh/config-state"
-"""The annotation in which the manager writes on the user's ConfigMap what it makes of it."""
 
 Json = Mapping[str, Any]
 
@@ -171,14 +170,14 @@ def _of_namespace(found: Found) -> Iterable[Change]:
     namespace = found.namespace
     if found.config_map is not None:
         metadata = found.config_map["metadata"]
-        if CONFIG_STATE in (metadata.get("annotations") or {}):
+        if ANNOTATION_CONFIG_STATE in (metadata.get("annotations") or {}):
             name = str(metadata["name"])
             yield Change(
                 "ConfigMap",
                 f"{namespace}/{name}",
-                f"annotation {CONFIG_STATE} removed, the rest is yours and stays",
+                f"annotation {ANNOTATION_CONFIG_STATE} removed, the rest is yours and stays",
                 paths.config_map(namespace, name),
-                {"metadata": {"annotations": {CONFIG_STATE: None}}},
+                {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: None}}},
             )
     owned = (
         ("ConfigMap", found.last_good, paths.config_map(namespace, LAST_GOOD_NAME)),

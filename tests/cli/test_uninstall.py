@@ -11,6 +11,7 @@ import pytest
 from cli import manager_state, uninstall, uninstall_plan
 from cli.errors import CommandError
 from cli.stopping import Clock
+from crds.names import ANNOTATION_CONFIG_STATE
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
 from manager import node_metric
 from manager.settings import Settings
@@ -38,7 +39,7 @@ class Stage:
         self.api.put("/api/v1/pods/m", mid_pod("m", "2000", "1Gi", on="busy"))
         self.api.put("/api/v1/pods/done", mid_pod("done", on="idle", phase="Succeeded"))
         self.api.put("/api/v1/pods/p", pod("p", {"cpu": "1"}, on="idle"))
-        annotations = {uninstall_plan.CONFIG_STATE: "in force", "mine": "stays"}
+        annotations = {ANNOTATION_CONFIG_STATE: "in force", "mine": "stays"}
         self.api.put(
             CONFIG, {"metadata": {"name": "slo-controller-config", "annotations": annotations}, "data": {"a": "b"}}
         )

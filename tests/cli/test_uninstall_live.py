@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from crds.names import ANNOTATION_CONFIG_STATE
 from devcluster import Cluster
 from tests.manager.stage import METRICS, ROOT, Manager, Stage, eventually, prepared
 
@@ -40,6 +41,12 @@ def changes(listed: dict[str, Any]) -> set[tuple[str, str]]:
     """Kind and name of what is changed among our objects; tests before us may have left others in the cluster."""
     found = {(each["kind"], each["name"]) for each in listed["changes"]}
     return {each for each in found if "uninstall" in each[1]}
+
+
+def annotations(stage: Stage) -> dict[str, Any]:
+    """Annotations of the user's ConfigMap."""
+    found: dict[str, Any] = stage.found(f"{CONFIG_MAPS}/slo-controller-config")["metadata"].get("annotations", {})
+    return found
 
 
 def deployment() -> dict[str, Any]:
@@ -83,6 +90,7 @@ def test_uninstall(stage: Stage, tmp_path: Path) -> None:
             stage.expect_cpu(name, "4k")
         stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(mid_pod()))
         eventually(lambda: bool(stage.found(f"{CONFIG_MAPS}/headroom-last-good-config")), "the config is kept")
+        eventually(lambda: ANNOTATION_CONFIG_STATE in annotations(stage), "the config's state is written")
         code, _, said = uninstall(stage)
         assert code == 1
         assert "A manager is at work that no Deployment uninstall-test/headroom-manager runs" in said
@@ -119,7 +127,7 @@ def test_uninstall(stage: Stage, tmp_path: Path) -> None:
     assert not stage.found(f"{METRICS}/uninstall-idle")
     config = stage.found(f"{CONFIG_MAPS}/slo-controller-config")
     assert json.loads(config["data"]["colocation-config"]) == stage.config
-    assert not any("headroom" in name for name in config["metadata"].get("annotations", {}))
+    assert ANNOTATION_CONFIG_STATE not in annotations(stage)
     stage.cluster.kubectl("delete", "pod", "mid", "-n", NAMESPACE, "--force", "--grace-period=0")
     code, done, said = uninstall(stage)
     assert code == 0, said

@@ -90,6 +90,7 @@ class Leadership:
         self._seen: tuple[str, float] = ("", float("-inf"))
         self._complained = False
         self._holder = ""
+        self._held: Json | None = None
 
     @property
     def leads(self) -> bool:
@@ -147,7 +148,7 @@ class Leadership:
         """Give the Lease back, so that another replica need not wait for it to expire."""
         if not self._settings.enabled or self._renewed_at is None:
             return
-        self._renewed_at = None
+        self._renewed_at = self._held = None
         try:
             lease = await self._api.get(self._path)
             if lease.get("spec", {}).get("holderIdentity") == self._identity:
@@ -156,6 +157,8 @@ class Leadership:
             _LOG.warning("The Lease %s could not be given back; it expires by itself: %s", self._path, error)
 
     async def _attempt(self) -> None:
+        if await self._renew():
+            return
         started = self._own_clock()
         try:
             lease = await self._api.get(self._path)
@@ -165,9 +168,9 @@ class Leadership:
             lease = None
         try:
             if lease is None:
-                await self._create()
+                self._held = await self._create()
             elif self._may_take(lease):
-                await self._write(lease, self._claim(lease))
+                self._held = await self._write(lease, self._claim(lease))
             else:
                 self._renewed_at = None
                 self._holder = str((lease.get("spec") or {}).get("holderIdentity") or "")
@@ -178,6 +181,21 @@ class Leadership:
                 return
             raise
         self._renewed_at = started
+
+    async def _renew(self) -> bool:
+        """Write the Lease again without reading it, unless somebody else has: a slow server is asked once."""
+        lease, self._held = self._held, None
+        if lease is None:
+            return False
+        started = self._own_clock()
+        try:
+            self._held = await self._write(lease, self._claim(lease))
+        except ApiError as error:
+            if error.conflict or error.not_found:
+                return False
+            raise
+        self._renewed_at = started
+        return True
 
     def _may_take(self, lease: Json) -> bool:
         spec = lease.get("spec") or {}
@@ -200,7 +218,7 @@ class Leadership:
             claim["leaseTransitions"] = int(spec.get("leaseTransitions") or 0) + 1
         return claim
 
-    async def _create(self) -> None:
+    async def _create(self) -> Json:
         now = _now()
         spec = {
             "holderIdentity": self._identity,
@@ -215,12 +233,12 @@ class Leadership:
             "metadata": {"name": self._settings.lease_name},
             "spec": spec,
         }
-        await self._api.create(self._collection, body)
+        return await self._api.create(self._collection, body)
 
-    async def _write(self, lease: Json, spec: Json) -> None:
+    async def _write(self, lease: Json, spec: Json) -> Json:
         # The version makes the server refuse when another replica wrote in between.
         version = lease["metadata"]["resourceVersion"]
-        await self._api.patch(self._path, {"metadata": {"resourceVersion": version}, "spec": spec})
+        return await self._api.patch(self._path, {"metadata": {"resourceVersion": version}, "spec": spec})
 
 
 def _now() -> str:

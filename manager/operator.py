@@ -81,7 +81,7 @@ async def operate(run: Run, api: ApiServer, keeper: ConfigKeeper, stop: asyncio.
     Raises:
         WatchesEnded: the certificate of the API server is not trusted any more.
     """
-    distrusted = asyncio.Event()
+    distrusted, sessions = asyncio.Event(), list[aiohttp.ClientSession]()
     registry = kopf.OperatorRegistry()
     config.register(registry, run, keeper)
     nodes.register(registry, run)
@@ -94,6 +94,7 @@ async def operate(run: Run, api: ApiServer, keeper: ConfigKeeper, stop: asyncio.
     async def login(**_: Any) -> kopf.AiohttpSession:  # noqa: ANN401
         # Asked again after a 401, when the login has been read anew.
         session = _session(api, run.context.settings.user_agent, distrusted)
+        sessions.append(session)
         return kopf.AiohttpSession(server=api.connection.server, aiohttp_session=session)
 
     ours = asyncio.all_tasks()
@@ -119,6 +120,8 @@ async def operate(run: Run, api: ApiServer, keeper: ConfigKeeper, stop: asyncio.
         await asyncio.wait({running}, timeout=_ENDING_SECONDS)
     finally:
         await _sweep(running, ours)
+        for session in sessions:  # kopf closes them only when it ends by itself
+            await session.close()
 
 
 async def _sweep(running: asyncio.Task[None], ours: set[asyncio.Task[Any]]) -> None:

@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from agent.serving import JSON, HttpServer, Page
-from service.health import Health
 from agent.telemetry import Metrics
+from service.health import Health
 
 Get = Callable[[str], "aiohttp.client._RequestContextManager"]
 

@@ -120,6 +120,21 @@ async def test_concurrent_claim_has_one_winner(api: FakeApi, clock: Clock) -> No
     assert api.objects[PATH]["spec"]["holderIdentity"] == "c"
 
 
+async def test_renewal_is_one_request(api: FakeApi, clock: Clock) -> None:
+    """A leader renews without reading; when somebody else has written the Lease meanwhile, it reads and gives in."""
+    first = Replica(api, "a", clock)
+    await first.try_once()
+    api.calls.clear()
+    await first.leadership._attempt()
+    assert [method for method, _, _ in api.calls] == ["PATCH"]
+    api.put(PATH, {**api.objects[PATH], "spec": {"holderIdentity": "b", "renewTime": "later"}})
+    await first.leadership._attempt()
+    assert not first.leadership.leads
+    assert api.objects[PATH]["spec"]["holderIdentity"] == "b"
+    del api.objects[PATH]
+    assert await first.try_once()
+
+
 async def test_write_ends_before_lease(api: FakeApi, clock: Clock) -> None:
     """A write must end before the Lease does; when the leader may not be one any more, none begins."""
     first = Replica(api, "a", clock)

@@ -1,20 +1,19 @@
-"""The authority of the API server and the token of the manager are rotated while it runs."""
+"""An API server whose authority and tokens are rotated while the manager runs, and one that is slow."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from devcluster import Cluster
 from devcluster.certs import Pki
 from tests.manager.stage import METRICS, Manager, Stage, eventually, prepared
-from tests.manager.tls_front import TlsFront
+from tests.manager.tls_front import TlsFront, kubeconfig
 
 pytestmark = pytest.mark.cluster
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
     """A namespace of our own."""
     with prepared(cluster, "login-test") as stage:
@@ -29,18 +28,6 @@ def _token(stage: Stage, name: str) -> str:
     return stage.cluster.kubectl("create", "token", "headroom-manager", "-n", stage.namespace, *bound).strip()
 
 
-def _kubeconfig(folder: Path, server: str) -> Path:
-    config = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": "ca.crt"}}],
-        "users": [{"name": "u", "user": {"tokenFile": "token"}}],
-    }
-    path = folder / "kubeconfig"
-    path.write_text(yaml.safe_dump(config))
-    return path
-
-
 def test_rotation_needs_no_restart(stage: Stage, tmp_path: Path) -> None:
     """A new authority and a new token are taken up by everything that asks the API server, the watches of kopf too."""
     before, after = Pki(tmp_path / "before"), Pki(tmp_path / "after")
@@ -48,7 +35,7 @@ def test_rotation_needs_no_restart(stage: Stage, tmp_path: Path) -> None:
     authority.write_bytes(before.ca.read_bytes())
     token.write_text(_token(stage, "first"))
     with TlsFront(stage.cluster.control_plane.host_url, before.server("front", ["127.0.0.1"])) as front:
-        manager = Manager(_kubeconfig(tmp_path, front.url), tmp_path / "manager.log", stage.namespace)
+        manager = Manager(kubeconfig(tmp_path, front.url), tmp_path / "manager.log", stage.namespace)
         manager.start()
         try:
             stage.add_node("before-rotation")
@@ -71,3 +58,24 @@ def test_rotation_needs_no_restart(stage: Stage, tmp_path: Path) -> None:
     assert "Traceback" not in manager.said()
     told = [line for line in manager.said().splitlines() if "Starting over" in line]
     assert 1 <= len(told) <= 3, manager.said()
+
+
+def test_slow_server_is_borne(stage: Stage, tmp_path: Path) -> None:
+    """An API server that takes seconds for each answer is no reason to change leaders or to give up."""
+    pki = Pki(tmp_path / "pki")
+    (tmp_path / "ca.crt").write_bytes(pki.ca.read_bytes())
+    (tmp_path / "token").write_text(_token(stage, "slow"))
+    with TlsFront(stage.cluster.control_plane.host_url, pki.server("front", ["127.0.0.1"])) as front:
+        front.delay_seconds = 2.0
+        manager = Manager(kubeconfig(tmp_path, front.url), tmp_path / "manager.log", stage.namespace)
+        manager.start()
+        try:
+            stage.add_node("slow")
+            stage.report("slow", "4")
+            stage.expect_cpu("slow", "4k")
+            stage.report("slow", "3")
+            stage.expect_cpu("slow", "3k")
+        finally:
+            assert manager.stop() == 0
+    assert "Traceback" not in manager.said()
+    assert "No longer leading" not in manager.said()

@@ -4,12 +4,28 @@ import asyncio
 import ssl
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
+
+import yaml
 
 from devcluster.certs import KeyPair
 
 _CHUNK = 65536
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    """A kubeconfig in a folder for a server; the authority and the token are files beside it: ca.crt and token."""
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, "certificate-authority": "ca.crt"}}],
+        "users": [{"name": "u", "user": {"tokenFile": "token"}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 class TlsFront:
@@ -29,6 +45,8 @@ class TlsFront:
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
         self.port = 0
+        self.delay_seconds = 0.0
+        """How long each piece of an answer is kept back. [s]"""
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -76,11 +94,12 @@ class TlsFront:
         with suppress(OSError, asyncio.CancelledError):
             back_reader, back_writer = await asyncio.open_connection(*self._target, ssl=context)
             self._open |= {writer, back_writer}
-            await asyncio.gather(self._pass_on(reader, back_writer), self._pass_on(back_reader, writer))
+            await asyncio.gather(self._pass_on(reader, back_writer), self._pass_on(back_reader, writer, slow=True))
 
-    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, slow: bool = False) -> None:
         try:
             while data := await reader.read(_CHUNK):
+                await asyncio.sleep(self.delay_seconds if slow else 0.0)
                 writer.write(data)
                 await writer.drain()
         finally:

@@ -19,7 +19,7 @@ class WebhookMetrics:
             ["result"],
             registry=registry,
         )
-        """Reviews by result: allowed, refused, unchecked, malformed."""
+        """Reviews by result: allowed, refused, unchecked, malformed (no review, or more than can be read)."""
         self.certificate_ends = Gauge(
             f"{PREFIX}_webhook_certificate_expiry_timestamp_seconds",
             "Until when the certificate that this replica serves is valid, 0 without one [unix s]",

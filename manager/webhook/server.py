@@ -23,11 +23,13 @@ _LARGEST_BODY_BYTES: Final = 8 * 1024 * 1024
 """Two ConfigMaps of 3 MiB, the most that an API server takes in a request, and what is around them."""
 _LARGEST_TEXT: Final = 1024 * 1024
 """What a ConfigMap can hold; a longer text does not come from an API server."""
-_READ_SECONDS: Final = 3.0
-_JUDGE_SECONDS: Final = 4.0  # the API server waits for 5 s
+_READ_SECONDS: Final = 2.0
+_ANSWER_SECONDS: Final = 4.0  # the API server waits for 5 s
 _ENDING_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 5.0
 _AT_ONCE: Final = 4
+_MOST_PRESENT: Final = 32
+"""Reviews that may wait for their turn: far more than people edit one ConfigMap at the same time."""
 
 Fn = Callable[..., Awaitable[Any]]
 
@@ -50,7 +52,7 @@ class WebhookServer:
         self._namespace, self._name = namespace, name
         self._runner: web.AppRunner | None = None
         self._fn: Fn | None = None
-        self._reading, self._turns = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_AT_ONCE)
+        self._turns, self._present = asyncio.Semaphore(_AT_ONCE), 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -73,7 +75,9 @@ class WebhookServer:
     async def _start(self) -> None:
         app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
         app.add_routes([web.post(f"/{admission.HANDLER}", self._serve)])
-        runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=_ENDING_SECONDS)
+        runner = web.AppRunner(
+            app, handle_signals=False, access_log=None, shutdown_timeout=_ENDING_SECONDS, lingering_time=0
+        )
         self._runner = runner
         await runner.setup()
         complained = False
@@ -106,19 +110,36 @@ class WebhookServer:
             await runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.Response:
+        if self._present >= _MOST_PRESENT:
+            self._metrics.reviews.labels("malformed").inc()
+            refused = web.Response(status=503, text="too many reviews at once\n")
+            refused.force_close()
+            return refused
+        self._present += 1
         try:
-            async with asyncio.timeout(_READ_SECONDS), self._reading:  # so many bodies fill the memory, and no more
-                asked = admission.read(await request.read())
+            return await self._in_turn(request)
+        finally:
+            self._present -= 1
+
+    async def _in_turn(self, request: web.Request) -> web.Response:
+        asked = None
+        try:
+            # From its first byte to the answer a review has a turn: so many fill the memory, and no more.
+            async with asyncio.timeout(_ANSWER_SECONDS), self._turns:
+                async with asyncio.timeout(_READ_SECONDS):
+                    asked = admission.read(await request.read())
+                return web.json_response(await self._answer(asked))
         except admission.NotAReviewError as error:
             self._metrics.reviews.labels("malformed").inc()
             return web.Response(status=400, text=f"{error}\n")
         except TimeoutError:
+            if asked is not None:
+                return web.json_response(self._unchecked(asked, "it takes too long"))
             self._metrics.reviews.labels("malformed").inc()
-            return web.Response(status=408, text=f"the request could not be read within {_READ_SECONDS:.0f} s\n")
+            return web.Response(status=408, text="the request could not be read in time\n")
         except web.HTTPRequestEntityTooLarge:
             self._metrics.reviews.labels("malformed").inc()
             raise
-        return web.json_response(await self._answer(asked))
 
     async def _answer(self, asked: admission.Asked) -> dict[str, Any]:
         if not asked.concerns(self._namespace, self._name):
@@ -126,10 +147,7 @@ class WebhookServer:
         if len(asked.text or "") > _LARGEST_TEXT:
             return self._unchecked(asked, "it is longer than any ConfigMap")
         try:
-            async with asyncio.timeout(_JUDGE_SECONDS), self._turns:
-                given = await self._judge(asked)
-        except TimeoutError:
-            return self._unchecked(asked, "it takes too long")
+            given = await self._judge(asked)
         except Exception:  # noqa: BLE001 - the outer runner: a fault of ours must not refuse anybody's edit
             _LOG.exception("An edit could not be checked, which should not happen; please report it")
             return self._unchecked(asked, "its check failed; please report it")

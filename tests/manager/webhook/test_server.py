@@ -158,7 +158,7 @@ async def test_bodies_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             writer.write(b"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
             writers.append(writer)
         async with asyncio.timeout(30):
-            while served.server._reading.locked() is False:  # noqa: ASYNC110 - nobody tells
+            while served.server._turns.locked() is False:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.001)
             while (await served.post(review("{")))[0] != 200:
                 pass
@@ -166,6 +166,14 @@ async def test_bodies_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+
+async def test_crowd_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond so many reviews at once the next is turned away unread; the API server then admits the edit."""
+    monkeypatch.setattr(server_module, "_MOST_PRESENT", 0)
+    async with serving() as served:
+        assert (await served.post(review("{")))[0] == 503
+        assert served.count("malformed") == 1
 
 
 async def test_own_fault_admits(caplog: pytest.LogCaptureFixture) -> None:
@@ -184,7 +192,7 @@ async def test_own_fault_admits(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_slow_check_admits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The API server waits for five seconds; before that an edit is admitted as unchecked."""
-    monkeypatch.setattr(server_module, "_JUDGE_SECONDS", 0.01)
+    monkeypatch.setattr(server_module, "_ANSWER_SECONDS", 0.1)
 
     async def hangs(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
         await asyncio.Event().wait()

@@ -111,14 +111,14 @@ async def test_refusals_of_a_real_server(api: ApiServer) -> None:
 
 
 async def test_event_on_a_real_server(api: ApiServer, cluster: "Cluster") -> None:
-    """An event and its repetition are accepted, and `kubectl get events` shows them."""
-    clock = iter((1_700_000_000.0, 1_700_000_100.0))
-    recorder = EventRecorder(api, "headroom-tests", clock=lambda: next(clock))
+    """An event and its repetitions, by another replica too, are accepted, and `kubectl get events` shows them."""
+    clock = iter((1_700_000_000.0, 1_700_000_100.0, 1_700_000_200.0, 1_700_000_300.0))
+    first, other = (EventRecorder(api, "headroom-tests", clock=lambda: next(clock)) for _ in range(2))
     regarding = {"apiVersion": "v1", "kind": "ConfigMap", "name": "kubeapi-event", "namespace": "default"}
-    for _ in range(2):
+    for recorder in (first, first, other, other):  # another replica counts on
         await recorder.record(regarding, "Warning", "KubeapiTest", "Testing", "Said by a test.")
     selector = {"fieldSelector": "reason=KubeapiTest"}
     events, _ = await api.list(paths.events("default"), selector)
-    assert [(event["note"], event["series"]["count"]) for event in events] == [("Said by a test.", 2)]
+    assert [(event["note"], event["series"]["count"]) for event in events] == [("Said by a test.", 4)]
     assert "Said by a test." in cluster.kubectl("get", "events", "--field-selector", "reason=KubeapiTest")
     await api.delete(f"{paths.events('default')}/{events[0]['metadata']['name']}")

@@ -1,6 +1,7 @@
 """What the manager does next about the difference between the number on the Node and the calculated one.
 
-It decides with the manager's own function. From outside only one thing is not known: since when an increase has held.
+It decides with the manager's own function. Two things are not known from outside: since when an increase has held, and
+whether so many writes came before that the next one is held back.
 """
 
 from collections.abc import Mapping

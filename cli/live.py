@@ -41,7 +41,7 @@ def _refused(error: kubeapi.ApiError) -> str:
     if error.status == _UNAUTHORIZED:
         return "The API server does not accept this login: check --kubeconfig and --context, or log in again."
     if error.status == _FORBIDDEN:
-        return f"{error.message}. Ask for permission to read that, or use another --context."
+        return f"{error.message}. Ask for that permission, or use another --context."
     return str(error)
 
 

@@ -149,7 +149,10 @@ class ConfigTeller:
         self._told_pairs = pairs
 
     def _nodes(self) -> list[NodeSetting]:
-        return [node_setting(node) for node in self._run.context.cluster.nodes.values()]
+        """The nodes that the configuration concerns."""
+        context = self._run.context
+        nodes = (node_setting(node) for node in context.cluster.nodes.values())
+        return [node for node in nodes if not context.settings.exclude_nodes.covers(node.labels)]
 
     async def _write(self, state: str, written: str | None, steady: float) -> None:
         """Write the summary; not twice within 15 s, whoever takes it away or however nodes come and go."""

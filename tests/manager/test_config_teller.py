@@ -132,6 +132,7 @@ async def test_applied_names_nodes(world: World) -> None:
     """What applies says how many nodes it concerns, and which."""
     _has(world, "a", "b", labels={"pool": "x"})
     _has(world, "c", labels={})
+    _has(world, "virtual", labels={"pool": "x", "type": "virtual-kubelet"})  # none of the manager's business
     keeper = ConfigKeeper(world.run)
     text = '{"nodeConfigs": [{"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "enable": true}]}'
     _edit(world, keeper, text)

@@ -76,19 +76,19 @@ def steps(
         # The other resource is taken for right, so that the answer is about this one.
         current = {each: offers[each] if each is resource else Offer(wanted[each]) for each in Resource}
         decision = decide(current, result.desired, strategy, Memory(written_at), now, result.requested)
+        waits = resource in decision.memory.rises
         within: float | None = None
-        if resource in decision.writes:
+        if resource in decision.writes and not (waits and offers[resource].consistent):
             action, within = Action.WRITE, _SOON_SECONDS
         elif decision.look_again_at is not None:
             within = decision.look_again_at - now
-            held = resource in decision.memory.rises and within <= strategy.increase_hold_seconds
+            held = waits and within <= strategy.increase_hold_seconds
             action = Action.HOLD if held else Action.WAIT
         else:
             action = Action.NOTHING
         reason = _reason(action, resource, offers[resource], wanted[resource], strategy)
-        if resource in decision.memory.rises and resource in decision.writes:
-            first = _shown(resource, decision.writes[resource])
-            reason += f"; {first} within seconds, which running Mid pods bought or one half of the Node says already"
+        if action is not Action.WRITE and resource in decision.writes:
+            reason += f"; up to {_shown(resource, decision.writes[resource])} at once, since running Mid pods bought it"
         found.append(Step(resource, action, offers[resource].amount, wanted[resource], within, reason))
     return tuple(found)
 

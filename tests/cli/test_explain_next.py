@@ -50,6 +50,7 @@ def cpu(explanation: Explanation) -> tuple[Action, float | None]:
         ),
         (offering("8000"), (Action.WRITE, 0.0), "a decrease is written at once"),
         (offering("7000", capacity="6000"), (Action.WRITE, 0.0), "capacity and allocatable disagree"),
+        (offering("1000"), (Action.HOLD, 120.0), "; up to 3000m at once, since running Mid pods bought it"),
         (offering("3000"), (Action.HOLD, 120.0), "is written when it has held 120s (midIncreaseHoldSeconds)"),
         # 7050 -> 7000 is less than 1 %, and the last write was a minute ago
         (

@@ -1,5 +1,8 @@
 """The admission webhook in the chart."""
 
+import base64
+import json
+import time
 from typing import Any
 
 import pytest
@@ -8,8 +11,9 @@ from crds.names import CONFIG_MAP_NAME
 from devcluster import Cluster, CommandError
 from manager.settings import WebhookSettings
 from manager.webhook.admission import HANDLER
+from manager.webhook.certificates import issue
 from manager.webhook.service import served_names
-from tests.charts.rendered import NAMESPACE, Rendered, render, rules
+from tests.charts.rendered import CHART, NAMESPACE, Rendered, render, rules
 
 pytestmark = pytest.mark.cluster
 
@@ -119,3 +123,34 @@ def test_wrong_values_are_named(cluster: Cluster, setting: str, complaint: str) 
     """A value that cannot be is refused by name before anything is installed."""
     with pytest.raises(CommandError, match=complaint):
         render(cluster.helm, setting)
+
+
+def test_upgrade_keeps_trust(cluster: Cluster) -> None:
+    """What the manager has the API servers trust survives an upgrade and a rollback of the release."""
+    release = ("headroom", str(CHART), "-n", "chart-webhook-test", "--set", "manager.replicas=0")
+    more = (
+        "--set",
+        "scheduler.enabled=false",
+        "--set",
+        "agent.nodeSelector.no=node",
+        "--set",
+        "priorityClasses.create=false",
+    )
+    hook = ("validatingwebhookconfiguration", SETTINGS.configuration_name)
+    bundle = base64.b64encode(issue(("a.b.svc",), time.time()).authorities).decode()
+    patch = [{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]
+
+    def trusted() -> str:
+        found = json.loads(cluster.kubectl("get", *hook, "-o", "json"))
+        return str(found["webhooks"][0]["clientConfig"].get("caBundle"))
+
+    cluster.helm("install", *release, *more, "--create-namespace")
+    try:
+        cluster.kubectl("patch", *hook, "--type=json", "-p", json.dumps(patch), "--field-manager=headroom-manager")
+        cluster.helm("upgrade", *release, *more, "--set", "manager.extraArgs={--log-level=debug}")
+        assert trusted() == bundle
+        cluster.helm("rollback", "headroom", "1", "-n", "chart-webhook-test")
+        assert trusted() == bundle
+    finally:
+        cluster.helm("uninstall", "headroom", "-n", "chart-webhook-test")
+        cluster.kubectl("delete", "namespace", "chart-webhook-test", "--wait=false")

@@ -109,12 +109,11 @@ class CertificateKeeper:
         now = self._wall()
         configuration = await self._read(self._configuration_path)
         # Whatever any replica may be serving stays trusted.
-        served = self._serving.pair
-        known = [each.authorities for each in (old, served) if each is not None]
+        known = [each.authorities for each in (old, self._serving.pair) if each is not None]
         trusted = bundle([*known, *_trusted(configuration)], now)
         pair = await asyncio.to_thread(issue, self._names, now, trusted)
         _LOG.info("The webhook gets a new certificate (Secret %s): %s", self._settings.secret_name, reason)
-        if (old is not None or served is not None) and await self._trust(pair.authorities, configuration):
+        if trusted and await self._trust(pair.authorities, configuration):
             await self._sleep(self._settings.settle_seconds)  # until every API server has learnt of the new authority
         if not self._leads():
             return

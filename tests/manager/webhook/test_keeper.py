@@ -188,6 +188,19 @@ async def test_deleted_secret_keeps_old_trust() -> None:
     assert len(world.slept) == 1
 
 
+async def test_new_leader_keeps_old_trust() -> None:
+    """A new leader that finds no Secret widens trust first, too: another replica may serve what is gone."""
+    world = World()
+    old = issue(NAMES, NOW)
+    world.trust(old.authorities)
+    leader, _ = world.replica()
+    await leader.step()
+    ((_, trusted, secret),) = world.slept
+    assert secret is None
+    assert trusted == world.stored().authorities == world.trusted()
+    assert old.authorities in trusted
+
+
 @pytest.mark.parametrize("data", [{}, {"tls.crt": "eA==", "tls.key": "eA=="}, {"tls.crt": "%"}, None])
 async def test_garbage_is_replaced(data: Json | None) -> None:
     """A Secret with garbage is mended by the leader; a replica that serves goes on with what it has meanwhile."""

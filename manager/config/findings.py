@@ -28,7 +28,9 @@ def shown(value: Any) -> str:  # noqa: ANN401 - configuration can hold anything
     """A value as JSON, cut to what fits on a line."""
     try:
         text = json.dumps(value)
-    except (TypeError, ValueError, RecursionError):
+    except RecursionError:
+        text = "something that is nested too deeply"
+    except (TypeError, ValueError):
         text = repr(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 

@@ -62,13 +62,6 @@ def _kept(pod: Json) -> str:
     return ""
 
 
-def _tier(pod: Json) -> PriorityBand:
-    try:
-        return tier(pod)
-    except QuantityError:  # what it is cannot be told from its requests: nothing may be sold in its place
-        return PriorityBand.PROD
-
-
 @dataclass(frozen=True, slots=True)
 class PodFacts:
     """What is remembered of one pod: 150,000 of them must fit into a gigabyte with everything else."""
@@ -95,9 +88,9 @@ class PodFacts:
         """Reduce a Pod to what formulas need. An amount that cannot be read counts as not requested."""
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         try:
-            requested = pod_requests(pod)
+            requested, band = pod_requests(pod), tier(pod)
         except QuantityError:  # the API server admits no such pod
-            requested = {}
+            requested, band = {}, PriorityBand.PROD
         nothing = Fraction(0)
         mid_requests = Amounts(
             max(value(requested.get(names.MID_CPU, nothing)), 0),
@@ -107,7 +100,7 @@ class PodFacts:
             key=pod_key(pod),
             uid=str(metadata.get("uid", "")),
             node=str(spec.get("nodeName") or ""),
-            band=_tier(pod),
+            band=band,
             terminal=is_terminal(pod),
             requests=Amounts(
                 max(milli_value(requested.get("cpu", nothing)), 0), max(value(requested.get("memory", nothing)), 0)

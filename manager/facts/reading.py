@@ -54,7 +54,9 @@ class Reader:
 
 
 def _shown(value: object) -> str:
-    """A value, cut to what fits on a line."""
+    """A value, cut to what fits on a line; what holds other values may be nested deeper than can be written down."""
+    if isinstance(value, Mapping | list):
+        return "an object" if isinstance(value, Mapping) else "a list"
     text = repr(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
 

@@ -44,7 +44,7 @@ class ReportFacts:
     @classmethod
     def from_object(cls, node_metric: Json) -> Self | None:
         """Reduce a NodeMetric; `None` while no agent has written to its status."""
-        status = node_metric.get("status")
+        status = part(node_metric, "status")
         if not isinstance(status, Mapping) or not _of_agent(status):
             return None
         read = Reader()

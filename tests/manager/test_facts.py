@@ -110,3 +110,14 @@ def test_bad_time_counts_as_never() -> None:
     found = facts(node(), metric)
     assert found.report_age is None
     assert found.problems == ("status.updateTime: 'yesterday' is not a time; the report counts as never sent",)
+
+
+@pytest.mark.parametrize(("amount", "shown"), [({"cpu": "1"}, "an object"), (["1"], "a list"), ("x" * 999, "'xxx")])
+def test_odd_amounts_are_named_shortly(amount: object, shown: str) -> None:
+    """What stands where an amount should is named in a line, however long or deeply nested it is."""
+    metric = report()
+    metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = amount
+    read = ReportFacts.from_object(metric)
+    assert read is not None
+    assert read.problems[0].startswith(f"nodeUsage.cpu: {shown}")
+    assert len(read.problems[0]) < 200

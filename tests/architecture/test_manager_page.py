@@ -1,0 +1,66 @@
+"""docs/manager.md and docs/metrics.md say what the manager can do: every flag, every metric, every event."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
+
+import manager
+from manager.__main__ import parse_flags
+from manager.telemetry import Telemetry
+from tests.architecture.sources import ROOT
+
+PAGE = (ROOT / "docs/manager.md").read_text(encoding="utf-8")
+METRICS = (ROOT / "docs/metrics.md").read_text(encoding="utf-8").partition("# Metrics of the manager")[2]
+_ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([\w, ]*)\| (.+) \|$", flags=re.MULTILINE)
+
+_OF_METRICS = {"registry": CollectorRegistry, "return": None}
+"""What a class of metrics is made of."""
+
+
+def _exported() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Type and labels of every metric: the manager's own, and those that its parts add to its registry."""
+    telemetry = Telemetry()
+    for found in pkgutil.walk_packages(manager.__path__, "manager."):
+        if found.name.endswith("__main__"):
+            continue
+        module = importlib.import_module(found.name)
+        for kind in vars(module).values():
+            if inspect.isclass(kind) and inspect.get_annotations(kind.__init__) == _OF_METRICS:
+                telemetry.part(kind)
+    return {
+        each._name + ("_total" if each._type == "counter" else ""): (str(each._type), tuple(each._labelnames))
+        for each in telemetry.registry._collector_to_names
+        if isinstance(each, MetricWrapperBase)
+    }
+
+
+def test_every_metric_is_explained() -> None:
+    """The table names every metric, with its type and labels, and no other."""
+    rows = _ROW.findall(METRICS)
+    told = {name: (kind, tuple(filter(None, labels.strip().split(", ")))) for name, kind, labels, _ in rows}
+    assert told == _exported()
+    assert len(rows) == len(told)
+
+
+def test_every_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table of flags has every flag of --help, and no other."""
+    with pytest.raises(SystemExit):
+        parse_flags(["--help"])
+    helped = set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, flags=re.MULTILINE))
+    assert set(re.findall(r"^\| `(--[\w-]+)", PAGE, flags=re.MULTILINE)) == helped
+
+
+def test_every_event_is_explained() -> None:
+    """Every reason that stands in the code beside a type of event stands in the page's table, and no other."""
+    code = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "manager").rglob("*.py")))
+    table = PAGE.partition("## Events\n")[2].partition("\n## ")[0]
+    told = set(re.findall(r"`([A-Z]\w+)`", table))
+    in_code = set(re.findall(r'"((?:Mid|Degraded|NodeStrategy|NodeMetric|ColocationConfig)[A-Z]\w+)"', code))
+    conditions = {"MidPublished", "MidDeficit", "NodeMetricList", "NodeMetric"}
+    assert told <= in_code | conditions
+    assert {name for name in in_code if re.search(rf'(?:"Normal"|"Warning"), ?"{name}"', code)} <= told

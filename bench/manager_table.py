@@ -52,6 +52,10 @@ ROWS: Final = (
 """The lines of the table, in order."""
 
 
+NEGLIGIBLE: Final = 0.01
+"""Of the largest figure: a line that starts this near to nothing starts with nothing."""
+
+
 def line(counts: Sequence[float], figures: Sequence[float]) -> tuple[float, float]:
     """Start and slope of the straight line with the least squares."""
     slope, start = np.polyfit(np.asarray(counts, dtype=float), np.asarray(figures, dtype=float), 1)
@@ -64,6 +68,8 @@ def growth(counts: Sequence[int], figures: Sequence[float | None]) -> str:
     if len({count for count, _ in known}) < 2:  # noqa: PLR2004 - through one point go all lines
         return ""
     start, slope = line(*zip(*known, strict=True))
+    if abs(start) < max(figure for _, figure in known) * NEGLIGIBLE:
+        start = 0.0
     sign = "-" if slope < 0 else "+"
     return f"{short(start)} {sign} {short(abs(slope) * 1000)} per 1,000 nodes"
 

@@ -108,6 +108,7 @@ def test_line_is_found() -> None:
     [
         ([500, 1000], [6.0, 11.0], "1 + 10 per 1,000 nodes"),
         ([500, 1000, 2000], [6.0, None, 4.5], "6.5 - 1 per 1,000 nodes"),
+        ([500, 1000], [5.001, 10.0], "0 + 10 per 1,000 nodes"),  # starts with next to nothing
         ([500], [6.0], ""),  # through one point go all lines
         ([500, 1000], [6.0, None], ""),
     ],

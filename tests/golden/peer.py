@@ -35,6 +35,7 @@ _NOT_NEGATIVE: Final = (
     "batchCPUThresholdPercent",
     "batchMemoryThresholdPercent",
 )
+_KNOWN: Final = ours.FIELDS - ours.OURS_ALONE
 _PERCENT: Final = ("midCPUThresholdPercent", "midMemoryThresholdPercent", "midUnallocatedPercent")
 
 
@@ -182,9 +183,7 @@ def get_node_strategy(given: Mapping[str, Any]) -> Json:
         found |= {name: value for name, value in entry.items() if name not in ("name", "nodeSelector")}
     try:
         annotation = json.loads(ours.annotated(given) or "{}")
-        found |= {
-            name: value for name, value in annotation.items() if name not in ours.OURS_ALONE and value is not None
-        }
+        found |= {name: value for name, value in annotation.items() if name in _KNOWN and value is not None}
     except (ValueError, AttributeError):
         pass
     for name, text in ours.labelled(given):

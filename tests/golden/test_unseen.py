@@ -261,3 +261,81 @@ def test_any_overlap_is_decided_twice(selectors: list[Json | None]) -> None:
     sound = all(each is None or second.is_selector(each) for each in selectors)
     found = OF_CONFIG["webhook_selector_overlap"]({"profiles": profiles})
     assert found == {"error": not sound or second.compete(selectors)}
+
+
+RECLAIM = "node.koordinator.sh/cpu-reclaim-ratio"
+
+
+@pytest.mark.parametrize(
+    ("family", "asked", "theirs"),
+    [
+        (  # a label that is no number passes there, and truncates to whatever the machine makes of it
+            "colocation_config",
+            {
+                "op": "get_node_strategy",
+                "config": {"cpuReclaimThresholdPercent": 60},
+                "node": {"labels": {RECLAIM: "NaN"}},
+            },
+            {"strategy": {"cpuReclaimThresholdPercent": -(2**63)}},
+        ),
+        (
+            "colocation_config",
+            {"op": "update_strategy_for_node", "strategy": {"enable": True}, "node": {"labels": {RECLAIM: "0x1p-2"}}},
+            {"strategy": {"cpuReclaimThresholdPercent": 25, "enable": True}},
+        ),
+        (
+            "colocation_config",
+            {"op": "sync_config", "cache": {"available": True, "config": {}}, "colocationConfigData": "null"}
+            | {"configMapPresent": True},
+            {"panics": True},
+        ),
+        (
+            "colocation_config",
+            {"op": "sync_config", "cache": {"available": True, "config": {}}, "colocationConfigData": ""}
+            | {"configMapPresent": True},
+            {"changed": True},
+        ),
+        (
+            "colocation_config",
+            {"op": "strategy_from_node_annotation"}
+            | {"node": {"annotations": {"node.koordinator.sh/colocation-strategy": '{"midCPUThresholdPercent":-5}'}}},
+            {"error": False, "strategy": {"midCPUThresholdPercent": -5}},
+        ),
+        (
+            "mid_resource",
+            {
+                "op": "calculate",
+                "node": {"allocatable": {"cpu": "1", "memory": "1"}},
+                "nodeMetric": {"updateAgeSeconds": 1},
+            }
+            | {"pods": [], "strategy": {"degradeTimeMinutes": 1}},
+            {"panics": True},
+        ),
+        (
+            "nodemetric_policy",
+            {
+                "op": "nodemetric_spec",
+                "colocationConfigData": "null",
+                "configMapPresent": True,
+                "node": {},
+                "oldSpec": None,
+            },
+            {"panics": True},
+        ),
+        (
+            "mid_resource",
+            {
+                "op": "is_node_resource_sync_needed",
+                "lastSyncAgeSeconds": 600,
+                "strategy": {"updateTimeThresholdSeconds": 300},
+            }
+            | {"oldNode": {"labels": {"a": "b"}}, "newNode": {"labels": {"a": "c"}}},
+            {"syncStatus": True, "syncMeta": True},
+        ),
+    ],
+    ids=["NaN", "hexadecimal", "null config", "partial cache", "negative", "no usage", "null spec", "labels"],
+)
+def test_defects_are_not_imitated(family: str, asked: Json, theirs: Json) -> None:
+    """Where the peer crashes, takes nonsense, or writes without need, a rule says what we do instead."""
+    judgement = judge(family, {"name": "unseen", "input": asked, "expected": theirs})
+    assert judgement.outcome is Outcome.DEVIATION, judgement.detail

@@ -1,5 +1,6 @@
 """Rules for `colocation_config.json`."""
 
+import math
 from typing import Any, Final
 
 from tests.golden.rules.rule import INTERNALS, Deviation, Input, OutOfScope, Rule
@@ -31,7 +32,7 @@ def synced(vector: Input, theirs: Any) -> Any:  # noqa: ANN401
         "errorStatus": refused,
         "events": _REFUSED if refused else None,
     }
-    return {name: value for name, value in expected.items() if name in theirs}
+    return {name: value for name, value in expected.items() if name in theirs or "panics" in theirs}
 
 
 def _sync(reason: str, when: Any) -> Deviation:  # noqa: ANN401
@@ -41,7 +42,7 @@ def _sync(reason: str, when: Any) -> Deviation:  # noqa: ANN401
 
 def _layered(vector: Input, theirs: Any) -> Any:  # noqa: ANN401
     """The same fields, each from the layer that wins."""
-    strategy = theirs["strategy"] or {}
+    strategy = theirs.get("strategy") or {}
     return {
         "strategy": {name: config.value_for(vector, name, config.DEFAULTS.get(name)) for name in strategy},
     }
@@ -53,12 +54,14 @@ def _label_differs(vector: Input) -> bool:
 
 
 def _truncated(text: str) -> int | None:
-    """The peer's percentage of a label."""
+    """The peer's percentage of a label; -1 for what it takes and cannot turn into one."""
     try:
-        ratio = float(text)
-        return None if ratio < 0 else int(ratio * 100)
-    except (ValueError, OverflowError):
+        ratio = float.fromhex(text) if text.lower().lstrip("+").startswith("0x") else float(text)
+    except ValueError:
         return None
+    if not math.isfinite(ratio):
+        return -1
+    return None if ratio < 0 else int(ratio * 100)
 
 
 def _annotation_is_ignored(vector: Input) -> bool:
@@ -104,6 +107,10 @@ RULES: Final[tuple[Rule, ...]] = (
     _sync(
         "a bad entry is disabled alone: it selects no node, and does not become the cluster's strategy",
         lambda vector: config.has_faulty_entries(_text(vector)),
+    ),
+    _sync(
+        "a change is one of the complete configuration: what was left to a default and is now stated is none",
+        lambda vector: not config.DEFAULTS.keys() <= ((vector.get("cache") or {}).get("config") or {}).keys(),
     ),
     _sync("fields of ours change what is in force", lambda vector: config.names_ours(_text(vector))),
     Deviation(

@@ -62,9 +62,12 @@ OURS_ALONE: Final = frozenset(
     {"mode", "midPolicy", "midShrinkPolicy", "midIncreaseHoldSeconds", "midEviction", "nodePredictPolicy"}
 )
 """Fields that the peer does not know."""
-_FIELDS: Final = frozenset({"enable", *_RANGES, *_CHOICES, *_ANY_TEXT[:3], *_OBJECTS})
-OF_ENTRIES: Final = _FIELDS | {"name", "nodeSelector"}
-OF_CLUSTER: Final = _FIELDS | {"nodeConfigs"}
+FIELDS: Final = frozenset({"enable", *_RANGES, *_CHOICES, *_ANY_TEXT[:3], *_OBJECTS})
+"""Fields of a strategy."""
+OF_ENTRIES: Final = FIELDS | {"name", "nodeSelector"}
+"""Fields of an entry of `nodeConfigs`."""
+OF_CLUSTER: Final = FIELDS | {"nodeConfigs"}
+"""Fields of the whole."""
 _ANNOTATION: Final = "node.koordinator.sh/colocation-strategy"
 _LABELS: Final[Mapping[str, str]] = {
     "cpuReclaimThresholdPercent": "node.koordinator.sh/cpu-reclaim-ratio",
@@ -75,7 +78,7 @@ _LABELS: Final[Mapping[str, str]] = {
 _CLOSE: Final = 0.8
 
 
-def fields_of(data: Mapping[str, Any], known: frozenset[str] = _FIELDS) -> tuple[Json, bool]:
+def fields_of(data: Mapping[str, Any], known: frozenset[str] = FIELDS) -> tuple[Json, bool]:
     """The known fields by their right names, and whether any name or value is faulty; null counts as absent."""
     right = {name.lower(): name for name in known}
     found: Json = {}
@@ -94,7 +97,7 @@ def fields_of(data: Mapping[str, Any], known: frozenset[str] = _FIELDS) -> tuple
     return found, faulty
 
 
-def is_faulty(data: Any, known: frozenset[str] = _FIELDS) -> bool:  # noqa: ANN401 - whatever stands in a vector
+def is_faulty(data: Any, known: frozenset[str] = FIELDS) -> bool:  # noqa: ANN401 - whatever stands in a vector
     """Whether a strategy on its own cannot be used."""
     return not isinstance(data, Mapping) or fields_of(data, known)[1]
 

@@ -51,7 +51,11 @@ def _check(options: argparse.Namespace) -> int:
 
 async def _run(options: argparse.Namespace) -> int:
     """Run a command that needs the cluster; its exit code."""
-    from cli import config_diff, config_file, explain, live, shadow, top, uninstall  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
+    from cli import config_diff, config_file, live  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
+    from cli.explain import command as explain  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
+    from cli.shadow import command as shadow  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
+    from cli.top import command as top  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
+    from cli.uninstall import command as uninstall  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
 
     # What is wrong on the command line is said before the cluster is asked.
     tried = explain.trial(options.set, options.config) if options.command == "explain" else None

@@ -11,7 +11,7 @@ from cli import config_check, live, manager_state, table
 from cli.config_file import ConfigFile
 from cli.errors import FAILED
 from cli.table import Cell, Column
-from cli.uninstall_plan import LAST_GOOD_NAME
+from cli.uninstall.plan import LAST_GOOD_NAME
 from crds.names import CONFIG_MAP_KEY
 from manager.config.changes import Change, NodeSetting, compare, node_setting
 from manager.config.in_force import InForce, Origin, at_start

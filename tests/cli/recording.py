@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.config_file import ConfigFile
-from cli.explanation import Explanation, Seen, config_state, explain
+from cli.explain.explanation import Explanation, Seen, config_state, explain
+from cli.explain.what_if import what_if
 from cli.manager_state import Lease
-from cli.what_if import what_if
 from manager.exclusion import Exclusion
 
 NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import explain_json
-from cli.explain import show
-from cli.explain_findings import findings
-from cli.explain_json import as_json
-from cli.explain_terms import ORIGINS, Origin, inputs, with_numbers
-from cli.explanation import Explanation
+from cli.explain import document as explain_json
+from cli.explain.command import show
+from cli.explain.document import as_json
+from cli.explain.explanation import Explanation
+from cli.explain.findings import findings
+from cli.explain.terms import ORIGINS, Origin, inputs, with_numbers
 from manager.calculators.mid import calculate
 from manager.facts import Resource
 from tests.cli.recording import NOW, explained, golden, named

@@ -1,7 +1,7 @@
 from typing import Any
 
-from cli.explain_findings import findings
-from cli.explain_json import as_json
+from cli.explain.document import as_json
+from cli.explain.findings import findings
 from crds import names
 from tests.cli.recording import NOW, Json, explained, named
 

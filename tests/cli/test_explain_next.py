@@ -2,9 +2,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cli.explain_findings import findings
-from cli.explain_next import Action, desired
-from cli.explanation import Explanation
+from cli.explain.explanation import Explanation
+from cli.explain.findings import findings
+from cli.explain.next_step import Action, desired
 from cli.manager_state import Lease
 from crds import names
 from manager.facts import Resource

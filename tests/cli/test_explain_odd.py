@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli import explain_json
-from cli.explain import show
+from cli.explain import document as explain_json
+from cli.explain.command import show
 from cli.manager_state import exclusion, lease_of
 from crds import names
 from tests.cli.recording import explained, named

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.formula import Operand, decisive, evaluate, operands
+from cli.explain.formula import Operand, decisive, evaluate, operands
 from manager.calculators.base import Term
 from manager.calculators.mid import calculate
 from manager.facts import Resource

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from cli import shadow
 from cli.errors import FAILED, CommandError
-from cli.shadow_accounts import COLUMNS, accounts, as_json, cells, share, total
+from cli.shadow import command as shadow
+from cli.shadow.accounts import COLUMNS, accounts, as_json, cells, share, total
 from cli.table import plain
 from crds.codec import from_json
 from crds.node_metric import NodeMetric

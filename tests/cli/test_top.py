@@ -1,6 +1,7 @@
-from cli import top_nodes, top_pods
 from cli.reports import Amount
 from cli.table import plain
+from cli.top import nodes as top_nodes
+from cli.top import pods as top_pods
 from tests.cli.recording import NOW, golden, named, recorded
 
 

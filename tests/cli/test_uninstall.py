@@ -8,9 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from cli import manager_state, uninstall, uninstall_plan
+from cli import manager_state
 from cli.errors import CommandError
-from cli.stopping import Clock
+from cli.uninstall import command as uninstall
+from cli.uninstall import plan as uninstall_plan
+from cli.uninstall.stopping import Clock
 from crds.names import ANNOTATION_CONFIG_STATE
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
 from manager import node_metric

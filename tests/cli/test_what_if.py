@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli import explain_json
 from cli.errors import USAGE, CommandError
-from cli.explain import show, trial
-from cli.explain_findings import agent_changes, findings
-from cli.explanation import Explanation
-from cli.what_if import what_if
+from cli.explain import document as explain_json
+from cli.explain.command import show, trial
+from cli.explain.explanation import Explanation
+from cli.explain.findings import agent_changes, findings
+from cli.explain.what_if import what_if
 from tests.cli.recording import explained, golden
 
 

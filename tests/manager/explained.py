@@ -5,8 +5,8 @@
 
 from dataclasses import dataclass, field
 
-from cli.explain_next import Action
-from cli.explanation import ConfigState, Explanation, Seen, explain
+from cli.explain.explanation import ConfigState, Explanation, Seen, explain
+from cli.explain.next_step import Action
 from kubeapi import paths
 from manager import node_metric
 from manager.context import Context, Run

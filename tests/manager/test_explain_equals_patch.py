@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli import explain_json
+from cli.explain import document as explain_json
 from crds import names
 from manager.facts import PodFacts, Resource
 from tests.manager.explained import Explained, explanation_of

@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import kubeapi
-from cli import live, manager_state, stopping, table, uninstall_plan
+from cli import live, manager_state, table
 from cli.errors import FAILED
-from cli.stopping import Clock
 from cli.table import Cell, Column
-from cli.uninstall_plan import LAST_GOOD_NAME, Busy, Change, Found, Plan
+from cli.uninstall import plan as uninstall_plan
+from cli.uninstall import stopping
+from cli.uninstall.plan import LAST_GOOD_NAME, Busy, Change, Found, Plan
+from cli.uninstall.stopping import Clock
 from manager.facts import PodFacts
 
 _AT_ONCE: Final = 16

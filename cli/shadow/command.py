@@ -8,7 +8,7 @@ from typing import Final
 import kubeapi
 from cli import live, table
 from cli.errors import CommandError
-from cli.shadow_accounts import COLUMNS, accounts, as_json, cells, total
+from cli.shadow.accounts import COLUMNS, accounts, as_json, cells, total
 
 NOBODY: Final = (
     'No node{which} is in shadow mode. Write "enable": true, "mode": "shadow" into colocation-config (for some nodes: '

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cli import manager_state
-from cli.explain_terms import amount
+from cli.explain.terms import amount
 from crds.names import ANNOTATION_CONFIG_STATE
 from kubeapi import paths
 from manager import node_metric

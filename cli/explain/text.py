@@ -4,9 +4,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cli import amounts, explain_terms, formula, shadow_accounts
-from cli.explanation import Explanation
+from cli import amounts
+from cli.explain import formula
+from cli.explain import terms as explain_terms
+from cli.explain.explanation import Explanation
 from cli.reports import age
+from cli.shadow import accounts as shadow_accounts
 from cli.table import Cell, Column, Row
 from crds.codec import to_json
 from manager.calculators.base import Result, Term

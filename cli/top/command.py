@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from typing import Final
 
 import kubeapi
-from cli import live, table, top_nodes, top_pods
+from cli import live, table
 from cli.errors import CommandError
 from cli.live import Json
+from cli.top import nodes as top_nodes
+from cli.top import pods as top_pods
 from crds.names import MID_CPU, MID_MEMORY
 
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"

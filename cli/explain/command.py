@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import kubeapi
-from cli import config_file, explain_json, explain_text, live, manager_state, table
-from cli.explain_findings import findings
-from cli.explanation import Explanation, Seen, config_state, explain
-from cli.what_if import WhatIf, what_if
+from cli import config_file, live, manager_state, table
+from cli.explain import document as explain_json
+from cli.explain import text as explain_text
+from cli.explain.explanation import Explanation, Seen, config_state, explain
+from cli.explain.findings import findings
+from cli.explain.what_if import WhatIf, what_if
 
 LAST_GOOD_NAME: Final = "headroom-last-good-config"
 """The ConfigMap in which the manager keeps the last good text."""

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cli import amounts, formula
-from cli.explain_next import Action
-from cli.explain_terms import TITLES, amount
-from cli.explanation import Explanation
+from cli import amounts
+from cli.explain import formula
+from cli.explain.explanation import Explanation
+from cli.explain.next_step import Action
+from cli.explain.terms import TITLES, amount
 from crds.codec import to_json
 from manager.calculators.base import Term
 from manager.config.in_force import Origin

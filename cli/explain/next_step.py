@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from cli.explain_terms import TITLES, amount
+from cli.explain.terms import TITLES, amount
 from manager.calculators.base import Result
 from manager.facts import Resource, StrategyFacts
 from manager.patches import Memory, Offer, decide, exceeds, is_urgent

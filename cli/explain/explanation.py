@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from cli import explain_eviction, explain_next, observed
-from cli.explain_eviction import Eviction
-from cli.explain_next import Step
+from cli.explain import eviction as explain_eviction
+from cli.explain import next_step as explain_next
+from cli.explain import observed
+from cli.explain.eviction import Eviction
+from cli.explain.next_step import Step
+from cli.explain.what_if import SOURCE, WhatIf
 from cli.manager_state import Lease
 from cli.reports import Report, age, read
-from cli.what_if import SOURCE, WhatIf
 from crds import names
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate

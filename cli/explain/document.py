@@ -33,10 +33,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cli import explain_terms, formula
-from cli.explain_eviction import Eviction
-from cli.explain_findings import agent_changes, findings
-from cli.explanation import Explanation
+from cli.explain import formula
+from cli.explain import terms as explain_terms
+from cli.explain.eviction import Eviction
+from cli.explain.explanation import Explanation
+from cli.explain.findings import agent_changes, findings
 from cli.reports import age
 from crds.codec import to_json
 from manager.calculators.base import Result

@@ -1,0 +1,1 @@
+"""`kubectl headroom explain`: reads live objects, calculates as the manager does, and says why."""

@@ -1,0 +1,1 @@
+"""`kubectl headroom top`: what nodes and pods use."""

@@ -1,0 +1,1 @@
+"""`kubectl headroom uninstall`: stops the manager and takes away what it has written."""

@@ -19,6 +19,8 @@ from service.health import Health
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
+_POLL_SECONDS: Final = 0.1
+"""How long the end of the server may wait for it. [s]"""
 PREFIX: Final = "headroom_manager"
 """What the name of every metric begins with."""
 
@@ -181,7 +183,8 @@ class TelemetryServer:
             self._server = make_server(host, port, serve, server_class=kind, handler_class=_QuietHandler)
         except OSError as error:
             raise ListenError(f"--listen {address}: {error.strerror or error}; choose a free address") from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="telemetry", daemon=True)
+        ending = {"poll_interval": _POLL_SECONDS}
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs=ending, name="telemetry", daemon=True)
 
     @property
     def port(self) -> int:

@@ -11,6 +11,8 @@ What Mid already bought does not count against it (`midOwn`), what it takes beyo
 in `reserved`. With 16 cores of which 15 are allocatable, 6 in use (1 of it by the system, 2 by Mid pods that bought 3),
 9 requested by Prod and 4 reclaimable: reserved 1, usable 15, unallocated 6, midOwn 2, unused 15 - (6 - 1 - 2) = 12, and
 with midUnallocatedPercent 50 mid = min(4 + 3, 12, 15) = 7 cores.
+
+Usage of node, system and Mid is of the same ticks (`status.prediction.classes`); of another agent, what its report says.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,6 @@
 """Entry point of `kubectl-headroom`: one command, one exit code, never a traceback for what the user can mend."""
 
 import argparse
-import asyncio
 import json
 import os
 import sys
@@ -26,10 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if options.command == "version":
             _print_version(options.output)
-        elif options.command == "config" and options.action == "check":
-            code = _check(options)
         else:
-            code = asyncio.run(_run(options))
+            code = _run(options)
         sys.stdout.flush()
     except CommandError as error:
         print(f"kubectl headroom: {error}", file=sys.stderr)
@@ -43,44 +40,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _check(options: argparse.Namespace) -> int:
-    from cli import config_check  # noqa: PLC0415 - `version` does not pay for the validator
+def _run(options: argparse.Namespace) -> int:
+    # Imported late: `version` and `--help` pay neither for the validator nor for the HTTP client.
+    if options.command == "config" and options.action == "check":
+        from cli.config import check  # noqa: PLC0415
 
-    return config_check.run(options.file, options.output)
+        return check.run(options.file, options.output)
+    from cli import commands  # noqa: PLC0415
 
-
-async def _run(options: argparse.Namespace) -> int:
-    """Run a command that needs the cluster; its exit code."""
-    from cli import config_diff, config_file, live  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
-    from cli.explain import command as explain  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
-    from cli.shadow import command as shadow  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
-    from cli.top import command as top  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
-    from cli.uninstall import command as uninstall  # noqa: PLC0415 - `--help` and `version` do not pay for the HTTP client
-
-    # What is wrong on the command line is said before the cluster is asked.
-    tried = explain.trial(options.set, options.config) if options.command == "explain" else None
-    file = config_file.read(options.file) if options.command == "config" else None
-    async with live.cluster(options.kubeconfig, options.context) as api:
-        if options.command == "explain":
-            await explain.node(api, options.name, options.namespace, options.config_name, options.output, tried)
-        elif file is not None:
-            return await config_diff.run(api, file, options.namespace, options.config_name, options.output)
-        elif options.command == "shadow":
-            await shadow.nodes(api, options.selector, options.output)
-        elif options.command == "uninstall":
-            return await uninstall.run(
-                api,
-                options.namespace,
-                options.config_name,
-                dry_run=options.dry_run,
-                force=options.force,
-                output=options.output,
-            )
-        elif options.what.startswith("pod"):
-            await top.pods(api, options.namespace, options.node, options.output)
-        else:
-            await top.nodes(api, options.node, options.output)
-    return 0
+    return commands.run(options)
 
 
 def _print_version(output: str) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 import kubeapi
-from cli import config_file, live, manager_state, table
+from cli import live, manager_state, table
+from cli.config import file as config_file
 from cli.explain import document as explain_json
 from cli.explain import text as explain_text
 from cli.explain.explanation import Explanation, Seen, config_state, explain

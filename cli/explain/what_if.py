@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli.config_file import ConfigFile
+from cli.config.file import ConfigFile
 from cli.errors import USAGE, CommandError
 from crds.colocation import ColocationStrategy
 from manager.config.parse import parse_config, parse_strategy

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from cli.config_file import ConfigFile
+from cli.config.file import ConfigFile
 from cli.explain.explanation import Explanation, Seen, config_state, explain
 from cli.explain.what_if import what_if
 from cli.manager_state import Lease

@@ -3,8 +3,8 @@ from typing import Any, cast
 
 import pytest
 
-from cli import config_diff
-from cli.config_file import ConfigFile
+from cli.config import diff as config_diff
+from cli.config.file import ConfigFile
 from cli.errors import FAILED
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_MID_STATIC_CPU_RATIO
 from kubeapi import ApiServer

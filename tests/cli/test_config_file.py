@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cli import config_file
+from cli.config import file as config_file
 from cli.errors import USAGE, CommandError
 
 TEXT = '{"enable": true}'

@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from cli import config_file, table
-from cli.config_file import ConfigFile
+from cli import table
+from cli.config import file as config_file
+from cli.config.file import ConfigFile
 from cli.errors import FAILED
 from cli.table import Cell, Column
 from manager.config.findings import Finding
@@ -19,7 +20,7 @@ def run(source: str, output: str) -> int:
     """Print every error and warning; no cluster is asked.
 
     Args:
-        source: path of a file, or "-" for standard input, see `cli.config_file.read`.
+        source: path of a file, or "-" for standard input, see `cli.config.file.read`.
         output: "table" or "json".
 
     Returns:

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 import kubeapi
-from cli import config_check, live, manager_state, table
-from cli.config_file import ConfigFile
+from cli import live, manager_state, table
+from cli.config import check as config_check
+from cli.config.file import ConfigFile
 from cli.errors import FAILED
 from cli.table import Cell, Column
 from cli.uninstall.plan import LAST_GOOD_NAME
@@ -29,7 +30,7 @@ async def run(api: kubeapi.ApiServer, file: ConfigFile, namespace: str, config_n
 
     Args:
         api: the cluster.
-        file: the new config, of `cli.config_file.read`.
+        file: the new config, of `cli.config.file.read`.
         namespace: where Headroom's ConfigMap is.
         config_name: name of that ConfigMap.
         output: "table" or "json".

@@ -1,0 +1,85 @@
+"""The commands that ask the cluster: what is wrong on the command line is said first, then the cluster is asked."""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+import kubeapi
+from cli import live
+from cli.config import diff
+from cli.config import file as config_file
+from cli.explain import command as explain
+from cli.shadow import command as shadow
+from cli.top import command as top
+from cli.uninstall import command as uninstall
+
+Ask: TypeAlias = Callable[[kubeapi.ApiServer], Awaitable[int | None]]
+"""Asks the cluster, prints, and answers with the exit code; `None` is 0."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a command of `COMMANDS`; its exit code.
+
+    Raises:
+        CommandError: it cannot be done; the message says why.
+    """
+    return asyncio.run(_ask(options, COMMANDS[options.command](options))) or 0
+
+
+async def _ask(options: argparse.Namespace, ask: Ask) -> int | None:
+    async with live.cluster(options.kubeconfig, options.context) as api:
+        return await ask(api)
+
+
+def _top(options: argparse.Namespace) -> Ask:
+    if options.what.startswith("pod"):
+        return partial(top.pods, namespace=options.namespace, node=options.node, output=options.output)
+    return partial(top.nodes, only=options.node, output=options.output)
+
+
+def _explain(options: argparse.Namespace) -> Ask:
+    return partial(
+        explain.node,
+        name=options.name,
+        namespace=options.namespace,
+        config_name=options.config_name,
+        output=options.output,
+        tried=explain.trial(options.set, options.config),
+    )
+
+
+def _diff(options: argparse.Namespace) -> Ask:
+    return partial(
+        diff.run,
+        file=config_file.read(options.file),
+        namespace=options.namespace,
+        config_name=options.config_name,
+        output=options.output,
+    )
+
+
+def _shadow(options: argparse.Namespace) -> Ask:
+    return partial(shadow.nodes, selector=options.selector, output=options.output)
+
+
+def _uninstall(options: argparse.Namespace) -> Ask:
+    return partial(
+        uninstall.run,
+        namespace=options.namespace,
+        config_name=options.config_name,
+        dry_run=options.dry_run,
+        force=options.force,
+        output=options.output,
+    )
+
+
+COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {
+    "top": _top,
+    "explain": _explain,
+    "config": _diff,
+    "shadow": _shadow,
+    "uninstall": _uninstall,
+}
+"""Name of a command -> what it asks, once its options are judged."""

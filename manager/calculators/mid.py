@@ -12,7 +12,7 @@ in `reserved`. With 16 cores of which 15 are allocatable, 6 in use (1 of it by t
 9 requested by Prod and 4 reclaimable: reserved 1, usable 15, unallocated 6, midOwn 2, unused 15 - (6 - 1 - 2) = 12, and
 with midUnallocatedPercent 50 mid = min(4 + 3, 12, 15) = 7 cores.
 
-Usage of node, system and Mid is of the same ticks (`status.prediction.classes`); of another agent, what its report says.
+Usage of node, system and Mid is of the same ticks (`status.prediction.classes`); of another agent, what it reports.
 """
 
 from collections.abc import Mapping

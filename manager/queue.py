@@ -22,6 +22,7 @@ class NodeQueue:
         self._later: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
         self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
         self._closed = False
         self._idle = asyncio.Event()
         self._idle.set()
@@ -75,20 +76,21 @@ class NodeQueue:
 
     async def take(self) -> str:
         """Wait for the next node; `done` must follow."""
-        while True:
-            if self._closed or not self._waiting:
-                self._changed.clear()
-                await self._changed.wait()
-                continue
-            name, ready = next(iter(self._waiting.items()))
-            wait = ready - self._clock()
-            if wait > 0:
-                await asyncio.sleep(wait)
-                continue
-            del self._waiting[name]
-            self._busy.add(name)
-            self._idle.clear()
-            return name
+        async with self._turn:  # one waits for the next name, the others for their turn: no change wakes them all
+            while True:
+                if self._closed or not self._waiting:
+                    self._changed.clear()
+                    await self._changed.wait()
+                    continue
+                name, ready = next(iter(self._waiting.items()))
+                wait = ready - self._clock()
+                if wait > 0:
+                    await asyncio.sleep(wait)
+                    continue
+                del self._waiting[name]
+                self._busy.add(name)
+                self._idle.clear()
+                return name
 
     def done(self, name: str) -> None:
         """Say that the work on a node has ended; what changed meanwhile is handed out again."""

@@ -1,6 +1,7 @@
 """The queue of nodes: each once, never two at a time, later when asked."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -16,6 +17,17 @@ class Clock:
     def __call__(self) -> float:
         """The time."""
         return self.now
+
+
+class Counting:
+    """The real clock, and how often somebody looked at it."""
+
+    asked = 0
+
+    def __call__(self) -> float:
+        """The time."""
+        self.asked += 1
+        return time.monotonic()
 
 
 @pytest.fixture
@@ -108,3 +120,20 @@ async def test_closed_queue_hands_out_nothing(queue: NodeQueue) -> None:
     await waiting[1]
     assert not waiting[0].done()
     waiting[0].cancel()
+
+
+async def test_one_change_wakes_one_worker() -> None:
+    """However many workers wait, a change costs one of them a wait, not all."""
+    clock = Counting()
+    queue = NodeQueue(0.01, clock)
+    waiting = [asyncio.create_task(queue.take()) for _ in range(50)]
+    await asyncio.sleep(0)
+    queue.add("a")
+    done, rest = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert [each.result() for each in done] == ["a"]
+    assert clock.asked < 20
+    queue.add("b")
+    done, rest = await asyncio.wait(rest, return_when=asyncio.FIRST_COMPLETED)
+    assert [each.result() for each in done] == ["b"]
+    for each in rest:
+        each.cancel()

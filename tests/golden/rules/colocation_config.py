@@ -144,7 +144,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Deviation(
         "colocation_config",
         ("is_strategy_valid",),
-        "percentages above 100, thresholds above 1, negative durations, unknown policies and misspelt names are faults",
+        "percentages above 100, thresholds above 1, durations that cannot be measured, unknown policies and misspelt "
+        "names are faults",
         ours=lambda _vector, _theirs: {"valid": False},
         when=lambda vector: config.is_faulty(vector.get("strategy")),
     ),

@@ -20,7 +20,8 @@ def _lacks_something(vector: Input) -> bool:
 
 
 def _unlike_capacity(vector: Input) -> bool:
-    return mid.capacity(vector) != mid.allocatable(vector)
+    """Whether capacity is another number than allocatable, or not stated: then the peer sells shares of nothing."""
+    return mid.amounts((vector.get("node") or {}).get("capacity")) != mid.allocatable(vector)
 
 
 def _reserves_more(vector: Input) -> bool:

@@ -32,6 +32,8 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "midStaticMemoryReservedPercent": 0,
 }
 _WEEK: Final = 7 * 86400
+_MONTH: Final = 31 * 86400
+_MOST_WINDOWS: Final = 10
 _PERCENT: Final = (0, 100)
 _RANGES: Final[Mapping[str, tuple[float, float]]] = {
     "metricAggregateDurationSeconds": (1, _WEEK),
@@ -121,16 +123,18 @@ def _is_allowed(name: str, value: Any) -> bool:  # noqa: ANN401, PLR0911 - one l
 
 
 def _durations(listed: Any) -> list[str] | None:  # noqa: ANN401
-    """Positive durations as Go writes them; `None` when one is not."""
+    """Durations as Go writes them; `None` when there are too many, or no agent can measure one of them."""
     if listed is None:
         return []
     if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        return None
+    if len(listed) > _MOST_WINDOWS:
         return None
     try:
         seconds = [parse_duration(each) for each in listed]
     except DurationError:
         return None
-    return [format_duration(each) for each in seconds] if all(each > 0 for each in seconds) else None
+    return [format_duration(each) for each in seconds] if all(1 <= each <= _MONTH for each in seconds) else None
 
 
 def is_selector(selector: Any) -> bool:  # noqa: ANN401
@@ -221,7 +225,7 @@ def annotated_fields(vector: Vector) -> Json | None:
     if not isinstance(data, Mapping):
         return None
     found, faulty = fields_of(data)
-    return None if faulty else found
+    return None if faulty else _clean(found)
 
 
 def has_own_settings(vector: Vector) -> bool:

@@ -1,9 +1,11 @@
 """`python -m bench [NAME ...]`: run the benchmarks and print what they measured beside budget and reference."""
 
 import argparse
+import math
 import os
 import pkgutil
 import platform
+import sys
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console
@@ -12,6 +14,7 @@ from rich.table import Table
 
 from bench import BENCHMARKS, GROUPS, manager, manager_table
 from bench.measurement import Measurement
+from devcluster.errors import DevClusterError
 
 MANAGER = "manager"
 """Apart from the others: it needs the dev cluster's programs, takes long, and its table has a column per size."""
@@ -28,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--markdown", action="store_true", help="print the rows as a Markdown table")
     beside = parser.add_argument_group(f"{MANAGER}, on a dev cluster of etcd and API server")
     beside.add_argument("--nodes", type=_numbers, help="numbers of nodes, such as 500,1000")
-    beside.add_argument("--minutes", type=float, help="how long the nodes report after the first minute")
+    beside.add_argument("--minutes", type=_minutes, help="how long the nodes report after the first minute")
     beside.add_argument("--pods", type=int, help="bound pods per node")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.names) - set(known)):
@@ -37,34 +40,53 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console()
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
     console.print(machine, highlight=False)
-    if MANAGER in wanted:
-        _measure_manager(options, console)
+    complete = MANAGER not in wanted or _measure_manager(options, console)
     if wanted != {MANAGER}:
         _measure_others(wanted, options, console)
     if options.quick:
         console.print(NOTE)
+    if not complete:
+        sys.exit(1)
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(each) for each in text.split(",")]
+    parts = text.split(",")
+    if not all(each.isascii() and each.isdigit() and int(each) for each in parts):
+        raise argparse.ArgumentTypeError(f"{text!r}: write numbers like 500,1000")
+    return sorted({int(each) for each in parts})
 
 
-def _measure_manager(options: argparse.Namespace, console: Console) -> None:
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number above 0")
+    return minutes
+
+
+def _measure_manager(options: argparse.Namespace, console: Console) -> bool:
+    """Print the table; whether every number of nodes could be measured."""
     given = {key: getattr(options, key) for key in ("nodes", "minutes", "pods") if getattr(options, key) is not None}
     plan = manager.Plan(**{**(manager.QUICK if options.quick else {}), **given})
     figures = {}
-    with console.status("measuring the manager ..."):
-        for count, found in manager.measure(plan):
-            figures[count] = found
-            console.print(f"measured {count:,} nodes", highlight=False)
+    try:
+        with console.status("measuring the manager ..."):
+            for count, found in manager.measure(plan):
+                figures[count] = found
+                console.print(f"measured {count:,} nodes", highlight=False)
+    except (DevClusterError, OSError) as error:  # what was measured before is shown all the same
+        console.print(f"no more nodes could be measured: {error}", markup=False)
     cells = [manager_table.header(sorted(figures)), *manager_table.lines(figures)]
     if options.markdown:
         print(manager_table.markdown(cells))
-        return
-    table = Table(*cells[0], title="The manager beside its budgets")
-    for row in cells[1:]:
-        table.add_row(*map(escape, row))
-    console.print(table)
+    else:
+        table = Table(*cells[0], title="The manager beside its budgets")
+        for row in cells[1:]:
+            table.add_row(*map(escape, row))
+        console.print(table)
+    return len(figures) == len(plan.nodes)
 
 
 def _measure_others(wanted: set[str], options: argparse.Namespace, console: Console) -> None:

@@ -36,6 +36,17 @@ def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no benchmark named nonsense: choose from process" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("flag", "what"),
+    [("--nodes=500,x", "write numbers like 500,1000"), ("--nodes=0", "500,1000"), ("--minutes=0", "above 0")],
+)
+def test_wrong_sizes_are_refused(flag: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A size that cannot be measured is refused before a cluster is started."""
+    with pytest.raises(SystemExit):
+        main(["manager", flag])
+    assert what in capsys.readouterr().err
+
+
 @pytest.mark.cluster
 def test_manager_is_measured() -> None:
     """In its quick form, the manager's benchmark fills its table: nodes are published, and a restart writes nothing."""

@@ -23,6 +23,7 @@ from typing import Final
 from manager.calculators.base import Degraded, Result, Term
 from manager.facts import Amounts, NodeFacts, Resource
 
+_MOST: Final = 2**63 - 1
 _FORMULAS: Final[Mapping[str, str]] = {
     "reserved": "max(system usage + Prod host applications, capacity - allocatable, annotation reservation)",
     "usable": "capacity - reserved",
@@ -291,7 +292,7 @@ def _desired(facts: NodeFacts, sold: Amounts | None) -> Amounts | None:
     if not facts.strategy.floor or not bought:
         return sold
     sold = sold or Amounts()
-    return Amounts(*(max(sold[each], bought[each]) for each in Resource))
+    return Amounts(*(min(max(sold[each], bought[each]), _MOST) for each in Resource))
 
 
 def calculate(facts: NodeFacts) -> Result:

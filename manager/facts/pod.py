@@ -1,5 +1,6 @@
 """One pod, reduced to what formulas need."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Self
@@ -9,8 +10,9 @@ from crds.pod import is_mirror_pod, is_static_pod, is_terminal, pod_key, pod_req
 from crds.priority import VALUES, PriorityBand, priority_class_raw, priority_value, tier
 from crds.quantity import QuantityError, milli_value, value
 from manager.facts.amounts import Amounts
-from manager.facts.reading import Json, parse_time, part
+from manager.facts.reading import LARGEST, Json, parse_time, part
 
+_NOTHING: Final = Fraction(0)
 _SYSTEM_CRITICAL: Final = 2_000_000_000
 """From this priority on Kubernetes itself evicts nothing."""
 
@@ -39,12 +41,19 @@ class MidPod:
         except ValueError:
             created = 0.0
         return cls(
-            priority=priority_value(pod),
+            priority=_priority(pod),
             created=created,
             terminating=bool(metadata.get("deletionTimestamp")),
             workload=workload_key(pod) or f"{metadata.get('namespace', '')}/Pod/{metadata.get('name', '')}",
             kept=_kept(pod),
         )
+
+
+def _priority(pod: Json) -> int:
+    try:
+        return priority_value(pod)
+    except QuantityError:  # the API server admits no such pod
+        return VALUES[PriorityBand.MID][1]
 
 
 def _kept(pod: Json) -> str:
@@ -55,11 +64,16 @@ def _kept(pod: Json) -> str:
     if any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners):
         return "is of a DaemonSet, which would put it on the same node again"
     # The label says what a pod is; a number counts where there is none, and where Kubernetes calls it critical.
-    band, priority = priority_class_raw(pod), priority_value(pod)
+    band, priority = priority_class_raw(pod), _priority(pod)
     above = band is PriorityBand.NONE and priority > VALUES[PriorityBand.MID][1]
     if above or band is PriorityBand.PROD or priority >= _SYSTEM_CRITICAL:
         return "has a priority above Mid"
     return ""
+
+
+def _amount(requested: Mapping[str, Fraction], name: str, convert: Callable[[Fraction], int]) -> int:
+    """A request as a number that can be summed and written: not below zero, and no more than Kubernetes can count."""
+    return min(max(convert(requested.get(name, _NOTHING)), 0), LARGEST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +105,14 @@ class PodFacts:
             requested, band = pod_requests(pod), tier(pod)
         except QuantityError:  # the API server admits no such pod
             requested, band = {}, PriorityBand.PROD
-        nothing = Fraction(0)
-        mid_requests = Amounts(
-            max(value(requested.get(names.MID_CPU, nothing)), 0),
-            max(value(requested.get(names.MID_MEMORY, nothing)), 0),
-        )
+        mid_requests = Amounts(_amount(requested, names.MID_CPU, value), _amount(requested, names.MID_MEMORY, value))
         return cls(
             key=pod_key(pod),
             uid=str(metadata.get("uid", "")),
             node=str(spec.get("nodeName") or ""),
             band=band,
             terminal=is_terminal(pod),
-            requests=Amounts(
-                max(milli_value(requested.get("cpu", nothing)), 0), max(value(requested.get("memory", nothing)), 0)
-            ),
+            requests=Amounts(_amount(requested, "cpu", milli_value), _amount(requested, "memory", value)),
             mid_requests=mid_requests,
             mid=MidPod.from_object(pod) if mid_requests else None,
         )

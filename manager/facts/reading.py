@@ -9,7 +9,8 @@ from manager.facts.amounts import Amounts, Measured
 
 Json = Mapping[str, Any]
 
-_LARGEST: Final = 2**63 - 1
+LARGEST: Final = 2**63 - 1
+"""No amount is larger: Kubernetes counts no further."""
 _LONGEST_VALUE: Final = 80
 
 
@@ -37,7 +38,7 @@ class Reader:
         except (QuantityError, TypeError):
             self.problems.append(f"{path}: {_shown(quantity)} is not a quantity; the amount counts as not reported")
             return None
-        if not 0 <= amount <= _LARGEST:  # as a zero, a negative usage would say that everything is free
+        if not 0 <= amount <= LARGEST:  # as a zero, a negative usage would say that everything is free
             self.problems.append(f"{path}: {_shown(quantity)} cannot be an amount; it counts as not reported")
             return None
         return amount

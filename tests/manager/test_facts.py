@@ -4,6 +4,7 @@ import pytest
 
 from crds import names
 from crds.priority import PriorityBand
+from manager.calculators.mid import calculate
 from manager.facts import Amounts, Measured, PodFacts, ReportFacts, from_objects
 from manager.facts.node import count_cpus
 from manager.facts.reading import parse_time
@@ -121,3 +122,24 @@ def test_odd_amounts_are_named_shortly(amount: object, shown: str) -> None:
     assert read is not None
     assert read.problems[0].startswith(f"nodeUsage.cpu: {shown}")
     assert len(read.problems[0]) < 200
+
+
+def test_odd_requests_are_numbers() -> None:
+    """Requests below zero are none, and those beyond what Kubernetes counts are that: every sum can be written."""
+    odd = PodFacts.from_object(pod("odd", {"cpu": "-3", names.MID_CPU: "9" * 400, names.MID_MEMORY: "-1"}))
+    assert odd.requests == Amounts()
+    assert odd.mid_requests == Amounts(2**63 - 1, 0)
+    found = calculate(facts(node(), report(), pod("a", {names.MID_CPU: "9" * 400}), pod("b", {names.MID_CPU: "9E"})))
+    assert found.desired is not None
+    assert found.desired.cpu == 2**63 - 1
+
+
+def test_unreadable_limits_of_mid_pod() -> None:
+    """A Mid pod without a priority of its own, and with limits that nobody can read, still holds what it bought."""
+    odd = pod("odd", {names.MID_CPU: "2000"}, priority=None)
+    odd["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "many"}
+    found = PodFacts.from_object(odd)
+    assert found.mid_requests == Amounts(2000, 0)
+    assert found.holds_mid
+    assert found.mid is not None
+    assert found.mid.priority == 7999

@@ -28,10 +28,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Rise:
-    """An increase that waits until it has held long enough."""
+    """An increase, or a part of one, that waits until it has held long enough."""
 
     since: float
-    """When the desired number first exceeded what the Node offers. [s]"""
+    """Since when at least `lowest` has been desired without a break. [s]"""
     lowest: int
     """The lowest number desired since then: what really has held. [milli-cores, bytes]"""
 
@@ -42,8 +42,8 @@ class Memory:
 
     written_at: float | None = None
     """When it last wrote to this node; `None` counts as long ago. [s]"""
-    rises: Mapping[Resource, Rise] = field(default_factory=dict)
-    """Increases that wait, per resource."""
+    rises: Mapping[Resource, tuple[Rise, ...]] = field(default_factory=dict)
+    """Increases that wait, per resource: the lower the part, the longer it has held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Decision:
     writes: Mapping[Resource, int | None]
     """Numbers to write now; `None` removes the resource; empty: write nothing. [milli-cores, bytes]"""
     memory: Memory
-    """What to remember, `written_at` as before: the writer sets it when the write succeeded."""
+    """What to remember until the writes have succeeded, and if they fail; then what `wrote` says."""
     look_again_at: float | None = None
     """When a difference that waits falls due. [s]"""
 
@@ -103,7 +103,7 @@ def decide(
         bought: what running Mid pods request.
     """
     writes: dict[Resource, int | None] = {}
-    rises: dict[Resource, Rise] = {}
+    rises: dict[Resource, tuple[Rise, ...]] = {}
     due: list[float] = []
     for resource in Resource:
         offer, wanted = current[resource], None if desired is None else desired[resource]
@@ -112,19 +112,19 @@ def decide(
         if offer.amount is None or offer.amount < 0 or wanted is None:
             writes[resource] = wanted
         elif wanted > offer.amount:
-            rise = _rise(memory.rises.get(resource), offer.amount, wanted, now)
-            when = _increase_due(offer.amount, rise, strategy, memory)
-            if when <= now:
-                writes[resource] = rise.lowest
-                if wanted > rise.lowest:  # the rest begins to hold now
-                    rises[resource] = Rise(now, wanted)
-                    due.append(_increase_due(rise.lowest, rises[resource], strategy, wrote(memory, now)))
+            parts = _rises(memory.rises.get(resource, ()), offer.amount, wanted, now, strategy.increase_hold_seconds)
+            first = parts[0]
+            if _increase_due(offer.amount, first, strategy, memory) <= now:
+                writes[resource] = first.lowest
+                after = replace(memory, written_at=now)
+                waiting = [_increase_due(first.lowest, each, strategy, after) for each in parts[1:]]
             else:
-                rises[resource] = rise
-                due.append(when)
+                waiting = [_increase_due(offer.amount, each, strategy, memory) for each in parts]
                 kept = max(offer.amount, min(bought[resource], wanted)) if strategy.floor else offer.amount
                 if kept > offer.amount or not offer.consistent:
                     writes[resource] = kept
+            rises[resource] = parts
+            due += waiting
         elif not offer.consistent:
             writes[resource] = wanted
         else:
@@ -147,10 +147,12 @@ def exceeds(old: int, new: int, strategy: StrategyFacts) -> bool:
     return new - old > old * strategy.diff_threshold
 
 
-def _rise(before: Rise | None, offered: int, wanted: int, now: float) -> Rise:
-    if before is None or before.lowest <= offered:
-        return Rise(now, wanted)
-    return Rise(before.since, min(before.lowest, wanted))
+def _rises(before: tuple[Rise, ...], offered: int, wanted: int, now: float, hold: float) -> tuple[Rise, ...]:
+    """The parts of an increase, lowest first; of those that have held long enough, the highest alone."""
+    since = next((each.since for each in before if each.lowest >= wanted), now)
+    parts = (*(each for each in before if offered < each.lowest < wanted), Rise(since, wanted))
+    held = [index for index, each in enumerate(parts) if each.since + hold <= now]
+    return parts[held[-1] :] if held else parts
 
 
 def _increase_due(offered: int, rise: Rise, strategy: StrategyFacts, memory: Memory) -> float:
@@ -172,6 +174,11 @@ def status_patch(writes: Mapping[Resource, int | None]) -> Json:
     return {"status": {"capacity": dict(amounts), "allocatable": dict(amounts)}}
 
 
-def wrote(memory: Memory, now: float) -> Memory:
-    """What to remember after a write."""
-    return replace(memory, written_at=now)
+def wrote(decision: Decision, now: float) -> Memory:
+    """What to remember after the writes of a decision: of an increase only the part that still waits."""
+    written = {each: number or 0 for each, number in decision.writes.items()}
+    rises = {
+        each: tuple(part for part in parts if part.lowest > written.get(each, -1))
+        for each, parts in decision.memory.rises.items()
+    }
+    return Memory(now, {each: parts for each, parts in rises.items() if parts})

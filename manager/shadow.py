@@ -136,7 +136,7 @@ class Rehearsal:
         decision = patches.decide(self._offers, active.desired, facts.strategy, self._writer, now, active.requested)
         self._writer = decision.memory
         if decision.writes:
-            self._writer = patches.wrote(self._writer, now)
+            self._writer = patches.wrote(decision, now)
             self._offers.update({each: patches.Offer(amount) for each, amount in decision.writes.items()})
             self._stretches = [*self._stretches, (now, self._amounts())][-_MOST_STRETCHES:]
         return None if decision.look_again_at is None else decision.look_again_at - now

@@ -178,7 +178,7 @@ async def _write(run: Run, name: str, decision: patches.Decision, memory: NodeMe
         return
     run.context.telemetry.writes.labels("node", "patched").inc()
     _LOG.info("Node %s: offers %s", name, _words(decision))
-    memory.writer = patches.wrote(memory.writer, run.context.steady())
+    memory.writer = patches.wrote(decision, run.context.steady())
     pace = run.context.settings.pace
     memory.part(WriteBudget).wrote(decision.writes, pace.write_refill_seconds, run.context.steady())
     run.context.cluster.put_node(written, listed=True)

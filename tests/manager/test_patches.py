@@ -72,10 +72,10 @@ def test_increase_must_hold() -> None:
     assert first.writes == {}
     assert first.look_again_at == NOW + 120
     dip = _decide(10000, 14000, first.memory, NOW + 60)
-    assert dip.memory.rises[CPU] == Rise(NOW, 14000)
+    assert dip.memory.rises[CPU] == (Rise(NOW, 14000),)
     held = _decide(10000, 30000, dip.memory, NOW + 120)
     assert held.writes == {CPU: 14000}
-    assert held.memory.rises == {CPU: Rise(NOW + 120, 30000)}
+    assert wrote(held, NOW + 120).rises == {CPU: (Rise(NOW + 120, 30000),)}
 
 
 def test_rest_of_increase_is_planned() -> None:
@@ -84,8 +84,38 @@ def test_rest_of_increase_is_planned() -> None:
     held = _decide(10000, 20000, dip.memory, NOW + 120)
     assert held.writes == {CPU: 14000}
     assert held.look_again_at == NOW + 240
-    rest = _decide(14000, 20000, wrote(held.memory, NOW + 120), NOW + 240)
+    rest = _decide(14000, 20000, wrote(held, NOW + 120), NOW + 240)
     assert rest.writes == {CPU: 20000}
+
+
+def test_small_increase_does_not_hold_up_a_large_one() -> None:
+    """A large increase is written when it has held, although a small one before it still waits for calm."""
+    small = _decide(10000, 10200)
+    large = _decide(10000, 13000, small.memory, NOW + 60)
+    assert large.look_again_at == NOW + 180
+    assert _decide(10000, 13000, large.memory, NOW + 179).writes == {}
+    held = _decide(10000, 13000, large.memory, NOW + 180)
+    assert held.writes == {CPU: 13000}
+    assert held.look_again_at is None
+
+
+def test_each_part_of_an_increase_holds_for_itself() -> None:
+    """What was desired while a lower part held has not held less because of it."""
+    low = _decide(10000, 12000)
+    high = _decide(10000, 15000, low.memory, NOW + 30)
+    first = _decide(10000, 15000, high.memory, NOW + 120)
+    assert first.writes == {CPU: 12000}
+    assert first.look_again_at == NOW + 150
+    rest = _decide(12000, 15000, wrote(first, NOW + 120), NOW + 150)
+    assert rest.writes == {CPU: 15000}
+
+
+def test_write_that_fails_is_made_up_for() -> None:
+    """An increase that has held is written as soon as the API server takes it; once there, it has held no longer."""
+    held = _decide(10000, 20000, _decide(10000, 20000).memory, NOW + 120)
+    assert held.writes == {CPU: 20000}
+    assert _decide(10000, 20000, held.memory, NOW + 130).writes == {CPU: 20000}
+    assert _decide(10000, 20000, wrote(held, NOW + 120), NOW + 500).writes == {}
 
 
 def test_interrupted_increase_begins_anew() -> None:
@@ -145,7 +175,7 @@ def test_repair_is_no_short_cut() -> None:
     assert repair.writes == {CPU: 5000}
     assert repair.look_again_at == NOW + 120
     repaired = {CPU: Offer(5000), MEMORY: Offer(1000)}
-    held = decide(repaired, Amounts(9000, 1000), STRATEGY, wrote(repair.memory, NOW), NOW + 120)
+    held = decide(repaired, Amounts(9000, 1000), STRATEGY, wrote(repair, NOW), NOW + 120)
     assert held.writes == {CPU: 9000}
 
 
@@ -190,8 +220,8 @@ def test_patch_is_smallest() -> None:
 
 def test_write_is_remembered() -> None:
     """After a write the calm time starts over, and rises of the other resource go on."""
-    rising = Memory(None, {MEMORY: Rise(NOW, 5)})
-    assert wrote(rising, NOW + 1) == Memory(NOW + 1, {MEMORY: Rise(NOW, 5)})
+    rising = Memory(None, {MEMORY: (Rise(NOW, 5),)})
+    assert wrote(Decision({CPU: 7}, rising), NOW + 1) == Memory(NOW + 1, {MEMORY: (Rise(NOW, 5),)})
 
 
 def test_zero_is_a_number() -> None:

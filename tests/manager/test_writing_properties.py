@@ -41,7 +41,7 @@ class Writer:
         current = {each: Offer(self.offered[each]) for each in Resource}
         decision = decide(current, desired, self.in_force, self.memory, self.now)
         written = {each: (self.offered[each], number) for each, number in decision.writes.items()}
-        self.memory = wrote(decision.memory, self.now) if written else decision.memory
+        self.memory = wrote(decision, self.now) if written else decision.memory
         self.offered |= decision.writes
         self.look_again_at = decision.look_again_at
         return written

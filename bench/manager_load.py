@@ -7,6 +7,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import math
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -30,6 +31,8 @@ from manager.facts import Resource
 
 HEARTBEATS = 5
 """A kubelet patches its Node's status every so many minutes when nothing changes; its Lease is renewed elsewhere."""
+AGENTS_PER_SECOND = 40
+"""At most so many agents of an installation begin to report: they start as their image arrives."""
 SETTLE_SECONDS = 30.0
 """How long what was reported last may take until it is published."""
 
@@ -58,14 +61,15 @@ class Load:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def run(self, minutes: float, pods: int) -> None:
-        """Report once in the first minute and then for some minutes more, evenly spread; print what came of it."""
+        """Report once, then once a minute for some minutes, evenly spread; print what came of it."""
         watching = asyncio.create_task(self._watch())
         await self._changed.wait()
         _say(phase="first")
+        first_seconds = max(self.minute_seconds, self.nodes / AGENTS_PER_SECOND)
+        heartbeats = asyncio.create_task(self._spread(HEARTBEATS * self.minute_seconds, self._heartbeat))
+        await self._spread(first_seconds, lambda number: self._report(number, pods), rounds=1)
         reports = self._spread(self.minute_seconds, lambda number: self._report(number, pods))
-        heartbeats = self._spread(HEARTBEATS * self.minute_seconds, self._heartbeat)
-        running = [asyncio.create_task(reports), asyncio.create_task(heartbeats)]
-        await asyncio.sleep(self.minute_seconds)
+        running = [heartbeats, asyncio.create_task(reports)]
         self.latencies.changes, before = 0, dict(self.counts)
         _say(phase="steady")
         began = time.monotonic()
@@ -90,10 +94,12 @@ class Load:
             self._changed.clear()
             await self._changed.wait()
 
-    async def _spread(self, seconds: float, act: Callable[[int], Coroutine[Any, Any, None]]) -> None:
+    async def _spread(
+        self, seconds: float, act: Callable[[int], Coroutine[Any, Any, None]], rounds: float = math.inf
+    ) -> None:
         """Do something for each node once in so many seconds, one node after the other, whatever it takes."""
         began, turn = time.monotonic(), 0
-        while True:
+        while turn < rounds * self.nodes:
             await asyncio.sleep(began + turn * seconds / self.nodes - time.monotonic())
             task = asyncio.create_task(act(turn % self.nodes))
             self._tasks.add(task)

@@ -25,7 +25,7 @@ class Row:
 
 ROWS: Final = (
     Row("manager_cpu", "manager, CPU, every node reporting each minute", "% of a core", "<= 100"),
-    Row("manager_cpu_first", "manager, CPU, first minute: every node published", "% of a core", "<= 100"),
+    Row("manager_cpu_first", "manager, CPU, while every node is published for the first time", "% of a core", "<= 100"),
     Row("manager_rss", "manager, RSS at the end", "MiB", "<= 1024"),
     Row("manager_rss_peak", "manager, RSS at its peak", "MiB", "<= 1024"),
     Row("first_p50", "NodeMetric to Node, first publication, p50", "s", grows=False),

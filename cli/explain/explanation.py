@@ -20,6 +20,7 @@ from manager.config.overlay import NodeStrategyView, overlay
 from manager.exclusion import REASON as EXCLUDED
 from manager.exclusion import Exclusion
 from manager.facts import Measured, NodeFacts, PodFacts, Received, Resource, from_objects
+from manager.node_metric import Kept
 from manager.patches import offers
 
 Json = Mapping[str, Any]
@@ -151,7 +152,7 @@ def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> E
 
 
 def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explanation:
-    metadata, node_metric = seen.node["metadata"], seen.node_metric
+    metadata, node_metric = seen.node["metadata"], _of_this_node(seen)
     above = (SOURCE, what_if.strategy) if what_if and what_if.strategy else None
     view = overlay(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
     excluded = seen.exclusion.covers(metadata.get("labels") or {})
@@ -182,6 +183,12 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
         eviction=explain_eviction.of(facts, result, view.strategy, here),
         what_if=what_if,
     )
+
+
+def _of_this_node(seen: Seen) -> Json | None:
+    """The NodeMetric, unless it is about a machine of the same name that is gone: the manager has no use for that."""
+    stale = Kept.from_object(seen.node_metric or {}).of_another_node(str(seen.node["metadata"].get("uid", "")))
+    return None if stale else seen.node_metric
 
 
 def _otherwise(facts: NodeFacts, result: Result) -> tuple[Result | None, str]:

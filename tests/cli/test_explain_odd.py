@@ -47,6 +47,17 @@ def test_any_node_is_explained(resources: Any, managed: Any, text: str) -> None:
     explain_json.text(explanation, "yaml")
 
 
+def test_report_of_a_former_node_does_not_count() -> None:
+    """A Node that was deleted and made anew: the NodeMetric is about the one that is gone, as it is for the manager."""
+    metric = named("nodeMetrics", "web-1")
+    metric["metadata"]["ownerReferences"] = [{"kind": "Node", "name": "web-1", "uid": "of-the-one-before"}]
+    explanation = explained("web-1", node_metric=metric)
+    assert explanation.result.degraded is not None
+    assert explanation.result.degraded.reason == "NoReport"
+    with redirect_stdout(io.StringIO()):
+        show(explanation)
+
+
 @given(st.text(max_size=20))
 def test_any_flag_and_lease_is_read(text: str) -> None:
     """A Deployment with any value of --exclude-nodes, and a Lease with any times, are read."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from crds.colocation import DEFAULTS, ColocationStrategy, MidEviction
 from manager.calculators.base import Result
-from manager.eviction.evidence import shortage
+from manager.eviction.evidence import doubts, shortage, withheld
 from manager.eviction.selection import Selection, choose
 from manager.facts import Amounts, NodeFacts, PodFacts
 
@@ -28,6 +28,10 @@ class Eviction:
     """What is short beyond what pods give back that are on their way out."""
     selection: Selection
     """Who would go."""
+    doubts: tuple[str, ...] = ()
+    """What is not known and speaks for the pods that run."""
+    if_proven: tuple[PodFacts, ...] = ()
+    """Who would go first if the part of the deficit that is not proven were."""
 
 
 def of(facts: NodeFacts, result: Result, strategy: ColocationStrategy, pods: Sequence[PodFacts]) -> Eviction | None:
@@ -39,10 +43,13 @@ def of(facts: NodeFacts, result: Result, strategy: ColocationStrategy, pods: Seq
     leaving = (pod.mid_requests for pod in here if pod.mid is not None and pod.mid.terminating)
     proof = shortage(facts, result, (), sum(leaving, Amounts()))
     short = proof.short if proof else Amounts()
+    unproven = withheld(facts, result, proof)
     return Eviction(
         mode=own.mode or default.mode or "",
         after_seconds=(own.after_seconds if own.after_seconds is not None else default.after_seconds) or 0,
         proven=proof is not None and bool(proof.deficit),
         short=short,
         selection=choose(here, short, lambda _: ""),
+        doubts=doubts(facts) if unproven else (),
+        if_proven=choose(here, unproven, lambda _: "").victims,
     )

@@ -102,6 +102,9 @@ def _eviction(explanation: Explanation) -> Iterator[str]:
         return
     if not eviction.proven:
         yield f"deficit: {_unproven(explanation)}, so no Mid pod is evicted"
+        if eviction.doubts:
+            first = words.named(eviction.if_proven) or "nobody"
+            yield f"deficit: not known: {'; '.join(eviction.doubts)}. If it were proven, first to go: {first}"
         return
     if eviction.mode == "off":
         yield "deficit: midEviction.mode is off, so no Mid pod is evicted"

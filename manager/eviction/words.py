@@ -41,12 +41,9 @@ def pod(facts: PodFacts) -> str:
 
 def would_go(victims: Sequence[PodFacts], seen: Shortage, seconds: float) -> str:
     """The event of a dry run."""
-    more = f" and {len(victims) - MOST_NAMES} more" if len(victims) > MOST_NAMES else ""
-    names = ", ".join(pod(each) for each in victims[:MOST_NAMES])
     how_many = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
-    return (
-        f"Would evict {how_many} (midEviction.mode is dry-run): {arithmetic(seen, seconds)}. First to go: {names}{more}"
-    )
+    would = f"Would evict {how_many} (midEviction.mode is dry-run)"
+    return f"{would}: {arithmetic(seen, seconds)}. First to go: {named(victims)}"
 
 
 def nobody(spared: Sequence[tuple[PodFacts, str]], seen: Shortage, seconds: float) -> str:
@@ -56,10 +53,17 @@ def nobody(spared: Sequence[tuple[PodFacts, str]], seen: Shortage, seconds: floa
     return f"No Mid pod can be evicted now: {arithmetic(seen, seconds)}. {reasons}{more}"
 
 
-def withheld(unproven: Amounts, doubts: Sequence[str]) -> str:
-    """The event when a deficit lasts that nobody is evicted for."""
+def withheld(unproven: Amounts, doubts: Sequence[str], first: Sequence[PodFacts]) -> str:
+    """The event when a deficit lasts that nobody is evicted for; `first` would be if it were proven."""
     why = "; ".join(doubts)
-    return f"No Mid pod is evicted for a deficit of {amounts(unproven)}, as it follows from what is not known: {why}"
+    note = f"No Mid pod is evicted for a deficit of {amounts(unproven)}, as it follows from what is not known: {why}"
+    return f"{note}. If it were proven, first to go: {named(first)}" if first else note
+
+
+def named(pods: Sequence[PodFacts]) -> str:
+    """Pods, as many as fit into an event."""
+    more = f" and {len(pods) - MOST_NAMES} more" if len(pods) > MOST_NAMES else ""
+    return ", ".join(pod(each) for each in pods[:MOST_NAMES]) + more
 
 
 def evicted(victim: PodFacts, node: str, seen: Shortage, seconds: float) -> str:

@@ -121,7 +121,7 @@ class MidEvictions:
         known = run.context.cluster.node_metrics.get(look.name)
         received = known.received.report if known else None
         due = memory.clock.due(short, settings.after_seconds, received or 0.0, now) if received is not None else NOTHING
-        await _tell_withheld(run, look, settings, memory, seen)
+        await _tell_withheld(run, look, settings, memory, seen, pods)
         if seen is None or not due:
             if not short:
                 memory.told, memory.skipped = (), frozenset()
@@ -161,7 +161,12 @@ def _shortage(
 
 
 async def _tell_withheld(
-    run: Run, look: Look, settings: EvictionSettings, memory: EvictionMemory, seen: Shortage | None
+    run: Run,
+    look: Look,
+    settings: EvictionSettings,
+    memory: EvictionMemory,
+    seen: Shortage | None,
+    pods: Mapping[str, PodFacts],
 ) -> None:
     """Say once why nobody is evicted although there is a deficit, when it has lasted as long as one that evicts."""
     now, unproven = run.context.steady(), withheld(look.facts, look.result, seen)
@@ -173,7 +178,8 @@ async def _tell_withheld(
         memory.told_unproven = ()
     elif lasting and why != memory.told_unproven:
         memory.told_unproven = why
-        note = words.withheld(lasting, why)
+        staying = [pod for pod in pods.values() if not _goes(pod, memory)]
+        note = words.withheld(lasting, why, choose(staying, lasting, lambda _: "").victims)
         await run.events.record(
             run.context.cluster.reference(look.name), "Warning", "MidEvictionWithheld", "EvictMid", note
         )

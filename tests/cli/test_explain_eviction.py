@@ -5,6 +5,7 @@ from cli.explain.findings import findings
 from crds import names
 from tests.cli.recording import NOW, Json, explained, named
 
+NONE_UNALLOCATED = "midUnallocatedPercent=0"
 SHORT = "midCPUThresholdPercent=10"
 """Leaves 1500m to sell on web-1, where Mid pods bought 3000m."""
 
@@ -84,3 +85,18 @@ def test_json_of_eviction() -> None:
     assert [each["pod"] for each in eviction["pods"]] == ["shop/nightly-report"]
     assert eviction["pods"][0]["cpuMilli"] == 3000
     assert eviction["stillShort"] == {"cpuMilli": 0, "memoryBytes": 0}
+
+
+def test_doubt_is_named() -> None:
+    """While the prediction is not ready nobody goes for what only it says; explain names who would if it were so."""
+    metric = named("nodeMetrics", "web-1")
+    metric["status"]["conditions"] = [{"type": names.CONDITION_PREDICTION_READY, "status": "False", "reason": "Cold"}]
+    metric["status"]["prodReclaimableMetric"] = {"resource": {"resources": {"cpu": "0", "memory": "0"}}}
+    said = [
+        note
+        for note in findings(explained("web-1", NONE_UNALLOCATED, node_metric=metric))
+        if note.startswith("deficit: ")
+    ]
+    assert said[0].endswith("so no Mid pod is evicted")
+    assert "not known: the prediction is not ready (condition PredictionReady)" in said[1]
+    assert "first to go: shop/nightly-report" in said[1]

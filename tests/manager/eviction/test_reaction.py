@@ -102,7 +102,9 @@ async def test_unproven_deficit_is_explained() -> None:
     begins = "No Mid pod is evicted for a deficit of 6000m CPU, as it follows from what is not known: "
     first = f"{begins}the prediction is not ready (condition PredictionReady)"
     second = f"{begins}the agent says that it does not measure this node (condition Collecting)"
-    assert stage.told() == [first, second]
+    told = stage.told()
+    assert [each.partition(". If it were proven, first to go: ")[0] for each in told] == [first, second]
+    assert all("first to go: shop/young (" in each for each in told)
     await stage.lasts()
     assert stage.evicted() == ["young", "old", "high"]
     assert len(stage.told("MidEvictionWithheld")) == 2

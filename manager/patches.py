@@ -5,12 +5,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from crds.quantity import QuantityError, value
+from manager.calculators.base import EXPIRED
 from manager.facts import Amounts, Resource, StrategyFacts
 from manager.facts.amounts import NOTHING
 from manager.facts.reading import part
 
 Json = dict[str, Any]
 
+HELD: Final = "Held"
+"""Reason of condition MidPublished while what comes back has not held yet."""
 SMALLEST_STEP: Final = Amounts(cpu=10, memory=16 * 1024 * 1024)
 """A decrease below this is never urgent. [milli-cores, bytes]"""
 _URGENT_PERCENT: Final = 1
@@ -44,6 +47,8 @@ class Memory:
     """When it last wrote to this node; `None` counts as long ago. [s]"""
     rises: Mapping[Resource, tuple[Rise, ...]] = field(default_factory=dict)
     """Increases that wait, per resource: the lower the part, the longer it has held."""
+    withdrawn: bool = False
+    """Whether reports that were too old have taken the resources away: then their return is an increase."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +89,17 @@ def decide(
     memory: Memory,
     now: float,
     bought: Amounts = NOTHING,
+    *,
+    expired: bool = False,
 ) -> Decision:
     """Which resources to write now, and when to look again.
 
     At once: a resource appears or disappears; it falls by more than 1 % and at least 10m / 16Mi; it is below what
     running Mid pods bought, up to that (under `midShrinkPolicy: floor`; it sells nothing); capacity and allocatable
     disagree: both get the larger number, or the desired one if that is below it. After it has held
-    `midIncreaseHoldSeconds`: an increase above `resourceDiffThreshold`; what is written is the lowest number of that
-    time. After `updateTimeThresholdSeconds` without a write: any difference, of an increase what has held. Never
-    without a difference.
+    `midIncreaseHoldSeconds`: an increase above `resourceDiffThreshold`, and what comes back after reports were too
+    old; what is written is the lowest number of that time. After `updateTimeThresholdSeconds` without a write: any
+    difference, of an increase what has held. Never without a difference.
 
     Args:
         current: what the Node offers.
@@ -101,7 +108,9 @@ def decide(
         memory: what the last decision left behind.
         now: a clock that never jumps, so that nothing has held longer when the wall clock is set. [s]
         bought: what running Mid pods request.
+        expired: whether reports are too old.
     """
+    returns = memory.withdrawn and not expired
     writes: dict[Resource, int | None] = {}
     rises: dict[Resource, tuple[Rise, ...]] = {}
     due: list[float] = []
@@ -109,22 +118,16 @@ def decide(
         offer, wanted = current[resource], None if desired is None else desired[resource]
         if offer.amount == wanted and offer.consistent:
             continue
+        if returns and offer.amount is None and wanted:
+            offer = Offer(0)
         if offer.amount is None or offer.amount < 0 or wanted is None:
             writes[resource] = wanted
         elif wanted > offer.amount:
-            parts = _rises(memory.rises.get(resource, ()), offer.amount, wanted, now, strategy.increase_hold_seconds)
-            first = parts[0]
-            if _increase_due(offer.amount, first, strategy, memory) <= now:
-                writes[resource] = first.lowest
-                after = replace(memory, written_at=now)
-                waiting = [_increase_due(first.lowest, each, strategy, after) for each in parts[1:]]
-            else:
-                waiting = [_increase_due(offer.amount, each, strategy, memory) for each in parts]
-                kept = max(offer.amount, min(bought[resource], wanted)) if strategy.floor else offer.amount
-                if kept > offer.amount or not offer.consistent:
-                    writes[resource] = kept
-            rises[resource] = parts
-            due += waiting
+            kept = min(bought[resource], wanted) if strategy.floor else 0
+            rising = _increase(offer, wanted, memory.rises.get(resource, ()), strategy, memory, now, kept)
+            writes |= {} if rising.write is None else {resource: rising.write}
+            rises[resource] = rising.parts
+            due += rising.due
         elif not offer.consistent:
             writes[resource] = wanted
         else:
@@ -133,7 +136,40 @@ def decide(
                 writes[resource] = wanted
             else:
                 due.append(when)
-    return Decision(writes, replace(memory, rises=rises), min(due, default=None))
+    away = any(current[each].amount is None and each not in writes for each in rises)
+    remembered = replace(memory, rises=rises, withdrawn=expired or (returns and away))
+    return Decision(writes, remembered, min(due, default=None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rising:
+    """What becomes of an increase: what to write now, which parts wait, and until when."""
+
+    write: int | None
+    parts: tuple[Rise, ...]
+    due: list[float]
+
+
+def _increase(
+    offer: Offer,
+    wanted: int,
+    before: tuple[Rise, ...],
+    strategy: StrategyFacts,
+    memory: Memory,
+    now: float,
+    kept: int,
+) -> _Rising:
+    """An increase from what is offered; `kept` is written whatever has held."""
+    offered = offer.amount or 0
+    parts = _rises(before, offered, wanted, now, strategy.increase_hold_seconds)
+    first = parts[0]
+    if _increase_due(offered, first, strategy, memory) <= now:
+        after = replace(memory, written_at=now)
+        waiting = [_increase_due(first.lowest, each, strategy, after) for each in parts[1:]]
+        return _Rising(first.lowest, parts, waiting)
+    waiting = [_increase_due(offered, each, strategy, memory) for each in parts]
+    mended = kept > offered or not offer.consistent
+    return _Rising(max(offered, kept) if mended else None, parts, waiting)
 
 
 def is_urgent(old: int, new: int, resource: Resource) -> bool:
@@ -174,6 +210,11 @@ def status_patch(writes: Mapping[Resource, int | None]) -> Json:
     return {"status": {"capacity": dict(amounts), "allocatable": dict(amounts)}}
 
 
+def was_withdrawn(reason: str | None) -> bool:
+    """Whether a reason of condition MidPublished says that the resources were taken away for old reports."""
+    return reason == HELD or reason in EXPIRED
+
+
 def wrote(decision: Decision, now: float) -> Memory:
     """What to remember after the writes of a decision: of an increase only the part that still waits."""
     written = {each: number or 0 for each, number in decision.writes.items()}
@@ -181,4 +222,5 @@ def wrote(decision: Decision, now: float) -> Memory:
         each: tuple(part for part in parts if part.lowest > written.get(each, -1))
         for each, parts in decision.memory.rises.items()
     }
-    return Memory(now, {each: parts for each, parts in rises.items() if parts})
+    waiting = {each: parts for each, parts in rises.items() if parts}
+    return replace(decision.memory, written_at=now, rises=waiting)

@@ -133,7 +133,9 @@ class Rehearsal:
                 self._charge(free, now - window_seconds, now)
             self._stretches = [(now, self._amounts())]
         self._first = False
-        decision = patches.decide(self._offers, active.desired, facts.strategy, self._writer, now, active.requested)
+        decision = patches.decide(
+            self._offers, active.desired, facts.strategy, self._writer, now, active.requested, expired=active.expired
+        )
         self._writer = decision.memory
         if decision.writes:
             self._writer = patches.wrote(decision, now)

@@ -164,6 +164,7 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
     result = seen.exclusion.explain(calculate(facts)) if excluded else calculate(facts)
     would_be, unless = _otherwise(facts, result)
     report = read(node_metric, seen.now) if node_metric else Report()
+    status = {} if report.problem else (node_metric or {}).get("status") or {}
     current, written_at = offers(seen.node), seen.written_at or observed.written_at(seen.node)
     return Explanation(
         node=str(metadata["name"]),
@@ -175,10 +176,12 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
         would_be=would_be,
         unless=unless,
         published=Measured(*(current[each].amount for each in Resource)),
-        steps=explain_next.steps(current, result, facts.strategy, written_at, seen.now),
+        steps=explain_next.steps(
+            current, result, facts.strategy, written_at, seen.now, withdrawn=observed.withdrawn(status)
+        ),
         report=report,
         # What cannot be decoded can hold anything; the report's problem says so.
-        status={} if report.problem else (node_metric or {}).get("status") or {},
+        status=status,
         mid_pods=tuple(pod for pod in here if pod.holds_mid),
         eviction=explain_eviction.of(facts, result, view.strategy, here),
         what_if=what_if,

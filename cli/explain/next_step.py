@@ -61,6 +61,8 @@ def steps(
     strategy: StrategyFacts,
     written_at: float | None,
     now: float,
+    *,
+    withdrawn: bool = False,
 ) -> tuple[Step, ...]:
     """One step per resource.
 
@@ -70,12 +72,14 @@ def steps(
         strategy: the strategy in force.
         written_at: when the manager last wrote to the Node; None where that is not known. [unix s]
         now: the clock. [unix s]
+        withdrawn: whether the resources were taken away because reports were too old.
     """
+    memory = Memory(written_at, withdrawn=withdrawn)
     found, wanted = [], desired(result, strategy)
     for resource in Resource:
         # The other resource is taken for right, so that the answer is about this one.
         current = {each: offers[each] if each is resource else Offer(wanted[each]) for each in Resource}
-        decision = decide(current, result.desired, strategy, Memory(written_at), now, result.requested)
+        decision = decide(current, result.desired, strategy, memory, now, result.requested, expired=result.expired)
         waits = resource in decision.memory.rises and decision.writes.get(resource) != wanted[resource]
         within: float | None = None
         if resource in decision.writes and not (waits and offers[resource].consistent):
@@ -107,6 +111,8 @@ def _shown(resource: Resource, number: int | None) -> str:
 def _when(action: Action, resource: Resource, offer: Offer, wanted: int | None, strategy: StrategyFacts) -> str:
     if not offer.consistent:
         return "its capacity and allocatable disagree, which is put right within seconds"
+    if offer.amount is None and action is Action.HOLD:
+        return f"reports were too old, and it comes back when it {_held(strategy)}"
     if wanted is None or offer.amount is None:
         return f"it {'is taken away' if wanted is None else 'appears'} within seconds"
     calm = f"nothing was written for {strategy.update_seconds}s (updateTimeThresholdSeconds)"
@@ -122,7 +128,11 @@ def _when(action: Action, resource: Resource, offer: Offer, wanted: int | None, 
 def _when_more(action: Action, offered: int, wanted: int, strategy: StrategyFacts, calm: str) -> str:
     if action is Action.WRITE:
         return "the increase is written within seconds"
-    held = f"has held {strategy.increase_hold_seconds}s (midIncreaseHoldSeconds)"
+    held = _held(strategy)
     if exceeds(offered, wanted, strategy):
         return f"an increase is written when it {held}"
     return f"so small an increase is written when it {held} and {calm}"
+
+
+def _held(strategy: StrategyFacts) -> str:
+    return f"has held {strategy.increase_hold_seconds}s (midIncreaseHoldSeconds)"

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from crds.names import CONDITION_MID_PUBLISHED
 from manager.facts import Received
 from manager.facts.reading import items, parse_time, part
+from manager.patches import was_withdrawn
 
 MANAGER: Final = "headroom-manager"
 """How the manager's writes are called: the beginning of its field managers and of its user agent."""
@@ -33,6 +35,14 @@ def written_at(node: Json) -> float | None:
     """When the manager last changed a Node's status; None where that is not known. [unix s]"""
     times = [time for entry, time in _status_entries(node) if by_manager(entry)]
     return max(times, default=None)
+
+
+def withdrawn(status: Json) -> bool:
+    """Whether the manager's condition says that reports were too old, so that what comes back has to hold."""
+    reasons = [
+        each.get("reason") for each in items(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED
+    ]
+    return any(was_withdrawn(str(reason)) for reason in reasons)
 
 
 def by_manager(entry: Json) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from manager.facts import Amounts, NodeFacts, Resource
 
@@ -23,6 +23,10 @@ class Term:
     """The numbers that went in, by the words of the formula. [milli-cores, bytes, percent]"""
     note: str = ""
     """What a person should know about it, such as why it is zero."""
+
+
+EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
+"""Reasons of a node whose agent has fallen silent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,11 @@ class Result:
     def degraded(self) -> Degraded | None:
         """Why nothing may be sold, unless arithmetic says how much."""
         return self.outcome if isinstance(self.outcome, Degraded) else None
+
+    @property
+    def expired(self) -> bool:
+        """Whether nothing may be sold because reports are too old."""
+        return self.degraded is not None and self.degraded.reason in EXPIRED
 
     def term(self, name: str, resource: Resource) -> Term:
         """One line of the formula.

@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Final
 
+from crds.names import CONDITION_MID_PUBLISHED
 from kubeapi import ApiError, ApiUnavailable, paths
 from manager import patches
 from manager.calculators.mid import calculate, deadline
@@ -115,7 +116,17 @@ async def _sell(run: Run, name: str, view: NodeStrategyView, *, excluded: bool) 
     memory = context.memory(name)
     offers = patches.offers(cluster.nodes[name])
     offered = any(offer.amount for offer in offers.values())
-    decision = patches.decide(offers, result.desired, facts.strategy, memory.writer, context.steady(), result.requested)
+    if memory.writer == patches.Memory():
+        memory.writer = patches.Memory(withdrawn=_withdrawn(run, name))
+    decision = patches.decide(
+        offers,
+        result.desired,
+        facts.strategy,
+        memory.writer,
+        context.steady(),
+        result.requested,
+        expired=result.expired,
+    )
     memory.writer = decision.memory
     waits = _deadlines(run, decision, facts)
     if decision.writes:
@@ -125,6 +136,13 @@ async def _sell(run: Run, name: str, view: NodeStrategyView, *, excluded: bool) 
         else:
             await _write(run, name, decision, memory)
     return Look(name, view, facts, result, offered), waits
+
+
+def _withdrawn(run: Run, name: str) -> bool:
+    """Whether an earlier run, or another replica, took the resources away because reports were too old."""
+    known = run.context.cluster.node_metrics.get(name)
+    published = known.conditions.get(CONDITION_MID_PUBLISHED) if known else None
+    return published is not None and patches.was_withdrawn(published.reason)
 
 
 def _forget(run: Run, name: str) -> None:

@@ -18,6 +18,7 @@ from manager.cluster import KnownCondition
 from manager.context import Context, Run
 from manager.definition import Definition
 from manager.facts import Amounts
+from manager.patches import HELD
 from manager.reactions.reaction import Look
 
 Json = dict[str, Any]
@@ -47,8 +48,14 @@ class State:
         return str(self.holds)
 
 
-def published(result: Result, *, shadow: bool) -> State:
-    """Whether the Node offers what the formula allows."""
+def published(result: Result, *, shadow: bool, held: bool = False) -> State:
+    """Whether the Node offers what the formula allows.
+
+    Args:
+        result: what it says.
+        shadow: whether nothing is written to the Node.
+        held: whether what may be sold waits, because reports were too old before.
+    """
     name = names.CONDITION_MID_PUBLISHED
     kept = f" The Node goes on offering the {_words(result.desired)} that running Mid pods bought." * bool(
         result.desired
@@ -61,6 +68,12 @@ def published(result: Result, *, shadow: bool) -> State:
             "`kubectl headroom shadow` shows the account. Set mode to active to sell them."
         )
         return State(name, False, SHADOW, f"{_sentence(message)}{kept}")
+    if held:
+        message = (
+            f"reports have come back: {_words(result.calculated)} could be sold, and are offered when that has held "
+            "midIncreaseHoldSeconds."
+        )
+        return State(name, False, HELD, _sentence(message))
     could = f"{_words(result.calculated)} could be sold when this began"
     message = f"{could}; `kubectl headroom explain node` says how much it is now."
     return State(name, True, "Published", message)
@@ -126,7 +139,8 @@ class NodeMetricConditions:
         known = context.cluster.node_metrics.get(look.name)
         if known is None:
             return
-        states = (published(look.result, shadow=look.facts.strategy.shadow), deficit(look.result))
+        held = context.memory(look.name).writer.withdrawn
+        states = (published(look.result, shadow=look.facts.strategy.shadow, held=held), deficit(look.result))
         conditions = as_json(states, known.conditions, context.wall())
         if conditions is None or context.part(Definition).left_out(_FIELD, context.steady()):
             return

@@ -312,3 +312,28 @@ async def test_broken_node_stops_no_other(world: World, caplog: pytest.LogCaptur
         "Node odd: an error that should not happen, trying again; please report it"
     ]
     assert "odd" in world.run.queue._later
+
+
+async def test_return_must_hold_over_a_restart(world: World) -> None:
+    """After old reports what comes back holds first, also when another replica took it away; the condition says so."""
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 120}')
+    world.reports(report())
+    await world.look()
+    assert world.offered()
+    world.wall.now += 2000
+    world.steady.now += 2000
+    await world.look()
+    assert world.offered() == {}
+    world.run.context.memories.clear()  # another replica leads
+    world.reports(report(age=-1990, conditions=world.api.objects[METRIC]["status"]["conditions"]))
+    await world.look()
+    assert world.offered() == {}
+    conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
+    assert conditions[names.CONDITION_MID_PUBLISHED]["reason"] == "Held"
+    assert (world.due_in() or 0) <= 120
+    world.wall.now += 120
+    world.steady.now += 120
+    await world.look()
+    assert world.offered() == {"cpu": "4000", "memory": str(10 * 1024**3)}
+    conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
+    assert conditions[names.CONDITION_MID_PUBLISHED]["reason"] == "Published"

@@ -233,3 +233,31 @@ def test_zero_is_a_number() -> None:
         CPU: 0,
         MEMORY: 0,
     }
+
+
+def test_what_comes_back_must_hold() -> None:
+    """Taken away because reports were too old: the first number afterwards is an increase, from nothing."""
+    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    back = _decide(None, 5000, gone.memory, NOW + 10)
+    assert back.writes == {}
+    assert back.look_again_at == NOW + 130
+    dip = _decide(None, 4000, back.memory, NOW + 60)
+    assert dip.writes == {}
+    held = _decide(None, 6000, dip.memory, NOW + 130)
+    assert held.writes == {CPU: 4000, MEMORY: 1000}
+    assert not wrote(held, NOW + 130).withdrawn
+
+
+def test_disabled_and_enabled_again_is_no_return() -> None:
+    """Whoever enables selling again, meanwhile or afterwards, need not wait."""
+    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    disabled = _decide(None, None, gone.memory, NOW + 10)
+    assert _decide(None, 5000, disabled.memory, NOW + 20).writes == {CPU: 5000, MEMORY: 1000}
+
+
+def test_floor_comes_back_at_once() -> None:
+    """What running Mid pods bought does not wait for a return either."""
+    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    current = {CPU: Offer(None), MEMORY: Offer(1000)}
+    back = decide(current, Amounts(9000, 1000), STRATEGY, gone.memory, NOW + 5, Amounts(2000, 0))
+    assert back.writes == {CPU: 2000}

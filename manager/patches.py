@@ -61,6 +61,8 @@ class Decision:
     """What to remember until the writes have succeeded, and if they fail; then what `wrote` says."""
     look_again_at: float | None = None
     """When a difference that waits falls due. [s]"""
+    returned: bool = False
+    """Whether these writes bring back all that was taken away because reports were too old."""
 
 
 def offers(node: Mapping[str, Any]) -> dict[Resource, Offer]:
@@ -136,9 +138,10 @@ def decide(
                 writes[resource] = wanted
             else:
                 due.append(when)
-    away = any(current[each].amount is None and each not in writes for each in rises)
-    remembered = replace(memory, rises=rises, withdrawn=expired or (returns and away))
-    return Decision(writes, remembered, min(due, default=None))
+    away = [] if desired is None else [each for each in Resource if current[each].amount is None]
+    remembered = replace(memory, rises=rises, withdrawn=expired or (returns and bool(away)))
+    returned = bool(away) and not expired and all(each in writes for each in away)
+    return Decision(writes, remembered, min(due, default=None), returned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,4 +226,5 @@ def wrote(decision: Decision, now: float) -> Memory:
         for each, parts in decision.memory.rises.items()
     }
     waiting = {each: parts for each, parts in rises.items() if parts}
-    return replace(decision.memory, written_at=now, rises=waiting)
+    withdrawn = decision.memory.withdrawn and not decision.returned
+    return Memory(written_at=now, rises=waiting, withdrawn=withdrawn)

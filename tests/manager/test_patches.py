@@ -246,6 +246,8 @@ def test_what_comes_back_must_hold() -> None:
     held = _decide(None, 6000, dip.memory, NOW + 130)
     assert held.writes == {CPU: 4000, MEMORY: 1000}
     assert not wrote(held, NOW + 130).withdrawn
+    again = _decide(None, 9000, held.memory, NOW + 131)  # the write failed, and now more could be sold
+    assert again.writes == {CPU: 4000, MEMORY: 1000}
 
 
 def test_disabled_and_enabled_again_is_no_return() -> None:

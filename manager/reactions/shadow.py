@@ -16,7 +16,9 @@ from manager.reactions.shadow_metrics import ShadowMetrics
 from manager.shadow import Account, Rehearsal, Stored
 
 WRITE_SECONDS: Final = 600
-"""The account is written at most this often. [s]"""
+"""The account is written at most this often, once it is twice as old. [s]"""
+_FIRST_WRITE_SECONDS: Final = 60
+"""A young account is written each time it has doubled, but at most this often, so that one sees it grow. [s]"""
 _SPREAD_SECONDS: Final = 300
 """Nodes that entered shadow mode together write within this time of one another. [s]"""
 _FIELD: Final = "shadow"
@@ -83,8 +85,9 @@ class ShadowAccounts:
 
     @staticmethod
     async def _write(run: Run, name: str, memory: ShadowMemory, rehearsal: Rehearsal) -> None:
-        now = run.context.steady()
-        pause = WRITE_SECONDS + zlib.crc32(name.encode()) % _SPREAD_SECONDS
+        now, age = run.context.steady(), run.context.wall() - rehearsal.account.since
+        longest = WRITE_SECONDS + zlib.crc32(name.encode()) % _SPREAD_SECONDS
+        pause = min(longest, max(age / 2, _FIRST_WRITE_SECONDS))
         if name not in run.context.cluster.node_metrics:
             return
         if memory.written_at is not None and now - memory.written_at < pause:

@@ -7,7 +7,7 @@ from typing import Final
 
 from crds import names
 from crds.colocation import ColocationStrategy
-from manager.facts.amounts import UNKNOWN, Amounts, Measured
+from manager.facts.amounts import UNKNOWN, Amounts, Measured, Resource
 from manager.facts.pod import PodFacts
 from manager.facts.reading import Json, Reader, known, part
 from manager.facts.report import Received, ReportFacts, age_seconds
@@ -122,9 +122,11 @@ def _annotation(node: Json, name: str, read: Reader) -> Json:
 
 
 def _allocatable(node: Json, read: Reader) -> Measured:
+    """What the annotation says there really is, of the resources that the Node states."""
     stated = read.measured(part(node, "status", "allocatable"), "status.allocatable")
     raw = read.measured(_annotation(node, names.ANNOTATION_RAW_ALLOCATABLE, read), names.ANNOTATION_RAW_ALLOCATABLE)
-    return Measured(stated.cpu if raw.cpu is None else raw.cpu, stated.memory if raw.memory is None else raw.memory)
+    known = (stated[each] if stated[each] is None or raw[each] is None else raw[each] for each in Resource)
+    return Measured(*known)
 
 
 def reserved_by_annotation(node: Json) -> Measured:

@@ -40,6 +40,14 @@ def test_node_without_capacity_has_what_is_allocatable(capacity: Json | None) ->
     _is_deviation("mid_resource", asked, {"error": False, "items": items})
 
 
+def test_annotation_makes_no_node_ready() -> None:
+    """The peer has an error where nothing is allocatable; here nothing is sold, whatever the annotation says."""
+    annotations = {"node.koordinator.sh/raw-allocatable": '{"cpu":"8","memory":"8Gi"}'}
+    node = {"name": "n", "capacity": {"cpu": "8", "memory": "8Gi"}, "annotations": annotations}
+    asked = {"op": "calculate", "node": node, "nodeMetric": REPORT, "pods": [], "strategy": STRATEGY}
+    _is_deviation("mid_resource", asked, {"error": True, "items": None})
+
+
 @pytest.mark.parametrize("durations", [["500ms"], ["1000h"], ["5m0s"] * 11], ids=["short", "long", "many"])
 def test_windows_that_no_agent_can_measure_are_faults(durations: list[str]) -> None:
     """The peer takes any duration, and any number of them."""

@@ -84,6 +84,15 @@ def test_unusable_reservation_is_ignored(annotation: str) -> None:
     assert found.reservation == Amounts()
 
 
+def test_annotation_makes_no_node_ready() -> None:
+    """A Node that does not state what is allocatable yet sells nothing, whatever an annotation says there really is."""
+    new = node(annotations={names.ANNOTATION_RAW_ALLOCATABLE: '{"cpu": "8", "memory": "8Gi"}'})
+    del new["status"]["allocatable"]["cpu"]
+    found = facts(new, report())
+    assert found.allocatable == Measured(None, 8 * 1024**3)
+    assert calculate(found).degraded is not None
+
+
 @pytest.mark.parametrize("amount", ["-1", "-5Gi", "1e40", "banana", True, [1], {}])
 def test_impossible_amount_is_unknown(amount: object) -> None:
     """A usage that cannot be is not known, and said so: as a zero it would say that the whole node is free."""

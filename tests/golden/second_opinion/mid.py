@@ -85,10 +85,10 @@ def is_static(vector: Vector) -> bool:
 
 
 def allocatable(vector: Vector) -> dict[str, int | None]:
-    """What the annotation says there really is, else what the Node states."""
+    """What the annotation says there really is, else what the Node states; nothing before it states anything."""
     stated = amounts((vector.get("node") or {}).get("allocatable"))
     raw = amounts(annotation(vector, _RAW))
-    return {name: stated[name] if raw[name] is None else raw[name] for name in RESOURCES}
+    return {name: stated[name] if None in (stated[name], raw[name]) else raw[name] for name in RESOURCES}
 
 
 def capacity(vector: Vector) -> dict[str, int]:

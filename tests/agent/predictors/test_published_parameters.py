@@ -38,6 +38,8 @@ def test_same_models_and_parameters() -> None:
 def test_same_ranges(model: str, name: str) -> None:
     """Each model accepts what the table allows, its bounds included, and refuses what lies beyond."""
     rule = MODELS[model][name]
+    good: list[Any]
+    bad: list[Any]
     if isinstance(rule, Flag):
         good, bad = [True, False], [0, "true"]
     else:

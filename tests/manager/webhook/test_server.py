@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from manager.telemetry import ListenError
+from manager.webhook import listener as listener_module
 from manager.webhook import server as server_module
 from manager.webhook.listener import Listener
 from tests.manager.webhook.reviews import NAME, review
@@ -134,6 +135,41 @@ async def test_strangers_are_survived() -> None:
         with contextlib.suppress(OSError):
             await writer.wait_closed()
         silent.close()
+
+
+async def test_oldest_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many connections are open at most; who comes next takes the place of the oldest, so nobody is locked out."""
+    monkeypatch.setattr(listener_module, "_MOST_OPEN", 3)
+    async with serving() as served:
+        address = "127.0.0.1", served.listener.port
+        plain = [await asyncio.open_connection(*address) for _ in range(2)]
+        shaken = [await asyncio.open_connection(*address, ssl=served.trust()) for _ in range(2)]
+        assert (await served.ask(review("{}")))["allowed"] is True
+        async with asyncio.timeout(30):
+            assert [await reader.read() for reader, _ in plain] == [b"", b""]
+        last, writer = shaken[-1]
+        body = json.dumps(review("{")).encode()
+        writer.write(f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert b"200" in await last.readline()
+        for _, each in (*plain, *shaken):
+            each.close()
+            with contextlib.suppress(OSError):
+                await each.wait_closed()
+
+
+async def test_those_who_left_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only connections that are open count: reviews one after the other leave one alone that was there before."""
+    monkeypatch.setattr(listener_module, "_MOST_OPEN", 8)
+    async with serving() as served:
+        first, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
+        for _ in range(12):
+            assert (await served.ask(review("{}")))["allowed"] is True
+        body = json.dumps(review("{")).encode()
+        writer.write(f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert b"200" in await first.readline()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
 
 async def test_unfinished_body_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ async def look_at(run: Run, name: str) -> None:
     """
     context, cluster = run.context, run.context.cluster
     if not run.leader.leads:
-        _forget(run, name)
+        _stand_by(run, name)
         return
     if name not in cluster.nodes:
         await node_metric.remove(run, name)
@@ -145,6 +145,16 @@ def _withdrawn(run: Run, name: str) -> bool:
     return published is not None and patches.was_withdrawn(published.reason)
 
 
+def _stand_by(run: Run, name: str) -> None:
+    """Another replica acts now: nothing has been seen to hold meanwhile, and a node that is gone leaves nothing."""
+    _forget(run, name)
+    if name in run.context.cluster.nodes:
+        run.context.memory(name).writer = patches.Memory()
+    else:
+        run.context.memories.pop(name, None)
+        run.queue.forget(name)
+
+
 def _forget(run: Run, name: str) -> None:
     run.context.telemetry.forget(name)
     for reaction in REACTIONS:
@@ -199,7 +209,8 @@ async def _write(run: Run, name: str, decision: patches.Decision, memory: NodeMe
     memory.writer = patches.wrote(decision, run.context.steady())
     pace = run.context.settings.pace
     memory.part(WriteBudget).wrote(decision.writes, pace.write_refill_seconds, run.context.steady())
-    run.context.cluster.put_node(written, listed=True)
+    if name in run.context.cluster.nodes:  # else its deletion was told before the answer came
+        run.context.cluster.put_node(written, listed=True)
 
 
 def _words(decision: patches.Decision) -> str:

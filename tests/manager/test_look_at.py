@@ -275,6 +275,56 @@ async def test_follower_writes_nothing(world: World) -> None:
     assert world.api.calls == []
 
 
+def stand_by(world: World, *, leads: bool) -> None:
+    """Lose the Lease to another replica, or lead again."""
+    api = cast("ApiServer", world.api)
+    settings = LeaderSettings(enabled=not leads)
+    world.run.leader = Leadership(api, "ns", "b", settings, world.steady, lambda: None)
+
+
+async def test_follower_forgets_gone_nodes(world: World) -> None:
+    """Nodes that come and go while another replica leads leave nothing behind."""
+    stand_by(world, leads=False)
+    workers = Workers(world.run)
+    await workers._look("n1")
+    assert world.run.context.memories.keys() == {"n1"}
+    nodes.observe(world.run, "DELETED", node())
+    await workers._look("n1")
+    assert world.run.context.memories == {}
+
+
+async def test_nothing_holds_while_another_leads(world: World) -> None:
+    """An increase that waited when this replica lost the Lease has to hold again when it leads again."""
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 60}')
+    world.reports(report(reclaimable=("2", "10Gi")))
+    await world.look()
+    world.reports(report(reclaimable=("4", "10Gi"), age=9))
+    await world.look()
+    stand_by(world, leads=False)
+    world.wall.now += 70
+    world.steady.now += 70
+    await world.look()
+    stand_by(world, leads=True)
+    await world.look()
+    assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
+
+
+async def test_late_answer_brings_no_node_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Node whose deletion was told while a write to it was under way stays forgotten."""
+    world.reports(report())
+    patch = world.api.patch
+
+    async def slow(path: str, *rest: object, **more: object) -> Json:
+        answer = await patch(path, *rest, **more)  # type: ignore[arg-type]
+        if path.startswith(NODE):
+            nodes.observe(world.run, "DELETED", node())
+        return answer
+
+    monkeypatch.setattr(world.api, "patch", slow)
+    await world.look()
+    assert world.run.context.cluster.nodes == {}
+
+
 async def test_nothing_before_pods_are_known(world: World) -> None:
     """Until all pods are listed no number is published: a node would look emptier than it is."""
     world.run.context.cluster.pods_synced = False

@@ -3,6 +3,10 @@
 import asyncio
 import heapq
 from collections.abc import Callable, Iterable
+from typing import Final
+
+_STALE_PLANS: Final = 1000
+"""So many plans that were replaced may be kept beside as many as there are nodes."""
 
 
 class NodeQueue:
@@ -50,6 +54,10 @@ class NodeQueue:
         elif self._later.get(name) != when:
             self._later[name] = when
             heapq.heappush(self._heap, (when, name))
+            if len(self._heap) > 2 * len(self._later) + _STALE_PLANS:
+                # Each look plans anew, and a plan may be for next week: what was replaced must not pile up until then.
+                self._heap = [(due, each) for each, due in self._later.items()]
+                heapq.heapify(self._heap)
 
     def release_due(self) -> None:
         """Add the nodes whose moment has come."""

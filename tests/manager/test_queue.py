@@ -97,6 +97,21 @@ async def test_due_nodes_are_released(queue: NodeQueue, clock: Clock) -> None:
     assert await queue.take() == "b"
 
 
+async def test_replaced_plans_do_not_pile_up(queue: NodeQueue, clock: Clock) -> None:
+    """A node that is looked at often and planned for next week each time leaves one plan, and comes at the last one."""
+    queue.add_at("b", 5.0)
+    for number in range(5000):
+        queue.add_at("a", 600000.0 + number)
+    assert len(queue._heap) < 2000
+    clock.now = 604998.0
+    queue.release_due()
+    assert await queue.take() == "b"
+    assert len(queue) == 0
+    clock.now = 604999.0
+    queue.release_due()
+    assert await queue.take() == "a"
+
+
 async def test_forgotten_node_does_not_come(queue: NodeQueue, clock: Clock) -> None:
     """A forgotten node is neither waiting nor planned."""
     queue.add("a")

@@ -76,7 +76,7 @@ class EventRecorder:
         self._series: OrderedDict[_Key, _Series] = OrderedDict()
         self._waiting: OrderedDict[_Key, _Waiting] = OrderedDict()
         self._pause = _FIRST_PAUSE_SECONDS
-        self._resume_at = float("-inf")
+        self._resume_at = self._latest = float("-inf")
 
     def use(self, api: ApiServer) -> None:
         """Go on with another session; what waits is written there."""
@@ -100,7 +100,7 @@ class EventRecorder:
         """
         note = note.encode(errors="replace")[:_LONGEST_NOTE_BYTES].decode(errors="ignore")
         key = (*(str(regarding.get(part, "")) for part in ("kind", "namespace", "name", "uid")), type_, reason, note)
-        now = self._clock()
+        now = self._now()
         if key in self._waiting:
             return
         await self._flush_waiting(now)  # in the order in which they happened
@@ -112,7 +112,7 @@ class EventRecorder:
 
     async def flush(self) -> None:
         """Write what could not be written before, and counts that are due. Call it now and then; it never raises."""
-        now = self._clock()
+        now = self._now()
         await self._flush_waiting(now)
         if now < self._resume_at:
             return
@@ -128,6 +128,18 @@ class EventRecorder:
             except (ApiError, ApiUnavailable) as error:
                 _LOG.debug("The count of an event could not be written: %s", error)
                 return
+
+    def _now(self) -> float:
+        """The time. When the clock has been set back, what waits for a moment that was near waits no longer. [s]"""
+        now = self._clock()
+        if now < self._latest:
+            self._resume_at = float("-inf")
+            for event in self._waiting.values():
+                event.since, event.not_before = min(event.since, now), float("-inf")
+            for series in self._series.values():
+                series.written_at = min(series.written_at, now)
+        self._latest = now
+        return now
 
     async def _flush_waiting(self, now: float) -> None:
         ready = [(key, event) for key, event in self._waiting.items() if now >= event.not_before]

@@ -123,6 +123,24 @@ async def test_event_outlives_an_outage(fake: Fake) -> None:
     assert recorder.waiting == 0
 
 
+async def test_clock_set_back_delays_no_event(fake: Fake) -> None:
+    """A clock that is set back by a day does not keep waiting events and counts waiting for a day."""
+    server, api = fake
+    clock = Clock()
+    recorder = EventRecorder(api, "headroom-manager", clock)
+    server.add("POST", answer({}), refused(503, "ServiceUnavailable"), answer({}))
+    server.add("PATCH", answer({}))
+    for note in ("1", "1", "2"):
+        await _tell(recorder, note)
+    assert recorder.waiting == 1
+    clock.now -= 86400
+    await recorder.flush()
+    assert recorder.waiting == 0
+    clock.now += 61
+    await recorder.flush()
+    assert [request.method for request in server.requests] == ["POST", "POST", "POST", "PATCH"]
+
+
 async def test_what_waits_is_bounded(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only so many events wait, and none for longer than an hour."""
     server, api = fake

@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS: Final = 0.1
 """How long the end of the server may wait for it. [s]"""
+_SILENCE_SECONDS: Final = 10.0
+"""Who connects and then says nothing for so long loses the thread that waits for it. [s]"""
 PREFIX: Final = "headroom_manager"
 """What the name of every metric begins with."""
 
@@ -125,6 +128,13 @@ class _Server6(_Server):
 
 
 class _QuietHandler(WSGIRequestHandler):
+    timeout = _SILENCE_SECONDS
+
+    def handle(self) -> None:
+        """Answer; whoever says nothing, or breaks off, is let go without a word."""
+        with suppress(TimeoutError, ConnectionError):
+            super().handle()
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Requests are not logged."""
 

@@ -64,6 +64,8 @@ LABEL_POD_TEMPLATE_HASH: Final = "pod-template-hash"
 
 CONFIG_MAP_NAME: Final = "slo-controller-config"
 """Name of the ConfigMap with the colocation strategy."""
+LAST_GOOD_NAME: Final = "headroom-last-good-config"
+"""Name of the ConfigMap in which the manager keeps the last good strategy."""
 CONFIG_MAP_KEY: Final = "colocation-config"
 """Key in that ConfigMap."""
 ANNOTATION_CONFIG_STATE: Final = "headroom.sh/config-state"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from crds.names import CONFIG_MAP_NAME
+from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
 from manager.exclusion import Exclusion
 
 DEFAULT_NAMESPACE: Final = "headroom-system"
@@ -75,7 +75,7 @@ class WebhookSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The whole of it; the flags of `headroom-manager` set the first eight."""
+    """The whole of it; the flags of `headroom-manager` set the most of it."""
 
     kubeconfig: str | None = None
     """Path of a kubeconfig; without it the pod's service account, $KUBECONFIG or ~/.kube/config."""
@@ -97,7 +97,7 @@ class Settings:
     """Speed."""
     webhook: WebhookSettings = WebhookSettings()
     """Admission webhook."""
-    last_good_name: str = "headroom-last-good-config"
+    last_good_name: str = LAST_GOOD_NAME
     """ConfigMap in which the last good configuration outlives a restart."""
     identity: str = ""
     """Name of this replica in the Lease; must differ between replicas."""

@@ -12,8 +12,7 @@ from cli.config import check as config_check
 from cli.config.file import ConfigFile
 from cli.errors import FAILED
 from cli.table import Cell, Column
-from cli.uninstall.plan import LAST_GOOD_NAME
-from crds.names import CONFIG_MAP_KEY
+from crds.names import CONFIG_MAP_KEY, LAST_GOOD_NAME
 from manager.config.changes import Change, NodeSetting, compare, node_setting
 from manager.config.in_force import InForce, Origin, at_start
 from manager.config.overlaps import Overlap, named, on_nodes

@@ -3,7 +3,6 @@
 import sys
 import time
 from collections.abc import Sequence
-from typing import Final
 
 import kubeapi
 from cli import live, manager_state, table
@@ -13,9 +12,7 @@ from cli.explain import text as explain_text
 from cli.explain.explanation import Explanation, Seen, config_state, explain
 from cli.explain.findings import findings
 from cli.explain.what_if import WhatIf, what_if
-
-LAST_GOOD_NAME: Final = "headroom-last-good-config"
-"""The ConfigMap in which the manager keeps the last good text."""
+from crds.names import LAST_GOOD_NAME
 
 
 def trial(settings: Sequence[str], config: str | None) -> WhatIf | None:

@@ -14,8 +14,9 @@ from cli.errors import FAILED
 from cli.table import Cell, Column
 from cli.uninstall import plan as uninstall_plan
 from cli.uninstall import stopping
-from cli.uninstall.plan import LAST_GOOD_NAME, Busy, Change, Found, Plan
+from cli.uninstall.plan import Busy, Change, Found, Plan
 from cli.uninstall.stopping import Clock
+from crds.names import LAST_GOOD_NAME
 from manager.facts import PodFacts
 
 _AT_ONCE: Final = 16

@@ -6,15 +6,13 @@ from typing import Any, Final
 
 from cli import manager_state
 from cli.explain.terms import amount
-from crds.names import ANNOTATION_CONFIG_STATE
+from crds.names import ANNOTATION_CONFIG_STATE, LAST_GOOD_NAME
 from kubeapi import paths
 from manager import node_metric
 from manager.facts import Amounts, PodFacts, Resource
 from manager.node_metric import Kept as OurPart
 from manager.patches import offers, status_patch
 
-LAST_GOOD_NAME: Final = "headroom-last-good-config"
-"""The ConfigMap in which the manager keeps the last good configuration."""
 WEBHOOK_SECRET: Final = "headroom-manager-webhook-tls"  # noqa: S105 - a name
 """The Secret with the webhook's certificates."""
 

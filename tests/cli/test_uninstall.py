@@ -108,7 +108,6 @@ def test_names_are_the_managers() -> None:
     """What is taken away has the names under which the manager writes it."""
     settings = Settings()
     assert settings.leader.lease_name == manager_state.NAME
-    assert settings.last_good_name == uninstall_plan.LAST_GOOD_NAME
     assert settings.webhook.secret_name == uninstall_plan.WEBHOOK_SECRET
 
 

@@ -64,7 +64,7 @@ class Leadership:
         identity: name of this replica.
         settings: times.
         clock: a clock that never jumps. [s]
-        on_gain: called each time this replica becomes the leader.
+        on_change: called each time this replica becomes the leader, and when another one has taken its place.
         own_clock: by what our own Lease expires; `None`: by `clock`. [s]
     """
 
@@ -75,7 +75,7 @@ class Leadership:
         identity: str,
         settings: LeaderSettings,
         clock: Callable[[], float],
-        on_gain: Callable[[], None],
+        on_change: Callable[[], None],
         own_clock: Callable[[], float] | None = None,
     ) -> None:
         self._api = api
@@ -85,7 +85,7 @@ class Leadership:
         self._settings = settings
         self._clock = clock
         self._own_clock = own_clock or clock
-        self._on_gain = on_gain
+        self._on_change = on_change
         self._renewed_at: float | None = None
         self._seen: tuple[str, float] = ("", float("-inf"))
         self._complained = False
@@ -123,9 +123,9 @@ class Leadership:
     async def run(self) -> None:
         """Get the Lease and keep it, for ever."""
         if not self._settings.enabled:
-            self._on_gain()
+            self._on_change()
             await asyncio.Event().wait()
-        led = False
+        led = ours = False
         while True:
             try:
                 async with asyncio.timeout(self._settings.renew_deadline_seconds):
@@ -137,10 +137,13 @@ class Leadership:
                 self._complained = True
             if self.leads and not led:
                 _LOG.info("Leading: this replica (%s) now writes", self._identity)
-                self._on_gain()
+                self._on_change()
             elif led and not self.leads:
                 _LOG.warning("No longer leading: this replica (%s) writes no more", self._identity)
             led = self.leads
+            if ours and self._renewed_at is None:  # while nobody can say whose it is, nothing that is known is dropped
+                self._on_change()
+            ours = self._renewed_at is not None
             pause = self._settings.retry_seconds * random.uniform(1, 1 + _JITTER)  # noqa: S311 - it spreads replicas
             await asyncio.sleep(pause)
 

@@ -69,11 +69,11 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     settings = context.settings
     queue = NodeQueue(settings.pace.coalesce_seconds, context.steady)
 
-    def gained() -> None:
+    def leader_changed() -> None:
         run.everything_changed()
 
     leader = Leadership(
-        api, settings.namespace, settings.identity, settings.leader, context.steady, gained, perhaps_elapsed()
+        api, settings.namespace, settings.identity, settings.leader, context.steady, leader_changed, perhaps_elapsed()
     )
     writer = api.guarded(leader.may_write_for)
     events.use(writer)

@@ -16,14 +16,14 @@ SETTINGS = LeaderSettings(enabled=True, retry_seconds=0.001)
 
 
 class Replica:
-    """A replica in an election, and how often it was told that it leads."""
+    """A replica in an election, and how often it was told that it leads, or no longer."""
 
     def __init__(self, api: FakeApi, name: str, clock: Clock, settings: LeaderSettings = SETTINGS) -> None:
-        self.gained = 0
-        self.leadership = Leadership(cast("ApiServer", api), "ns", name, settings, clock, self._gain)
+        self.told = 0
+        self.leadership = Leadership(cast("ApiServer", api), "ns", name, settings, clock, self._tell)
 
-    def _gain(self) -> None:
-        self.gained += 1
+    def _tell(self) -> None:
+        self.told += 1
 
     async def try_once(self) -> bool:
         """One attempt of the election loop."""
@@ -50,7 +50,7 @@ async def test_first_replica_leads(api: FakeApi, clock: Clock) -> None:
     """The first one creates the Lease and leads; the second one waits."""
     first, second = Replica(api, "a", clock), Replica(api, "b", clock)
     assert await first.try_once()
-    assert first.gained == 1
+    assert first.told == 1
     assert not await second.try_once()
     spec = api.objects[PATH]["spec"]
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("a", 10)
@@ -67,6 +67,28 @@ async def test_silent_leader_is_replaced(api: FakeApi, clock: Clock) -> None:
     assert await second.try_once()
     assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
     assert not first.leadership.leads
+
+
+async def test_loss_is_told(api: FakeApi, clock: Clock) -> None:
+    """A replica is told when another one took its place, once; an outage alone tells nothing."""
+    first = Replica(api, "a", clock)
+    task = asyncio.create_task(first.leadership.run())
+    async with asyncio.timeout(30):
+        while first.told < 1:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+        api.fails["leases"] = ApiUnavailable("away")
+        clock.now = 8.0
+        await asyncio.sleep(0.01)
+        assert (first.leadership.leads, first.told) == (False, 1)
+        lease = api.objects[PATH]
+        api.put(PATH, {**lease, "spec": {**lease["spec"], "holderIdentity": "b"}})
+        del api.fails["leases"]
+        while first.told < 2:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    assert (first.leadership.leads, first.told) == (False, 2)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_leader_stops_before_lease_ends(api: FakeApi, clock: Clock) -> None:
@@ -175,7 +197,7 @@ async def test_without_election_it_leads(api: FakeApi, clock: Clock) -> None:
     """A single replica writes without any Lease."""
     alone = Replica(api, "a", clock, LeaderSettings(enabled=False))
     assert await alone.try_once()
-    assert alone.gained == 1
+    assert alone.told == 1
     assert alone.leadership.may_write_for() == float("inf")
     assert alone.leadership.words == "leads: there is no election"
     await alone.leadership.release()

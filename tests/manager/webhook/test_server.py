@@ -98,6 +98,7 @@ async def test_longer_than_any_config_map() -> None:
         (b"\xff\xfe\x00", 400, "not JSON"),
         (b"[" * 200_000, 400, "not JSON"),
         (b"[]", 400, "not an AdmissionReview"),
+        (b"[" + b'{"a":[]},' * 250_000 + b"1]", 400, "more parts than any review"),
         (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": 1}', 400, "no request"),
         (b" " * (8 * 1024 * 1024 + 1), 413, "Maximum request body size"),
     ],

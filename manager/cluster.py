@@ -127,6 +127,16 @@ class Cluster:
         self.node_metrics[name] = kept
         return before is None or (before.uid, before.kept, before.report) != (kept.uid, kept.kept, kept.report)
 
+    def update_node_metric(self, answer: Json, now: float) -> None:
+        """Remember the answer to a write to a known NodeMetric, unless its deletion was told before the answer.
+
+        Args:
+            answer: the object.
+            now: as of `put_node_metric`. [s]
+        """
+        if str((answer.get("metadata") or {}).get("name", "")) in self.node_metrics:
+            self.put_node_metric(answer, now, listed=True)
+
     def drop_node_metric(self, name: str, uid: str | None = None) -> None:
         """Forget a NodeMetric; with a uid only that one, as its deletion may be told after the next one came."""
         known = self.node_metrics.get(name)

@@ -154,7 +154,7 @@ class NodeMetricConditions:
         if answer is None:
             return
         context.telemetry.writes.labels("conditions", "patched").inc()
-        context.cluster.put_node_metric(answer, context.steady(), listed=True)
+        context.cluster.update_node_metric(answer, context.steady())
 
     def forget(self, context: Context, name: str) -> None:
         """What the conditions say is on the NodeMetric."""

@@ -115,4 +115,4 @@ async def _patch(run: Run, name: str, account: dict[str, object] | None) -> None
         return  # it was deleted meanwhile; the next one gets the account
     if answer is not None:
         run.context.telemetry.writes.labels("shadow", "patched").inc()
-        run.context.cluster.put_node_metric(answer, run.context.steady(), listed=True)
+        run.context.cluster.update_node_metric(answer, run.context.steady())

@@ -325,6 +325,25 @@ async def test_late_answer_brings_no_node_back(world: World, monkeypatch: pytest
     assert world.run.context.cluster.nodes == {}
 
 
+async def test_late_answer_brings_no_metric_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NodeMetric whose deletion was told while its conditions were written is made anew by the next look."""
+    world.reports(report())
+    patch = world.api.patch
+
+    async def slow(path: str, *rest: object, **more: object) -> Json:
+        answer = await patch(path, *rest, **more)  # type: ignore[arg-type]
+        if path == f"{METRIC}/status":
+            node_metric.observe(world.run, "DELETED", world.api.objects.pop(METRIC))
+        return answer
+
+    monkeypatch.setattr(world.api, "patch", slow)
+    await world.look()
+    assert world.run.context.cluster.node_metrics == {}
+    monkeypatch.undo()
+    await world.look()
+    assert METRIC in world.api.objects
+
+
 async def test_nothing_before_pods_are_known(world: World) -> None:
     """Until all pods are listed no number is published: a node would look emptier than it is."""
     world.run.context.cluster.pods_synced = False

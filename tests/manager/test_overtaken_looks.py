@@ -1,0 +1,92 @@
+"""What happens between two looks at a node, or in the middle of one: another leader, a deletion."""
+
+from collections.abc import Callable
+from typing import cast
+
+import pytest
+
+from kubeapi import ApiServer
+from manager.handlers import node_metric, nodes
+from manager.leader import Leadership
+from manager.settings import LeaderSettings
+from manager.workers import Workers
+from tests.manager.made import Json, node, report
+from tests.manager.test_look_at import METRIC, NODE, World
+
+
+@pytest.fixture
+def world() -> World:
+    """A node without anything."""
+    world = World()
+    world.has_node(node())
+    return world
+
+
+def on_patch(world: World, monkeypatch: pytest.MonkeyPatch, path: str, happens: Callable[[], None]) -> None:
+    """Have something happen after the API server took a patch, and before its answer is there."""
+    patch = world.api.patch
+
+    async def slow(patched: str, *rest: object, **more: object) -> Json:
+        answer = await patch(patched, *rest, **more)  # type: ignore[arg-type]
+        if patched == path:
+            happens()
+        return answer
+
+    monkeypatch.setattr(world.api, "patch", slow)
+
+
+def stand_by(world: World, *, leads: bool) -> None:
+    """Lose the Lease to another replica, or lead again."""
+    api = cast("ApiServer", world.api)
+    settings = LeaderSettings(enabled=not leads)
+    world.run.leader = Leadership(api, "ns", "b", settings, world.steady, lambda: None)
+
+
+async def test_follower_forgets_gone_nodes(world: World) -> None:
+    """Nodes that come and go while another replica leads leave nothing behind."""
+    stand_by(world, leads=False)
+    workers = Workers(world.run)
+    await workers._look("n1")
+    assert world.run.context.memories.keys() == {"n1"}
+    nodes.observe(world.run, "DELETED", node())
+    await workers._look("n1")
+    assert world.run.context.memories == {}
+
+
+async def test_nothing_holds_while_another_leads(world: World) -> None:
+    """An increase that waited when this replica lost the Lease has to hold again when it leads again."""
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 60}')
+    world.reports(report(reclaimable=("2", "10Gi")))
+    await world.look()
+    world.reports(report(reclaimable=("4", "10Gi"), age=9))
+    await world.look()
+    stand_by(world, leads=False)
+    world.wall.now += 70
+    world.steady.now += 70
+    await world.look()
+    stand_by(world, leads=True)
+    await world.look()
+    assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
+
+
+async def test_late_answer_brings_no_node_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Node whose deletion was told while a write to it was under way stays forgotten."""
+    world.reports(report())
+    on_patch(world, monkeypatch, f"{NODE}/status", lambda: nodes.observe(world.run, "DELETED", node()))
+    await world.look()
+    assert world.run.context.cluster.nodes == {}
+
+
+async def test_late_answer_brings_no_metric_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A NodeMetric whose deletion was told while its conditions were written is made anew by the next look."""
+    world.reports(report())
+
+    def deleted() -> None:
+        node_metric.observe(world.run, "DELETED", world.api.objects.pop(METRIC))
+
+    on_patch(world, monkeypatch, f"{METRIC}/status", deleted)
+    await world.look()
+    assert world.run.context.cluster.node_metrics == {}
+    monkeypatch.undo()
+    await world.look()
+    assert METRIC in world.api.objects

@@ -127,15 +127,25 @@ class Cluster:
         self.node_metrics[name] = kept
         return before is None or (before.uid, before.kept, before.report) != (kept.uid, kept.kept, kept.report)
 
-    def update_node_metric(self, answer: Json, now: float) -> None:
-        """Remember the answer to a write to a known NodeMetric, unless its deletion was told before the answer.
+    def answered_node_metric(self, answer: Json, now: float) -> bool:
+        """Remember the answer to a write of ours; whether it brings a report that nobody has looked at.
+
+        The watch tells of that report, too, but nothing seems to have changed then.
 
         Args:
             answer: the object.
             now: as of `put_node_metric`. [s]
         """
-        if str((answer.get("metadata") or {}).get("name", "")) in self.node_metrics:
-            self.put_node_metric(answer, now, listed=True)
+        name = str((answer.get("metadata") or {}).get("name", ""))
+        before = self.node_metrics.get(name)
+        self.put_node_metric(answer, now, listed=True)
+        return self.node_metrics[name].report != (before.report if before else None)
+
+    def answered_node(self, answer: Json) -> bool:
+        """Remember the answer to a write of ours to a known Node; whether it brings more than we have written."""
+        before = self.nodes[str(answer["metadata"]["name"])]
+        self.put_node(answer, listed=True)
+        return _apart_from_mid(before) != _apart_from_mid(self.nodes[str(answer["metadata"]["name"])])
 
     def drop_node_metric(self, name: str, uid: str | None = None) -> None:
         """Forget a NodeMetric; with a uid only that one, as its deletion may be told after the next one came."""
@@ -222,6 +232,14 @@ def _reduced_node(node: Json) -> dict[str, Any]:
 
 def _reduced_resources(amounts: object) -> dict[str, Any]:
     return {name: part(amounts, name) for name in _RESOURCES if part(amounts, name) is not None}
+
+
+def _apart_from_mid(kept: Json) -> tuple[Any, ...]:
+    own = {names.MID_CPU, names.MID_MEMORY}
+    status = {
+        key: {each: amount for each, amount in part.items() if each not in own} for key, part in kept["status"].items()
+    }
+    return *_without_version(kept)[:-1], status
 
 
 def _without_version(kept: Json) -> tuple[Any, ...]:

@@ -176,6 +176,7 @@ async def _resync(run: Run, keeper: ConfigKeeper) -> None:
         await asyncio.sleep(run.context.settings.pace.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads
         try:
             await relist(run)
+            await node_metric_watch.read(run)  # one that was deleted while it was written is remembered for ever
             await keeper.refresh()
         except (ApiError, ApiUnavailable) as error:
             _LOG.debug("Listing everything again failed: %s", error)

@@ -209,8 +209,9 @@ async def _write(run: Run, name: str, decision: patches.Decision, memory: NodeMe
     memory.writer = patches.wrote(decision, run.context.steady())
     pace = run.context.settings.pace
     memory.part(WriteBudget).wrote(decision.writes, pace.write_refill_seconds, run.context.steady())
-    if name in run.context.cluster.nodes:  # else its deletion was told before the answer came
-        run.context.cluster.put_node(written, listed=True)
+    # A Node whose deletion was told before the answer came is not brought back.
+    if name in run.context.cluster.nodes and run.context.cluster.answered_node(written):
+        run.queue.add(name)
 
 
 def _words(decision: patches.Decision) -> str:

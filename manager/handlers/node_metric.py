@@ -67,7 +67,8 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> f
         return None
     memory.part(Corrections).applied(wanted, context.steady())
     context.telemetry.writes.labels("nodemetric", "created" if known is None else "patched").inc()
-    context.cluster.put_node_metric(applied, context.steady(), listed=True)
+    if context.cluster.answered_node_metric(applied, context.steady()):
+        run.queue.add(name)
     kept = Kept.from_object(applied)
     left_out = left_out | context.part(Definition).dropped
     if not kept.stands(node_metric.manifest(name, uid, strategy, left_out)):

@@ -154,7 +154,9 @@ class NodeMetricConditions:
         if answer is None:
             return
         context.telemetry.writes.labels("conditions", "patched").inc()
-        context.cluster.update_node_metric(answer, context.steady())
+        # One whose deletion was told before the answer came is not brought back.
+        if look.name in context.cluster.node_metrics and context.cluster.answered_node_metric(answer, context.steady()):
+            run.queue.add(look.name)
 
     def forget(self, context: Context, name: str) -> None:
         """What the conditions say is on the NodeMetric."""

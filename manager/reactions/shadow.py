@@ -115,4 +115,8 @@ async def _patch(run: Run, name: str, account: dict[str, object] | None) -> None
         return  # it was deleted meanwhile; the next one gets the account
     if answer is not None:
         run.context.telemetry.writes.labels("shadow", "patched").inc()
-        run.context.cluster.update_node_metric(answer, run.context.steady())
+        # One whose deletion was told before the answer came is not brought back.
+        if name in run.context.cluster.node_metrics and run.context.cluster.answered_node_metric(
+            answer, run.context.steady()
+        ):
+            run.queue.add(name)

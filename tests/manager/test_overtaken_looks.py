@@ -6,7 +6,7 @@ from typing import cast
 import pytest
 
 from kubeapi import ApiServer
-from manager.handlers import node_metric, nodes
+from manager.handlers import node_metric, node_metric_watch, nodes
 from manager.leader import Leadership
 from manager.settings import LeaderSettings
 from manager.workers import Workers
@@ -88,5 +88,64 @@ async def test_late_answer_brings_no_metric_back(world: World, monkeypatch: pyte
     await world.look()
     assert world.run.context.cluster.node_metrics == {}
     monkeypatch.undo()
+    await world.look()
+    assert METRIC in world.api.objects
+
+
+@pytest.mark.parametrize("path", [METRIC, f"{METRIC}/status"])
+async def test_report_in_an_answer_is_looked_at(world: World, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """A report that comes with the answer to a write of ours, so that its watch tells nothing new, is looked at."""
+    wrote: list[str] = []
+
+    def reported() -> None:
+        if not wrote:
+            wrote.append(path)
+            world.api.put(METRIC, {**world.api.objects.get(METRIC, report()), "status": report()["status"]})
+
+    _before_patch(world, monkeypatch, path, reported)
+    world.run.queue.add("n1")
+    assert await world.run.queue.take() == "n1"
+    await world.look()
+    world.run.queue.done("n1")
+    assert wrote
+    node_metric.observe(world.run, "MODIFIED", world.api.objects[METRIC])  # as the watch tells it afterwards
+    assert len(world.run.queue) == 1
+    await world.look()
+    assert world.offered()["cpu"] == "4000"
+
+
+async def test_change_in_the_answer_of_a_node_is_looked_at(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same for what comes with the answer to a write to the Node, such as a label; our own numbers are no news."""
+    world.reports(report())
+    _before_patch(world, monkeypatch, f"{NODE}/status", lambda: world.api.put(NODE, node(labels={"pool": "b"})))
+    await world.look()
+    assert len(world.run.queue) == 1
+    world.run.queue.forget("n1")
+    monkeypatch.undo()
+    world.reports(report(reclaimable=("3", "9Gi"), age=5))
+    world.run.queue.forget("n1")
+    await world.look()
+    assert world.offered()["cpu"] == "3000"
+    assert len(world.run.queue) == 0
+
+
+def _before_patch(world: World, monkeypatch: pytest.MonkeyPatch, path: str, happens: Callable[[], object]) -> None:
+    """Have something happen just before the API server takes a patch."""
+    patch = world.api.patch
+
+    async def overtaken(patched: str, *rest: object, **more: object) -> Json:
+        if patched == path:
+            happens()
+        return await patch(patched, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.api, "patch", overtaken)
+
+
+async def test_remembered_ghost_goes_with_the_next_list(world: World) -> None:
+    """A NodeMetric that is remembered although it is gone is forgotten when all are listed again, and made anew."""
+    world.run.context.cluster.put_node_metric(report(), 0.0)
+    await node_metric_watch.read(world.run)
+    assert "n1" not in world.run.context.cluster.node_metrics
+    assert len(world.run.queue) == 1
     await world.look()
     assert METRIC in world.api.objects

@@ -6,9 +6,11 @@ import json
 import logging
 import os
 import ssl
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -74,6 +76,8 @@ class ApiServer:
         self._login = _Login(connection)
         self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self.ahead_seconds = 0.0
+        """How far our wall clock is ahead of the server's, by its last answer: objects bear the server's time. [s]"""
         self._session: aiohttp.ClientSession | None = None
         self._may_write_for: Callable[[], float] | None = None
 
@@ -267,6 +271,7 @@ class ApiServer:
                     continue
                 if response.status >= _FIRST_ERROR:
                     raise await self._refusal(response)
+                self.ahead_seconds = _ahead(response.headers.get("Date"), self.ahead_seconds)
                 yield response
                 return
 
@@ -356,3 +361,11 @@ def _a(noun: str) -> str:
 
 def _seconds(text: str | None) -> float | None:
     return float(text) if text and text.isdigit() else None
+
+
+def _ahead(date: str | None, before: float) -> float:
+    """How far our clock is ahead of the time of an answer, within a second; as before where there is none."""
+    try:
+        return time.time() - parsedate_to_datetime(date or "").timestamp()
+    except ValueError:
+        return before

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 
+from crds.codec import to_json
 from manager import exclusion
+from manager.config.findings import shown
+from manager.config.overlay import DEFAULT, NodeStrategyView
 from manager.context import Context, Run
+from manager.facts.reading import part
 from manager.reactions.reaction import Look
 
 
@@ -19,15 +23,18 @@ class Told:
     """Whether an event told of the deficit."""
     findings: tuple[str, ...] = ()
     """Faults of annotations and labels that an event told of."""
+    strategy: str | None = None
+    """The strategy last seen, in words; `None` before the first look."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEvents:
-    """Tells of Mid that is degraded or restored, of a deficit, and of the node's own settings that are ignored."""
+    """Tells of Mid that is degraded or restored, of a deficit, of another strategy, and of what of it is ignored."""
 
     async def react(self, run: Run, look: Look) -> None:
         """Tell what has changed."""
         told = run.context.memory(look.name).part(Told)
+        await self._strategy(run, look, told)
         await self._degraded(run, look, told)
         result = look.result
         if result.deficit and not told.deficit:
@@ -48,6 +55,14 @@ class NodeEvents:
     def forget(self, context: Context, name: str) -> None:
         """Events need no taking back."""
 
+    async def _strategy(self, run: Run, look: Look, told: Told) -> None:
+        if look.result.degraded is not None and look.result.degraded.reason == exclusion.REASON:
+            return  # no strategy applies to it
+        before, told.strategy = told.strategy, _words(look.view)
+        if before not in (None, told.strategy):
+            note = f"the strategy of this node is now: {told.strategy or 'the defaults'}"
+            await self._event(run, look.name, "Normal", "NodeStrategyApplied", note)
+
     async def _degraded(self, run: Run, look: Look, told: Told) -> None:
         result = look.result
         reason = result.degraded.reason if result.degraded else ""
@@ -66,3 +81,10 @@ class NodeEvents:
     @staticmethod
     async def _event(run: Run, name: str, type_: str, reason: str, note: str) -> None:
         await run.events.record(run.context.cluster.reference(name), type_, reason, "PublishMid", note)
+
+
+def _words(view: NodeStrategyView) -> str:
+    """What differs from the defaults: "enable true (cluster), midUnallocatedPercent 20 (nodeConfigs[0] web)"."""
+    stated = [(path, source) for path, source in view.sources.items() if source != DEFAULT]
+    values = to_json(view.strategy) if stated else {}
+    return ", ".join(f"{path} {shown(part(values, *path.split('.')))} ({source})" for path, source in stated)

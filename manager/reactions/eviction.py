@@ -107,7 +107,7 @@ class MidEvictions:
         """Look at what is short, and act on what has been for long enough."""
         settings = EvictionSettings.of(look.view.strategy)
         memory, now = run.context.memory(look.name).part(EvictionMemory), run.context.steady()
-        run.context.part(EvictionsEverywhere).guard.begin(now, run.context.wall())
+        run.context.part(EvictionsEverywhere).guard.begin(now, _stamped(run))
         metrics = run.context.telemetry.part(EvictionMetrics)
         pods = {pod.uid: pod for pod in run.context.cluster.pods_on(look.name) if pod.holds_mid}
         if sum((pod.mid_requests for pod in pods.values()), NOTHING) != look.facts.mid_requests:
@@ -269,7 +269,7 @@ class _Turn:
         if pod.mid is not None:
             context = self.run.context
             guard = context.part(EvictionsEverywhere).guard
-            guard.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
+            guard.evicted(pod.mid.workload, pod.mid.created, context.steady(), _stamped(self.run))
 
     def _choose(self) -> Selection:
         candidates = [pod for pod in self.pods.values() if not _goes(pod, self.memory)]
@@ -339,6 +339,11 @@ class _Turn:
         await self.run.events.record(
             self.run.context.cluster.reference(self.look.name), type_, reason, "EvictMid", note
         )
+
+
+def _stamped(run: Run) -> float:
+    """The time by which the API server stamps pods, whatever our own clock says. [unix s]"""
+    return run.context.wall() - run.api.ahead_seconds
 
 
 def _reference(pod: PodFacts) -> dict[str, str]:

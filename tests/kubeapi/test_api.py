@@ -3,6 +3,8 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 
 import pytest
@@ -79,6 +81,19 @@ async def test_metadata_alone(fake: Fake) -> None:
     server.add("list", answer({"kind": "PartialObjectMetadata", "metadata": {"generation": 7}}))
     assert await api.metadata(PATH) == {"generation": 7}
     assert "as=PartialObjectMetadata" in server.requests[0].headers["Accept"]
+
+
+async def test_clock_of_the_server_is_known(fake: Fake) -> None:
+    """How far our clock is ahead follows from the time of an answer; an odd time changes nothing."""
+    server, api = fake
+    assert api.ahead_seconds == 0.0
+    an_hour_ago = format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True)
+    server.add("list", answer({}, headers={"Date": an_hour_ago}), answer({}, headers={"Date": "yesterday"}))
+    await api.get(PATH)
+    assert 3599 <= api.ahead_seconds <= 3660
+    before = api.ahead_seconds
+    await api.get(PATH)
+    assert api.ahead_seconds == before
 
 
 async def test_refusal_carries_the_reason(fake: Fake) -> None:

@@ -131,6 +131,7 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
+        self.ahead_seconds = 0.0
         self.calls: list[tuple[str, str, Any]] = []
         self.fails: dict[str, Exception] = {}
         self.unknown_fields: set[str] = set()

@@ -127,7 +127,7 @@ async def test_refused_metric_does_not_hide_age(world: World, refusal: Exception
     with pytest.raises(type(refusal)):
         await world.look()
     assert world.offered() == {}
-    assert world.told() == ["DegradedMid"]
+    assert world.told() == ["NodeStrategyApplied", "DegradedMid"]
 
 
 async def test_foreign_definition_is_told_once(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -179,8 +179,8 @@ async def test_disabling_is_no_warning(world: World) -> None:
     world.configure('{"enable": false}')
     await world.look()
     assert world.offered() == {}
-    assert [body["type"] for body in world.api.written("POST", "/events")] == ["Normal"]
-    assert world.told() == ["MidDisabled"]
+    assert [body["type"] for body in world.api.written("POST", "/events")] == ["Normal", "Normal"]
+    assert world.told() == ["NodeStrategyApplied", "MidDisabled"]
 
 
 async def test_running_mid_pods_keep_offer(world: World) -> None:
@@ -337,3 +337,16 @@ async def test_return_must_hold_over_a_restart(world: World) -> None:
     assert world.offered() == {"cpu": "4000", "memory": str(10 * 1024**3)}
     conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
     assert conditions[names.CONDITION_MID_PUBLISHED]["reason"] == "Published"
+
+
+async def test_another_strategy_is_told(world: World) -> None:
+    """When what applies to a node changes, an event on the Node says what, and from where; the first look is none."""
+    await world.look()
+    assert world.told() == []
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 0, "midUnallocatedPercent": 20}')
+    await world.look()
+    await world.look()
+    assert world.told() == ["NodeStrategyApplied"]
+    (note,) = [body["note"] for body in world.api.written("POST", "/events")]
+    assert "midUnallocatedPercent 20 (cluster)" in note
+    assert "enable true (cluster)" in note

@@ -10,12 +10,12 @@ STAMP  := $(VENV)/.installed
 SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins service tests
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-# Tests that share nothing run on all cores. Then those with a real node run one after the other, and beside them, one after
-# the other, those with a control plane alone and those that take long. Last come those that need a quiet machine. Exit code 5
+# Tests that share nothing run on all cores. Then come three rows beside each other (tests/rows.py), in each of them one test
+# after the other: those with a real node, the manager's, and the others with a control plane or that take long. Last come those that need a quiet machine. Exit code 5
 # is "none was selected": fine where PYTEST_ARGS names a few.
 WORKERS     := --numprocesses logical --maxprocesses 8
 IN_PARALLEL := -m "not cluster and not node and not alone" $(WORKERS) --dist worksteal
-TWO_ROWS    := -m "(cluster or node or alone) and not quiet" --numprocesses 2 --dist loadscope
+IN_ROWS     := -m "(cluster or node or alone) and not quiet" --numprocesses 3 --dist loadscope
 
 .PHONY: help
 help: ## Say what each target does
@@ -47,7 +47,7 @@ demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check
 .PHONY: test
 test: lint prepare ## Run lint and every test, on a real dev cluster
 	@$(PY) -m pytest $(IN_PARALLEL) $(PYTEST_ARGS) || [ $$? = 5 ]
-	@$(PY) -m pytest $(TWO_ROWS) $(PYTEST_ARGS) || [ $$? = 5 ]
+	@$(PY) -m pytest $(IN_ROWS) $(PYTEST_ARGS) || [ $$? = 5 ]
 	@$(PY) -m pytest -m quiet $(PYTEST_ARGS) || [ $$? = 5 ]
 
 .PHONY: test-fast

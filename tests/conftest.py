@@ -29,12 +29,12 @@ settings.load_profile("soak" if SOAK else "steady")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:  # noqa: ANN401 - xdist is not annotated
-    """With ``--dist loadscope``, which `make test` uses for the tests that share clusters: two rows."""
+    """With ``--dist loadscope``, which `make test` uses for the tests that share clusters: rows."""
     if config.getoption("dist") != "loadscope":
         return None
-    from tests.rows import TwoRows  # noqa: PLC0415 - only where xdist is at work
+    from tests.rows import Rows  # noqa: PLC0415 - only where xdist is at work
 
-    return TwoRows(config, log)
+    return Rows(config, log)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,4 +1,4 @@
-"""Two rows of tests that run beside each other, each in its order: with a real node, and with a control plane alone.
+"""Rows of tests that run beside each other, each in its order: with a real node, the manager's, and all others.
 
 Clusters are shared by many tests, so a row must not be split. pytest-xdist's groups would do that, but do nothing under
 pytest 9.2; its scopes do.
@@ -12,11 +12,14 @@ from xdist.scheduler import LoadScopeScheduling
 ROOT = Path(__file__).parents[1]
 
 
-class TwoRows(LoadScopeScheduling):
+class Rows(LoadScopeScheduling):
     """Hands out whole rows."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "node" if _needs_node(nodeid.partition("::")[0]) else "control plane"
+        path = nodeid.partition("::")[0]
+        if _needs_node(path):
+            return "node"
+        return "manager" if path.startswith("tests/manager/") else "control plane"
 
 
 @cache

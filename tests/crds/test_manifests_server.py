@@ -20,7 +20,7 @@ pytestmark = pytest.mark.cluster
 MANIFESTS = Path(crds.__file__).parent
 NODE_METRICS = f"/apis/{node_metric.GROUP}/{node_metric.VERSION}/{node_metric.PLURAL}"
 QUOTAS = f"/apis/{elastic_quota.GROUP}/{elastic_quota.VERSION}/namespaces/default/{elastic_quota.PLURAL}"
-COLUMNS = "NAME CPU MEMORY PROD PEAK CPU PROD PEAK MEMORY RECLAIMABLE CPU RECLAIMABLE MEMORY READY AGE"
+COLUMNS = "NAME CPU MEMORY PROD PEAK CPU PROD PEAK MEMORY RECLAIMABLE CPU RECLAIMABLE MEMORY READY SELLS AGE"
 DRY_RUN = {"dryRun": "All"}
 
 

@@ -1,8 +1,10 @@
 """How often a NodeMetric may be set right again, where somebody else writes the same fields. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+from manager.token_bucket import TokenBucket
 
 BURST: Final = 5
 """So many corrections may follow one another at once."""
@@ -17,21 +19,17 @@ class Corrections:
     told: bool = False
     """Whether people were told that somebody else writes too."""
     _wanted: int = 0
-    _spent: float = 0.0
-    _counted_at: float = 0.0
+    _tokens: TokenBucket = field(default_factory=TokenBucket)
 
     def wait(self, wanted: Mapping[str, Any], now: float) -> float:
         """How long to wait before this is applied; 0.0 means now. [s]"""
         if hash(str(wanted)) != self._wanted:
             return 0.0
-        return max(self._left(now) + 1.0 - BURST, 0.0) * REFILL_SECONDS
+        return self._tokens.wait(BURST, REFILL_SECONDS, now)
 
     def applied(self, wanted: Mapping[str, Any], now: float) -> None:
         """Remember that this was applied."""
         fingerprint = hash(str(wanted))
         if fingerprint != self._wanted:
-            self._wanted, self._spent, self.told = fingerprint, 0.0, False
-        self._spent, self._counted_at = self._left(now) + 1.0, now
-
-    def _left(self, now: float) -> float:
-        return max(0.0, self._spent - (now - self._counted_at) / REFILL_SECONDS)
+            self._wanted, self._tokens, self.told = fingerprint, TokenBucket(), False
+        self._tokens.take(REFILL_SECONDS, now)

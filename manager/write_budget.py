@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from manager.facts import Resource
+from manager.token_bucket import TokenBucket
 
 Writes = Mapping[Resource, int | None]
 """Numbers to write; `None` removes a resource. [milli-cores, bytes]"""
@@ -30,16 +31,14 @@ class Why(StrEnum):
 
 @dataclass(slots=True)
 class WriteBudget:
-    """Tokens of one node: a write takes one, and time brings them back."""
+    """The budget of one node."""
 
-    spent: float = 0.0
-    """How many tokens are gone."""
-    counted_at: float = 0.0
-    """When `spent` was last brought up to date. [s]"""
     written: dict[Resource, int | None] = field(default_factory=dict)
     """What was last written of each resource."""
     told: bool = False
     """Whether people were told that somebody else changes the numbers."""
+    tokens: TokenBucket = field(default_factory=TokenBucket)
+    """What its writes take."""
 
     def why(self, writes: Writes) -> Why:
         """What these writes would do."""
@@ -61,18 +60,9 @@ class WriteBudget:
         """
         if self.why(writes) in {Why.FIRST, Why.LESS}:
             return 0.0
-        over = self._left_over(now, refill_seconds) + 1.0 - burst
-        return max(over, 0.0) * refill_seconds
-
-    def rested(self, refill_seconds: float, now: float) -> bool:
-        """Whether all tokens are back: so long was it quiet."""
-        return self._left_over(now, refill_seconds) == 0.0
+        return self.tokens.wait(burst, refill_seconds, now)
 
     def wrote(self, writes: Writes, refill_seconds: float, now: float) -> None:
-        """Take a token."""
-        self.spent = self._left_over(now, refill_seconds) + 1.0
-        self.counted_at = now
+        """Remember what was written."""
+        self.tokens.take(refill_seconds, now)
         self.written.update(writes)
-
-    def _left_over(self, now: float, refill_seconds: float) -> float:
-        return max(0.0, self.spent - (now - self.counted_at) / refill_seconds)

@@ -190,7 +190,9 @@ async def _held_back(run: Run, name: str, decision: patches.Decision, budget: Wr
         )
         _LOG.warning("Node %s: %s", name, note)
         await run.events.record(run.context.cluster.reference(name), "Warning", "MidContested", "PublishMid", note)
-    budget.told = contested or (budget.told and not budget.rested(pace.write_refill_seconds, run.context.steady()))
+    budget.told = contested or (
+        budget.told and not budget.tokens.rested(pace.write_refill_seconds, run.context.steady())
+    )
     return wait
 
 

@@ -179,7 +179,6 @@ class Publisher:
             wanted, body = self._stored.with_others(report.status), Json()
             if self._stored.has_conditions(wanted["conditions"]):
                 keys -= {"conditions"}
-                del wanted["conditions"]
             else:
                 keys |= {"conditions"}
                 body = {"metadata": {"resourceVersion": self._stored.version}} if self._stored.version else {}

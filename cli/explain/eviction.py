@@ -7,10 +7,11 @@ deficit has lasted, which pods have just left, and what its limits and its guard
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crds.colocation import DEFAULTS, ColocationStrategy, MidEviction
+from crds.colocation import ColocationStrategy
 from manager.calculators.base import Result
 from manager.eviction.evidence import doubts, shortage, withheld
 from manager.eviction.selection import Selection, choose
+from manager.eviction.settings import EvictionSettings
 from manager.facts import Amounts, NodeFacts, PodFacts
 
 
@@ -38,15 +39,15 @@ def of(facts: NodeFacts, result: Result, strategy: ColocationStrategy, pods: Seq
     """What eviction makes of a node; None where nothing is sold beyond what may be."""
     if not result.deficit:
         return None
-    own, default = strategy.mid_eviction or MidEviction(), DEFAULTS.mid_eviction or MidEviction()
+    settings = EvictionSettings.of(strategy)
     here = [pod for pod in pods if pod.node == facts.name and pod.holds_mid]
     leaving = (pod.mid_requests for pod in here if pod.mid is not None and pod.mid.terminating)
     proof = shortage(facts, result, (), sum(leaving, Amounts()))
     short = proof.short if proof else Amounts()
     unproven = withheld(facts, result, proof)
     return Eviction(
-        mode=own.mode or default.mode or "",
-        after_seconds=(own.after_seconds if own.after_seconds is not None else default.after_seconds) or 0,
+        mode=settings.mode,
+        after_seconds=settings.after_seconds,
         proven=proof is not None and bool(proof.deficit),
         short=short,
         selection=choose(here, short, lambda _: ""),

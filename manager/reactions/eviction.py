@@ -3,9 +3,8 @@
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Final
 
-from crds.colocation import DEFAULTS, ColocationStrategy
 from kubeapi import ApiUnavailable
 from manager.context import Context, Run
 from manager.eviction import words
@@ -13,6 +12,7 @@ from manager.eviction.evidence import Departures, Shortage, ShortageClock, doubt
 from manager.eviction.guard import LoopGuard
 from manager.eviction.rates import SlidingMinute
 from manager.eviction.selection import Selection, choose
+from manager.eviction.settings import EvictionSettings
 from manager.facts import Amounts, PodFacts
 from manager.facts.amounts import NOTHING
 from manager.reactions.eviction_metrics import EvictionMetrics
@@ -27,40 +27,6 @@ _GOING_SECONDS: Final = 60.0
 
 _SOON_SECONDS: Final = 1.0
 """Least time between two looks of our own accord. [s]"""
-
-
-@dataclass(frozen=True, slots=True)
-class EvictionSettings:
-    """`midEviction` in force on a node, nothing left open."""
-
-    mode: str
-    """off, dry-run or on."""
-    after_seconds: int
-    """How long a shortage must last. [s]"""
-    per_node: int
-    """Evictions on one node; 0 means none. [1/min]"""
-    per_cluster: int
-    """Evictions in the cluster; 0 means none. [1/min]"""
-    window_seconds: int
-    """Of how much time a report's usage is the mean. [s]"""
-
-    @classmethod
-    def of(cls, strategy: ColocationStrategy) -> Self:
-        """Complete a strategy with the built-in defaults."""
-
-        def get(name: str) -> int:
-            own = getattr(strategy.mid_eviction, name, None)
-            return int(getattr(DEFAULTS.mid_eviction, name) if own is None else own)
-
-        own, default = strategy.mid_eviction, DEFAULTS.mid_eviction
-        window = strategy.metric_aggregate_duration_seconds or DEFAULTS.metric_aggregate_duration_seconds or 0
-        return cls(
-            mode=(own and own.mode) or (default and default.mode) or "dry-run",
-            after_seconds=get("after_seconds"),
-            per_node=get("max_per_node_per_minute"),
-            per_cluster=get("max_per_minute"),
-            window_seconds=window,
-        )
 
 
 @dataclass(slots=True)

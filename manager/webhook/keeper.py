@@ -52,7 +52,8 @@ class CertificateKeeper:
         self._serving, self._metrics, self._leads, self._wall, self._sleep = serving, metrics, leads, wall, sleep
         self._secret_path = f"/api/v1/namespaces/{settings.namespace}/secrets/{own.secret_name}"
         self._configuration_path = f"/apis/{_REGISTRATION}/validatingwebhookconfigurations/{own.configuration_name}"
-        self._told, self._awaiting = "", False
+        self._told, self._awaited = "", ""
+        self._maker = "cert-manager" if own.certificates == "cert-manager" else "the replica that leads"
 
     async def run(self) -> None:
         """Keep the certificate, for ever; whatever is wrong with it must not disturb what else the manager does."""
@@ -84,30 +85,32 @@ class CertificateKeeper:
         found = plan(secret, self._names, self._wall()) if ours else None
         if found is None:
             if secret is None:
-                self._await_secret()
+                self._await("waits for %s to make Secret %s", self._maker, self._settings.secret_name)
             else:
                 self._load(read(secret.get("data")))
             return
         if found.pair is not None:
             self._load(found.pair)
-        if found.step is Step.ISSUE:
-            await self._renew(secret, found.pair, found.reason)
+        configuration = await self._read(self._configuration_path)
+        if configuration is None:
+            # Nobody asks, and the webhook may be on its way out: a Secret written now would have no owner to go with.
+            self._await("is not registered (ValidatingWebhookConfiguration %s)", self._settings.configuration_name)
+        elif found.step is Step.ISSUE:
+            await self._renew(secret, found.pair, found.reason, configuration)
         elif found.step is Step.NARROW and found.pair is not None:
             narrow = Pair(own_authority(found.pair), found.pair.certificate, found.pair.key)
-            await self._write(secret, narrow)
-            await self._trust(narrow.authorities)
+            await self._write(secret, narrow, configuration)
+            await self._trust(narrow.authorities, configuration)
         elif found.pair is not None:
-            await self._trust(found.pair.authorities)
+            await self._trust(found.pair.authorities, configuration)
 
-    def _await_secret(self) -> None:
-        if not self._awaiting:
-            who = "cert-manager" if self._settings.certificates == "cert-manager" else "the replica that leads"
-            _LOG.info("The webhook waits for %s to make Secret %s", who, self._settings.secret_name)
-        self._awaiting = True
+    def _await(self, words: str, *details: str) -> None:
+        if words != self._awaited:
+            _LOG.info(f"The webhook {words}", *details)
+        self._awaited = words
 
-    async def _renew(self, secret: Json | None, old: Pair | None, reason: str) -> None:
+    async def _renew(self, secret: Json | None, old: Pair | None, reason: str, configuration: Json) -> None:
         now = self._wall()
-        configuration = await self._read(self._configuration_path)
         # Whatever any replica may be serving stays trusted.
         known = [each.authorities for each in (old, self._serving.pair) if each is not None]
         trusted = bundle([*known, *_trusted(configuration)], now)
@@ -120,33 +123,29 @@ class CertificateKeeper:
         await self._write(secret, pair, configuration)
         self._metrics.rotations.inc()
         self._load(pair)
-        await self._trust(pair.authorities)
+        await self._trust(pair.authorities)  # read anew: trust may just have been widened
 
     def _load(self, pair: Pair) -> None:
-        self._awaiting = False
+        self._awaited = ""
         ends = facts(pair).ends
         if self._serving.load(pair):
             _LOG.info("The webhook serves a certificate that is valid for %.0f days", (ends - self._wall()) / 86400)
         self._metrics.certificate_ends.set(ends)
 
-    async def _write(self, secret: Json | None, pair: Pair, configuration: Json | None = None) -> None:
-        """Write the Secret by server-side apply, whose creation can be permitted by name."""
-        metadata: Json = {"name": self._settings.secret_name, "namespace": self._namespace}
+    async def _write(self, secret: Json | None, pair: Pair, configuration: Json) -> None:
+        """Write the Secret by server-side apply, whose creation can be permitted by name; it goes with the webhook."""
+        owner = {
+            "apiVersion": _REGISTRATION,
+            "kind": "ValidatingWebhookConfiguration",
+            "name": self._settings.configuration_name,
+            "uid": configuration["metadata"]["uid"],
+        }
+        metadata: Json = {"name": self._settings.secret_name, "namespace": self._namespace, "ownerReferences": [owner]}
         body: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": pair.data}
         if secret is None:
             body["type"] = "kubernetes.io/tls"
         else:  # refused when somebody has changed it meanwhile
             metadata["resourceVersion"] = secret["metadata"]["resourceVersion"]
-        configuration = configuration or await self._read(self._configuration_path)
-        if configuration is not None:  # the Secret goes when the webhook is uninstalled
-            metadata["ownerReferences"] = [
-                {
-                    "apiVersion": _REGISTRATION,
-                    "kind": "ValidatingWebhookConfiguration",
-                    "name": self._settings.configuration_name,
-                    "uid": configuration["metadata"]["uid"],
-                }
-            ]
         params = {"fieldManager": _FIELD_MANAGER, "force": "true"}
         await self._api.patch(self._secret_path, body, content_type=APPLY, params=params)
 
@@ -190,10 +189,10 @@ class CertificateKeeper:
         return True
 
 
-def _trusted(configuration: Json | None) -> list[bytes]:
+def _trusted(configuration: Json) -> list[bytes]:
     """What the API servers trust so far."""
     found = []
-    for webhook in (configuration or {}).get("webhooks") or ():
+    for webhook in configuration.get("webhooks") or ():
         text = (webhook.get("clientConfig") or {}).get("caBundle")
         if isinstance(text, str):
             try:

@@ -222,16 +222,35 @@ async def test_garbage_is_replaced(data: Json | None) -> None:
 
 
 async def test_without_configuration() -> None:
-    """Where the webhook configuration is missing there is nothing to have trusted; it is caught up on when it comes."""
+    """Where nobody asks no Secret is made: it would stay when the webhook is uninstalled."""
     world = World(installed=False)
     leader, leading = world.replica()
     await leader.step()
-    assert leading.pair == world.stored()
-    assert "ownerReferences" not in world.api.objects[SECRET]["metadata"]
-    assert world.writes() == [SECRET]
+    assert not leading.ready.is_set()
+    assert world.writes() == []
     world.api.put(HOOK, {"metadata": {"uid": "h"}, "webhooks": [{"name": "a", "clientConfig": {}}]})
     await leader.step()
+    assert leading.pair == world.stored()
     assert world.trusted() == world.stored().authorities
+
+
+@pytest.mark.parametrize("due", ["gone", "old", "narrow"])
+async def test_uninstalled_while_running(due: str) -> None:
+    """Whatever is due when the configuration goes first: nothing is written that would outlive the webhook."""
+    world = World()
+    old = issue(NAMES, NOW - (70 * DAY if due == "old" else DAY))
+    other = issue(NAMES, NOW - DAY).authorities if due == "narrow" else b""
+    world.store(Pair(old.authorities + other, old.certificate, old.key))
+    leader, leading = world.replica()
+    if due == "gone":
+        await leader.step()
+        del world.api.objects[SECRET]
+    del world.api.objects[HOOK]
+    world.api.calls.clear()
+    await leader.step()
+    assert leading.pair is not None
+    assert leading.pair.certificate == old.certificate  # what is there is served
+    assert world.writes() == []
 
 
 async def test_trust_is_put_right() -> None:

@@ -1,4 +1,4 @@
-"""headroom-scheduler: the composition root. Settings -> cache, plugins, server, watches."""
+"""headroom-scheduler: starts and stops what `assembly` puts together."""
 
 import asyncio
 import errno
@@ -6,25 +6,17 @@ import json
 import logging
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 from aiohttp import web
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
 from scheduler_plugins.arguments import encode
-from scheduler_plugins.extender.server import Server
-from scheduler_plugins.extender.service import Extender
-from scheduler_plugins.framework.cycle import Cycle
-from scheduler_plugins.settings import Profile, Settings, SettingsError, parse_flags
-from scheduler_plugins.snapshot.arrays import NodeTable
-from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.assembly import Parts, assemble
+from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.watch import ClusterWatch
-from scheduler_plugins.telemetry import Telemetry
 from service import logs
 
 _LOG: Final = logging.getLogger("headroom-scheduler")
@@ -56,42 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The extender, put together."""
-
-    cache: ClusterCache
-    """The cluster."""
-    watch: ClusterWatch
-    """What feeds it."""
-    server: Server
-    """What kube-scheduler talks to."""
-
-
-def assemble(settings: Settings, api: ApiServer) -> Parts:
-    """Put the parts together; nothing runs yet."""
-    profile, telemetry = settings.profile, Telemetry()
-    cache = ClusterCache(profile.load_rules, _tables(profile), profile.in_flight_seconds)
-    watch = ClusterWatch(api, cache, time.time)
-    cycle = Cycle(profile.enabled, telemetry.observe_plugin)
-    extender = Extender(cache, cycle, profile.answering, time.time, np.random.default_rng())
-    telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
-    telemetry.watch("pods_in_flight", "Pods answered for whose binding was not seen.", lambda: len(cache.in_flight))
-    telemetry.watch("unreadable_objects", "Objects that could not be understood.", lambda: len(watch.unreadable))
-
-    def complaints() -> list[str]:
-        return watch.complaints(settings.stale_seconds)
-
-    def ready() -> list[str]:
-        return [] if watch.synced else complaints()
-
-    return Parts(cache, watch, Server(extender, ready, complaints, telemetry))
-
-
-def _tables(profile: Profile) -> dict[str, NodeTable]:
-    return {part.name: part.plugin for part in profile.enabled if isinstance(part.plugin, NodeTable)}
-
-
 async def serve(settings: Settings, connection: Connection) -> None:
     """Answer until SIGTERM or SIGINT.
 
@@ -105,19 +61,27 @@ async def serve(settings: Settings, connection: Connection) -> None:
         try:
             await _listen(runner, settings)
             _LOG.info("API server %s (%s)", connection.server, connection.origin or "given")
-            watching = asyncio.create_task(_watch(api, parts.watch))
+            running = asyncio.create_task(_run(api, parts))
             try:
-                await _until_told_to_stop(watching)
+                await _until_told_to_stop(running)
             finally:
-                watching.cancel()
+                running.cancel()
                 with suppress(asyncio.CancelledError):
-                    await watching
+                    await running
         finally:
             await runner.cleanup()
 
 
+async def _run(api: ApiServer, parts: Parts) -> None:
+    """Run what runs in the background; requests are answered meanwhile, at first by saying that nothing is known yet."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_watch(api, parts.watch), name="watch")
+        for name, run in parts.background.items():
+            group.create_task(run(), name=name)
+
+
 async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
-    """Watch, once the API server answers. Requests are answered meanwhile, by saying that nothing is known yet."""
+    """Watch, once the API server answers."""
     told, pause = False, 0.5
     while True:
         try:
@@ -147,16 +111,16 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> None:
     _LOG.info("Mode %s, listening on %s:%s", settings.profile.answering.mode, host, port)
 
 
-async def _until_told_to_stop(watching: asyncio.Task[None]) -> None:
+async def _until_told_to_stop(running: asyncio.Task[None]) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
     waiting = asyncio.create_task(stopped.wait())
-    await asyncio.wait((waiting, watching), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((waiting, running), return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()
-    if watching.done():
-        watching.result()
+    if running.done():
+        running.result()
 
 
 if __name__ == "__main__":

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+_Part = TypeVar("_Part")
 
 
 class Telemetry:
@@ -42,6 +44,16 @@ class Telemetry:
             ["reason"],
             registry=self.registry,
         )
+
+        self._parts: dict[Any, Any] = {}
+
+    def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
+        """Metrics of a part of the extender: one object, made with the registry when first asked for."""
+        known = self._parts.get(kind)
+        if known is None:
+            known = self._parts[kind] = kind(self.registry)
+        found: _Part = known
+        return found
 
     def watch(self, name: str, text: str, value: Callable[[], float]) -> None:
         """Register a gauge that is read when it is asked for."""

@@ -124,7 +124,7 @@ class Extender:
         request = self._pods.get(key)
         if request is None:
             try:
-                request = PodRequest.from_json(pod, self._cache.rules)
+                request = self._cache.read(pod)
             except MALFORMED as error:
                 raise UnreadablePod(f"the pod cannot be read: {error}") from error
             if all(metadata.get(name) for name in ("uid", "resourceVersion")):

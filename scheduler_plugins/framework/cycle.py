@@ -1,13 +1,21 @@
 """One pod against some nodes: run the filters and join their verdicts, weigh the scores and round once."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from scheduler_plugins.framework.plugin import FilterPlugin, ScorePlugin
+from scheduler_plugins.framework.plugin import (
+    ExplainingPlugin,
+    FilterPlugin,
+    PostFilterPlugin,
+    PreFilterPlugin,
+    ScorePlugin,
+    Victims,
+)
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -16,7 +24,7 @@ MAX_SCORE = 100.0
 """The best score; the worst is 0."""
 
 Observer = Callable[[str, str, float, bool], None]
-"""Is told of every call of a plugin: its name, "filter" or "score", the seconds it took, whether it failed."""
+"""Is told of every call of a plugin: its name, the extension point, the seconds it took, whether it failed."""
 
 
 class PluginError(Exception):
@@ -48,7 +56,10 @@ class Cycle:
     """
 
     def __init__(self, enabled: Sequence[Enabled], observe: Observer = _unobserved) -> None:
+        self._pre_filters = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, PreFilterPlugin)]
         self._filters = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, FilterPlugin)]
+        self._post_filters = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, PostFilterPlugin)]
+        self._explaining = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, ExplainingPlugin)]
         self._scores = [
             (part.name, part.plugin, part.weight)
             for part in enabled
@@ -57,16 +68,31 @@ class Cycle:
         self._observe = observe
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """The verdict over the nodes: a node's first refusal stands.
+        """The verdict over the nodes: a node's first refusal stands, and what refuses the pod as such comes first.
 
         Raises:
             PluginError: a plugin failed.
         """
         verdict = Verdict.all_pass(len(nodes))
-        for name, plugin in self._filters:
-            with self._guarded(name, "filter"):
-                verdict = verdict.then(plugin.filter(pod, nodes))
+        for _, found in self.verdicts(pod, nodes):
+            verdict = verdict.then(found)
         return verdict
+
+    def verdicts(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, Verdict]]:
+        """The verdict of each plugin, by name and in order; one that refuses the pod as such refuses every node.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        for name, plugin in self._pre_filters:
+            with self._guarded(name, "pre_filter"):
+                refusal = plugin.pre_filter(pod, nodes)
+            if refusal is not None:
+                yield name, Verdict.all_refused(len(nodes), refusal)
+        for name, judge in self._filters:
+            with self._guarded(name, "filter"):
+                verdict = judge.filter(pod, nodes)
+            yield name, verdict
 
     def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
         """The weighted mean of the plugins' scores, within 0 and 100, shape (N,). Without any, all are 0.
@@ -74,15 +100,47 @@ class Cycle:
         Raises:
             PluginError: a plugin failed, or its score is no number.
         """
-        total = np.zeros(len(nodes))
+        total, weights = np.zeros(len(nodes)), 0.0
+        for _, weight, score in self.scores(pod, nodes):
+            total += weight * score
+            weights += weight
+        return total / weights if weights else total
+
+    def scores(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, float, FloatArray]]:
+        """Each plugin's name, weight and scores, within 0 and 100, shape (N,), not weighted.
+
+        Raises:
+            PluginError: a plugin failed, or its score is no number.
+        """
         for name, plugin, weight in self._scores:
             with self._guarded(name, "score"):
                 score = np.asarray(plugin.score(pod, nodes), np.float64)
                 if np.isnan(score).any():
                     raise ValueError(f"the score of node {nodes.names[int(np.isnan(score).argmax())]} is not a number")
-                total += weight * np.clip(score, 0.0, MAX_SCORE)
-        weights = sum(weight for _, _, weight in self._scores)
-        return total / weights if weights else total
+            yield name, weight, np.clip(score, 0.0, MAX_SCORE)
+
+    def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """Which victims may go, by node, after every plugin had its say.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        for name, plugin in self._post_filters:
+            with self._guarded(name, "post_filter"):
+                victims = plugin.post_filter(pod, nodes, victims)
+        return victims
+
+    def explain(self, pod: PodRequest, nodes: Nodes) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """The numbers behind verdicts and scores: per plugin, one JSON object per node.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        found = {}
+        for name, plugin in self._explaining:
+            with self._guarded(name, "explain"):
+                found[name] = plugin.explain(pod, nodes)
+        return found
 
     @contextmanager
     def _guarded(self, name: str, step: str) -> Iterator[None]:

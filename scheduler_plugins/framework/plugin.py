@@ -1,14 +1,39 @@
-"""What a plugin may do: a frozen dataclass whose fields are its arguments takes part in what it implements."""
+"""What a plugin may do: a frozen dataclass whose fields are its arguments takes part in what it implements.
 
-from collections.abc import Sequence
+At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
+`PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
+`LoadAccounting` says how load is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
-from scheduler_plugins.framework.verdict import Verdict
-from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
+from scheduler_plugins.framework.verdict import Refusal, Verdict
+from scheduler_plugins.providers.spec import ProviderSpec
+from scheduler_plugins.snapshot.accounts import PodAccount
+from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes, NodeTable
+from scheduler_plugins.snapshot.cache import Reserving as ReservePlugin
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
+
+__all__ = [
+    "Configurable",
+    "ExplainingPlugin",
+    "FilterPlugin",
+    "LoadAccounting",
+    "NodeTable",
+    "PodAccount",
+    "PostFilterPlugin",
+    "PreFilterPlugin",
+    "Problem",
+    "ProblemKind",
+    "ReservePlugin",
+    "ScorePlugin",
+    "SourcedPlugin",
+    "Victims",
+]
 
 
 class ProblemKind(StrEnum):
@@ -31,6 +56,25 @@ class Problem:
     """What is wrong, with the value, and what is allowed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """The pods that would have to go from a node."""
+
+    uids: tuple[str, ...]
+    """Their uids, the most important first."""
+    budget_violations: int = 0
+    """How many of them a PodDisruptionBudget protects. [pods]"""
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    """Refuses a pod whatever the node."""
+
+    def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
+        """Why no node may have the pod, or None. Called once per attempt, before any filter."""
+        ...
+
+
 @runtime_checkable
 class FilterPlugin(Protocol):
     """Refuses nodes."""
@@ -46,6 +90,44 @@ class ScorePlugin(Protocol):
 
     def score(self, pod: PodRequest, nodes: Nodes) -> IntArray | FloatArray:
         """Scores from 0 (worst) to 100, shape (N,). Called with the nodes that no filter refused."""
+        ...
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    """Has a say in preemption."""
+
+    def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """The victims that may go, by node: those that kube-scheduler chose, fewer nodes, or others.
+
+        Args:
+            pod: the pod that found no node.
+            nodes: the nodes in question, as far as they are known.
+            victims: what kube-scheduler, or the plugin before, chose per node.
+        """
+        ...
+
+
+@runtime_checkable
+class SourcedPlugin(Protocol):
+    """Works from the readings of a provider of its own: `NodeState.readings` has them by the plugin's name."""
+
+    def provider(self) -> ProviderSpec | None:
+        """Which one; None: the snapshot has all it needs. Read once at start."""
+        ...
+
+
+@runtime_checkable
+class ExplainingPlugin(Protocol):
+    """Tells the numbers behind its verdicts and scores."""
+
+    def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
+        """Per node a JSON object of the numbers that its filter compares and its score is made of.
+
+        Keys carry units (`cpuMilli`, `memoryBytes`, `ageSeconds`, `usagePercent`) where the value has one. The key
+        `binding`, where a filter refuses the node, is one sentence with the limit that binds and the numbers against
+        it: "cpu: 24.0 of 32 cores in use and 0.9 expected are 78 % of allocatable, usageThresholds.cpu is 65 %".
+        """
         ...
 
 

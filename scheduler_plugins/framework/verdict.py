@@ -44,6 +44,11 @@ class Verdict:
         """No node is refused."""
         return cls(np.full(count, PASSES, np.int64), ())
 
+    @classmethod
+    def all_refused(cls, count: int, refusal: Refusal) -> "Verdict":
+        """Every node is refused for one reason."""
+        return cls(np.zeros(count, np.int64), (refusal,))
+
     @property
     def passes(self) -> BoolArray:
         """Which nodes pass, shape (N,)."""

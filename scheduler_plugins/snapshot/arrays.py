@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.units import Vector
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -26,8 +27,14 @@ class NodeState:
     """Its annotations."""
     allocatable: Mapping[str, int]
     """What it has to give, raw-allocatable annotation included. [milli-cores for cpu, else base units]"""
+    own_allocatable: Mapping[str, int]
+    """What its status alone says that it has to give. [milli-cores for cpu, else base units]"""
     ledger: NodeLedger
     """Its measured and expected load. To be read only."""
+    sums: Mapping[str, Vector]
+    """Sums over the pods that are bound to it, by the name of the plugin that wants them (see `accounts`)."""
+    readings: Mapping[str, Any]
+    """What a plugin's own source last said of the node, by plugin name; absent: nothing so far."""
 
 
 @runtime_checkable
@@ -53,6 +60,12 @@ class Nodes:
     """Expected usage of pods whose binding has not been seen yet, shape (N, R)."""
     in_flight_prod: IntArray
     """The part of it that is Prod, shape (N, R)."""
+    sums: IntArray
+    """Sums over the bound pods that plugins want, shape (N, W): see `bound`."""
+    in_flight_sums: IntArray
+    """The same over the pods in flight, shape (N, W)."""
+    accounts: Mapping[str, slice]
+    """Which columns of the sums belong to a plugin, by its name."""
     now: float
     """The time to judge ages by. [unix s]"""
 
@@ -65,7 +78,24 @@ class Nodes:
             names = [self.names[row] for row in rows.tolist()]
         # ndarray.take copies records thirty times as fast as indexing does.
         tables = {plugin: table.take(rows) for plugin, table in self.tables.items()}
-        return Nodes(names, tables, self.in_flight.take(rows, 0), self.in_flight_prod.take(rows, 0), self.now)
+        return Nodes(
+            names=names,
+            tables=tables,
+            in_flight=self.in_flight.take(rows, 0),
+            in_flight_prod=self.in_flight_prod.take(rows, 0),
+            sums=self.sums.take(rows, 0),
+            in_flight_sums=self.in_flight_sums.take(rows, 0),
+            accounts=self.accounts,
+            now=self.now,
+        )
+
+    def bound(self, plugin: str) -> IntArray:
+        """A plugin's sums over the bound pods of each node, shape (N, its width)."""
+        return self.sums[:, self.accounts[plugin]]
+
+    def expected(self, plugin: str) -> IntArray:
+        """A plugin's sums over the pods in flight of each node, shape (N, its width)."""
+        return self.in_flight_sums[:, self.accounts[plugin]]
 
 
 @dataclass(frozen=True, slots=True)

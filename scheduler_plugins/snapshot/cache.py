@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from dataclasses import dataclass
+from operator import add, sub
+from types import MappingProxyType
+from typing import Any, Final, Protocol, runtime_checkable
 
+from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
 from scheduler_plugins.snapshot.in_flight import Charge, InFlight
@@ -11,9 +15,37 @@ from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.rows import Rows
-from scheduler_plugins.snapshot.units import units
+from scheduler_plugins.snapshot.units import Vector, units
 
-_NodeFacts = tuple[Mapping[str, str], Mapping[str, int]]
+_NO_READINGS: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeFacts:
+    """What matters of a Node."""
+
+    annotations: Mapping[str, str]
+    allocatable: Mapping[str, int]
+    own_allocatable: Mapping[str, int]
+
+
+@runtime_checkable
+class Reserving(Protocol):
+    """A plugin that keeps an account of pods between our answer and what becomes of them (Reserve and Unreserve)."""
+
+    def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
+        """A pod was answered for.
+
+        Args:
+            pod: the pod; it may be reserved already, and this replaces that.
+            names: the nodes of the answer.
+            now: when. [unix s]
+        """
+        ...
+
+    def unreserve(self, uid: str) -> None:
+        """The pod was seen bound, refused or gone, or never heard of again."""
+        ...
 
 
 class ClusterCache:
@@ -21,17 +53,26 @@ class ClusterCache:
 
     Args:
         rules: how load is counted.
-        tables: plugins that want a record per node, by name.
+        plugins: the plugins by name; those that want something kept for them (`NodeTable`, `PodAccount`, `Reserving`)
+            are served.
         in_flight_seconds: how long a pod that is never seen bound, refused or gone stays charged. [s]
     """
 
     def __init__(
-        self, rules: LoadRules, tables: Mapping[str, NodeTable] | None = None, in_flight_seconds: float = 30.0
+        self, rules: LoadRules, plugins: Mapping[str, object] | None = None, in_flight_seconds: float = 30.0
     ) -> None:
+        plugins = plugins or {}
         self.rules = rules
         """How load is counted."""
-        self._tables = dict(tables or {})
-        self._rows = Rows(len(rules.resources), {name: table.dtype() for name, table in self._tables.items()})
+        self._accounts = Accounts(plugins)
+        self._tables = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, NodeTable)}
+        self._reserving = [plugin for plugin in plugins.values() if isinstance(plugin, Reserving)]
+        dtypes = {name: table.dtype() for name, table in self._tables.items()}
+        self._rows = Rows(len(rules.resources), dtypes, self._accounts)
+        self._no_sums: Vector = (0,) * self._accounts.width
+        self._sums: dict[str, Vector] = {}
+        self._readings: dict[str, dict[str, Any]] = {}
+        self._changes = 0
         self._nodes: dict[str, _NodeFacts] = {}
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
@@ -50,6 +91,11 @@ class ClusterCache:
     def in_flight(self) -> Mapping[str, Charge]:
         """Pods that were answered for and not seen bound, by uid."""
         return self._in_flight.charges
+
+    @property
+    def changes(self) -> int:
+        """Grows with every change of what nodes, reports or readings say; charges in flight do not count."""
+        return self._changes
 
     def ledger(self, node: str) -> NodeLedger | None:
         """A node's account of load; None when it has neither report nor pods."""
@@ -70,8 +116,17 @@ class ClusterCache:
         return self._rows.freeze(now)
 
     def _write_records(self, name: str) -> None:
-        annotations, allocatable = self._nodes[name]
-        state = NodeState(name, annotations, allocatable, self._ledgers.get(name, self._no_load))
+        facts, sums = self._nodes[name], self._sums.get(name, self._no_sums)
+        state = NodeState(
+            name=name,
+            annotations=facts.annotations,
+            allocatable=facts.allocatable,
+            own_allocatable=facts.own_allocatable,
+            ledger=self._ledgers.get(name, self._no_load),
+            sums=self._accounts.parts(sums),
+            readings=self._readings.get(name, _NO_READINGS),
+        )
+        self._rows.write_sums(name, sums)
         for key, table in self._tables.items():
             self._rows.write(key, name, table.record(state))
 
@@ -90,21 +145,43 @@ class ClusterCache:
         """
         metadata = node["metadata"]
         name = str(metadata["name"])
-        allocatable = {resource: units(resource, amount) for resource, amount in estimate_node(node).items()}
-        facts = (metadata.get("annotations") or {}, allocatable)
+        own = (node.get("status") or {}).get("allocatable") or {}
+        facts = _NodeFacts(metadata.get("annotations") or {}, _in_units(estimate_node(node)), _in_units(own))
         if name not in self._rows:
             self._rows.add(name)
             for charge in self._in_flight.on(name):
-                self._rows.charge([name], charge.pod.estimate, prod=charge.pod.prod)
+                self._rows.charge([name], charge.pod)
         elif self._nodes[name] == facts:
             return
         self._nodes[name] = facts
-        self._stale.add(name)
+        self._touch(name)
 
     def delete_node(self, name: str) -> None:
         """Forget a Node. Its pods and report stay until they are gone themselves."""
         if self._nodes.pop(name, None) is not None:
             self._rows.remove(name)
+            self._changes += 1
+
+    # What plugins' own sources say
+
+    def put_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
+        """Replace all that a plugin's own source said.
+
+        Args:
+            plugin: its name.
+            readings: by node; a node that is absent has none any more.
+        """
+        known = {name for name, given in self._readings.items() if plugin in given}
+        for name in known - readings.keys():
+            del self._readings[name][plugin]
+            self._touch(name)
+        for name, reading in readings.items():
+            given = self._readings.setdefault(name, {})
+            if given.get(plugin) != reading:
+                given[plugin] = reading
+                self._touch(name)
+        for name in [name for name, given in self._readings.items() if not given]:
+            del self._readings[name]
 
     # Reports
 
@@ -134,6 +211,15 @@ class ClusterCache:
 
     # Pods
 
+    def read(self, pod: Mapping[str, Any]) -> PodRequest:
+        """A pod as the plugins see it.
+
+        Raises:
+            QuantityError: a request or limit is not a quantity.
+            ValueError: a time cannot be read.
+        """
+        return PodRequest.from_json(pod, self.rules, self._accounts)
+
     def retain_pods(self, uids: AbstractSet[str]) -> None:
         """Forget all Pods but these."""
         for uid in (self._placed.keys() | self.in_flight.keys()) - uids:
@@ -150,14 +236,17 @@ class ClusterCache:
             QuantityError: a request or limit is not a quantity.
             ValueError: a time cannot be read.
         """
-        request = PodRequest.from_json(pod, self.rules)
+        request = self.read(pod)
         target = request.node_name if request.present else ""
         former = self._placed.get(request.uid)
         if former is not None and former != target:
             self._unassign(request.uid)
         if target:
-            self._ledger_for(target).assign(request, now)
+            ledger = self._ledger_for(target)
+            former_amounts = ledger.pods[request.uid].pod.amounts if request.uid in ledger.pods else {}
+            ledger.assign(request, now)
             self._placed[request.uid] = target
+            self._add(target, request.amounts, former_amounts)
             self._changed(target)
         if target or not request.present or self._in_flight.refused(request):
             self.release(request.uid)
@@ -170,8 +259,19 @@ class ClusterCache:
     def _unassign(self, uid: str) -> None:
         name = self._placed.pop(uid, None)
         if name is not None:
-            self._ledgers[name].unassign(uid)
+            ledger = self._ledgers[name]
+            amounts = ledger.pods[uid].pod.amounts
+            ledger.unassign(uid)
+            self._add(name, {}, amounts)
             self._changed(name)
+
+    def _add(self, name: str, more: Mapping[str, Vector], less: Mapping[str, Vector]) -> None:
+        """Change a node's sums by what came and what went."""
+        if more is less or not self._accounts.width:
+            return
+        flat = [self._accounts.flat(amounts) if amounts else self._no_sums for amounts in (more, less)]
+        former = self._sums.get(name, self._no_sums)
+        self._sums[name] = tuple(map(sub, map(add, former, flat[0]), flat[1]))
 
     # Pods in flight
 
@@ -184,15 +284,20 @@ class ClusterCache:
             now: when. [unix s]
         """
         self.release(pod.uid)
-        if names and any(pod.estimate) and pod.uid not in self._placed:
+        counts = any(pod.estimate) or any(map(any, pod.amounts.values())) or self._reserving
+        if names and counts and pod.uid not in self._placed:
             self._in_flight.put(pod, names, now)
-            self._rows.charge(names, pod.estimate, prod=pod.prod)
+            self._rows.charge(names, pod)
+            for plugin in self._reserving:
+                plugin.reserve(pod, names, now)
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""
         charge = self._in_flight.pop(uid)
         if charge is not None:
-            self._rows.charge(charge.names, [-amount for amount in charge.pod.estimate], prod=charge.pod.prod)
+            self._rows.charge(charge.names, charge.pod, -1)
+            for plugin in self._reserving:
+                plugin.unreserve(uid)
 
     # Ledgers
 
@@ -200,6 +305,17 @@ class ClusterCache:
         return self._ledgers.setdefault(name, NodeLedger(self.rules))
 
     def _changed(self, name: str) -> None:
-        self._stale.add(name)
-        if self._ledgers[name].empty:
+        self._touch(name)
+        ledger = self._ledgers[name]
+        if not ledger.pods:
+            self._sums.pop(name, None)
+        if ledger.empty:
             del self._ledgers[name]
+
+    def _touch(self, name: str) -> None:
+        self._stale.add(name)
+        self._changes += 1
+
+
+def _in_units(amounts: Mapping[str, Any]) -> dict[str, int]:
+    return {resource: units(resource, amount) for resource, amount in amounts.items()}

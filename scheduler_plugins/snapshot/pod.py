@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from crds import names
 from crds.pod import is_terminal, pod_key
 from crds.priority import PriorityBand, priority_class
+from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.estimate import (
     EstimationWindow,
     LoadRules,
@@ -16,7 +18,9 @@ from scheduler_plugins.snapshot.estimate import (
     estimate_pod,
     estimation_window,
 )
-from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.snapshot.units import Vector, unix_time
+
+_NO_AMOUNTS: Final[Mapping[str, Vector]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,12 @@ class PodRequest:
     """`namespace/name`."""
     node_name: str
     """Where it is bound; empty while it is pending."""
-    prod: bool
-    """Whether its band is Prod, by label, priority or QoS."""
+    band: PriorityBand
+    """Its band, by label, priority or QoS."""
+    priority: int
+    """Its `spec.priority`; 0 where it states none, as kube-scheduler counts."""
+    created: float
+    """When it was created; 0 where it does not say. [unix s]"""
     estimate: Vector
     """What it is expected to use. [per resource of the load rules]"""
     window: EstimationWindow
@@ -47,10 +55,22 @@ class PodRequest:
     """Whether it states soft constraints (preferred affinity, ScheduleAnyway spread) that kube-scheduler weighs."""
     present: bool
     """Whether it uses anything where it is: not terminated, and no reservation's placeholder."""
+    amounts: Mapping[str, Vector] = field(default_factory=lambda: _NO_AMOUNTS)
+    """What plugins wanted to know of it, by plugin name."""
+
+    @property
+    def prod(self) -> bool:
+        """Whether its band is Prod."""
+        return self.band is PriorityBand.PROD
 
     @classmethod
-    def from_json(cls, pod: Mapping[str, Any], rules: LoadRules) -> "PodRequest":
+    def from_json(cls, pod: Mapping[str, Any], rules: LoadRules, accounts: Accounts | None = None) -> "PodRequest":
         """Read a pod.
+
+        Args:
+            pod: Kubernetes JSON.
+            rules: how load is counted.
+            accounts: what plugins want to know of it.
 
         Raises:
             QuantityError: a request or limit is not a quantity.
@@ -64,7 +84,9 @@ class PodRequest:
             uid=str(metadata.get("uid") or ""),
             key=pod_key(pod),
             node_name=node_name,
-            prod=priority_class(pod) is PriorityBand.PROD,
+            band=priority_class(pod),
+            priority=_priority(spec),
+            created=unix_time(metadata.get("creationTimestamp")) or 0.0,
             estimate=tuple(estimate.get(name, 0) for name in rules.resources),
             window=estimation_window(pod, rules),
             scheduled_at=scheduled_at,
@@ -73,7 +95,13 @@ class PodRequest:
             of_daemon_set=any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()),
             has_preferences=_has_preferences(spec),
             present=not is_terminal(pod) and annotations.get(names.ANNOTATION_RESERVE_POD) != "true",
+            amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,
         )
+
+
+def _priority(spec: Mapping[str, Any]) -> int:
+    priority = spec.get("priority")
+    return priority if type(priority) is int else 0
 
 
 def _fingerprint(pod: Mapping[str, Any]) -> bytes:

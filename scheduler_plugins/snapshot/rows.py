@@ -6,21 +6,39 @@ from typing import Any
 
 import numpy as np
 
-from scheduler_plugins.snapshot.arrays import IntArray, Snapshot, Table
+from scheduler_plugins.snapshot.accounts import Accounts
+from scheduler_plugins.snapshot.arrays import Snapshot, Table
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.units import Vector
 
 _IN_FLIGHT = "in_flight"
 _IN_FLIGHT_PROD = "in_flight_prod"
+_IN_FLIGHT_SUMS = "in_flight_sums"
+_SUMS = "sums"
 
 
 class Rows:
-    """Arrays that grow and shrink by whole nodes, and freeze by copying only what changed."""
+    """Arrays that grow and shrink by whole nodes, and freeze by copying only what changed.
 
-    def __init__(self, width: int, dtypes: Mapping[str, np.dtype[Any]]) -> None:
+    Args:
+        resources: number of resources of the load rules.
+        dtypes: a record per node, by plugin name.
+        accounts: sums over pods, by plugin name.
+    """
+
+    def __init__(self, resources: int, dtypes: Mapping[str, np.dtype[Any]], accounts: Accounts) -> None:
         self._tables = tuple(dtypes)
+        self._accounts = accounts
         self._names: list[str] = []
         self._index: dict[str, int] = {}
         self._arrays: dict[str, Table] = {name: np.zeros(0, dtype) for name, dtype in dtypes.items()}
-        self._arrays |= {name: np.zeros((0, width), np.int64) for name in (_IN_FLIGHT, _IN_FLIGHT_PROD)}
+        widths = {
+            _IN_FLIGHT: resources,
+            _IN_FLIGHT_PROD: resources,
+            _IN_FLIGHT_SUMS: accounts.width,
+            _SUMS: accounts.width,
+        }
+        self._arrays |= {name: np.zeros((0, width), np.int64) for name, width in widths.items()}
         self._frozen: dict[str, Table] = {}
         self._frozen_names: tuple[str, ...] | None = None
         self._frozen_index: Mapping[str, int] = {}
@@ -65,14 +83,23 @@ class Rows:
         self._arrays[table][self._index[name]] = record
         self._frozen.pop(table, None)
 
-    def charge(self, names: Sequence[str], amounts: Sequence[int], *, prod: bool) -> None:
-        """Add amounts in flight to some nodes; nodes that are not there are passed over."""
+    def write_sums(self, name: str, sums: Vector) -> None:
+        """Write a node's sums over its bound pods."""
+        self._arrays[_SUMS][self._index[name]] = sums
+        self._frozen.pop(_SUMS, None)
+
+    def charge(self, names: Sequence[str], pod: PodRequest, times: int = 1) -> None:
+        """Add a pod in flight to some nodes (or take it off: -1); nodes that are not there are passed over."""
         rows = [self._index[name] for name in names if name in self._index]
         if not rows:
             return
-        for key in (_IN_FLIGHT, _IN_FLIGHT_PROD) if prod else (_IN_FLIGHT,):
-            self._arrays[key][rows] += np.array(amounts, np.int64)
-            self._frozen.pop(key, None)
+        changes = {_IN_FLIGHT: pod.estimate, _IN_FLIGHT_SUMS: self._accounts.flat(pod.amounts)}
+        if pod.prod:
+            changes[_IN_FLIGHT_PROD] = pod.estimate
+        for key, amounts in changes.items():
+            if any(amounts):
+                self._arrays[key][rows] += times * np.array(amounts, np.int64)
+                self._frozen.pop(key, None)
 
     def freeze(self, now: float) -> Snapshot:
         """The present state as a snapshot that no later change touches."""
@@ -82,7 +109,14 @@ class Rows:
         for key in self._arrays.keys() - self._frozen.keys():
             self._frozen[key] = self._arrays[key][: len(self._names)].copy()
             self._frozen[key].flags.writeable = False
-        in_flight: IntArray = self._frozen[_IN_FLIGHT]
-        in_flight_prod: IntArray = self._frozen[_IN_FLIGHT_PROD]
-        tables = MappingProxyType({name: self._frozen[name] for name in self._tables})
-        return Snapshot(self._frozen_names, tables, in_flight, in_flight_prod, now, self._frozen_index)
+        return Snapshot(
+            names=self._frozen_names,
+            tables=MappingProxyType({name: self._frozen[name] for name in self._tables}),
+            in_flight=self._frozen[_IN_FLIGHT],
+            in_flight_prod=self._frozen[_IN_FLIGHT_PROD],
+            sums=self._frozen[_SUMS],
+            in_flight_sums=self._frozen[_IN_FLIGHT_SUMS],
+            accounts=self._accounts.slices,
+            now=now,
+            index=self._frozen_index,
+        )

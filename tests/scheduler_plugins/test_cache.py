@@ -216,9 +216,9 @@ def test_snapshots_follow_all_changes(seed: int) -> None:
             world.cache.freeze(NOW)
     snapshot = world.cache.freeze(NOW)
     anew = ClusterCache(world.rules, {"LoadAwareScheduling": world.plugin})
-    for name, (annotations, amounts) in world.cache._nodes.items():
+    for name, facts in world.cache._nodes.items():
         anew._rows.add(name)
-        anew._nodes[name] = (annotations, amounts)
+        anew._nodes[name] = facts
         anew._stale.add(name)
     anew._ledgers = world.cache._ledgers
     for charge in world.cache.in_flight.values():

@@ -40,7 +40,7 @@ def _reason(world: World, item: Json, request: PodRequest, now: float) -> str | 
     statistic = (aggregated.usage_aggregation_type, aggregated.usage_aggregated_duration) if aggregated else None
     load = ledger.prod_load if by_prod else ledger.load(statistic)
     for index, resource in enumerate(RESOURCES):
-        threshold, total = (limits or {}).get(resource, 0), world.cache._nodes[name][1].get(resource, 0)
+        threshold, total = (limits or {}).get(resource, 0), world.cache._nodes[name].allocatable.get(resource, 0)
         if threshold and total and _round((load[index] + request.estimate[index]) / total * 100) > threshold:
             return f"node(s) {resource} {'aggregated ' if aggregated else ''}usage exceed threshold"
     return None
@@ -58,7 +58,7 @@ def _score(world: World, item: Json, request: PodRequest, now: float) -> int:
     load = ledger.prod_load if plugin.score_according_prod_usage and request.prod else ledger.load()
     free = []
     for index, resource in enumerate(RESOURCES):
-        total, used = world.cache._nodes[name][1].get(resource, 0), load[index] + request.estimate[index]
+        total, used = world.cache._nodes[name].allocatable.get(resource, 0), load[index] + request.estimate[index]
         free.append(0 if total == 0 or used > total else (total - used) * 100 // total)
     weights = [(plugin.resource_weights or {}).get(name, 0) for name in RESOURCES]
     dominant = min(100, *free) * plugin.dominant_resource_weight

@@ -238,9 +238,8 @@ async def test_without_configuration() -> None:
 async def test_uninstalled_while_running(due: str) -> None:
     """Whatever is due when the configuration goes first: nothing is written that would outlive the webhook."""
     world = World()
-    old = issue(NAMES, NOW - (70 * DAY if due == "old" else DAY))
-    other = issue(NAMES, NOW - DAY).authorities if due == "narrow" else b""
-    world.store(Pair(old.authorities + other, old.certificate, old.key))
+    old, other = (issue(NAMES, NOW - (70 * DAY if due == "old" else DAY)) for _ in range(2))
+    world.store(Pair(old.authorities + (other.authorities if due == "narrow" else b""), old.certificate, old.key))
     leader, leading = world.replica()
     if due == "gone":
         await leader.step()
@@ -248,9 +247,8 @@ async def test_uninstalled_while_running(due: str) -> None:
     del world.api.objects[HOOK]
     world.api.calls.clear()
     await leader.step()
-    assert leading.pair is not None
-    assert leading.pair.certificate == old.certificate  # what is there is served
     assert world.writes() == []
+    assert leading.pair is not None  # what is there is served
 
 
 async def test_trust_is_put_right() -> None:

@@ -1,0 +1,72 @@
+"""Sums over pods that plugins want kept per node: what the pods of a node request, for instance."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from itertools import chain
+from types import MappingProxyType
+from typing import Any, Final, Protocol, runtime_checkable
+
+from scheduler_plugins.snapshot.units import Vector
+
+_REMEMBERED: Final = 65536
+
+
+@runtime_checkable
+class PodAccount(Protocol):
+    """A plugin that wants numbers of every pod, and their sums over the pods of each node."""
+
+    def width(self) -> int:
+        """How many numbers there are of a pod."""
+        ...
+
+    def amounts(self, pod: Mapping[str, Any]) -> Vector:
+        """The numbers of one pod, from its Kubernetes JSON; integers that can be added. Called once per pod and change.
+
+        Raises:
+            QuantityError: a request or limit is not a quantity.
+        """
+        ...
+
+
+class Accounts:
+    """The accounts of a profile's plugins.
+
+    Args:
+        plugins: by name; those that want none are passed over.
+    """
+
+    def __init__(self, plugins: Mapping[str, object]) -> None:
+        self._plugins = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, PodAccount)}
+        slices, start = {}, 0
+        for name, plugin in self._plugins.items():
+            slices[name] = slice(start, start + plugin.width())
+            start += plugin.width()
+        self.width: Final = start
+        """How many numbers there are of a pod, over all plugins."""
+        self.slices: Final[Mapping[str, slice]] = MappingProxyType(slices)
+        """Which of them belong to a plugin, by its name."""
+        # Pods of one workload share one object, so that 150,000 pods cost little.
+        self._shared = lru_cache(maxsize=_REMEMBERED)(self._split)
+
+    def read(self, pod: Mapping[str, Any]) -> Mapping[str, Vector]:
+        """The numbers of one pod by plugin name.
+
+        Raises:
+            QuantityError: a request or limit is not a quantity.
+            ValueError: a plugin gives another number of them than it said.
+        """
+        return self._shared(tuple(plugin.amounts(pod) for plugin in self._plugins.values()))
+
+    def flat(self, amounts: Mapping[str, Vector]) -> Vector:
+        """The numbers of all plugins in the order of `slices`."""
+        return tuple(chain.from_iterable(amounts[name] for name in self._plugins))
+
+    def parts(self, flat: Vector) -> Mapping[str, Vector]:
+        """Numbers, or sums of them, by plugin name."""
+        return {name: flat[part] for name, part in self.slices.items()}
+
+    def _split(self, vectors: tuple[Vector, ...]) -> Mapping[str, Vector]:
+        for (name, plugin), vector in zip(self._plugins.items(), vectors, strict=True):
+            if len(vector) != plugin.width():
+                raise ValueError(f"{name} gives {len(vector)} numbers of a pod, not {plugin.width()}")
+        return MappingProxyType(dict(zip(self._plugins, vectors, strict=True)))

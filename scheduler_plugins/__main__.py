@@ -73,7 +73,7 @@ async def serve(settings: Settings, connection: Connection) -> None:
 
 
 async def _run(api: ApiServer, parts: Parts) -> None:
-    """Run what runs in the background; requests are answered meanwhile, at first by saying that nothing is known yet."""
+    """Run what runs in the background. Meanwhile requests are answered: at first, that nothing is known yet."""
     async with asyncio.TaskGroup() as group:
         group.create_task(_watch(api, parts.watch), name="watch")
         for name, run in parts.background.items():

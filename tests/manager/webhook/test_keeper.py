@@ -244,8 +244,7 @@ async def test_uninstalled_while_running(due: str) -> None:
     if due == "gone":
         await leader.step()
         del world.api.objects[SECRET]
-    del world.api.objects[HOOK]
-    world.api.calls.clear()
+    del world.api.objects[HOOK], world.api.calls[:]
     await leader.step()
     assert world.writes() == []
     assert leading.pair is not None  # what is there is served

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,13 @@ from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import MALFORMED
 
 _REMEMBERED_PODS: Final = 64
+
+Refused: TypeAlias = Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]
+"""Is told of a pod for which every node was refused: the pod, its JSON, the nodes, and per node why."""
+
+
+def _unheard(_pod: PodRequest, _json: Mapping[str, Any], _names: Sequence[str], _verdict: Verdict) -> None:
+    pass
 
 
 class UnreadablePod(ValueError):  # noqa: N818 - a state of the pod, told in its event
@@ -51,6 +58,7 @@ class Extender:
         answering: how to answer.
         clock: the present time. [unix s]
         generator: draws lots between equal nodes.
+        on_refused: is told of pods for which every node was refused; must not raise.
     """
 
     def __init__(
@@ -60,12 +68,14 @@ class Extender:
         answering: Answering,
         clock: Callable[[], float],
         generator: np.random.Generator,
+        on_refused: Refused = _unheard,
     ) -> None:
         self._cache = cache
         self._cycle = cycle
         self._answering = answering
         self._clock = clock
         self._generator = generator
+        self._on_refused = on_refused
         self._pods: OrderedDict[tuple[str, str], PodRequest] = OrderedDict()
 
     def filter(self, asked: Arguments) -> FilterResult:
@@ -79,6 +89,8 @@ class Extender:
         verdict = self._cycle.filter(pod, nodes)
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
+            if len(nodes):
+                self._on_refused(pod, asked.pod, nodes.names, verdict)
             return _refused(nodes, verdict)
         if self._answering.mode is Mode.WEIGHTED:
             names = [nodes.names[row] for row in passing.tolist()] + unknown

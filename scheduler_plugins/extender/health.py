@@ -1,0 +1,53 @@
+"""How the extender says that it is well: named checks, and named states that are told but fail nothing."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+_LOG: Final = logging.getLogger(__name__)
+
+Line: TypeAlias = Callable[[], str]
+"""One line about something; "" when there is nothing to tell. Called per request: it must be quick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """What /healthz and /readyz go by. Parts add theirs by name while they are put together."""
+
+    required: dict[str, Line] = field(default_factory=dict)
+    """Without these nothing can be answered at all: "" when met, else the complaint. /readyz and /healthz fail."""
+    checks: dict[str, Line] = field(default_factory=dict)
+    """"" when well, else the complaint. /healthz fails."""
+    states: dict[str, Line] = field(default_factory=dict)
+    """Shown by /healthz?verbose, whatever they say."""
+
+    def missing(self) -> list[str]:
+        """What keeps the extender from answering, one sentence each."""
+        return _complaints(self.required)
+
+    def complaints(self) -> list[str]:
+        """What /healthz fails for, one sentence each."""
+        return list(dict.fromkeys([*_complaints(self.required), *_complaints(self.checks)]))
+
+    def verbose(self) -> str:
+        """One line per check and state, in the form of Kubernetes' own pages."""
+        lines = []
+        for name, line in (*self.required.items(), *self.checks.items()):
+            complaint = _told(name, line)
+            lines.append(f"[-]{name} failed: {complaint}" if complaint else f"[+]{name} ok")
+        lines += [f"[i]{name}: {_told(name, line) or 'ok'}" for name, line in self.states.items()]
+        return "".join(f"{line}\n" for line in lines)
+
+
+def _complaints(checks: Mapping[str, Line]) -> list[str]:
+    return [complaint for name, line in checks.items() if (complaint := _told(name, line))]
+
+
+def _told(name: str, line: Callable[[], Any]) -> str:
+    """What a line says; one that cannot be told is a complaint itself."""
+    try:
+        return str(line())
+    except Exception as error:  # noqa: BLE001 - a page about health stays up
+        _LOG.exception("Check %s failed", name)
+        return f"{name} cannot be told: {type(error).__name__}: {error}"

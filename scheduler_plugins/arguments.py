@@ -2,13 +2,20 @@
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
-from typing import Any
+from enum import StrEnum
+from typing import Any, Final
 
-from crds.codec import json_name
+from crds.codec import JSON_NAME, json_name
 from crds.duration import DurationError, format_duration, parse_duration
+
+_LONGEST_SHOWN: Final = 60
+_INT64: Final = range(-(2**63), 2**63)
+_MOST_NAMES: Final = 20
+"""How many known names a message lists."""
 
 
 class ArgumentError(ValueError):
@@ -19,42 +26,75 @@ class ArgumentError(ValueError):
         super().__init__("; ".join(self.mistakes))
 
 
+def shown(value: object) -> str:
+    """A value from outside as messages show it: on one line, and no longer than a few words."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """A hint at the known name that is closest to a wrong one, else the list of all."""
     names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1)
-    return f'did you mean "{close[0]}"?' if close else f"known are {', '.join(names)}"
+    if len(name) <= _LONGEST_SHOWN:
+        same = [each for each in names if each.lower() == name.lower()]
+        close = same or difflib.get_close_matches(name, names, n=1)
+        if close:
+            return f'did you mean "{close[0]}"?'
+    more = ", …" if len(names) > _MOST_NAMES else ""
+    return f"known are {', '.join(names[:_MOST_NAMES])}{more}" if names else "nothing is known here"
+
+
+def json_fields(cls: type[Any]) -> dict[str, dataclasses.Field[Any]]:
+    """The fields of a dataclass of arguments by JSON name: camelCase, unless the metadata `json` has another."""
+    return {
+        field.metadata.get(JSON_NAME) or json_name(field.name): field for field in dataclasses.fields(cls) if field.init
+    }
 
 
 def decode(cls: type[Any], data: object, path: str) -> Any:  # noqa: ANN401 - an object of cls
     """Build a dataclass from JSON; what is absent or null keeps the field's default.
 
     Args:
-        cls: the dataclass; its fields are int, bool, float, str, a map to int, a tuple of str, or such a dataclass,
-            each possibly None. A float whose name ends in `_duration` is written as a Go duration.
+        cls: the dataclass; its fields are int, bool, float, str, a StrEnum, a map from names to int, float or str, a
+            tuple of any of these but maps, or such a dataclass; each possibly None. A float whose name ends in
+            `_duration` is written as a Go duration.
         data: parsed JSON or YAML.
         path: where it stands, for messages.
 
     Raises:
-        ArgumentError: unknown names and wrong types, all of them.
+        ArgumentError: unknown names, wrong types, absent values without a default, all of them.
     """
     if not isinstance(data, Mapping):
-        raise ArgumentError([f"{path}: {data!r} is not an object"])
-    fields = {json_name(field.name): field for field in dataclasses.fields(cls)}
+        raise ArgumentError([f"{path}: {shown(data)} is not an object"])
+    fields = json_fields(cls)
     types_of = typing.get_type_hints(cls)
     mistakes, values = [], {}
     for name, value in data.items():
-        field = fields.get(name)
+        field = fields.get(name) if isinstance(name, str) else None
         if field is None:
-            mistakes.append(f"{path}.{name}: unknown; {nearest(str(name), fields)}")
+            mistakes.append(f"{path}.{_key(name)}: unknown; {nearest(str(name), fields)}")
         elif value is not None:
             try:
                 values[field.name] = _value(field.name, types_of[field.name], value, f"{path}.{name}")
             except ArgumentError as error:
                 mistakes.extend(error.mistakes)
+    mistakes.extend(
+        f"{path}.{name}: is missing" for name, field in fields.items() if data.get(name) is None and _required(field)
+    )
     if mistakes:
         raise ArgumentError(mistakes)
-    return cls(**values)
+    try:
+        return cls(**values)
+    except ValueError as error:
+        raise ArgumentError([f"{path}: {error}"]) from error
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _key(name: object) -> str:
+    return name if isinstance(name, str) and len(name) <= _LONGEST_SHOWN else shown(name)
 
 
 def _value(field: str, hint: Any, value: Any, path: str) -> Any:  # noqa: ANN401 - JSON in, a field's value out
@@ -66,62 +106,121 @@ def _value(field: str, hint: Any, value: Any, path: str) -> Any:  # noqa: ANN401
     kind = (
         next((part for part in typing.get_args(hint) if part is not types.NoneType), hint) if _optional(hint) else hint
     )
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        return decode(kind, value, path)
     if field.endswith("_duration"):
         return _duration(value, path)
     origin = typing.get_origin(kind) or kind
     if origin is Mapping and isinstance(value, Mapping):
-        return _int_map(value, path)
-    if origin is tuple and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    if origin is float and type(value) is int:
-        return float(value)
-    if origin in (int, bool, str, float) and type(value) is origin:
-        return value
-    raise ArgumentError([f"{path}: {value!r} is not {_SPOKEN.get(origin, origin)}"])
+        return _map(value, typing.get_args(kind)[1], path)
+    if origin is tuple and isinstance(value, list):
+        return _tuple(value, typing.get_args(kind)[0], path)
+    return _item(kind, value, path)
 
 
-_SPOKEN: Mapping[Any, str] = {
+def _item(kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401 - JSON in, a value out
+    """An object or a scalar from JSON."""
+    if isinstance(kind, type):
+        if dataclasses.is_dataclass(kind):
+            return decode(kind, value, path)
+        if issubclass(kind, StrEnum):
+            return _choice(kind, value, path)
+        if kind is float and type(value) is int and value in _INT64:
+            return float(value)
+        if type(value) is kind and kind in (int, bool, str, float) and _bounded(value):
+            return value
+    origin = typing.get_origin(kind) or kind
+    raise ArgumentError([f"{path}: {shown(value)} is not {_SPOKEN.get(origin, 'understood')}"])
+
+
+_SPOKEN: Final[Mapping[Any, str]] = {
     int: "an integer",
     bool: "true or false",
     str: "text",
     float: "a number",
-    Mapping: "a map from resource names to integers",
-    tuple: "a list of names",
+    Mapping: "a map from resource names to numbers",
+    tuple: "a list",
 }
 
 
+def _bounded(value: Any) -> bool:  # noqa: ANN401 - a scalar
+    """Whether a number is one that Go's int64 or JSON could hold."""
+    if type(value) is int:
+        return value in _INT64
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _choice(kind: type[StrEnum], value: object, path: str) -> StrEnum:
+    known = [str(each) for each in kind]
+    if not isinstance(value, str) or value not in known:
+        hint = nearest(value, known) if isinstance(value, str) else f"known are {', '.join(known)}"
+        raise ArgumentError([f"{path}: {shown(value)}: must be {' or '.join(known)}; {hint}"])
+    return kind(value)
+
+
 def _optional(hint: Any) -> bool:  # noqa: ANN401 - a type hint
-    return isinstance(hint, types.UnionType)
+    return isinstance(hint, types.UnionType) or typing.get_origin(hint) is typing.Union
 
 
 def _duration(value: object, path: str) -> float:
     if not isinstance(value, str):
-        raise ArgumentError([f"{path}: {value!r} is not a duration: write it like 5m0s or 90s"])
+        raise ArgumentError([f"{path}: {shown(value)} is not a duration: write it like 5m0s or 90s"])
     try:
         return parse_duration(value)
     except DurationError as error:
         raise ArgumentError([f"{path}: {error}"]) from error
 
 
-def _int_map(value: Mapping[Any, Any], path: str) -> dict[str, int]:
-    bad = [name for name, amount in value.items() if type(name) is not str or type(amount) is not int]
-    if bad:
-        raise ArgumentError(f"{path}.{name}: {value[name]!r} is not an integer" for name in bad)
-    return dict(value)
+def _map(value: Mapping[Any, Any], kind: Any, path: str) -> dict[str, Any]:  # noqa: ANN401 - a type of values
+    decoded: dict[str, Any] = {}
+    mistakes: list[str] = []
+    for name, item in value.items():
+        if not isinstance(name, str):
+            mistakes.append(f"{path}: the name {shown(name)} is not text: put it in quotes")
+            continue
+        try:
+            decoded[name] = _item(kind, item, f"{path}.{_key(name)}")
+        except ArgumentError as error:
+            mistakes.extend(error.mistakes)
+    if mistakes:
+        raise ArgumentError(mistakes)
+    return decoded
 
 
-def encode(obj: Any) -> dict[str, Any]:  # noqa: ANN401 - any such dataclass
-    """The JSON of a dataclass of arguments, with every field; None is null."""
-    return {json_name(field.name): _encoded(field.name, getattr(obj, field.name)) for field in dataclasses.fields(obj)}
+def _tuple(value: list[Any], kind: Any, path: str) -> tuple[Any, ...]:  # noqa: ANN401 - a type of items
+    decoded: list[Any] = []
+    mistakes: list[str] = []
+    for index, item in enumerate(value):
+        try:
+            decoded.append(_item(kind, item, f"{path}[{index}]"))
+        except ArgumentError as error:
+            mistakes.extend(error.mistakes)
+    if mistakes:
+        raise ArgumentError(mistakes)
+    return tuple(decoded)
 
 
-def _encoded(field: str, value: Any) -> Any:  # noqa: ANN401 - a field's value in, JSON out
+def encode(obj: Any, *, secrets: bool = True) -> dict[str, Any]:  # noqa: ANN401 - any such dataclass
+    """The JSON of a dataclass of arguments, with every field; None is null.
+
+    Args:
+        obj: the dataclass.
+        secrets: False: what is given in fields that `repr` leaves out is replaced by dots, as for logs.
+    """
+    return {
+        name: "..." if value and not secrets and not field.repr else _encoded(field.name, value, secrets)
+        for name, field in json_fields(type(obj)).items()
+        for value in [getattr(obj, field.name)]
+    }
+
+
+def _encoded(field: str, value: Any, secrets: bool) -> Any:  # noqa: ANN401, FBT001 - a field's value in, JSON out
+    if value is None:
+        return None
     if dataclasses.is_dataclass(value):
-        return encode(value)
+        return encode(value, secrets=secrets)
     if field.endswith("_duration"):
         return format_duration(value)
     if isinstance(value, Mapping):
         return dict(value)
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple):
+        return [_encoded("", item, secrets) for item in value]
+    return str(value) if isinstance(value, StrEnum) else value

@@ -1,0 +1,162 @@
+"""Extenders that run beside the dev cluster's kube-schedulers, and the configurations of both."""
+
+import json
+import re
+import ssl
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from devcluster import Cluster
+from devcluster.component import free_port
+from devcluster.process import Process
+
+ROOT: Final = Path(__file__).parents[2]
+REFERENCE: Final = ROOT / "scheduler_plugins" / "kube-scheduler-configuration.yaml"
+"""What is shipped for kube-scheduler; every kube-scheduler here runs with it."""
+PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"
+"""What is shipped for the extender."""
+PATIENCE_SECONDS: Final = 60.0
+PLAIN: Final = "default-scheduler"
+"""The cluster's own kube-scheduler, which knows nothing of us: the counterfactual."""
+NO_SCORES: Final = {"score": {"disabled": [{"name": "*"}]}}
+"""Plugins of a kube-scheduler in which nothing but an extender scores."""
+
+Json = dict[str, Any]
+
+
+def until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:  # noqa: ANN401 - as the condition gives
+    """Wait until the condition holds, and return what it gave.
+
+    Raises:
+        AssertionError: it does not within `PATIENCE_SECONDS`.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"{what if isinstance(what, str) else what()}: not within {PATIENCE_SECONDS:.0f} s")
+
+
+def configuration(mode: str, name: str, url: str) -> Json:
+    """The shipped configuration of kube-scheduler for a mode; its comments hold what `weighted` adds.
+
+    Args:
+        mode: shortlist or weighted.
+        name: of the scheduler.
+        url: of the extender.
+    """
+    text = REFERENCE.read_text(encoding="utf-8")
+    if mode == "weighted":
+        keys = r"(?:plugins|prioritizeVerb|weight|  multiPoint|    enabled):.*|      - \{name.*"
+        text = re.sub(rf"^( *)# ({keys})$", r"\1\2", text, flags=re.MULTILINE)
+    found: Json = yaml.safe_load(text)
+    (profile,), (extender,) = found["profiles"], found["extenders"]
+    profile["schedulerName"], extender["urlPrefix"] = name, url
+    extender["httpTimeout"] = "5s"  # a busy machine must not look like an extender that is away
+    return found
+
+
+def profile(mode: str = "shortlist", plugins: Sequence[Json] = (), **settings: Any) -> Json:  # noqa: ANN401 - of a file
+    """The shipped profile with other plugins (if any are given) and settings."""
+    found: Json = {**yaml.safe_load(PROFILE.read_text(encoding="utf-8")), "mode": mode, **settings}
+    return {**found, "plugins": list(plugins)} if plugins else found
+
+
+def load_aware(weight: float = 1, **arguments: Any) -> Json:  # noqa: ANN401 - any argument of the plugin
+    """LoadAware in a profile, with its defaults but for these."""
+    return {"name": "LoadAwareScheduling", "weight": weight, "args": arguments}
+
+
+@dataclass
+class Extender:
+    """A running extender."""
+
+    cluster: Cluster
+    name: str
+    port: int
+    command: Sequence[str]
+    process: Process
+    context: ssl.SSLContext | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"{'https' if self.context else 'http'}://127.0.0.1:{self.port}"
+
+    @classmethod
+    def start(
+        cls,
+        cluster: Cluster,
+        name: str,
+        content: Mapping[str, Any],
+        flags: Sequence[str] = (),
+        context: ssl.SSLContext | None = None,
+        module: str = "scheduler_plugins",
+    ) -> "Extender":
+        """Start one, without waiting for it.
+
+        Args:
+            cluster: that it watches.
+            name: of its log; unique.
+            content: its profile.
+            flags: more of its flags.
+            context: how its certificate is checked; None: it speaks plain HTTP.
+            module: what is run.
+        """
+        path, port = cluster.dir / f"{name}-profile.yaml", free_port()
+        path.write_text(yaml.safe_dump(dict(content)), encoding="utf-8")
+        words = [sys.executable, "-m", module, f"--kubeconfig={cluster.kubeconfig}", f"--profile={path}"]
+        words += [f"--listen=127.0.0.1:{port}", *flags]
+        return cls(cluster, name, port, words, cls._launch(cluster, name, words), context)
+
+    @staticmethod
+    def _launch(cluster: Cluster, name: str, words: Sequence[str]) -> Process:
+        return cluster.supervisor.start(name, words, cwd=ROOT)
+
+    def restart(self) -> None:
+        """Start it again on its port."""
+        self.process = self._launch(self.cluster, self.name, self.command)
+        self.wait()
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL and wait until it is gone."""
+        self.process.kill()
+        until(lambda: not self.process.running, f"{self.name} being gone")
+
+    def wait(self) -> None:
+        """Wait until it knows the cluster."""
+        until(self.healthy, f"extender {self.name} being healthy")
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
+        """Send a request, and return the answer.
+
+        Raises:
+            OSError: it does not answer, or not with success.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        with urllib.request.urlopen(  # noqa: S310 - http or https
+            f"{self.url}{path}", data=data, timeout=10, context=self.context
+        ) as response:
+            return bytes(response.read())
+
+    def healthy(self) -> bool:
+        """Whether /healthz says so."""
+        try:
+            self.ask("/healthz")
+        except OSError:
+            return False
+        return True
+
+    def passing(self, *names: str) -> list[str]:
+        """Which of these nodes pass, asked one by one, for a pod that uses nothing and so is not charged."""
+        probe = {"metadata": {"name": "probe"}, "spec": {"priority": 3500, "containers": [{"name": "main"}]}}
+        bodies = {name: {"Pod": probe, "Nodes": None, "NodeNames": [name]} for name in names}
+        return [name for name, body in bodies.items() if json.loads(self.ask("/filter", body))["NodeNames"]]

@@ -1,0 +1,293 @@
+"""A stage for tests on the dev cluster: kwok nodes with NodeMetrics written by hand, extenders, kube-schedulers."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, Final
+
+from devcluster import Cluster, NodeTemplate
+from devcluster.component import Component
+from tests.scheduler_plugins.extenders import PLAIN, ROOT, Extender, Json, configuration, until
+
+CORES: Final = 32
+"""What a node has to give. [cores]"""
+MEMORY: Final = 128
+"""What a node has to give. [GiB]"""
+METRICS: Final = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a node or pod uses."""
+
+    cpu: float = 2.0
+    """[cores]"""
+    memory: float = 8.0
+    """[GiB]"""
+
+    def resources(self) -> Json:
+        """As in a NodeMetric."""
+        return {"resources": {"cpu": f"{self.cpu * 1000:.0f}m", "memory": f"{self.memory * 1024:.0f}Mi"}}
+
+
+@dataclass
+class Stage:
+    """A pool of kwok nodes with a namespace of its own, and the kube-schedulers and extenders that work on it."""
+
+    cluster: Cluster
+    name: str
+    nodes: list[str] = field(default_factory=list)
+    extenders: list[Extender] = field(default_factory=list)
+    schedulers: dict[str, Component] = field(default_factory=dict)
+    sentinels: list[str] = field(default_factory=list)
+    """Two nodes beside the pool, whose NodeMetric and pod are changed last: who has seen that has seen all else."""
+    _refused: bool = False
+
+    @classmethod
+    @contextmanager
+    def open(cls, cluster: Cluster, name: str, count: int) -> Iterator["Stage"]:
+        """Make nodes of 32 cores and 128 GiB, which only pods made here tolerate, and clean up behind the tests.
+
+        Args:
+            cluster: where.
+            name: of the namespace, the label and the taint; unique.
+            count: how many nodes.
+        """
+        cluster.define(ROOT / "crds" / "node_metric.yaml")
+        cluster.create_namespace(name)
+        stage = cls(cluster, name)
+        try:
+            stage.nodes = stage.add_nodes(count)
+            stage.sentinels = stage.add_nodes(2, pool=f"{name}-sentinel")
+            stage.report(dict.fromkeys(stage.sentinels, Usage(1)))
+            yield stage
+        finally:
+            for component in stage.schedulers.values():
+                component.stop()
+            for extender in stage.extenders:
+                extender.process.stop()
+            cluster.api.request("DELETE", f"/api/v1/namespaces/{name}")
+            for node in (*stage.nodes, *stage.sentinels):
+                cluster.api.request("DELETE", f"{METRICS}/{node}")
+
+    def add_nodes(self, count: int, cpu: str = f"{CORES}", memory: str = f"{MEMORY}Gi", pool: str = "") -> list[str]:
+        """Make nodes with empty NodeMetrics."""
+        taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # keeps the pods of other tests away
+        template = NodeTemplate(cpu=cpu, memory=memory, labels={"pool": pool or self.name}, taints=[taint])
+        names = self.cluster.kwok.add(count, template, prefix=self.name)
+        metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
+        self.cluster.api.create_all((METRICS, {**metric, "metadata": {"name": node}}) for node in names)
+        return names
+
+    # Schedulers
+
+    def add_extender(self, name: str, content: Mapping[str, Any], **settings: Any) -> Extender:  # noqa: ANN401
+        """Start an extender with a profile, without waiting; see `Extender.start` for the settings."""
+        extender = Extender.start(self.cluster, name, content, **settings)
+        self.extenders.append(extender)
+        return extender
+
+    def add_scheduler(self, name: str, found: Mapping[str, Any], **settings: Any) -> Component:  # noqa: ANN401
+        """Start a kube-scheduler with a configuration; see `ControlPlane.add_scheduler` for the settings."""
+        component = self.cluster.control_plane.add_scheduler(name, found, **settings)
+        self.schedulers[name] = component
+        return component
+
+    def add(self, name: str, content: Mapping[str, Any], plugins: Mapping[str, Any] | None = None) -> Extender:
+        """Start an extender and its kube-scheduler with what is shipped for the profile's mode.
+
+        Args:
+            name: of the scheduler, as pods ask for it.
+            content: the extender's profile.
+            plugins: in place of the plugins in kube-scheduler's profile.
+        """
+        extender = self.add_extender(f"extender-{name}", content)
+        found = configuration(content["mode"], name, extender.url)
+        if plugins is not None:
+            found["profiles"][0]["plugins"] = dict(plugins)
+        self.add_scheduler(name, found)
+        return extender
+
+    def wait(self) -> None:
+        """Wait until all extenders know the cluster."""
+        for extender in self.extenders:
+            extender.wait()
+
+    # NodeMetrics
+
+    def report(
+        self,
+        used: Mapping[str, Usage],
+        *,
+        since: float = 0,
+        interval: int | None = None,
+        pods: Mapping[str, Mapping[str, Usage]] | None = None,
+        status: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Write NodeMetrics.
+
+        Args:
+            used: by node.
+            since: how long ago it was measured. [s]
+            interval: in which the spec says that nodes report; None: it does not say. [s]
+            pods: what pods of this namespace use of it, by node and name.
+            status: more of the status.
+        """
+        measured = (datetime.now(UTC) - timedelta(seconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for node, usage in used.items():
+            if interval is not None:
+                spec = {"metricCollectPolicy": {"reportIntervalSeconds": interval}}
+                self.cluster.api.merge(f"{METRICS}/{node}", {"spec": spec})
+            of_pods = [
+                {"namespace": self.name, "name": name, "podUsage": part.resources()}
+                for name, part in ((pods or {}).get(node) or {}).items()
+            ]
+            content = {"updateTime": measured, "nodeMetric": {"nodeUsage": usage.resources()}, "podsMetric": of_pods}
+            self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": {**content, **(status or {})}})
+
+    def settle(self, used: Mapping[str, float | Usage] | None = None, otherwise: float = 2.0) -> None:
+        """Report for all nodes, and wait until every extender has seen that and all pods as they are now.
+
+        Args:
+            used: by node, plain numbers are cores.
+            otherwise: what the nodes use that are not named. [cores]
+        """
+        named = {name: usage if isinstance(usage, Usage) else Usage(usage) for name, usage in (used or {}).items()}
+        self.report({**dict.fromkeys(self.nodes, Usage(otherwise)), **named})
+        self.seen()
+
+    def seen(self) -> None:
+        """Wait until every running extender has seen all NodeMetrics and pods that were written until now."""
+        # Each kind of object comes in the order it was written: when the last change is seen, all others are.
+        running = [extender for extender in self.extenders if extender.process.running]
+        by_metric, by_pod = self.sentinels
+        self._refused = not self._refused
+        self.report({by_pod: Usage(1), by_metric: Usage(CORES if self._refused else 1)})
+        for extender in running:
+            until(partial(self._told, extender, by_metric), f"{extender.name} seeing the last NodeMetric")
+        if self._refused:
+            self.create(self.pod("sentinel", cpu="100k", node=by_pod))
+        else:
+            self.delete("sentinel")
+        for extender in running:
+            until(partial(self._told, extender, by_pod), f"{extender.name} seeing the last pod")
+
+    def _told(self, extender: Extender, sentinel: str) -> bool:
+        return bool(extender.passing(sentinel)) is not self._refused
+
+    # Pods
+
+    @property
+    def path(self) -> str:
+        """Of the pods."""
+        return f"/api/v1/namespaces/{self.name}/pods"
+
+    def pod(
+        self,
+        name: str,
+        scheduler: str = PLAIN,
+        cpu: str = "1",
+        memory: str = "128Mi",
+        *,
+        node: str = "",
+        selector: Mapping[str, str] | None = None,
+        labels: Mapping[str, str] | None = None,
+        limits: Mapping[str, str] | None = None,
+        requests: Mapping[str, str] | None = None,
+        **spec: Any,  # noqa: ANN401 - any field of a PodSpec
+    ) -> Json:
+        """A pod for the pool.
+
+        Args:
+            name: its name.
+            scheduler: who schedules it.
+            cpu: that it requests.
+            memory: that it requests.
+            node: where it is bound from the beginning; empty: it is scheduled.
+            selector: labels of nodes, beside that of the pool.
+            labels: its labels.
+            limits: its limits.
+            requests: its requests, in place of CPU and memory.
+            spec: more of its spec.
+        """
+        resources = {"requests": dict(requests or {"cpu": cpu, "memory": memory}), "limits": dict(limits or {})}
+        made: Json = {
+            "schedulerName": scheduler,
+            "nodeSelector": {"pool": self.name, **(selector or {})},
+            "tolerations": [{"key": "pool", "operator": "Exists", "effect": "NoSchedule"}],
+            "containers": [{"name": "main", "image": "localhost/pause:dev", "resources": resources}],
+            "terminationGracePeriodSeconds": 0,
+            **spec,
+        }
+        if node:
+            made["nodeName"] = node
+            del made["nodeSelector"]
+        metadata = {"name": name, "namespace": self.name, "labels": dict(labels or {})}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": made}
+
+    def create(self, *pods: Json) -> None:
+        """Create pods."""
+        self.cluster.api.create_all((self.path, pod) for pod in pods)
+
+    def read(self, name: str) -> Json:
+        """A pod as it is now."""
+        return self.cluster.api.get(f"{self.path}/{name}")
+
+    def delete(self, name: str) -> None:
+        """Delete a pod."""
+        self.cluster.api.request("DELETE", f"{self.path}/{name}?gracePeriodSeconds=0")
+
+    def clear(self) -> None:
+        """Delete all pods but the sentinel, and wait until they are gone."""
+        self.cluster.api.request("DELETE", f"{self.path}?gracePeriodSeconds=0&fieldSelector=metadata.name!=sentinel")
+        until(lambda: set(self.where()) <= {"sentinel"}, "pods being gone")
+
+    def where(self) -> dict[str, str]:
+        """The node of each pod by name; empty where it has none."""
+        items = self.cluster.api.get(self.path)["items"]
+        return {item["metadata"]["name"]: item["spec"].get("nodeName", "") for item in items}
+
+    def placed(self, *names: str) -> list[str]:
+        """Where pods were bound, once all of them are."""
+
+        def bound() -> list[str]:
+            nodes = self.where()
+            found = [nodes.get(name, "") for name in names]
+            return found if all(found) else []
+
+        result: list[str] = until(bound, f"{len(names)} pods being bound")
+        return result
+
+    def place(self, *pods: Json) -> list[str]:
+        """Create pods, one after another so that none is in flight when the next is placed; returns where they are."""
+        found = []
+        for pod in pods:
+            self.create(pod)
+            found += self.placed(pod["metadata"]["name"])
+        return found
+
+    def ballast(self, node: str, cpu: float, memory: float = 0) -> None:
+        """Bind a pod to a node that requests a lot, so that kube-scheduler by itself would rather use another node.
+
+        Args:
+            node: its node, and part of its name.
+            cpu: what it requests. [cores]
+            memory: what it requests. [GiB]
+        """
+        self.create(self.pod(f"ballast-{node}", cpu=f"{cpu}", memory=f"{memory}Gi", node=node))
+
+    def failures(self, name: str) -> str:
+        """What the FailedScheduling events of a pod say."""
+        items = self.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/{self.name}/events")["items"]
+        return "\n".join(
+            event["note"]
+            for event in items
+            if event["reason"] == "FailedScheduling" and event["regarding"]["name"] == name
+        )
+
+    def refused(self, name: str, reason: str) -> None:
+        """Wait until the events of a pod give a reason, and see that it is pending."""
+        until(lambda: reason in self.failures(name), lambda: f"{reason} in the event of {name}: {self.failures(name)}")
+        assert not self.where()[name]

@@ -12,7 +12,7 @@ from crds import names
 from crds.pod import pod_limits, pod_requests
 from crds.priority import PriorityBand, priority_class
 from scheduler_plugins.snapshot.rounding import round_half_away
-from scheduler_plugins.snapshot.units import units, unix_time
+from scheduler_plugins.snapshot.units import Vector, units, unix_time
 
 _COLOCATED: Final[Mapping[PriorityBand, Mapping[str, str]]] = {
     PriorityBand.BATCH: {"cpu": names.BATCH_CPU, "memory": names.BATCH_MEMORY},
@@ -32,7 +32,7 @@ _UNREQUESTED: Final[Mapping[str, int]] = {
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LoadRules:
     """How load is counted: which resources, how pods are estimated, for how long an estimate counts."""
 
@@ -64,14 +64,47 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
     Raises:
         QuantityError: a request or limit is not a quantity.
     """
-    band = priority_class(pod)
+    annotation = _annotations(pod).get(names.ANNOTATION_ESTIMATED_SCALING_FACTORS)
+    return _estimates(pod, priority_class(pod), rules, annotation)
+
+
+def _estimates(pod: Mapping[str, Any], band: PriorityBand, rules: LoadRules, annotation: str | None) -> dict[str, int]:
     requests, limits = pod_requests(pod), pod_limits(pod)
     asked_as = {name: _asked_as(name, band) for name in rules.factors}
     return {
         name: _estimate(actual, requests, limits, factor) if (actual := asked_as[name]) else 0
-        for name, factor in _factors(pod, rules).items()
+        for name, factor in _factors(annotation, rules).items()
         if name in asked_as
     }
+
+
+def estimate_vector(pod: Mapping[str, Any], rules: LoadRules) -> Vector:
+    """The usage to expect of a pod (see `estimate_pod`), per resource of the rules.
+
+    Pods of one workload ask for the same, so the answer is remembered by what they ask for.
+
+    Raises:
+        QuantityError: a request or limit is not a quantity.
+    """
+    spec = pod.get("spec") or {}
+    asked = {
+        "containers": [_asked(container) for container in spec.get("containers") or ()],
+        "initContainers": [_asked(container) for container in spec.get("initContainers") or ()],
+        "resources": spec.get("resources"),
+        "overhead": spec.get("overhead"),
+    }
+    annotation = _annotations(pod).get(names.ANNOTATION_ESTIMATED_SCALING_FACTORS) if rules.allow_customize else None
+    return _remembered(rules, priority_class(pod), json.dumps(asked), annotation)
+
+
+def _asked(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"resources": container.get("resources"), "restartPolicy": container.get("restartPolicy")}
+
+
+@lru_cache(maxsize=16384)
+def _remembered(rules: LoadRules, band: PriorityBand, asked: str, annotation: str | None) -> Vector:
+    estimate = _estimates({"spec": json.loads(asked)}, band, rules, annotation)
+    return tuple(estimate.get(name, 0) for name in rules.resources)
 
 
 def _asked_as(resource: str, band: PriorityBand) -> str | None:
@@ -88,8 +121,7 @@ def _estimate(actual: str, requests: Mapping[str, Fraction], limits: Mapping[str
     return min(scaled, units(actual, limit)) if limit > 0 else scaled
 
 
-def _factors(pod: Mapping[str, Any], rules: LoadRules) -> Mapping[str, int]:
-    text = _annotations(pod).get(names.ANNOTATION_ESTIMATED_SCALING_FACTORS)
+def _factors(text: str | None, rules: LoadRules) -> Mapping[str, int]:
     if not text or not rules.allow_customize:
         return rules.factors
     return {**rules.factors, **_custom_factors(text)}
@@ -123,13 +155,16 @@ class EstimationWindow:
         return None if self.seconds_after_scheduled is None else scheduled + self.seconds_after_scheduled
 
 
+_NO_WINDOW: Final = EstimationWindow(None, None)
+
+
 def estimation_window(pod: Mapping[str, Any], rules: LoadRules) -> EstimationWindow:
     """The forced estimation window of a pod, by its annotations (where allowed) and the rules."""
     scheduled = _seconds(pod, rules, names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED, rules.seconds_after_scheduled)
     after = _seconds(pod, rules, names.ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED, rules.seconds_after_initialized)
     initialized = condition_time(pod, "Initialized") if after else None
     until = initialized + after if after and initialized is not None else None
-    return EstimationWindow(seconds_after_scheduled=scheduled, until=until)
+    return _NO_WINDOW if scheduled is None and until is None else EstimationWindow(scheduled, until)
 
 
 def _seconds(pod: Mapping[str, Any], rules: LoadRules, annotation: str, default: int | None) -> int | None:

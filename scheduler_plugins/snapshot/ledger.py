@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import add, sub
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -34,8 +34,7 @@ class Assigned:
         return self.pod.window.end(self.timestamp)
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(NamedTuple):
     """What one pod adds to the sums of its node."""
 
     node_delta: Vector
@@ -48,7 +47,7 @@ class Terms:
     """Measured usage, if it is Prod both by its spec and by the report."""
 
 
-def terms(assigned: Assigned, report: NodeReport | None, updated: float) -> Terms:
+def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing: Vector) -> Terms:
     """What a pod adds to the sums of its node.
 
     An estimate counts beyond what was measured while the measurement does not cover a whole report interval of the pod
@@ -58,33 +57,48 @@ def terms(assigned: Assigned, report: NodeReport | None, updated: float) -> Term
         assigned: the pod.
         report: the node's last report, if any.
         updated: the time of the last report that had one, or `NEVER`. [unix s]
+        nothing: zeros.
     """
-    nothing = (0,) * len(assigned.pod.estimate)
-    measured = report.pods.get(assigned.pod.key) if report else None
-    prod, expected, deadline = assigned.pod.prod, assigned.pod.estimate, assigned.deadline
-    used = measured.usage if measured else nothing
-    recent = report is None or updated - report.interval < assigned.timestamp
+    pod = assigned.pod
+    prod, expected = pod.prod, pod.estimate
+    used = None if report is None else report.pods.get(pod.key)
+    if report is None or used is None:
+        return Terms(expected, expected if prod else nothing, expected, nothing)
+    deadline = assigned.deadline
+    recent = updated - report.interval < assigned.timestamp
     beyond = nothing
-    if measured is None or recent or (deadline is not None and deadline > updated):
-        beyond = tuple(max(0, guess - usage) for guess, usage in zip(expected, used, strict=True))
+    if recent or (deadline is not None and deadline > updated):
+        beyond = tuple([max(0, guess - usage) for guess, usage in zip(expected, used, strict=True)])
+    if not prod:
+        return Terms(beyond, nothing, expected, nothing)
     # The Prod sum holds no usage of a pod that the report calls something else: all of its estimate is missing there.
-    mistaken = measured is not None and not measured.prod
-    return Terms(
-        node_delta=beyond,
-        prod_delta=(expected if mistaken else beyond) if prod else nothing,
-        estimated=expected,
-        prod_usage=used if prod and measured is not None and measured.prod else nothing,
+    return (
+        Terms(beyond, beyond, expected, used)
+        if pod.key in report.prod_pods
+        else Terms(beyond, expected, expected, nothing)
     )
 
 
 class NodeLedger:
     """The pods and the report of one node, and the sums over them, kept up to date term by term."""
 
+    __slots__ = (
+        "_nothing",
+        "_pods",
+        "_prod_measured",
+        "node_delta",
+        "node_estimated",
+        "prod_delta",
+        "report",
+        "rules",
+        "update_time",
+    )
+
     def __init__(self, rules: LoadRules) -> None:
-        self._rules = rules
+        self.rules = rules
+        """How load is counted."""
         self._nothing: Vector = (0,) * len(rules.resources)
         self._pods: dict[str, Assigned] = {}
-        self._terms: dict[str, Terms] = {}
         self._clear_sums()
         self.report: NodeReport | None = None
         """The node's last report; None when it has no NodeMetric."""
@@ -104,15 +118,14 @@ class NodeLedger:
         """The pods on the node, by uid."""
         return self._pods
 
-    @property
-    def pod_terms(self) -> Mapping[str, Terms]:
-        """What each pod adds to the sums, by uid."""
-        return self._terms
+    def terms_of(self, uid: str) -> Terms:
+        """What a pod adds to the sums. They follow from the pod and the report, so that nobody has to keep them."""
+        return terms(self._pods[uid], self.report, self.update_time, self._nothing)
 
     @property
     def prod_usage(self) -> Vector:
         """Measured usage of the Prod pods that are still here, and of the system where the rules say so."""
-        system = self.report.system_usage if self.report and self._rules.prod_includes_system else None
+        system = self.report.system_usage if self.report and self.rules.prod_includes_system else None
         return _plus(self._prod_measured, system) if system else self._prod_measured
 
     @property
@@ -140,15 +153,19 @@ class NodeLedger:
         self.unassign(pod.uid)
         unchanged = former is not None and former.pod.fingerprint == pod.fingerprint
         since = former.timestamp if former and unchanged else now
-        entry = Assigned(pod, since if pod.scheduled_at is None else pod.scheduled_at)
-        self._pods[pod.uid] = entry
-        self._count(pod.uid, terms(entry, self.report, self.update_time))
+        self._pods[pod.uid] = Assigned(pod, since if pod.scheduled_at is None else pod.scheduled_at)
+        more = self.terms_of(pod.uid)
+        self.node_delta = _plus(self.node_delta, more.node_delta)
+        self.prod_delta = _plus(self.prod_delta, more.prod_delta)
+        self.node_estimated = _plus(self.node_estimated, more.estimated)
+        self._prod_measured = _plus(self._prod_measured, more.prod_usage)
 
     def unassign(self, uid: str) -> None:
         """Take a pod off the node. Its measured usage stays in the node's until the next report."""
-        if self._pods.pop(uid, None) is None:
+        if uid not in self._pods:
             return
-        gone = self._terms.pop(uid)
+        gone = self.terms_of(uid)
+        del self._pods[uid]
         self.node_delta = _minus(self.node_delta, gone.node_delta)
         self.prod_delta = _minus(self.prod_delta, gone.prod_delta)
         self.node_estimated = _minus(self.node_estimated, gone.estimated)
@@ -162,15 +179,11 @@ class NodeLedger:
         elif report.update_time is not None:
             self.update_time = report.update_time
         self._clear_sums()
-        for uid, entry in self._pods.items():
-            self._count(uid, terms(entry, report, self.update_time))
-
-    def _count(self, uid: str, more: Terms) -> None:
-        self._terms[uid] = more
-        self.node_delta = _plus(self.node_delta, more.node_delta)
-        self.prod_delta = _plus(self.prod_delta, more.prod_delta)
-        self.node_estimated = _plus(self.node_estimated, more.estimated)
-        self._prod_measured = _plus(self._prod_measured, more.prod_usage)
+        if self._pods:
+            updated, nothing = self.update_time, self._nothing
+            counted = [terms(entry, report, updated, nothing) for entry in self._pods.values()]
+            sums = (tuple(map(sum, zip(*vectors, strict=True))) for vectors in zip(*counted, strict=True))
+            self.node_delta, self.prod_delta, self.node_estimated, self._prod_measured = sums
 
 
 def _plus(left: Vector, right: Vector) -> Vector:

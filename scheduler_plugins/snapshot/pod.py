@@ -1,6 +1,7 @@
 """A pod as the scheduler needs it: who it is, what it is expected to use, since when it is where."""
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -15,7 +16,7 @@ from scheduler_plugins.snapshot.estimate import (
     EstimationWindow,
     LoadRules,
     condition_time,
-    estimate_pod,
+    estimate_vector,
     estimation_window,
 )
 from scheduler_plugins.snapshot.units import Vector, unix_time
@@ -65,7 +66,7 @@ class PodRequest:
 
     @classmethod
     def from_json(cls, pod: Mapping[str, Any], rules: LoadRules, accounts: Accounts | None = None) -> "PodRequest":
-        """Read a pod.
+        """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
 
         Args:
             pod: Kubernetes JSON.
@@ -77,17 +78,16 @@ class PodRequest:
             ValueError: a time is not RFC 3339.
         """
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-        estimate = estimate_pod(pod, rules)
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
         annotations = metadata.get("annotations") or {}
         return cls(
-            uid=str(metadata.get("uid") or ""),
-            key=pod_key(pod),
-            node_name=node_name,
+            uid=sys.intern(str(metadata.get("uid") or "")),
+            key=sys.intern(pod_key(pod)),
+            node_name=sys.intern(node_name),
             band=priority_class(pod),
             priority=_priority(spec),
             created=unix_time(metadata.get("creationTimestamp")) or 0.0,
-            estimate=tuple(estimate.get(name, 0) for name in rules.resources),
+            estimate=estimate_vector(pod, rules),
             window=estimation_window(pod, rules),
             scheduled_at=scheduled_at,
             refused_at=condition_time(pod, "PodScheduled", "False"),

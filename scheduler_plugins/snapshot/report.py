@@ -1,28 +1,32 @@
 """A NodeMetric report as vectors."""
 
+import sys
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
 from crds.duration import parse_duration
 from crds.priority import PriorityBand
-from scheduler_plugins.snapshot.units import Vector, unix_time, vector
+from scheduler_plugins.snapshot.units import Vector, units, unix_time, vector
 
 DEFAULT_REPORT_INTERVAL: Final = 60.0
 """How often a node is taken to report when its NodeMetric does not say. [s]"""
 LONGEST: Final = 0.0
 """The duration that stands for the longest reported one of an aggregation type. [s]"""
 
+_NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
-class PodUsage:
-    """What one pod was measured to use."""
+class Prediction:
+    """What a node is predicted to use."""
 
-    usage: Vector
-    """Its usage. [per resource of the load rules]"""
-    prod: bool
-    """Whether the report calls it Prod."""
+    time: float | None = None
+    """When it was last reported; None: never. [unix s]"""
+    peak: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
+    """Predicted peak of the whole node, margin included, where there is one. [milli-cores, else base units]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +41,16 @@ class NodeReport:
     """Usage of the whole node; None while it reports nothing about itself."""
     system_usage: Vector | None = None
     """The part of it that belongs to no pod."""
-    aggregated: Mapping[tuple[str, float], Vector] = field(default_factory=lambda: MappingProxyType({}))
+    aggregated: Mapping[tuple[str, float], Vector] = field(default_factory=lambda: _NOTHING)
     """Usage of the node by (aggregation type, duration in seconds); duration `LONGEST` is the longest of its type."""
-    pods: Mapping[str, PodUsage] = field(default_factory=lambda: MappingProxyType({}))
+    pods: Mapping[str, Vector] = field(default_factory=lambda: _NOTHING)
     """What was measured of the pods, by `namespace/name`."""
+    prod_pods: AbstractSet[str] = frozenset()
+    """The pods that the report calls Prod."""
+    conditions: Mapping[str, bool] = field(default_factory=lambda: _NOTHING)
+    """The conditions of the NodeMetric: whether each is True; one that is Unknown is absent."""
+    prediction: Prediction | None = None
+    """What the node is predicted to use; None: its agent predicts nothing."""
 
     @classmethod
     def from_json(cls, node_metric: Mapping[str, Any], resources: Sequence[str]) -> "NodeReport":
@@ -54,13 +64,21 @@ class NodeReport:
         measured = status.get("nodeMetric")
         policy = (node_metric.get("spec") or {}).get("metricCollectPolicy") or {}
         interval = policy.get("reportIntervalSeconds")
+        pods, prod_pods = _pods(status, resources)
         return cls(
             update_time=unix_time(status.get("updateTime")),
             interval=DEFAULT_REPORT_INTERVAL if interval is None else float(interval),
             node_usage=None if measured is None else _usage(measured.get("nodeUsage"), resources),
             system_usage=None if measured is None else _usage(measured.get("systemUsage"), resources),
             aggregated=_aggregated(measured or {}, resources),
-            pods=_pods(status, resources),
+            pods=pods,
+            prod_pods=prod_pods,
+            conditions={
+                condition["type"]: condition["status"] == "True"
+                for condition in status.get("conditions") or ()
+                if condition.get("status") in ("True", "False")
+            },
+            prediction=_prediction(status.get("prediction"), resources),
         )
 
     def aggregated_usage(self, kind: str, duration: float) -> Vector | None:
@@ -90,12 +108,29 @@ def _aggregated(measured: Mapping[str, Any], resources: Sequence[str]) -> dict[t
     return usages | {(kind, LONGEST): usages[kind, duration] for kind, duration in longest.items()}
 
 
-def _pods(status: Mapping[str, Any], resources: Sequence[str]) -> dict[str, PodUsage]:
-    """What was measured of the pods. An entry without amounts counts as unreported, one with zeros as reported."""
-    usages = {}
+def _pods(status: Mapping[str, Any], resources: Sequence[str]) -> tuple[dict[str, Vector], AbstractSet[str]]:
+    """What was measured of the pods, and which of them are called Prod.
+
+    An entry without amounts counts as unreported, one with zeros as reported.
+    """
+    usages: dict[str, Vector] = {}
+    prod: set[str] = set()
     for pod in status.get("podsMetric") or ():
         amounts = ((pod or {}).get("podUsage") or {}).get("resources")
         if amounts:
-            key = f"{pod.get('namespace', '')}/{pod.get('name', '')}"
-            usages[key] = PodUsage(vector(resources, amounts), prod=pod.get("priority") == PriorityBand.PROD)
-    return usages
+            # The same text as the key of the pod itself, so that 150,000 of them are kept once.
+            key = sys.intern(f"{pod.get('namespace', '')}/{pod.get('name', '')}")
+            usages[key] = vector(resources, amounts)
+            (prod.add if pod.get("priority") == PriorityBand.PROD else prod.discard)(key)
+    return usages, prod
+
+
+def _prediction(prediction: Mapping[str, Any] | None, resources: Sequence[str]) -> Prediction | None:
+    if prediction is None:
+        return None
+    peaks = (part.get("peak") or {} for part in prediction.get("classes") or () if part.get("name") == "node")
+    peak = next(peaks, {})
+    return Prediction(
+        time=unix_time(prediction.get("time")),
+        peak={name: units(name, peak[name]) for name in resources if name in peak},
+    )

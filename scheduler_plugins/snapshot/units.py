@@ -9,6 +9,11 @@ from crds.quantity import milli_value, value
 Vector: TypeAlias = tuple[int, ...]
 """One amount per resource of the load rules, in their order. [milli-cores for cpu, else base units]"""
 _LARGEST: Final = 2**53
+_LONGEST_PLAIN: Final = 15
+_THOUSANDTHS: Final[Mapping[str, int]] = {"m": 1, "u": 1000, "n": 10**6}
+"""How many of a unit make one thousandth."""
+_MULTIPLES: Final[Mapping[str, int]] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+"""The suffixes that amounts of memory usually have."""
 
 
 def units(resource: str, quantity: Any) -> int:  # noqa: ANN401 - a quantity is text, a number or a Fraction
@@ -19,13 +24,33 @@ def units(resource: str, quantity: Any) -> int:  # noqa: ANN401 - a quantity is 
     Raises:
         QuantityError: it is not a quantity.
     """
-    return min(milli_value(quantity) if resource == "cpu" else value(quantity), _LARGEST)
+    cpu = resource == "cpu"
+    amount = _plain(quantity, cpu=cpu) if isinstance(quantity, str) else None
+    if amount is None:
+        amount = milli_value(quantity) if cpu else value(quantity)
+    return min(amount, _LARGEST)
+
+
+def _plain(text: str, *, cpu: bool) -> int | None:
+    """The forms in which usage is reported ("250m", "1234567890", "3Gi") without fractions, ten times as fast.
+
+    None: another form.
+    """
+    if len(text) > _LONGEST_PLAIN or not text.isascii():
+        return None
+    if text.isdigit():
+        return int(text) * 1000 if cpu else int(text)
+    if (parts := _THOUSANDTHS.get(text[-1:])) is not None and text[:-1].isdigit():
+        return -(-int(text[:-1]) // (parts if cpu else parts * 1000))
+    if (multiple := _MULTIPLES.get(text[-2:])) is not None and text[:-2].isdigit():
+        return int(text[:-2]) * multiple * (1000 if cpu else 1)
+    return None
 
 
 def vector(resources: Sequence[str], amounts: Mapping[str, Any] | None) -> Vector:
     """The amounts of these resources; one that is not named counts 0."""
     given = amounts or {}
-    return tuple(units(name, given[name]) if name in given else 0 for name in resources)
+    return tuple([units(name, given[name]) if name in given else 0 for name in resources])
 
 
 def unix_time(text: str | None) -> float | None:

@@ -14,7 +14,7 @@ FAMILIES: Final[Mapping[str, str]] = {
     "histogram": "tests.golden.adapters.histogram:OPERATIONS",
     "load_watcher": "",
     "loadaware_args": "tests.golden.adapters.load_aware:ARGUMENTS",
-    "loadaware_cache": "",
+    "loadaware_cache": "tests.golden.adapters.load_aware_cache:CACHE",
     "loadaware_estimator": "tests.golden.adapters.load_aware:ESTIMATOR",
     "loadaware_filter": "tests.golden.adapters.load_aware:FILTER",
     "loadaware_score": "tests.golden.adapters.load_aware:SCORE",

@@ -41,6 +41,12 @@ class Enabled:
     """How much its score counts beside the others'."""
     plugin: object
     """The plugin; it takes part in what it implements."""
+    points: frozenset[str] | None = None
+    """Where it takes part: pre_filter, filter, score, post_filter; None: in all that it implements."""
+
+    def at(self, point: str) -> bool:
+        """Whether it is asked there, if it implements that."""
+        return self.points is None or point in self.points
 
 
 def _unobserved(_name: str, _step: str, _seconds: float, _failed: bool) -> None:  # noqa: FBT001 - an Observer
@@ -56,14 +62,24 @@ class Cycle:
     """
 
     def __init__(self, enabled: Sequence[Enabled], observe: Observer = _unobserved) -> None:
-        self._pre_filters = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, PreFilterPlugin)]
-        self._filters = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, FilterPlugin)]
-        self._post_filters = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, PostFilterPlugin)]
+        self._pre_filters = [
+            (part.name, part.plugin)
+            for part in enabled
+            if isinstance(part.plugin, PreFilterPlugin) and part.at("pre_filter")
+        ]
+        self._filters = [
+            (part.name, part.plugin) for part in enabled if isinstance(part.plugin, FilterPlugin) and part.at("filter")
+        ]
+        self._post_filters = [
+            (part.name, part.plugin)
+            for part in enabled
+            if isinstance(part.plugin, PostFilterPlugin) and part.at("post_filter")
+        ]
         self._explaining = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, ExplainingPlugin)]
         self._scores = [
             (part.name, part.plugin, part.weight)
             for part in enabled
-            if isinstance(part.plugin, ScorePlugin) and part.weight > 0
+            if isinstance(part.plugin, ScorePlugin) and part.weight > 0 and part.at("score")
         ]
         self._observe = observe
 

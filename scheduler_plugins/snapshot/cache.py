@@ -101,6 +101,10 @@ class ClusterCache:
         """A node's account of load; None when it has neither report nor pods."""
         return self._ledgers.get(node)
 
+    def readings(self, node: str) -> Mapping[str, Any]:
+        """What plugins' own sources last said of a node, by plugin name."""
+        return self._readings.get(node, _NO_READINGS)
+
     def freeze(self, now: float) -> Snapshot:
         """The present state, for one decision.
 

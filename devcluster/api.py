@@ -116,12 +116,15 @@ class ApiClient:
         """Patch an object (JSON merge patch)."""
         return self.request("PATCH", path, dict(patch), "application/merge-patch+json")
 
-    def watch(self, path: str, timeout_seconds: int = WATCH_SECONDS) -> Iterator[tuple[str, Json]]:
+    def watch(
+        self, path: str, timeout_seconds: int = WATCH_SECONDS, accept: str = "application/json"
+    ) -> Iterator[tuple[str, Json]]:
         """Objects of a collection as they are and as they change; ends when the server ends the watch, or fails.
 
         Args:
             path: of the collection, with a query if need be.
             timeout_seconds: when the server ends it.
+            accept: media type of the changes, such as that of the metadata alone.
 
         Yields:
             What happened (`LISTED` once with the list, then `ADDED`, `MODIFIED`, `DELETED`), and the list or object.
@@ -136,7 +139,7 @@ class ApiClient:
         query = f"watch=1&resourceVersion={version}&timeoutSeconds={timeout_seconds}"
         connection = self._connect(timeout_seconds + TIMEOUT_SECONDS)
         try:
-            connection.request("GET", f"{path}{joint}{query}", headers={"Accept": "application/json"})
+            connection.request("GET", f"{path}{joint}{query}", headers={"Accept": accept})
             response = connection.getresponse()
             if response.status >= HTTP_ERRORS:
                 _decode(response.status, response.read())

@@ -1,11 +1,21 @@
 """Which provider a plugin asks for utilisation: the part of its arguments that Trimaran's plugins share."""
 
+import math
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+_LONGEST_WINDOW: Final = 24 * 3600.0
+_SECONDS: Final = (1.0, 3600.0)
+_METRIC: Final = 4096
+"""The longest query that is sent. [characters]"""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricProvider:
-    """`metricProvider` of the arguments."""
+    """`metricProvider` of the arguments: upstream's four fields, and ours."""
 
     type: str = ""
     """Which provider: a name of the registry; empty: NodeMetric, what our own agents report."""
@@ -15,6 +25,76 @@ class MetricProvider:
     """Bearer token, or the token of the service."""
     insecure_skip_verify: bool | None = None
     """Whether its certificate is not checked (false)."""
+    ca_file: str = ""
+    """PEM file of the authority that its certificate is checked by; empty: those of the system."""
+    token_file: str = ""
+    """File that the token is read from before each fetch, in place of `token`."""
+    cpu_metric: str = ""
+    """Prometheus: the series, or any expression, of the CPU in use as a share (0..1) of what the node has; empty:
+    `instance:node_cpu:ratio`."""
+    memory_metric: str = ""
+    """The same of the memory; empty: `instance:node_memory_utilisation:ratio`."""
+    node_label: str = ""
+    """Prometheus: the label that names the node; empty: `instance`."""
+    node_pattern: str = ""
+    """A regular expression with one group that takes the node's name out of that label, which it has to match as a
+    whole; empty: the label is the name."""
+    window_duration: float = 900.0
+    """Prometheus and SignalFx: what average and deviation are taken over. [s]"""
+    smoothed: bool | None = None
+    """Whether each sample is itself a mean over some minutes, so that its deviation is too small; None: as is usual for
+    the provider (true for Prometheus, whose rules record rates, and for the load-watcher service)."""
+    host_name_suffix: str = ""
+    """SignalFx: what the names of the hosts end in."""
+    cluster_name: str = ""
+    """SignalFx: the dimension `cluster` of the hosts; empty: any."""
+    interval_seconds: float = 30.0
+    """Time between two fetches. [s]"""
+    timeout_seconds: float = 10.0
+    """How long a fetch may take. [s]"""
+
+    def mistakes(self) -> Sequence[tuple[str, str]]:
+        """What cannot be used, as the JSON name of the field and a sentence. The type is not looked at."""
+        found = []
+        if self.address and not is_url(self.address):
+            found.append(("address", f"{self.address!r}: must be a URL, as in https://prometheus:9090"))
+        if self.token and self.token_file:
+            found.append(("tokenFile", "must not be given beside token"))
+        for name, metric in (("cpuMetric", self.cpu_metric), ("memoryMetric", self.memory_metric)):
+            if len(metric) > _METRIC:
+                found.append((name, f"must not be longer than {_METRIC} characters"))
+        if self.node_pattern:
+            found += [("nodePattern", why) for why in _pattern_mistakes(self.node_pattern)]
+        for name, value, allowed in (
+            ("windowDuration", self.window_duration, (1.0, _LONGEST_WINDOW)),
+            ("intervalSeconds", self.interval_seconds, _SECONDS),
+            ("timeoutSeconds", self.timeout_seconds, _SECONDS),
+        ):
+            if not (math.isfinite(value) and allowed[0] <= value <= allowed[1]):
+                found.append((name, f"{value:g}: must be from {allowed[0]:g} s to {allowed[1]:g} s"))
+        return found
+
+
+def is_url(text: str) -> bool:
+    """Whether it is an http or https URL with a host, and without a query or credentials that logs would show."""
+    try:
+        parts = urlsplit(text)
+        return bool(
+            parts.scheme in ("http", "https")
+            and parts.hostname
+            and not (parts.query or parts.fragment or parts.username)
+            and parts.port != 0
+        )
+    except ValueError:
+        return False
+
+
+def _pattern_mistakes(pattern: str) -> list[str]:
+    try:
+        groups = re.compile(pattern).groups
+    except (re.error, RecursionError, OverflowError) as error:
+        return [f"{pattern!r}: is no regular expression: {error}"]
+    return [] if groups == 1 else [f"{pattern!r}: must have exactly one group, the name of the node; it has {groups}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +105,6 @@ class ProviderSpec:
     """What the arguments say of the provider."""
     watcher_address: str | None = None
     """URL of a load-watcher service; if given, the provider is that service whatever else is said."""
+    parity: bool = False
+    """Whether percentages are taken as upstream takes them, mistakes included: KubernetesMetricsServer's of the
+    capacity, and not of what is allocatable."""

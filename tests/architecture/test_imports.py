@@ -78,11 +78,17 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "crds",
     ),
     "scheduler_plugins.providers.spec": ("scheduler_plugins.providers.spec",),
+    "scheduler_plugins.providers.registry": ("scheduler_plugins.providers.registry",),
+    "scheduler_plugins.watcher": (
+        "scheduler_plugins.watcher",
+        "scheduler_plugins.snapshot",
+        "scheduler_plugins.extender.http",
+    ),
     "scheduler_plugins.waking": (
         "scheduler_plugins.waking",
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
-        "scheduler_plugins.telemetry",
+        "service.token_bucket",
         "kubeapi",
         "crds",
     ),
@@ -92,6 +98,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.snapshot",
         "scheduler_plugins.numerics",
         "scheduler_plugins.providers.spec",
+        "scheduler_plugins.providers.registry",
         "crds",
     ),
     "scheduler_plugins.extender": (

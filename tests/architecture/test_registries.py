@@ -12,6 +12,10 @@ REGISTRIES = {
     "agent.collectors:COLLECTORS": ("agent/collectors", {"base"}),
     "agent.predictors:PREDICTORS": ("agent/predictors", {"base"}),
     "manager.calculators:CALCULATORS": ("manager/calculators", {"base"}),
+    "scheduler_plugins.providers.registry:PROVIDERS": (
+        "scheduler_plugins/providers",
+        {"provider", "readings", "registry", "runner", "spec", "web"},
+    ),
     "scheduler_plugins.plugins:PLUGINS": ("scheduler_plugins/plugins", {"base"}),
 }
 

@@ -1,0 +1,88 @@
+"""The load-watcher service as a provider: GET {address}/watcher."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from scheduler_plugins.providers.provider import Answer, Cluster, Metric, NodeAnswer, ProviderError, moment, percent
+from scheduler_plugins.providers.registry import LOAD_WATCHER
+from scheduler_plugins.providers.spec import ProviderSpec
+from scheduler_plugins.providers.web import Site
+
+_TEXTS: Final = ("name", "type", "operator", "rollup")
+
+
+class LoadWatcher:
+    """A client of the service."""
+
+    name = LOAD_WATCHER
+
+    def __init__(self, site: Site, *, smoothed: bool) -> None:
+        self.address = site.address
+        self.smoothed = smoothed
+        self._site = site
+
+    async def fetch(self, now: float) -> Answer:
+        """Ask for all nodes."""
+        async with self._site.session() as session:
+            return decode(await session.get("/watcher"), now)
+
+
+def decode(document: Any, now: float) -> Answer:  # noqa: ANN401 - JSON from outside can be anything
+    """What the service's answer says.
+
+    Args:
+        document: the JSON.
+        now: the time of a document that does not state its own, or states one that is still to come. [unix s]
+
+    Raises:
+        ProviderError: it is not an answer of load-watcher.
+    """
+    nodes = _map(_map(document, "data"), "NodeMetricsMap")
+    if nodes is None:
+        raise ProviderError("the answer is not load-watcher's: it has no data.NodeMetricsMap")
+    window = document.get("window")
+    end = moment(window.get("end") if isinstance(window, Mapping) else None, now)
+    measured_at = end or moment(document.get("timestamp"), now) or now
+    found, unusable = {}, 0
+    for name, node in nodes.items():
+        metrics, bad = _metrics(node)
+        unusable += bad
+        if metrics:
+            found[name] = NodeAnswer(metrics, measured_at)
+    return Answer(found, unusable)
+
+
+def _map(data: Any, key: str) -> Mapping[str, Any] | None:  # noqa: ANN401
+    found = data.get(key) if isinstance(data, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def _metrics(node: Any) -> tuple[list[Metric], int]:  # noqa: ANN401
+    """A node's metrics, and how many entries are none."""
+    entries = node.get("metrics") if isinstance(node, Mapping) else None
+    if entries is None and isinstance(node, Mapping):
+        return [], 0
+    if not isinstance(entries, list):
+        return [], 1
+    metrics = [found for entry in entries if (found := _metric(entry)) is not None]
+    return metrics, len(entries) - len(metrics)
+
+
+def _metric(entry: Any) -> Metric | None:  # noqa: ANN401
+    if not isinstance(entry, Mapping):
+        return None
+    # The service leaves out what is empty or zero.
+    texts = {key: entry.get(key, "") for key in _TEXTS}
+    value = percent(entry.get("value", 0.0))
+    if value is None or not all(isinstance(text, str) for text in texts.values()):
+        return None
+    return {**texts, "value": value}
+
+
+def make(spec: ProviderSpec, _cluster: Cluster) -> LoadWatcher:
+    """The service at `watcherAddress`; TLS and token are those of `metricProvider`."""
+    settings = spec.metric_provider
+    address = spec.watcher_address or settings.address
+    site = Site(address, replace(settings, address=address))
+    return LoadWatcher(site, smoothed=settings.smoothed is not False)

@@ -1,0 +1,147 @@
+"""The cluster's resource metrics API (metrics-server and its kin) as a provider: plain samples without a deviation."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from crds.quantity import QuantityError
+from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
+from scheduler_plugins.providers.provider import (
+    Answer,
+    Cluster,
+    Metric,
+    NodeAnswer,
+    ProviderError,
+    metric,
+    moment,
+    percent,
+)
+from scheduler_plugins.providers.readings import CPU, LATEST, MEMORY
+from scheduler_plugins.providers.spec import ProviderSpec
+from scheduler_plugins.providers.web import BODY_LIMIT, bounded, parsed
+from scheduler_plugins.snapshot.units import units, unix_time
+
+NODES: Final = "/apis/metrics.k8s.io/v1beta1/nodes"
+"""Where usage is."""
+RESOURCES: Final[Mapping[str, str]] = {"cpu": CPU, "memory": MEMORY}
+"""load-watcher's type by resource."""
+_ABSENT: Final = "the API server knows no metrics.k8s.io: is metrics-server, or what stands for it, installed?"
+
+
+def decode(usages: Any, whole: Mapping[str, Mapping[str, int]], now: float) -> Answer:  # noqa: ANN401
+    """What the list of NodeMetrics says, in percent of what each node has.
+
+    Args:
+        usages: the items of the list.
+        whole: what each node has; a node that is not in it is left out. [milli-cores for cpu, else base units]
+        now: the time of an item that does not state its own. [unix s]
+
+    Raises:
+        ProviderError: it is no list.
+    """
+    if not isinstance(usages, list):
+        raise ProviderError("the answer is not a NodeMetricsList: it has no items")
+    found: dict[str, NodeAnswer] = {}
+    unusable = 0
+    for item in usages:
+        name, used = _named(item)
+        if name is None or used is None:
+            unusable += 1
+        elif name in whole:
+            metrics = [given for resource in RESOURCES if (given := _share(resource, used, whole[name])) is not None]
+            unusable += len(RESOURCES) - len(metrics)
+            if metrics:
+                found[name] = NodeAnswer(metrics, _measured_at(item, now))
+    return Answer(found, unusable)
+
+
+def _named(item: Any) -> tuple[str | None, Mapping[str, Any] | None]:  # noqa: ANN401
+    if not isinstance(item, Mapping):
+        return None, None
+    metadata, usage = item.get("metadata"), item.get("usage")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    return (name if isinstance(name, str) else None), (usage if isinstance(usage, Mapping) else None)
+
+
+def _share(resource: str, used: Mapping[str, Any], whole: Mapping[str, int]) -> Metric | None:
+    try:
+        amount = units(resource, used[resource])
+    except (QuantityError, KeyError, TypeError, ValueError, ArithmeticError):
+        return None
+    share = percent(100 * amount / whole[resource]) if whole.get(resource, 0) > 0 else None
+    return None if share is None else metric(RESOURCES[resource], LATEST, share)
+
+
+def _measured_at(item: Mapping[str, Any], now: float) -> float:
+    try:
+        stated = unix_time(item.get("timestamp"))
+    except (ValueError, TypeError, OverflowError):
+        stated = None
+    return moment(stated, now) or now
+
+
+def capacities(nodes: Any) -> dict[str, dict[str, int]]:  # noqa: ANN401 - JSON from outside can be anything
+    """What each Node has by its `status.capacity`. [milli-cores for cpu, else base units]"""
+    found = {}
+    for node in nodes if isinstance(nodes, list) else ():
+        try:
+            capacity = node["status"]["capacity"]
+            amounts = {resource: units(resource, capacity[resource]) for resource in RESOURCES if resource in capacity}
+            found[str(node["metadata"]["name"])] = amounts
+        except (QuantityError, KeyError, TypeError, ValueError, ArithmeticError):
+            continue
+    return found
+
+
+class MetricsServer:
+    """A client of the API, through the API server."""
+
+    name = "KubernetesMetricsServer"
+    address = f"the API server's {NODES}"
+    smoothed = False
+
+    def __init__(self, cluster: Cluster, timeout_seconds: float, *, of_capacity: bool) -> None:
+        self._cluster = cluster
+        self._timeout = timeout_seconds
+        self._of_capacity = of_capacity
+
+    async def fetch(self, now: float) -> Answer:
+        """Ask for the usage of all nodes."""
+        api = self._cluster.api
+        try:
+            async with asyncio.timeout(self._timeout):
+                usages = await self._usages(api)
+                whole = await self._whole(api, usages)
+        except TimeoutError as error:
+            raise ProviderError(f"no answer within {self._timeout:g} s") from error
+        except ApiError as error:
+            raise ProviderError(_ABSENT if error.not_found else str(error)) from error
+        except ApiUnavailable as error:
+            raise ProviderError(str(error)) from error
+        return decode(usages, whole, now)
+
+    async def _usages(self, api: ApiServer) -> Any:  # noqa: ANN401
+        async with api.stream(NODES, {}, self._timeout) as chunks:
+            document = parsed(await bounded(chunks, BODY_LIMIT))
+        return document.get("items") if isinstance(document, Mapping) else None
+
+    async def _whole(self, api: ApiServer, usages: Any) -> Mapping[str, Mapping[str, int]]:  # noqa: ANN401
+        if self._of_capacity:
+            nodes, _ = await api.list(paths.NODES, keep=_capacity_alone)
+            return capacities(nodes)
+        names = {_named(item)[0] for item in usages} if isinstance(usages, list) else set()
+        known = {name: self._cluster.allocatable(name) for name in names if name is not None}
+        return {name: amounts for name, amounts in known.items() if amounts is not None}
+
+
+def _capacity_alone(node: Mapping[str, Any]) -> dict[str, Any]:
+    status = node.get("status") or {}
+    return {
+        "metadata": {"name": (node.get("metadata") or {}).get("name")},
+        "status": {"capacity": status.get("capacity")},
+    }
+
+
+def make(spec: ProviderSpec, cluster: Cluster) -> MetricsServer:
+    """The API of this cluster; address and token play no part."""
+    return MetricsServer(cluster, spec.metric_provider.timeout_seconds, of_capacity=spec.parity)

@@ -1,0 +1,198 @@
+"""Prometheus as a provider: averages and deviations over a window, of series or expressions that can be chosen."""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from crds.duration import format_duration
+from scheduler_plugins.providers.provider import (
+    Answer,
+    Cluster,
+    Metric,
+    NodeAnswer,
+    ProviderError,
+    metric,
+    moment,
+    percent,
+)
+from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY, STDEV
+from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
+from scheduler_plugins.providers.web import Session, Site
+
+ADDRESS: Final = "http://prometheus-k8s:9090"
+"""Where it is by default, as for upstream."""
+CPU_METRIC: Final = "instance:node_cpu:ratio"
+MEMORY_METRIC: Final = "instance:node_memory_utilisation:ratio"
+NODE_LABEL: Final = "instance"
+FUNCTIONS: Final[Mapping[str, str]] = {AVERAGE: "avg_over_time", STDEV: "stddev_over_time"}
+"""What is asked for, by load-watcher's operator."""
+AGE_STEP: Final = "30s"
+"""How finely the past is searched for the last sample of a series that has ended."""
+
+_SELECTOR: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}]*\})?")
+_NUMBER: Final = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
+_PAIR: Final = 2
+
+
+def query(expression: str, function: str, window: str, host: str = "") -> str:
+    """A query for a function over a window.
+
+    Args:
+        expression: name of a series, perhaps with a selector; anything else is asked as a subquery.
+        function: such as `avg_over_time`.
+        window: Prometheus' duration.
+        host: only this one, by the label `instance`; for names of series alone.
+    """
+    if not _SELECTOR.fullmatch(expression):
+        return f"{function}(({expression})[{window}:{AGE_STEP}])"
+    selector = f'{{{NODE_LABEL}="{host}"}}' if host else ""
+    return f"{function}({expression}{selector}[{window}])"
+
+
+def age_query(expression: str, window: str) -> str:
+    """A query for the time of the last sample: of the present one, else of the last one in the window."""
+    stamp = f"timestamp({expression})"
+    return f"{stamp} or max_over_time({stamp}[{window}:{AGE_STEP}])"
+
+
+@dataclass(frozen=True, slots=True)
+class Naming:
+    """How a series names its node."""
+
+    label: str = NODE_LABEL
+    """The label."""
+    pattern: re.Pattern[str] | None = None
+    """Takes the name out of it; None: the label is the name."""
+
+    def node(self, labels: object) -> str | None:
+        """The node's name; None when the series names none."""
+        text = labels.get(self.label) if isinstance(labels, Mapping) else None
+        if not isinstance(text, str):
+            return None
+        if self.pattern is None:
+            return text or None
+        match = self.pattern.fullmatch(text)
+        return (match[1] or None) if match else None
+
+
+@dataclass(slots=True)
+class Values:
+    """The values of an answer, by node. Of several series that name the same node the highest counts."""
+
+    by_node: dict[str, float] = field(default_factory=dict)
+    unusable: int = 0
+
+    def put(self, node: str | None, value: float | None) -> None:
+        """Take a value, or count what is none."""
+        if node is None or value is None:
+            self.unusable += 1
+        else:
+            self.by_node[node] = max(value, self.by_node.get(node, value))
+
+
+def samples(body: Any) -> Iterator[tuple[object, float | None]]:  # noqa: ANN401 - JSON from outside can be anything
+    """Labels and value of each series in the answer to an instant query; None for a value that is no number.
+
+    Raises:
+        ProviderError: it is not an answer of Prometheus.
+    """
+    data = body.get("data") if isinstance(body, Mapping) else None
+    if not isinstance(data, Mapping) or body.get("status") != "success":
+        error = body.get("error") if isinstance(body, Mapping) else None
+        raise ProviderError(f"the query failed: {str(error)[:200] or 'no reason given'}" if error else _OTHER)
+    result = data.get("result")
+    if data.get("resultType") != "vector" or not isinstance(result, list):
+        raise ProviderError(
+            f"the query gives {str(data.get('resultType'))[:20]!r}, it must give a vector: one value a node"
+        )
+    for series in result:
+        known = isinstance(series, Mapping)
+        yield (series.get("metric") if known else None), _value(series.get("value") if known else None)
+
+
+_OTHER: Final = "the answer is not Prometheus': it has no status and data"
+
+
+def _value(pair: object) -> float | None:
+    if not (isinstance(pair, list) and len(pair) == _PAIR and isinstance(pair[1], str)):
+        return None
+    try:
+        return float(pair[1]) if _NUMBER.fullmatch(pair[1]) else None
+    except ValueError:
+        return None
+
+
+def percentages(body: Any, naming: Naming) -> Values:  # noqa: ANN401
+    """The shares (0..1) of an answer as percentages by node.
+
+    Raises:
+        ProviderError: it is not an answer of Prometheus.
+    """
+    values = Values()
+    for labels, share in samples(body):
+        values.put(naming.node(labels), None if share is None else percent(share * 100))
+    return values
+
+
+def metrics(values: Mapping[str, float], kind: str, operator: str, name: str, rollup: str) -> dict[str, list[Metric]]:
+    """Percentages in load-watcher's form, by node."""
+    return {node: [metric(kind, operator, value, name=name, rollup=rollup)] for node, value in values.items()}
+
+
+class Prometheus:
+    """A client of its HTTP API."""
+
+    name = "Prometheus"
+
+    def __init__(self, site: Site, settings: MetricProvider) -> None:
+        self.address = site.address
+        self.smoothed = settings.smoothed is not False
+        self._site = site
+        self._expressions = {
+            CPU: settings.cpu_metric or CPU_METRIC,
+            MEMORY: settings.memory_metric or MEMORY_METRIC,
+        }
+        self._window = f"{max(1, round(settings.window_duration))}s"
+        self._rollup = format_duration(settings.window_duration)
+        pattern = re.compile(settings.node_pattern) if settings.node_pattern else None
+        self._naming = Naming(settings.node_label or NODE_LABEL, pattern)
+
+    async def fetch(self, now: float) -> Answer:
+        """Ask five questions at once; one that fails spoils the fetch."""
+        wanted = [(kind, operator) for kind in self._expressions for operator in FUNCTIONS]
+        queries = [query(self._expressions[kind], FUNCTIONS[operator], self._window) for kind, operator in wanted]
+        async with self._site.session() as session:
+            *bodies, ages = await asyncio.gather(
+                *(self._ask(session, each) for each in [*queries, age_query(self._expressions[CPU], self._window)])
+            )
+        return self._joined(wanted, bodies, ages, now)
+
+    @staticmethod
+    async def _ask(session: Session, text: str) -> Any:  # noqa: ANN401
+        return await session.get("/api/v1/query", {"query": text})
+
+    def _joined(self, wanted: Sequence[tuple[str, str]], bodies: Sequence[Any], ages: Any, now: float) -> Answer:  # noqa: ANN401
+        found: dict[str, list[Metric]] = {}
+        unusable = 0
+        for (kind, operator), body in zip(wanted, bodies, strict=True):
+            values = percentages(body, self._naming)
+            unusable += values.unusable
+            given = metrics(values.by_node, kind, operator, self._expressions[kind], self._rollup)
+            for node, more in given.items():
+                # A deviation without its average would stand beside an average of zero.
+                if operator == AVERAGE or any(each["type"] == kind for each in found.get(node, ())):
+                    found.setdefault(node, []).extend(more)
+        stamps = Values()
+        for labels, stamp in samples(ages):
+            stamps.put(self._naming.node(labels), moment(stamp, now))
+        return Answer(
+            {node: NodeAnswer(given, stamps.by_node.get(node, now)) for node, given in found.items()}, unusable
+        )
+
+
+def make(spec: ProviderSpec, _cluster: Cluster) -> Prometheus:
+    """Prometheus, or what answers like it, at `metricProvider.address`."""
+    settings = spec.metric_provider
+    return Prometheus(Site(settings.address or ADDRESS, settings), settings)

@@ -1,0 +1,100 @@
+"""What a provider is: it fetches, and answers with load-watcher's list of metrics per node, or says why it cannot."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeAlias
+
+from kubeapi import ApiServer
+from scheduler_plugins.providers.spec import ProviderSpec
+
+Metric: TypeAlias = Mapping[str, Any]
+"""One value, as load-watcher writes it: `name`, `type`, `operator`, `rollup`, `value` [%]."""
+
+LARGEST_PERCENT: Final = 1000.0
+"""More than this of what a node has is no measurement. [%]"""
+
+
+class ProviderError(Exception):
+    """A fetch brought nothing that can be used; the message says why, and is shown to people."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """What a provider says of one node."""
+
+    metrics: Sequence[Metric]
+    """Its metrics."""
+    measured_at: float
+    """End of the window that they are of. [unix s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one fetch brought."""
+
+    nodes: Mapping[str, NodeAnswer]
+    """By the name that the provider has for the node."""
+    unusable: int = 0
+    """How many values or nodes could not be understood, and were left out."""
+    remark: str = ""
+    """What a person should know about it."""
+
+
+class Provider(Protocol):
+    """Knows the utilisation of nodes."""
+
+    name: str
+    """What the profile calls it."""
+    address: str
+    """Where it is, for messages."""
+    smoothed: bool
+    """Whether each of its samples is itself a mean over some minutes."""
+
+    async def fetch(self, now: float) -> Answer:
+        """Ask it.
+
+        Args:
+            now: the present time. [unix s]
+
+        Raises:
+            ProviderError: there is nothing that can be used.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What a provider may need of the cluster."""
+
+    api: ApiServer
+    """The session with the API server."""
+    allocatable: Callable[[str], Mapping[str, int] | None]
+    """What a node has to give by its status; None: there is no such node. [milli-cores for cpu, else base units]"""
+
+
+Factory: TypeAlias = Callable[[ProviderSpec, Cluster], Provider]
+"""Makes a provider."""
+
+
+def percent(value: object) -> float | None:
+    """A percentage as a number; None for what is none: text, NaN, infinities, negatives, more than ten times all."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not 0 <= value <= LARGEST_PERCENT:  # false for NaN, and exact for integers of any length
+        return None
+    return float(value)
+
+
+def moment(value: object, now: float) -> float | None:
+    """A time of measurement in unix seconds, not after now; None for what is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not 0 < value <= 2**53 or not math.isfinite(value):
+        return None
+    return min(float(value), now)
+
+
+def metric(kind: str, operator: str, value: float, *, name: str = "", rollup: str = "") -> Metric:
+    """One value in load-watcher's form."""
+    return {"name": name, "type": kind, "operator": operator, "rollup": rollup, "value": value}

@@ -1,0 +1,162 @@
+"""JSON over HTTP from a provider: with a deadline, a bound on what is read, TLS, and a sentence for what goes wrong."""
+
+import asyncio
+import json
+import os
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from kubeapi.connection import tls_context
+from kubeapi.errors import LoginError
+from scheduler_plugins.providers.provider import ProviderError
+from scheduler_plugins.providers.spec import MetricProvider
+
+BODY_LIMIT: Final = 64 * 2**20
+"""Largest answer that is read: 5,000 nodes have about 5 MiB. [bytes]"""
+BEARER: Final = "Authorization"
+"""The header that has a bearer token."""
+_CHUNK: Final = 2**16
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_OK: Final = 200
+_REDIRECTS: Final = range(300, 400)
+_SHOWN: Final = 200
+"""How much of an answer that is none is shown. [characters]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A provider's HTTP server."""
+
+    address: str
+    """Its URL."""
+    settings: MetricProvider
+    """Token, TLS, deadline."""
+    login_header: str = BEARER
+    """The header that has the token; of this one it is a bearer token."""
+    body_limit: int = BODY_LIMIT
+    """Largest answer that is read. [bytes]"""
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator["Session"]:
+        """A session for one fetch: the files of authority and token are read anew, so they may be renewed.
+
+        Raises:
+            ProviderError: a file cannot be used, or the time is over.
+        """
+        tls, headers = await asyncio.to_thread(self._login)
+        direct = urlsplit(self.address).hostname in _LOOPBACK
+        try:
+            async with (
+                asyncio.timeout(self.settings.timeout_seconds),
+                aiohttp.ClientSession(
+                    headers=headers,
+                    connector=aiohttp.TCPConnector(ssl=tls),
+                    trust_env=not direct,
+                    timeout=aiohttp.ClientTimeout(total=self.settings.timeout_seconds),
+                ) as session,
+            ):
+                yield Session(self, session)
+        except TimeoutError as error:
+            raise ProviderError(f"no answer within {self.settings.timeout_seconds:g} s") from error
+
+    def _login(self) -> tuple[ssl.SSLContext, dict[str, str]]:
+        settings = self.settings
+        try:
+            authority = Path(settings.ca_file) if settings.ca_file else None
+            tls = tls_context(authority_file=authority, verify=not settings.insecure_skip_verify)
+            token = Path(settings.token_file).read_text("ascii").strip() if settings.token_file else settings.token
+        except LoginError as error:
+            raise ProviderError(str(error)) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise ProviderError(f"the token file {settings.token_file} cannot be read: {_why(error)}") from error
+        headers = {"Accept": "application/json"}
+        if token:
+            if not (token.isascii() and token.isprintable()):
+                raise ProviderError("the token is not one line of plain text")
+            headers[self.login_header] = f"Bearer {token}" if self.login_header == BEARER else token
+        return tls, headers
+
+
+class Session:
+    """Requests of one fetch."""
+
+    def __init__(self, site: Site, session: aiohttp.ClientSession) -> None:
+        self._site = site
+        self._session = session
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any JSON
+        """The JSON of an answer.
+
+        Raises:
+            ProviderError: there is none.
+        """
+        url = self._site.address.rstrip("/") + path
+        try:
+            async with self._session.get(url, params=params, allow_redirects=False) as response:
+                body = await self._read(response)
+                if response.status != _OK:
+                    raise ProviderError(f"{path} answers {response.status}: {_told(response, body)}")
+        except TimeoutError as error:
+            raise ProviderError(f"no answer within {self._site.settings.timeout_seconds:g} s") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ProviderError(f"cannot be reached: {_why(error)}") from error
+        return parsed(body)
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        return await bounded(response.content.iter_chunked(_CHUNK), self._site.body_limit)
+
+
+async def bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:
+    """All chunks in one.
+
+    Raises:
+        ProviderError: they are too much.
+    """
+    body = bytearray()
+    async for chunk in chunks:
+        body += chunk
+        if len(body) > limit:
+            raise ProviderError(f"the answer has more than {limit / 2**20:g} MiB")
+    return bytes(body)
+
+
+def parsed(body: bytes) -> Any:  # noqa: ANN401 - any JSON
+    """The JSON of a body.
+
+    Raises:
+        ProviderError: it is none.
+    """
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ProviderError(f"the answer is not JSON: {_shown(body)!r}") from error
+
+
+def _told(response: aiohttp.ClientResponse, body: bytes) -> str:
+    if response.status in _REDIRECTS:
+        return "a redirection, which is not followed; give the address that it leads to"
+    return _shown(body) or response.reason or "without a word"
+
+
+def _shown(body: bytes) -> str:
+    return " ".join(body[:_SHOWN].decode(errors="replace").split())
+
+
+def _why(error: Exception) -> str:
+    """Why, the same text each time: aiohttp's own names an object in memory."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        found = error.certificate_error
+        why = getattr(found, "verify_message", "") or found
+        return f"its certificate is refused ({why}); give its authority in caFile"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        error = error.os_error
+    if isinstance(error, OSError) and not isinstance(error, ssl.SSLError) and (error.errno or 0) > 0:
+        return os.strerror(error.errno or 0)
+    return str(error) or type(error).__name__

@@ -52,6 +52,8 @@ ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED: Final = (
 """Pod annotation: how long after initialization the estimate counts. [s]"""
 ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
 """Pod annotation: "true" marks a reservation's placeholder, which runs nowhere."""
+ANNOTATION_SCHEDULING_RETRY: Final = "headroom.sh/scheduling-retry"
+"""Pod annotation by the scheduler extender: when it last had kube-scheduler try a pod again that it had refused."""
 
 ANNOTATION_CONFIG_HASH: Final = "kubernetes.io/config.hash"
 """Pod annotation by kubelet: the uid under which a static pod runs on the node."""

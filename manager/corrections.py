@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from manager.token_bucket import TokenBucket
+from service.token_bucket import TokenBucket
 
 BURST: Final = 5
 """So many corrections may follow one another at once."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from manager.facts import Resource
-from manager.token_bucket import TokenBucket
+from service.token_bucket import TokenBucket
 
 Writes = Mapping[Resource, int | None]
 """Numbers to write; `None` removes a resource. [milli-cores, bytes]"""

@@ -1,1 +1,1 @@
-"""What every service of ours needs to run and that is about no kind of Kubernetes: its log. Standard library alone."""
+"""What services need to run and that is about no kind of Kubernetes: logs, health, rates. Standard library alone."""

@@ -1,0 +1,51 @@
+"""What can be set about pods that were refused."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from crds.codec import json_name
+from scheduler_plugins.framework.plugin import Problem, ProblemKind
+
+
+@dataclass(frozen=True, slots=True)
+class WakingSettings:
+    """The section `waking` of the profile; its keys are these fields' names in camelCase."""
+
+    enabled: bool = True
+    """Whether pods are woken when the reason for refusing them has gone. Needs the right to patch pods."""
+    patches_per_second: float = 50.0
+    """How many pods are woken a second in the long run. [1/s]"""
+    patch_burst: int = 100
+    """How many may be woken at once after a quiet time. [pods]"""
+    most_pods: int = 150_000
+    """How many waiting pods are remembered; those beyond wait for kube-scheduler's own five minutes. [pods]"""
+    events: bool = True
+    """Whether each refused pod gets an Event with the numbers behind it. Needs the right to create Events."""
+    events_per_second: float = 2.0
+    """How many Events are written a second in the long run, over all pods. [1/s]"""
+    event_burst: int = 50
+    """How many may be written at once after a quiet time. [events]"""
+
+    def problems(self) -> Sequence[Problem]:
+        """Everything wrong with the values, in order."""
+        return tuple(
+            Problem(
+                json_name(name), ProblemKind.INVALID, f"{getattr(self, name):g} is not in the range {low:g} to {high:g}"
+            )
+            for name, (low, high) in RANGES.items()
+            if not low <= getattr(self, name) <= high
+        )
+
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
+    {
+        "patches_per_second": (0.1, 1000.0),
+        "patch_burst": (1, 10_000),
+        "most_pods": (1, 1_000_000),
+        "events_per_second": (0.01, 100.0),
+        "event_burst": (1, 10_000),
+    }
+)
+"""What each number may be, both ends included."""

@@ -32,6 +32,13 @@ class Usage:
         return {"resources": {"cpu": f"{self.cpu * 1000:.0f}m", "memory": f"{self.memory * 1024:.0f}Mi"}}
 
 
+def among(*nodes: str) -> Json:
+    """The affinity of a pod that may only use these nodes."""
+    names = {"key": "kubernetes.io/hostname", "operator": "In", "values": list(nodes)}
+    terms = [{"matchExpressions": [names]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
 @dataclass
 class Stage:
     """A pool of kwok nodes with a namespace of its own, and the kube-schedulers and extenders that work on it."""
@@ -147,15 +154,21 @@ class Stage:
             content = {"updateTime": measured, "nodeMetric": {"nodeUsage": usage.resources()}, "podsMetric": of_pods}
             self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": {**content, **(status or {})}})
 
-    def settle(self, used: Mapping[str, float | Usage] | None = None, otherwise: float = 2.0) -> None:
+    def settle(
+        self,
+        used: Mapping[str, float | Usage] | None = None,
+        otherwise: float = 2.0,
+        **more: Any,  # noqa: ANN401 - as `report` takes it
+    ) -> None:
         """Report for all nodes, and wait until every extender has seen that and all pods as they are now.
 
         Args:
             used: by node, plain numbers are cores.
             otherwise: what the nodes use that are not named. [cores]
+            more: as for `report`.
         """
         named = {name: usage if isinstance(usage, Usage) else Usage(usage) for name, usage in (used or {}).items()}
-        self.report({**dict.fromkeys(self.nodes, Usage(otherwise)), **named})
+        self.report({**dict.fromkeys(self.nodes, Usage(otherwise)), **named}, **more)
         self.seen()
 
     def seen(self) -> None:
@@ -277,6 +290,13 @@ class Stage:
             memory: what it requests. [GiB]
         """
         self.create(self.pod(f"ballast-{node}", cpu=f"{cpu}", memory=f"{memory}Gi", node=node))
+
+    def offer_batch(self, cpu: float = CORES / 2, memory: float = MEMORY / 2) -> None:
+        """Give all nodes Batch resources, in cores and GiB, as the manager would."""
+        amounts = {"kubernetes.io/batch-cpu": f"{cpu * 1000:.0f}", "kubernetes.io/batch-memory": f"{memory:.0f}Gi"}
+        for node in self.nodes:
+            status = {"capacity": amounts, "allocatable": amounts}
+            self.cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": status})
 
     def failures(self, name: str) -> str:
         """What the FailedScheduling events of a pod say."""

@@ -1,0 +1,123 @@
+"""The four user stories of load-aware scheduling on the real kube-scheduler, each beside what happens without.
+
+kube-scheduler by itself looks at requests. Nodes that should be used hold pods that request much, so by itself it uses
+the others, which is a mistake in each story.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from devcluster import Cluster
+from tests.scheduler_plugins.extenders import PLAIN, Json, load_aware, profile
+from tests.scheduler_plugins.stage import CORES, Stage, Usage, among
+
+pytestmark = pytest.mark.cluster
+
+SHIPPED, NO_ESTIMATES, DOMINANT, EVEN = "story-shipped", "story-no-estimates", "story-dominant", "story-even"
+FIRST = {"size": 1, "sizeForPreferences": 1}
+"""A shortlist of just the best node, so that nothing but our scores decides."""
+THRESHOLD = 65
+"""The shipped CPU threshold. [percent]"""
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """Six nodes of 32 cores and 128 GiB; the shipped profile, and some that differ in one argument."""
+    with Stage.open(cluster, "stories", 6) as stage:
+        stage.offer_batch()
+        priority = {"metadata": {"name": "koord-batch"}, "value": 5000, "preemptionPolicy": "Never"}
+        cluster.api.create_all([("/apis/scheduling.k8s.io/v1/priorityclasses", priority)])
+        stage.add(SHIPPED, profile())
+        stage.add(NO_ESTIMATES, profile(plugins=[load_aware(estimatedScalingFactors={"cpu": 1, "memory": 1})]))
+        weights = {"cpu": 1, "memory": 1}
+        dominant = load_aware(resourceWeights=weights, dominantResourceWeight=10)
+        stage.add(DOMINANT, profile(plugins=[dominant], shortlist=FIRST))
+        stage.add(EVEN, profile(plugins=[load_aware(resourceWeights=weights)], shortlist=FIRST))
+        stage.wait()
+        yield stage
+
+
+def latency_sensitive(stage: Stage, name: str, scheduler: str) -> Json:
+    """A pod of class LS."""
+    return stage.pod(name, scheduler, labels={"koordinator.sh/qosClass": "LS"})
+
+
+def best_effort(stage: Stage, name: str, scheduler: str) -> Json:
+    """A pod of class BE, on Batch resources."""
+    amounts = {"kubernetes.io/batch-cpu": "1000", "kubernetes.io/batch-memory": "1Gi"}
+    labels = {"koordinator.sh/qosClass": "BE"}
+    return stage.pod(name, scheduler, requests=amounts, limits=amounts, labels=labels, priorityClassName="koord-batch")
+
+
+def fill(stage: Stage, nodes: list[str], used: dict[str, float | Usage], otherwise: float) -> None:
+    """Put a pod that requests 10 cores and uses them on these nodes, then report what all nodes use."""
+    stage.clear()
+    for node in nodes:
+        stage.ballast(node, cpu=10)
+    # A hot node is hot by what it uses, not by what its pods request: the stories are about that difference.
+    pods = {node: {f"ballast-{node}": Usage(10, 1)} for node in nodes}
+    stage.settle(used, otherwise, pods=pods)
+
+
+@pytest.mark.parametrize(("scheduler", "avoids"), [(SHIPPED, True), (PLAIN, False)])
+def test_hot_nodes_are_avoided(stage: Stage, scheduler: str, avoids: bool) -> None:  # noqa: FBT001 - a parameter
+    """Story 1: neither BE nor LS pods go to nodes whose usage is high. Without, they all do."""
+    hot, cool = stage.nodes[:2], stage.nodes[2:]
+    fill(stage, cool, dict.fromkeys(hot, 24.0), otherwise=12)
+    pods = [make(stage, f"{make.__name__.replace('_', '-')}-{n}", scheduler) for n in range(3) for make in MAKERS]
+    where = set(stage.place(*pods))
+    assert where <= set(cool if avoids else hot)
+
+
+MAKERS = (latency_sensitive, best_effort)
+
+
+@pytest.mark.parametrize(("scheduler", "fits"), [(DOMINANT, True), (EVEN, False), (PLAIN, False)])
+def test_scarce_resource_is_spared(stage: Stage, scheduler: str, fits: bool) -> None:  # noqa: FBT001 - a parameter
+    """Story 2: with a weight for the dominant resource a pod goes where most is left of what it needs most.
+
+    Without, it goes where there is more of both together, though little of that.
+    """
+    busy, full, busy_too, full_too, *_ = stage.nodes
+    stage.clear()
+    stage.ballast(full, cpu=5, memory=20)
+    stage.ballast(busy_too, cpu=5, memory=10)
+    used = {busy: Usage(14.4, 6.4), full: Usage(4.8, 64), busy_too: Usage(16, 19.2), full_too: Usage(1.6, 57.6)}
+    pods = {full: {f"ballast-{full}": Usage(4.8, 20)}, busy_too: {f"ballast-{busy_too}": Usage(5, 10)}}
+    stage.settle(used, pods=pods)
+    hungry = stage.pod("hungry", scheduler, cpu="6", memory="1Gi", affinity=among(busy, full))
+    large = stage.pod("large", scheduler, cpu="100m", memory="32Gi", affinity=among(busy_too, full_too))
+    assert stage.place(hungry, large) == ([full, busy_too] if fits else [busy, full_too])
+
+
+@pytest.mark.parametrize(("scheduler", "holds"), [(SHIPPED, True), (NO_ESTIMATES, False), (PLAIN, False)])
+def test_burst_keeps_threshold(stage: Stage, scheduler: str, holds: bool) -> None:  # noqa: FBT001 - a parameter
+    """Story 3: many pods within one report period do not carry cold nodes over the threshold when they begin to run.
+
+    Without estimates, and without the plugin, they do.
+    """
+    cold, warm = stage.nodes[:2], stage.nodes[2:]
+    used: dict[str, float | Usage] = {**dict.fromkeys(cold, 2.0), **dict.fromkeys(warm, 12.0)}
+    fill(stage, warm, used, otherwise=2)
+    names = [f"burst-{number}" for number in range(24)]
+    stage.create(*(stage.pod(name, scheduler, cpu="500m", limits={"cpu": "2"}) for name in names))
+    where = Counter(stage.placed(*names))
+    runs = {node: (12.0 if node in warm else 2.0) + 0.85 * 2 * where[node] for node in stage.nodes}
+    percent = {node: round(100 * cores / CORES) for node, cores in runs.items()}
+    assert (max(percent.values()) <= THRESHOLD) is holds, percent
+
+
+@pytest.mark.parametrize(("scheduler", "avoids"), [(SHIPPED, True), (PLAIN, False)])
+def test_silent_node_is_avoided(stage: Stage, scheduler: str, avoids: bool) -> None:  # noqa: FBT001 - a parameter
+    """Story 4: a node whose agent stopped reporting is not used, with the reason in the event. Without, it is."""
+    silent, others = stage.nodes[0], stage.nodes[1:]
+    fill(stage, others, {}, otherwise=12)
+    stage.report({silent: Usage(1)}, since=200)
+    stage.seen()
+    where = set(stage.place(*(stage.pod(f"pod-{number}", scheduler) for number in range(3))))
+    assert where <= (set(others) if avoids else {silent})
+    if avoids:
+        stage.create(stage.pod("stuck", scheduler, affinity=among(silent)))
+        stage.refused("stuck", "node(s) nodeMetric expired")

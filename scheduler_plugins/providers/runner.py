@@ -1,0 +1,263 @@
+"""Asks a provider again and again, keeps what it last said, and tells how it does. Survives whatever it answers."""
+
+import asyncio
+import logging
+import pkgutil
+import random
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from scheduler_plugins.providers.provider import Answer, Cluster, Provider, ProviderError
+from scheduler_plugins.providers.readings import utilisation
+from scheduler_plugins.providers.registry import LOAD_WATCHER, PROVIDERS
+from scheduler_plugins.providers.spec import ProviderSpec
+from scheduler_plugins.snapshot.utilisation import Utilisation
+
+LONGEST_PAUSE: Final = 300.0
+"""The longest wait between two tries of a provider that does not answer. [s]"""
+_FIRST_PAUSE: Final = 2.0
+_JITTER: Final = 0.1
+_NAMES_SHOWN: Final = 3
+_BUCKETS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+_LOG: Final = logging.getLogger(__name__)
+
+Put = Callable[[str, Mapping[str, Utilisation]], None]
+"""Takes all readings for a plugin in place of the former: the plugin's name, and the readings by node."""
+
+
+class ProviderMetrics:
+    """What /metrics says of providers."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        labels = ["plugin", "provider"]
+        self.fetches = Histogram(
+            "headroom_scheduler_provider_fetch_seconds",
+            "Time to ask a plugin's provider of metrics, by outcome (answered, failed).",
+            [*labels, "outcome"],
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.last_answer = Gauge(
+            "headroom_scheduler_provider_last_answer_timestamp_seconds",
+            "When it last answered.",
+            labels,
+            registry=registry,
+        )
+        self.nodes = Gauge(
+            "headroom_scheduler_provider_nodes",
+            "Nodes in its last answer (matched), nodes that it left out (missing), names that are no nodes (unknown).",
+            [*labels, "state"],
+            registry=registry,
+        )
+        self.unusable = Counter(
+            "headroom_scheduler_provider_unusable_values_total",
+            "Values in its answers that are no measurements.",
+            labels,
+            registry=registry,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """How the names in an answer agree with the cluster's."""
+
+    matched: int
+    """Nodes that are in both."""
+    missing: Sequence[str]
+    """Nodes that the answer leaves out, sorted."""
+    unknown: Sequence[str]
+    """Names that are no nodes, sorted."""
+
+    @classmethod
+    def of(cls, answered: Mapping[str, object], nodes: Sequence[str]) -> "Match":
+        """Compare."""
+        known = set(nodes)
+        return cls(len(known & answered.keys()), sorted(known - answered.keys()), sorted(answered.keys() - known))
+
+    def sentence(self) -> str:
+        """For people."""
+        total = self.matched + len(self.missing)
+        parts = [f"{self.matched} of {total} nodes matched"]
+        if self.missing:
+            parts.append(f"without {_some(self.missing)}")
+        if self.unknown:
+            hint = "" if self.matched else "; metricProvider.nodeLabel and nodePattern say how nodes are named"
+            parts.append(f"{len(self.unknown)} names are no nodes: {_some(self.unknown)}{hint}")
+        return ", ".join(parts)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _NAMES_SHOWN
+    return ", ".join(name[:80] for name in names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """Whom a provider is asked for."""
+
+    plugin: str
+    """The plugin's name."""
+    put: Put
+    """Takes the readings."""
+    nodes: Callable[[], Sequence[str]]
+    """The names of the cluster's nodes now."""
+
+
+class Runner:
+    """Polls one provider for one plugin.
+
+    Args:
+        provider: who is asked.
+        consumer: for whom.
+        interval: time between two fetches. [s]
+        metrics: where to count.
+        clock: the present time. [unix s]
+        sleep: waits. [s]
+        lots: the jitter.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        consumer: Consumer,
+        interval: float,
+        metrics: ProviderMetrics,
+        *,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        lots: random.Random | None = None,
+    ) -> None:
+        self._provider = provider
+        self._plugin = consumer.plugin
+        self._consumer = consumer
+        self._interval = interval
+        self._metrics = metrics
+        self._clock = clock
+        self._sleep = sleep
+        self._lots = lots or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._answered_at: float | None = None
+        self._readings: Mapping[str, Utilisation] = {}
+        self._unusable = 0
+        self._remark = ""
+        self._failures = 0
+        self._error = ""
+        self._told = ""
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            await self.poll()
+            await self._sleep(self.pause())
+
+    async def poll(self) -> bool:
+        """Ask once; whether there is an answer. Without one the last readings stay, and age."""
+        labels = self._plugin, self._provider.name
+        started, now = time.perf_counter(), self._clock()
+        try:
+            self._take(await self._provider.fetch(now))
+        except ProviderError as error:
+            self._fail(str(error))
+        except Exception as error:  # noqa: BLE001 - the outer runner: a provider's trouble stays its own
+            _LOG.exception("%s of %s failed", self._provider.name, self._plugin)
+            self._fail(f"{type(error).__name__}: {error}")
+        answered = not self._failures
+        outcome = "answered" if answered else "failed"
+        self._metrics.fetches.labels(*labels, outcome).observe(time.perf_counter() - started)
+        return answered
+
+    def _take(self, answer: Answer) -> None:
+        smoothed = self._provider.smoothed
+        readings = {
+            node: reading
+            for node, said in answer.nodes.items()
+            if (reading := utilisation(said.metrics, said.measured_at, smoothed=smoothed)) is not None
+        }
+        if not readings:
+            bad = f", and {answer.unusable} values that are no measurements" if answer.unusable else ""
+            raise ProviderError(f"the answer has no node{bad}")
+        self._consumer.put(self._plugin, readings)
+        self._readings, self._unusable, self._remark = readings, answer.unusable, answer.remark
+        self._answered_at, self._failures, self._error = self._clock(), 0, ""
+        labels = self._plugin, self._provider.name
+        match = Match.of(readings, self._consumer.nodes())
+        self._metrics.last_answer.labels(*labels).set(self._answered_at)
+        self._metrics.unusable.labels(*labels).inc(answer.unusable)
+        for state, count in (
+            ("matched", match.matched),
+            ("missing", len(match.missing)),
+            ("unknown", len(match.unknown)),
+        ):
+            self._metrics.nodes.labels(*labels, state).set(count)
+        self._tell("answers" if match.matched or not self._consumer.nodes() else f"answers, but {match.sentence()}")
+
+    def _fail(self, why: str) -> None:
+        self._failures += 1
+        self._error = why
+        self._tell(f"gives nothing: {why}")
+
+    def _tell(self, what: str) -> None:
+        """Log what has changed, once."""
+        if what != self._told:
+            good = what == "answers"
+            _LOG.log(
+                logging.INFO if good else logging.WARNING,
+                "%s at %s, for %s, %s",
+                self._provider.name,
+                self._provider.address,
+                self._plugin,
+                what,
+            )
+        self._told = what
+
+    def pause(self) -> float:
+        """How long to wait now, with jitter: the interval, or after failures twice as long each time. [s]"""
+        usual = self._interval
+        if self._failures:
+            usual = min(_FIRST_PAUSE * 2.0 ** min(self._failures - 1, 30), max(LONGEST_PAUSE, usual))
+        return usual * self._lots.uniform(1 - _JITTER, 1 + _JITTER)
+
+    def state(self) -> str:
+        """One line for /healthz?verbose."""
+        place = f"{self._provider.name} at {self._provider.address}"
+        if self._answered_at is None:
+            return f"{place}: {self._trouble()}" if self._error else f"{place}: not asked yet"
+        age = max(0.0, self._clock() - self._answered_at)
+        parts = [f"last answer {age:.0f} s ago", Match.of(self._readings, self._consumer.nodes()).sentence()]
+        if self._readings:
+            oldest = min(reading.measured_at for reading in self._readings.values())
+            parts.append(f"oldest reading {max(0.0, self._clock() - oldest):.0f} s old")
+        if self._unusable:
+            parts.append(f"{self._unusable} unusable values")
+        if self._remark:
+            parts.append(self._remark)
+        if self._error:
+            parts.insert(0, self._trouble())
+        return f"{place}: {'; '.join(parts)}"
+
+    def _trouble(self) -> str:
+        times = "once" if self._failures == 1 else f"{self._failures} times in a row"
+        return f"failed {times}: {self._error}"
+
+
+def make(spec: ProviderSpec, cluster: Cluster) -> Provider:
+    """The provider that a plugin asks for; says so in the log where its certificate is not checked.
+
+    Raises:
+        LookupError: there is none of that name.
+    """
+    name = spec.metric_provider.type if spec.watcher_address is None else LOAD_WATCHER
+    if name not in PROVIDERS:
+        raise LookupError(f"metricProvider.type {name!r}: must be one of {', '.join(PROVIDERS)}")
+    provider: Provider = pkgutil.resolve_name(PROVIDERS[name])(spec, cluster)
+    if spec.metric_provider.insecure_skip_verify:
+        _LOG.warning(
+            "The certificate of %s at %s is not checked (insecureSkipVerify): whoever is in between can read the token "
+            "and say what the nodes use; give caFile instead",
+            provider.name,
+            provider.address,
+        )
+    return provider

@@ -101,6 +101,11 @@ class ClusterCache:
         """A node's account of load; None when it has neither report nor pods."""
         return self._ledgers.get(node)
 
+    def own_allocatable(self, node: str) -> Mapping[str, int] | None:
+        """What a Node has to give by its status alone; None: there is no such Node. [milli-cores, else base units]"""
+        facts = self._nodes.get(node)
+        return None if facts is None else facts.own_allocatable
+
     def readings(self, node: str) -> Mapping[str, Any]:
         """What plugins' own sources last said of a node, by plugin name."""
         return self._readings.get(node, _NO_READINGS)

@@ -20,15 +20,16 @@ _SAMPLES: Final = ("", LATEST)
 
 
 def utilisation(metrics: Sequence[Mapping[str, Any]], measured_at: float, *, smoothed: bool) -> Utilisation | None:
-    """A reading from a node's metrics; None when they say nothing of CPU and memory.
+    """A reading from a node's metrics; None when there are none. Metrics of other types say nothing of either resource.
 
     Args:
         metrics: load-watcher's list: objects with `type`, `operator` and `value` (percent).
         measured_at: end of the window that they are of. [unix s]
         smoothed: whether each sample behind them is itself a mean over a smoothing window.
     """
-    cpu, memory = statistic(metrics, CPU), statistic(metrics, MEMORY)
-    return None if cpu is None and memory is None else Utilisation(cpu, memory, measured_at, smoothed)
+    if not metrics:
+        return None
+    return Utilisation(statistic(metrics, CPU), statistic(metrics, MEMORY), measured_at, smoothed)
 
 
 def statistic(metrics: Sequence[Mapping[str, Any]], kind: str) -> Statistic | None:

@@ -1,0 +1,1 @@
+"""Formulas. Arrays in, arrays out: no clocks, no Kubernetes, no logging."""

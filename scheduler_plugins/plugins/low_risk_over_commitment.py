@@ -1,0 +1,340 @@
+"""LowRiskOverCommitment: prefer nodes whose limits fit them, and whose load leaves what is requested.
+
+A counterpart of Trimaran's plugin of that name: same arguments and numbers. Score only, it refuses nothing.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple, Self
+
+import numpy as np
+
+from scheduler_plugins.framework.plugin import Problem, ProblemKind
+from scheduler_plugins.numerics.overcommitment import limit_risk, load_risk, shares, used, widened
+from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec, is_url
+from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.report import LONGEST, NodeReport
+from scheduler_plugins.snapshot.requests_and_limits import is_best_effort, pod_totals
+from scheduler_plugins.snapshot.rounding import round_half_away
+from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
+
+NAME: Final = "LowRiskOverCommitment"
+"""How profiles and tables call it."""
+RESOURCES: Final = ("cpu", "memory")
+"""The resources it looks at; the columns of its arrays."""
+NODE_METRIC: Final = "NodeMetric"
+"""The provider that needs no other system; the empty type means it, too."""
+PROVIDERS: Final = (NODE_METRIC, "KubernetesMetricsServer", "Prometheus", "SignalFx")
+"""The types of provider, beside a load-watcher service."""
+
+_DEFAULT_WEIGHT: Final = 0.5
+_PERCENT: Final = 100.0
+_UNITS: Final = ("Milli", "Bytes")
+_REQUEST, _LIMIT, _BEST_EFFORT = slice(0, 2), slice(2, 4), 4
+"""Columns of a pod's numbers, and of their sums."""
+
+
+class Totals(NamedTuple):
+    """What the pods of some nodes ask for, shape (N, 2). [milli-cores, bytes]"""
+
+    request: IntArray
+    """Requests, with the pod in question; at most the capacity."""
+    limit: IntArray
+    """Limits, with the pod in question."""
+    request_without: IntArray
+    """Requests of the pods that are there already; at most the capacity."""
+    limit_without: IntArray
+    """Their limits."""
+    capacity: IntArray
+    """What the nodes have to give."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowRiskOverCommitment:
+    """The plugin; its fields are its arguments."""
+
+    watcher_address: str | None = None
+    """URL of a load-watcher service; if given, the metrics come from there and `metricProvider` does not count."""
+    metric_provider: MetricProvider = field(default_factory=MetricProvider)
+    """Where the metrics come from otherwise."""
+    smoothing_window_size: int = 5
+    """How many samples a provider averaged into one before it took the deviation of them; only providers that say they
+    do are corrected for it. At least 1. [samples]"""
+    risk_limit_weights: Mapping[str, float] | None = None
+    """Weight of the limits' risk beside the load's, per resource (cpu, memory); 0..1."""
+    risk_limit_weight: float | None = None
+    """The same for resources without one of their own (0.5); 0..1."""
+    best_effort_may_fill_node: bool = False
+    """Whether best-effort pods count as pods that may use their whole node: its limits are at least its capacity then,
+    and best-effort pods are scored, too. False: they count as nothing, and score 0 everywhere, as upstream."""
+    metric_expiration_seconds: int = 300
+    """Age from which metrics are too old, and the limits alone count; 0: never. [s]"""
+    node_metric_aggregated_duration: float = LONGEST
+    """Over which window NodeMetrics are read; 0s: the longest they report. [s, written as a Go duration]"""
+    parity: bool = False
+    """Whether to do without metrics as upstream does: a node without any scores 0, and old ones count for ever."""
+
+    # Arguments
+
+    def defaulted(self) -> Self:
+        """A copy in which every argument that was not given has its default."""
+        provider = self.metric_provider
+        if provider.insecure_skip_verify is None:
+            # Upstream's default; whoever names an authority means it to be checked.
+            unchecked = provider.type == "Prometheus" and not provider.ca_file
+            provider = replace(provider, insecure_skip_verify=unchecked)
+        rest = _DEFAULT_WEIGHT if self.risk_limit_weight is None else self.risk_limit_weight
+        weights = {**dict.fromkeys(RESOURCES, rest), **(self.risk_limit_weights or {})}
+        return replace(self, metric_provider=provider, risk_limit_weights=weights)
+
+    def problems(self) -> Sequence[Problem]:
+        """Everything wrong with the arguments."""
+        return tuple(_problems(self))
+
+    def provider(self) -> ProviderSpec | None:
+        """Where the metrics come from; None: from NodeMetrics."""
+        if not self.watcher_address and self.metric_provider.type in ("", NODE_METRIC):
+            return None
+        return ProviderSpec(self.metric_provider, self.watcher_address or None, self.parity)
+
+    @property
+    def weights(self) -> FloatArray:
+        """Weights of the limits' risk, shape (2,)."""
+        weights = self.defaulted().risk_limit_weights or {}
+        return np.array([weights[name] for name in RESOURCES])
+
+    # What is kept of pods and nodes
+
+    def width(self) -> int:
+        """Requests and limits of both resources, and whether the pod is best-effort."""
+        return 5
+
+    def amounts(self, pod: Mapping[str, Any]) -> Vector:
+        """Requests and limits of one pod, a limit being at least the request.
+
+        Raises:
+            QuantityError: a request or limit is not a quantity.
+        """
+        requests, limits = pod_totals(pod, "requests"), pod_totals(pod, "limits")
+        return (*requests, *map(max, limits, requests), int(is_best_effort(pod)))
+
+    def dtype(self) -> np.dtype[Any]:
+        """The fields of a node's record; two columns are cpu and memory."""
+        return np.dtype(
+            [
+                ("capacity", np.int64, (2,)),
+                ("known", np.bool_, (2,)),  # there are metrics of the resource
+                ("mean", np.float64, (2,)),  # usage as a share of the capacity
+                ("stdev", np.float64, (2,)),  # its deviation as measured
+                ("deviation", np.float64, (2,)),  # the same before smoothing
+                ("load_risk", np.float64, (2,)),  # without pods in flight
+                ("measured", np.bool_),  # there are metrics of the node
+                ("measured_at", np.float64),  # end of their window; -inf: not stated [unix s]
+            ]
+        )
+
+    def record(self, node: NodeState) -> tuple[Any, ...]:
+        """A node's record. The load's risk does not depend on the pod in question, and so is made here."""
+        capacity = np.array([node.own_allocatable.get(name, 0) for name in RESOURCES], np.int64)
+        if self.provider() is None:
+            reading, smoothed = self._reported(node), False
+            average, stdev = _columns(reading)
+        else:
+            reading = node.readings.get(NAME)
+            smoothed = reading is not None and reading.smoothed
+            average, stdev = (used(part, capacity) for part in _columns(reading))
+        known = np.array([part is not None for part in _statistics(reading)])
+        mean, share = shares(average, stdev, capacity)
+        deviation = widened(mean, share, self.smoothing_window_size if smoothed else 1)
+        risk = np.zeros(2)
+        if known.any():
+            request, limit = self._without(np.array([node.sums[NAME]], np.int64), capacity)
+            risk = np.where(known, load_risk(mean, deviation, request[0], limit[0], capacity), 0.0)
+        measured_at = -np.inf if reading is None else reading.measured_at
+        return capacity, known, mean, share, deviation, risk, reading is not None, measured_at
+
+    def _reported(self, node: NodeState) -> Utilisation | None:
+        """The reading that the node's own report is: amounts in place of percents."""
+        report = node.ledger.report
+        if report is None or report.node_usage is None:
+            return None
+        average = report.aggregated_usage("avg", self.node_metric_aggregated_duration)
+        if average is None:
+            return None
+        stdev = report.aggregated.get(("stdev", _window(report, self.node_metric_aggregated_duration)))
+        order = node.ledger.rules.resources
+        cpu, memory = (
+            Statistic(average[order.index(name)], stdev[order.index(name)] if stdev else 0) for name in RESOURCES
+        )
+        return Utilisation(cpu, memory, -np.inf if report.update_time is None else report.update_time, smoothed=False)
+
+    def _without(self, sums: IntArray, capacity: IntArray) -> tuple[IntArray, IntArray]:
+        """Requests and limits of the pods whose numbers make these sums, each of shape (N, 2)."""
+        request, limit = np.minimum(sums[:, _REQUEST], capacity), sums[:, _LIMIT]
+        return request, self._limit(limit, capacity, sums[:, _BEST_EFFORT] > 0)
+
+    def _limit(self, limit: IntArray, capacity: IntArray, best_effort: BoolArray) -> IntArray:
+        if not self.best_effort_may_fill_node:
+            return limit
+        return np.where(best_effort[:, None], np.maximum(limit, capacity), limit)
+
+    # Score
+
+    def score(self, pod: PodRequest, nodes: Nodes) -> IntArray:
+        """How little of a risk the nodes are, 0..100, shape (N,): 100 (1 - the larger risk of cpu and memory).
+
+        A pod that neither requests nor limits anything scores 0, unless `bestEffortMayFillNode` says that it may use
+        everything.
+        """
+        amounts = pod.amounts[NAME]
+        best_effort = self.best_effort_may_fill_node and amounts[_BEST_EFFORT]
+        if not any(amounts[:_BEST_EFFORT]) and not best_effort:
+            return np.zeros(len(nodes), np.int64)
+        table, totals = nodes.tables[NAME], self.totals(pod, nodes)
+        risk = self.risk(totals, self.load_risk(totals, nodes))
+        score = round_half_away(_PERCENT * (1 - np.maximum(risk[:, 0], risk[:, 1])))
+        return np.where(table["measured"], score, 0) if self.parity else score
+
+    def totals(self, pod: PodRequest, nodes: Nodes) -> Totals:
+        """What is asked of the nodes with and without this pod. Pods in flight count as if they were bound."""
+        capacity = nodes.tables[NAME]["capacity"]
+        there = nodes.bound(NAME) + nodes.expected(NAME)
+        together = there + np.array(pod.amounts[NAME], np.int64)
+        return Totals(*self._without(together, capacity), *self._without(there, capacity), capacity)
+
+    def load_risk(self, totals: Totals, nodes: Nodes) -> FloatArray:
+        """The load's risk, shape (N, 2); 0 where nothing recent is known.
+
+        Only for nodes with pods in flight does it differ from the record's, and is made anew.
+        """
+        table = nodes.tables[NAME]
+        usable = table["known"] & self.fresh(table, nodes.now)[:, None]
+        risk = np.where(usable, table["load_risk"], 0.0)
+        rows = np.flatnonzero(nodes.expected(NAME).any(axis=1) & usable.any(axis=1))
+        if len(rows):
+            some, request, limit = table.take(rows), totals.request_without[rows], totals.limit_without[rows]
+            anew = load_risk(some["mean"], some["deviation"], request, limit, some["capacity"])
+            risk[rows] = np.where(usable[rows], anew, 0.0)
+        return risk
+
+    def risk(self, totals: Totals, load: FloatArray) -> FloatArray:
+        """Both risks together, within 0 and 1, shape (N, 2): weight * limits' risk + (1 - weight) * load's risk."""
+        weights = self.weights
+        both = weights * limit_risk(totals.request, totals.limit, totals.capacity) + (1 - weights) * load
+        return np.clip(both, 0.0, 1.0)
+
+    def fresh(self, table: Table, now: float) -> BoolArray:
+        """Which nodes have metrics that still count, shape (N,)."""
+        measured: BoolArray = table["measured"]
+        if self.parity or not self.metric_expiration_seconds:
+            return measured
+        return measured & (now - table["measured_at"] < self.metric_expiration_seconds)
+
+    def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
+        """Per node the sums, the metrics, and the risks that the score is made of."""
+        table, totals = nodes.tables[NAME], self.totals(pod, nodes)
+        load, fresh = self.load_risk(totals, nodes), self.fresh(table, nodes.now)
+        risks = (limit_risk(totals.request, totals.limit, totals.capacity), load, self.risk(totals, load))
+        return [
+            {
+                "metrics": _state(table[row], fresh=bool(fresh[row])),
+                "ageSeconds": _age(table[row], nodes.now),
+                **{
+                    name: _explained(
+                        column,
+                        [int(part[row, column]) for part in totals],
+                        [float(table[part][row, column]) for part in ("mean", "stdev")],
+                        [float(part[row, column]) for part in risks],
+                        known=bool(table["known"][row, column]),
+                    )
+                    for column, name in enumerate(RESOURCES)
+                },
+            }
+            for row in range(len(nodes))
+        ]
+
+
+def _window(report: NodeReport, duration: float) -> float:
+    """The window that an average of this duration is of."""
+    if duration != LONGEST:
+        return duration
+    return max((window for kind, window in report.aggregated if kind == "avg"), default=LONGEST)
+
+
+def _statistics(reading: Utilisation | None) -> tuple[Statistic | None, Statistic | None]:
+    return (None, None) if reading is None else (reading.cpu, reading.memory)
+
+
+def _columns(reading: Utilisation | None) -> tuple[FloatArray, FloatArray]:
+    """Averages and deviations of both resources; 0 where nothing is known."""
+    parts = [part or Statistic(0.0) for part in _statistics(reading)]
+    return np.array([part.average for part in parts]), np.array([part.stdev for part in parts])
+
+
+def _state(record: Any, *, fresh: bool) -> str:  # noqa: ANN401 - a record of the table
+    if not record["measured"]:
+        return "missing"
+    return "fresh" if fresh else "stale"
+
+
+def _age(record: Any, now: float) -> float | None:  # noqa: ANN401 - a record of the table
+    age = now - float(record["measured_at"])
+    return round(age, 1) if np.isfinite(age) else None
+
+
+def _explained(
+    column: int, totals: list[int], shares: list[float], risks: list[float], *, known: bool
+) -> Mapping[str, Any]:
+    unit = _UNITS[column]
+    request, limit, _, _, capacity = totals
+    mean, stdev = (round(_PERCENT * share, 2) if known else None for share in shares)
+    limits, load, both = (round(risk, 4) for risk in risks)
+    return {
+        f"request{unit}": request,
+        f"limit{unit}": limit,
+        f"capacity{unit}": capacity,
+        "averagePercent": mean,
+        "stdevPercent": stdev,
+        "limitRisk": limits,
+        "loadRisk": load,
+        "risk": both,
+    }
+
+
+def _problems(args: LowRiskOverCommitment) -> Iterator[Problem]:
+    yield from _provider_problems(args)
+    if args.smoothing_window_size < 1:
+        yield _invalid("smoothingWindowSize", f"{args.smoothing_window_size}: must be at least 1")
+    for name, weight in (args.risk_limit_weights or {}).items():
+        if not 0 <= weight <= 1:
+            yield _invalid(f"riskLimitWeights.{name}", f"{weight:g}: must be from 0 to 1")
+        close = difflib.get_close_matches(name.lower(), RESOURCES, n=1)
+        if close and name not in RESOURCES:
+            yield Problem(f"riskLimitWeights.{name}", ProblemKind.NOT_SUPPORTED, f'did you mean "{close[0]}"?')
+    if args.risk_limit_weight is not None and not 0 <= args.risk_limit_weight <= 1:
+        yield _invalid("riskLimitWeight", f"{args.risk_limit_weight:g}: must be from 0 to 1")
+    if args.metric_expiration_seconds < 0:
+        yield _invalid("metricExpirationSeconds", f"{args.metric_expiration_seconds}: must not be negative")
+    if args.node_metric_aggregated_duration < 0:
+        yield _invalid(
+            "nodeMetricAggregatedDuration", f"{args.node_metric_aggregated_duration:g}s: must not be negative"
+        )
+
+
+def _provider_problems(args: LowRiskOverCommitment) -> Iterator[Problem]:
+    kind = args.metric_provider.type
+    if args.watcher_address:
+        if not is_url(args.watcher_address):
+            yield _invalid("watcherAddress", f"{args.watcher_address!r}: must be a URL, as in http://load-watcher:2020")
+    elif kind and kind not in PROVIDERS:
+        text = f"invalid MetricProvider.Type, got {kind}: supported are {', '.join(PROVIDERS)}"
+        yield Problem("metricProvider.type", ProblemKind.NOT_SUPPORTED, text)
+    for name, message in args.metric_provider.mistakes():
+        yield _invalid(f"metricProvider.{name}", message)
+
+
+def _invalid(name: str, message: str) -> Problem:
+    return Problem(name, ProblemKind.INVALID, message)

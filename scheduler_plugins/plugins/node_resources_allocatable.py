@@ -1,0 +1,137 @@
+"""NodeResourcesAllocatable: prefer small (Least) or large (Most) nodes, whatever runs on them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final, Self
+
+import numpy as np
+
+from scheduler_plugins.framework.plugin import Problem, ProblemKind
+from scheduler_plugins.snapshot.arrays import IntArray, Nodes, NodeState
+from scheduler_plugins.snapshot.pod import PodRequest
+
+NAME: Final = "NodeResourcesAllocatable"
+"""How profiles and tables call it."""
+
+_BEST: Final = 100
+_LARGEST_SPAN: Final = (2**63 - 1) // _BEST
+_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+class Mode(StrEnum):
+    """Which nodes score highest."""
+
+    LEAST = "Least"
+    MOST = "Most"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceWeight:
+    """How much a resource counts."""
+
+    name: str
+    """Its name."""
+    weight: int = 0
+    """Its weight; must be positive."""
+
+
+_DEFAULT_RESOURCES: Final = (ResourceWeight("cpu", 2**20), ResourceWeight("memory", 1))
+"""A milli-core counts as much as a mebibyte."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResourcesAllocatable:
+    """The plugin; its fields are its arguments."""
+
+    mode: str = ""
+    """Which end scores highest: Least (default) or Most."""
+    resources: tuple[ResourceWeight, ...] = field(default=())
+    """What counts, and how much (cpu 1048576, memory 1); of a name that is there twice the last weight counts."""
+
+    # Arguments
+
+    def defaulted(self) -> Self:
+        """A copy in which every argument that was not given has its default."""
+        return replace(self, mode=self.mode or str(Mode.LEAST), resources=self.resources or _DEFAULT_RESOURCES)
+
+    def problems(self) -> Sequence[Problem]:
+        """Everything wrong with the arguments."""
+        return tuple(_problems(self))
+
+    @property
+    def weights(self) -> Mapping[str, int]:
+        """Weight by resource."""
+        return {resource.name: resource.weight for resource in self.resources}
+
+    # A node's record
+
+    def dtype(self) -> np.dtype[Any]:
+        """The one field of a node's record."""
+        return np.dtype([("raw", np.int64)])
+
+    def record(self, node: NodeState) -> tuple[Any, ...]:
+        """A node's record: it depends on neither the pod nor on what runs there."""
+        return (self.raw(node.own_allocatable),)
+
+    def raw(self, allocatable: Mapping[str, int]) -> int:
+        """The weighted mean of what a node has to give, truncated toward zero; for Least it is negative.
+
+        Exact whatever the weights are. 8 cores and 16 GiB by the default weights:
+        (8000 * 1048576 + 17179869184) / 1048577 = 24383.9..., so 24383 or -24383.
+        """
+        weights = self.weights
+        total = sum(weights.values())
+        amounts = (weight * allocatable.get(name, 0) for name, weight in weights.items() if counts(name))
+        mean = sum(amounts) // total if total else 0
+        return -mean if self.mode == Mode.LEAST else mean
+
+    # Score
+
+    def score(self, _pod: PodRequest, nodes: Nodes) -> IntArray:
+        """Where nodes stand between the worst (0) and the best (100) of them, shape (N,); 0 if all are the same."""
+        raw: IntArray = nodes.tables[NAME]["raw"]
+        return normalised(raw)
+
+    def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
+        """The weighted mean of each node, and where that stands."""
+        scores = self.score(pod, nodes).tolist()
+        means = nodes.tables[NAME]["raw"].tolist()
+        return [
+            {"mode": self.mode, "weightedMean": abs(mean), "score": score}
+            for mean, score in zip(means, scores, strict=True)
+        ]
+
+
+def counts(resource: str) -> bool:
+    """Whether kube-scheduler keeps an amount of a resource that plugins can look at.
+
+    cpu, memory, ephemeral-storage and what it calls scalars: extended resources, huge pages, attachable volumes. Not
+    pods, nor quota names such as requests.cpu; those count as nothing.
+    """
+    if resource in _NATIVE or resource.startswith(("hugepages-", "attachable-volumes-")):
+        return True
+    return "kubernetes.io/" in resource or ("/" in resource and not resource.startswith("requests."))
+
+
+def normalised(raw: IntArray) -> IntArray:
+    """(raw - least) * 100 // (most - least), exactly; zeros where all are the same."""
+    if not len(raw):
+        return np.zeros(0, np.int64)
+    least, most = int(raw.min()), int(raw.max())
+    span = most - least
+    if not span:
+        return np.zeros(len(raw), np.int64)
+    if span <= _LARGEST_SPAN:
+        return (raw - least) * _BEST // span
+    return np.array([(each - least) * _BEST // span for each in raw.tolist()], np.int64)
+
+
+def _problems(args: NodeResourcesAllocatable) -> Iterator[Problem]:
+    for index, (name, weight) in enumerate((resource.name, resource.weight) for resource in args.resources):
+        if weight <= 0:
+            text = f"Invalid value: {weight}: resource weight of {name} should be a positive value, got :{weight}"
+            yield Problem(f"resources[{index}].weight", ProblemKind.INVALID, text)
+    if args.mode not in list(Mode):
+        text = f'Invalid value: "{args.mode}": invalid support ModeType: must be {" or ".join(Mode)}'
+        yield Problem("mode", ProblemKind.INVALID, text)

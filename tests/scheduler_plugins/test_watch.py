@@ -1,6 +1,7 @@
 """Feeding the cache from watches. The API server's side is tested in kubeapi, and here on a cluster."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -116,7 +117,7 @@ class _Pages(ApiServer):
         super().__init__(Connection("http://127.0.0.1:1", None, lambda: None), "test")
         self._between = between
 
-    async def _request(self, _method: str, path: str, **given: Any) -> Json:  # noqa: ANN401 - as there
+    async def _request(self, method: str, path: str, **given: Any) -> Json:  # noqa: ANN401, ARG002 - as there
         if path != paths.PODS:
             return {"items": [], "metadata": {"resourceVersion": "1"}}
         if "continue" in given["params"]:
@@ -140,6 +141,6 @@ async def test_lists_are_taken_page_by_page() -> None:
 async def test_listed_objects_are_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """When all kinds have been listed, what there is is set apart from the garbage collector, once."""
     frozen: list[None] = []
-    monkeypatch.setattr(watch.gc, "freeze", lambda: frozen.append(None))
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append(None))
     await _follow(World(), monkeypatch, {path: [Relisted([]), Relisted([])] for path in (paths.NODES, paths.PODS)})
     assert len(frozen) == 1

@@ -1,0 +1,156 @@
+"""load_watcher: the providers' payloads, and load-watcher's protocol as we serve it."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+from prometheus_client import CollectorRegistry
+
+from crds.duration import parse_duration
+from scheduler_plugins.extender.http import Reply, Request
+from scheduler_plugins.providers import metrics_server, prometheus, signal_fx
+from scheduler_plugins.providers.provider import Answer, NodeAnswer, ProviderError
+from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY
+from scheduler_plugins.providers.runner import Consumer, ProviderMetrics, Runner
+from scheduler_plugins.snapshot.utilisation import Utilisation
+from scheduler_plugins.watcher.document import Document, latest, short_duration
+from scheduler_plugins.watcher.pages import pages
+from tests.golden.adapters import Adapter
+from tests.golden.results import UnsupportedVectorError
+
+NOW: Final = 1_735_689_600.0
+SOURCE: Final = "TestServerClient"
+
+
+def _windows(cache: Mapping[str, Any] | None) -> dict[float, Any]:
+    return {parse_duration(name): nodes for name, nodes in (cache or {}).items() if nodes is not None}
+
+
+def _latest_window(vector: dict[str, Any]) -> dict[str, Any]:
+    found = latest(_windows(vector["cache"]), parse_duration(vector["requested"]))
+    if found is None:
+        return {"error": True}
+    length, nodes = found
+    values = {name: metrics[0]["value"] for name, metrics in nodes.items()}
+    return {"window": short_duration(length), "values": values}
+
+
+def _http(vector: dict[str, Any]) -> dict[str, Any]:
+    async def document() -> Document | None:
+        found = latest(_windows(vector["cache"]))
+        return None if found is None else Document(SOURCE, NOW, found[0], NOW, found[1])
+
+    url = urlsplit(vector["path"])
+    served = pages(document, lambda: vector.get("providerHealthy", True))
+    page = served.get((vector["method"], url.path))
+    if page is None:
+        raise UnsupportedVectorError(f"no page {vector['method']} {url.path}")
+
+    async def ask() -> Reply:
+        made = page(Request(vector["method"], url.path, dict(parse_qsl(url.query))))
+        return made if isinstance(made, Reply) else await made
+
+    reply = asyncio.run(ask())
+    text = reply.body.decode()
+    body = json.loads(text) if text and reply.content_type == "application/json" else None
+    return {"status": reply.status, "contentType": reply.content_type, "bodyText": text, "body": body}
+
+
+def _lists(answer: Answer) -> dict[str, Any]:
+    return {"metrics": {name: list(node.metrics) for name, node in answer.nodes.items()}}
+
+
+def _signalfx_all_hosts(vector: dict[str, Any]) -> dict[str, Any]:
+    metrics: dict[str, list[Any]] = {}
+    for kind in (CPU, MEMORY):
+        found, _ = signal_fx.decode(kind, vector["metricPayload"], vector["metadataPayload"])
+        for host, mean in found.items():
+            metrics.setdefault(host, []).append(mean)
+    return {"metrics": metrics}
+
+
+def _signalfx_url(vector: dict[str, Any]) -> dict[str, Any]:
+    search = signal_fx.search(CPU, vector["hostNameSuffix"], vector["clusterName"])
+    return {
+        "metricPath": signal_fx.POINTS,
+        "metricQuery": signal_fx.points_params(search, vector["window"]["start"], vector["window"]["end"]),
+        "metadataPath": signal_fx.SERIES,
+        "metadataQuery": signal_fx.series_params(search),
+        "headers": {signal_fx.TOKEN_HEADER: "<token>", "Content-Type": "application/json"},
+    }
+
+
+def _prometheus_query(vector: dict[str, Any]) -> dict[str, Any]:
+    host = "" if vector["host"] == "all" else vector["host"]
+    return {"query": prometheus.query(vector["metric"], vector["method"], vector["rollup"], host)}
+
+
+def _prometheus_result(vector: dict[str, Any]) -> dict[str, Any]:
+    operators = {function: operator for operator, function in prometheus.FUNCTIONS.items()}
+    kinds = {prometheus.CPU_METRIC: CPU, prometheus.MEMORY_METRIC: MEMORY}
+    if vector["metric"] not in kinds or vector["method"] not in operators:
+        raise UnsupportedVectorError("a metric that is not asked for")
+    keys = ("result", "vector", "results", "samples", "response", "payload")
+    result = next((vector[key] for key in keys if key in vector), None)
+    while isinstance(result, dict):
+        result = result.get("data", result.get("result"))
+    body = {"status": "success", "data": {"resultType": "vector", "result": [_series(one) for one in result or ()]}}
+    values = prometheus.percentages(body, prometheus.Naming())
+    kind, operator = kinds[vector["metric"]], operators[vector["method"]]
+    return {"metrics": prometheus.metrics(values.by_node, kind, operator, vector["metric"], vector["rollup"])}
+
+
+def _series(series: dict[str, Any]) -> dict[str, Any]:
+    """A series as the HTTP API writes it; a vector may have its value as a plain number."""
+    value = series.get("value")
+    return {**series, "value": value if isinstance(value, list) else [NOW, str(value)]}
+
+
+def _metrics_server(vector: dict[str, Any]) -> dict[str, Any]:
+    return _lists(metrics_server.decode(vector["nodeMetrics"], metrics_server.capacities(vector["nodes"]), NOW))
+
+
+class _Failing:
+    """A provider of which so many queries fail."""
+
+    name = address = "test"
+    smoothed = False
+
+    def __init__(self) -> None:
+        self.failing = 0
+
+    async def fetch(self, now: float) -> Answer:
+        if self.failing:
+            raise ProviderError("a query failed")
+        metrics = [{"type": CPU, "operator": AVERAGE, "value": 1.0}]
+        return Answer({"n": NodeAnswer(metrics, now)})
+
+
+def _fetch_cycle(vector: dict[str, Any]) -> dict[str, Any]:
+    taken: list[Mapping[str, Utilisation]] = []
+    provider = _Failing()
+    consumer = Consumer("p", lambda _plugin, readings: taken.append(readings), list)
+    runner = Runner(provider, consumer, 30, ProviderMetrics(CollectorRegistry()))
+
+    async def cycle() -> bool:
+        if vector["previousCacheSize"]:
+            await runner.poll()
+        provider.failing = vector["queriesFailed"]
+        return await runner.poll()
+
+    appended = asyncio.run(cycle())
+    return {"appended": appended, "cacheSize": min(1, len(taken))}
+
+
+OPERATIONS: Final[Mapping[str, Adapter]] = {
+    "latest_window": _latest_window,
+    "http": _http,
+    "signalfx_all_hosts": _signalfx_all_hosts,
+    "signalfx_url": _signalfx_url,
+    "prometheus_query": _prometheus_query,
+    "prometheus_result": _prometheus_result,
+    "metrics_server": _metrics_server,
+    "fetch_cycle": _fetch_cycle,
+}

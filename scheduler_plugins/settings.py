@@ -2,55 +2,22 @@
 
 import argparse
 import os
-import pkgutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
-import yaml
-
-from scheduler_plugins.arguments import ArgumentError, decode, nearest
-from scheduler_plugins.extender.service import Answering, Mode
-from scheduler_plugins.framework.cycle import Enabled
-from scheduler_plugins.framework.plugin import Configurable, LoadAccounting
-from scheduler_plugins.plugins import PLUGINS
-from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.extender.service import Mode
+from scheduler_plugins.extender.transport import ServerTls
+from scheduler_plugins.profile import DEFAULT_PROFILE, KIND, Profile, ProfileError, load_profile
+from scheduler_plugins.profile.upstream import KIND as UPSTREAM_KIND
 from service import logs
 
-API_VERSION: Final = "headroom.dev/v1alpha1"
-"""Version of the profile's format."""
-KIND: Final = "HeadroomSchedulerConfiguration"
-"""Kind of the profile."""
-DEFAULT_PROFILE: Final = Path(__file__).with_name("profile.yaml")
-"""The profile that is in force when none is given."""
-
-_LONGEST_SHORTLIST: Final = 64
-_LONGEST_FOR_PREFERENCES: Final = 1000
 _HIGHEST_PORT: Final = 65535
 
 
 class SettingsError(ValueError):
     """Settings that cannot be used; the message names each mistake."""
-
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What the extender does."""
-
-    enabled: Sequence[Enabled]
-    """The plugins, in the order in which they filter."""
-    answering: Answering = field(default_factory=Answering)
-    """Mode and sizes of the answers."""
-    in_flight_seconds: float = 30.0
-    """How long a pod that was answered for and then not heard of stays charged. [s]"""
-
-    @property
-    def load_rules(self) -> LoadRules:
-        """How load is counted: as the plugin says that does, else by default."""
-        return next(
-            (part.plugin.load_rules() for part in self.enabled if isinstance(part.plugin, LoadAccounting)), LoadRules()
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,119 +38,10 @@ class Settings:
     """text or json."""
     log_level: str
     """The least severe message that is logged: debug, info, warning or error."""
-
-
-def load_profile(path: Path, mode: str | None = None) -> Profile:
-    """Read a profile.
-
-    Args:
-        path: the YAML file.
-        mode: overrides the profile's mode.
-
-    Raises:
-        SettingsError: it cannot be read, or says something that is not understood; names every mistake.
-    """
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise SettingsError(f"The profile {path} cannot be read: {why}") from error
-    except yaml.YAMLError as error:
-        where = " ".join(str(error).split())
-        raise SettingsError(f"The profile {path} is not YAML: {where}") from error
-    mistakes: list[str] = []
-    profile = _profile(data, mistakes)
-    if mistakes or profile is None:
-        lines = "".join(f"\n  {mistake}" for mistake in mistakes)
-        raise SettingsError(f"The profile {path} cannot be used:{lines}")
-    return profile if mode is None else replace(profile, answering=replace(profile.answering, mode=Mode(mode)))
-
-
-_TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins"}
-
-
-def _profile(data: object, mistakes: list[str]) -> Profile | None:
-    if not isinstance(data, Mapping):
-        mistakes.append(f"it is not an object with apiVersion: {API_VERSION} and kind: {KIND}")
-        return None
-    _known(data, _TOP, "", mistakes)
-    for key, expected in (("apiVersion", API_VERSION), ("kind", KIND)):
-        if data.get(key) != expected:
-            mistakes.append(f"{key}: {data.get(key)!r}: must be {expected}")
-    return Profile(
-        enabled=_plugins(data.get("plugins"), mistakes),
-        answering=_answering(data, mistakes),
-        in_flight_seconds=_number(data, "inFlightSeconds", 30.0, (1, 3600), "", mistakes),
-    )
-
-
-def _answering(data: Mapping[str, Any], mistakes: list[str]) -> Answering:
-    mode = data.get("mode", Mode.SHORTLIST.value)
-    if mode not in list(Mode):
-        mistakes.append(f"mode: {mode!r}: must be {' or '.join(Mode)}")
-        mode = Mode.SHORTLIST
-    sizes = data.get("shortlist") or {}
-    if not isinstance(sizes, Mapping):
-        mistakes.append(f"shortlist: {sizes!r} is not an object")
-        sizes = {}
-    _known(sizes, {"size", "sizeForPreferences"}, "shortlist.", mistakes)
-    size = _number(sizes, "size", 8, (1, _LONGEST_SHORTLIST), "shortlist.", mistakes, whole=True)
-    larger = _number(sizes, "sizeForPreferences", 64, (1, _LONGEST_FOR_PREFERENCES), "shortlist.", mistakes, whole=True)
-    return Answering(Mode(mode), int(size), int(larger))
-
-
-def _plugins(data: object, mistakes: list[str]) -> tuple[Enabled, ...]:
-    if not isinstance(data, list) or not data:
-        mistakes.append("plugins: must be a list of at least one plugin, as in - name: LoadAwareScheduling")
-        return ()
-    enabled = [part for index, entry in enumerate(data) if (part := _plugin(entry, f"plugins[{index}]", mistakes))]
-    named = [part.name for part in enabled]
-    mistakes.extend(f"plugins: {name} is listed twice" for name in sorted({n for n in named if named.count(n) > 1}))
-    return tuple(enabled)
-
-
-def _plugin(entry: object, path: str, mistakes: list[str]) -> Enabled | None:
-    if not isinstance(entry, Mapping):
-        mistakes.append(f"{path}: {entry!r} is not an object with a name")
-        return None
-    _known(entry, {"name", "weight", "args"}, f"{path}.", mistakes)
-    weight = _number(entry, "weight", 1.0, (0, 100), f"{path}.", mistakes)
-    name = str(entry.get("name"))
-    if name not in PLUGINS:
-        mistakes.append(f'{path}.name: "{name}" is not a plugin; {nearest(name, PLUGINS)}')
-        return None
-    try:
-        plugin = decode(pkgutil.resolve_name(PLUGINS[name]), entry.get("args") or {}, f"{path}.args")
-    except ArgumentError as error:
-        mistakes.extend(error.mistakes)
-        return None
-    if isinstance(plugin, Configurable):
-        plugin = plugin.defaulted()
-        mistakes.extend(f"{path}.args.{problem.field}: {problem.message}" for problem in plugin.problems())
-    return Enabled(name, weight, plugin)
-
-
-def _known(data: Mapping[str, Any], names: set[str], path: str, mistakes: list[str]) -> None:
-    mistakes.extend(f"{path}{name}: unknown; {nearest(str(name), names)}" for name in data if name not in names)
-
-
-def _number(
-    data: Mapping[str, Any],
-    name: str,
-    default: float,
-    allowed: tuple[float, float],
-    path: str,
-    mistakes: list[str],
-    *,
-    whole: bool = False,
-) -> float:
-    value = data.get(name, default)
-    low, high = allowed
-    if type(value) not in ((int,) if whole else (int, float)) or not low <= value <= high:
-        kind = "a whole number" if whole else "a number"
-        mistakes.append(f"{path}{name}: {value!r}: must be {kind} from {low:g} to {high:g}")
-        return default
-    return float(value)
+    tls: ServerTls | None = None
+    """Certificates to serve with; None: plain HTTP."""
+    check: bool = False
+    """Whether only to say what the profile comes to, and end."""
 
 
 def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> Settings:
@@ -203,14 +61,19 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
     ):
         if given not in allowed:
             raise SettingsError(f"{flag} {given}: must be {', '.join(allowed[:-1])} or {allowed[-1]}")
+    try:
+        profile = load_profile(Path(flags.profile), flags.mode, flags.scheduler_name)
+    except ProfileError as error:
+        raise SettingsError(str(error)) from error
     return Settings(
         kubeconfig=flags.kubeconfig,
-        profile=load_profile(Path(flags.profile), flags.mode),
+        profile=profile,
         host=host,
         port=port,
         stale_seconds=_seconds("--stale-after", flags.stale_after),
         log_format=flags.log_format,
         log_level=flags.log_level,
+        check=flags.check,
     )
 
 
@@ -235,10 +98,15 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         parser.add_argument(flag, default=environment.get(variable, default), help=text + shown)
 
     add("--kubeconfig", None, "kubeconfig file; without it the pod's service account, $KUBECONFIG or ~/.kube/config")
-    add("--profile", str(DEFAULT_PROFILE), f"YAML file of kind {KIND}")
+    add("--profile", str(DEFAULT_PROFILE), f"YAML file of kind {KIND} or {UPSTREAM_KIND}")
+    add("--scheduler-name", None, f"which of the profiles of a {UPSTREAM_KIND}; not needed when it has one")
+    parser.add_argument("--check", action="store_true", help="only say what the profile comes to; 2 if it is wrong")
     add("--listen", "127.0.0.1:9820", "address and port for kube-scheduler's requests, /healthz and /metrics")
     add("--mode", None, "shortlist or weighted, in place of the profile's")
     add("--stale-after", "180s", "fail /healthz when the API server has not been heard for this long")
+    add("--tls-cert-file", None, "PEM file with the certificate to serve HTTPS with, read again when it changes")
+    add("--tls-private-key-file", None, "PEM file with its private key")
+    add("--tls-client-ca-file", None, "PEM file with the CA whose certificates clients must show; needs the two above")
     add("--log-format", "text", "text or json")
     add("--log-level", "info", "the least severe message that is logged: debug, info, warning or error")
     return parser
@@ -249,6 +117,14 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not port.isdecimal() or not 0 <= int(port) <= _HIGHEST_PORT:
         raise SettingsError(f"--listen {text}: must be an address and a port, as in 127.0.0.1:9820")
     return host.strip("[]"), int(port)
+
+
+def _tls(certificate: str | None, key: str | None, client_ca: str | None) -> ServerTls | None:
+    if not (certificate or key or client_ca):
+        return None
+    if not (certificate and key):
+        raise SettingsError("--tls-cert-file and --tls-private-key-file: give both for HTTPS, or neither for HTTP")
+    return ServerTls(Path(certificate), Path(key), Path(client_ca) if client_ca else None)
 
 
 def _seconds(flag: str, text: str) -> float:

@@ -26,6 +26,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "manager.patches",
         "scheduler_plugins.framework",
         "scheduler_plugins.plugins",
+        "scheduler_plugins.profile",
         "scheduler_plugins.snapshot",
     ),
     # agent: collect -> store -> predict -> report
@@ -100,6 +101,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.providers.spec",
         "scheduler_plugins.providers.registry",
         "crds",
+    ),
+    "scheduler_plugins.profile": (
+        "scheduler_plugins.profile",
+        "scheduler_plugins.arguments",
+        "scheduler_plugins.extender.service",
+        "scheduler_plugins.framework",
+        "scheduler_plugins.plugins",
+        "scheduler_plugins.snapshot",
+        "scheduler_plugins.waking.settings",
     ),
     "scheduler_plugins.extender": (
         "scheduler_plugins.extender",

@@ -233,7 +233,7 @@ def test_weighted_mode_scores(cluster: Cluster) -> None:
 
 def test_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
     """A profile in the values reaches the extender in the form that it reads."""
-    from scheduler_plugins.settings import load_profile  # noqa: PLC0415 - numpy, only where it is needed
+    from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy, only where it is needed
 
     rendered = render(
         cluster.helm,

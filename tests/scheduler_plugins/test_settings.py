@@ -3,132 +3,14 @@
 import dataclasses
 import inspect
 import re
-from pathlib import Path
 
 import pytest
 import yaml
 
-from scheduler_plugins import settings
-from scheduler_plugins.arguments import encode
 from scheduler_plugins.extender.service import Answering, Mode
-from scheduler_plugins.framework.cycle import Enabled
-from scheduler_plugins.plugins.load_aware import LoadAware
-from scheduler_plugins.settings import Profile, Settings, SettingsError, load_profile, parse_flags
+from scheduler_plugins.profile import DEFAULT_PROFILE, Profile
+from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.estimate import LoadRules
-
-HEAD = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
-
-
-def _written(folder: Path, text: str) -> Path:
-    path = folder / "profile.yaml"
-    path.write_text(HEAD + text)
-    return path
-
-
-def test_default_profile_is_all_defaults() -> None:
-    """The profile that ships says what holds without it."""
-    profile = load_profile(settings.DEFAULT_PROFILE)
-    assert profile.answering == Answering()
-    assert profile.in_flight_seconds == Profile([]).in_flight_seconds
-    assert [(part.name, part.weight) for part in profile.enabled] == [("LoadAwareScheduling", 1.0)]
-    assert encode(profile.enabled[0].plugin) == encode(LoadAware().defaulted())
-
-
-def test_profile_is_read(tmp_path: Path) -> None:
-    """Names, weights, arguments, mode and sizes come from the file."""
-    path = _written(
-        tmp_path,
-        "mode: weighted\nshortlist: {size: 4, sizeForPreferences: 100}\ninFlightSeconds: 5\n"
-        "plugins: [{name: LoadAwareScheduling, weight: 2.5, args: {usageThresholds: {cpu: 50}}}]\n",
-    )
-    profile = load_profile(path)
-    assert profile.answering == Answering(Mode.WEIGHTED, 4, 100)
-    assert profile.in_flight_seconds == 5
-    assert profile.enabled == (
-        Enabled("LoadAwareScheduling", 2.5, LoadAware(usage_thresholds={"cpu": 50}).defaulted()),
-    )
-    assert profile.load_rules.factors == {"cpu": 85, "memory": 70}
-
-
-def test_durations_are_gos(tmp_path: Path) -> None:
-    """Durations are written as in Go and come back so."""
-    args = "{aggregated: {usageThresholds: {cpu: 65}, usageAggregationType: p95, usageAggregatedDuration: 300s}}"
-    profile = load_profile(_written(tmp_path, f"plugins: [{{name: LoadAwareScheduling, args: {args}}}]"))
-    assert encode(profile.enabled[0].plugin)["aggregated"]["usageAggregatedDuration"] == "5m0s"
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("plugins: []", "plugins: must be a list of at least one plugin"),
-        (
-            "plugins: [{name: LoadAware}]",
-            'plugins[0].name: "LoadAware" is not a plugin; did you mean "LoadAwareScheduling"?',
-        ),
-        ("plugins: [5]", "plugins[0]: 5 is not an object"),
-        ("mod: x", 'mod: unknown; did you mean "mode"?'),
-        ("mode: fast", "mode: 'fast': must be shortlist or weighted"),
-        ("shortlist: {size: 65}", "shortlist.size: 65: must be a whole number from 1 to 64"),
-        ("shortlist: {size: 1.5}", "shortlist.size: 1.5: must be a whole number"),
-        ("shortlist: 4", "shortlist: 4 is not an object"),
-        ("inFlightSeconds: true", "inFlightSeconds: True: must be a number"),
-        ("plugins: [{name: LoadAwareScheduling, weight: -1}]", "plugins[0].weight: -1: must be a number from 0 to 100"),
-        ("plugins: [{name: LoadAwareScheduling}, {name: LoadAwareScheduling}]", "LoadAwareScheduling is listed twice"),
-        (
-            "plugins: [{name: LoadAwareScheduling, args: {usageThreshold: {cpu: 1}}}]",
-            'plugins[0].args.usageThreshold: unknown; did you mean "usageThresholds"?',
-        ),
-        (
-            "plugins: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 1.5}}}]",
-            "plugins[0].args.usageThresholds.cpu: 1.5 is not an integer",
-        ),
-        (
-            "plugins: [{name: LoadAwareScheduling, args: {filterExpiredNodeMetrics: 1}}]",
-            "plugins[0].args.filterExpiredNodeMetrics: 1 is not true or false",
-        ),
-        (
-            "plugins: [{name: LoadAwareScheduling, args: {aggregated: {scoreAggregatedDuration: 5}}}]",
-            "plugins[0].args.aggregated.scoreAggregatedDuration: 5 is not a duration",
-        ),
-        (
-            "plugins: [{name: LoadAwareScheduling, args: {dominantResourceWeight: 101}}]",
-            "plugins[0].args.dominantResourceWeight: 101: must be 0..100",
-        ),
-    ],
-)
-def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
-    """A mistake in the profile is named with its place and what is allowed."""
-    with pytest.raises(SettingsError) as caught:
-        load_profile(_written(tmp_path, text))
-    assert says in str(caught.value)
-
-
-def test_all_mistakes_come_together(tmp_path: Path) -> None:
-    """One look shows everything that is wrong."""
-    path = tmp_path / "profile.yaml"
-    path.write_text("mode: x\nplugins: [{name: y, weight: z}]\n")
-    with pytest.raises(SettingsError) as caught:
-        load_profile(path)
-    assert len(str(caught.value).splitlines()) == 1 + 5  # apiVersion, kind, mode, weight, name
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (None, "cannot be read: No such file"),
-        (b"\xff\xfe", "cannot be read"),
-        (b"a: [", "is not YAML"),
-        (b"", "not an object"),
-    ],
-)
-def test_unreadable_profile_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
-    """A file that is no profile is named."""
-    path = tmp_path / "profile.yaml"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(SettingsError, match=says) as caught:
-        load_profile(path)
-    assert str(path) in str(caught.value)
 
 
 def test_flags_have_defaults() -> None:
@@ -185,7 +67,7 @@ def test_every_setting_is_documented(kind: type) -> None:
 
 def test_scheduler_configuration_fits_profile() -> None:
     """The reference configuration of kube-scheduler asks for what the default mode answers."""
-    text = settings.DEFAULT_PROFILE.with_name("kube-scheduler-configuration.yaml").read_text()
+    text = DEFAULT_PROFILE.with_name("kube-scheduler-configuration.yaml").read_text()
     (extender,) = yaml.safe_load(text)["extenders"]
     assert extender["filterVerb"] == "filter"
     assert extender["nodeCacheCapable"]
@@ -195,7 +77,7 @@ def test_scheduler_configuration_fits_profile() -> None:
 
 def test_chart_weighs_like_reference() -> None:
     """The chart multiplies the same in-tree weights as the reference configuration."""
-    reference = settings.DEFAULT_PROFILE.with_name("kube-scheduler-configuration.yaml")
+    reference = DEFAULT_PROFILE.with_name("kube-scheduler-configuration.yaml")
     template = reference.parents[1] / "charts/headroom/templates/scheduler-config.yaml"
     weights = [set(re.findall(r"\{name: (\w+), weight: (\d+)\}", path.read_text())) for path in (reference, template)]
     assert weights[0] == weights[1]

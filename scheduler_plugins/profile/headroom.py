@@ -1,0 +1,84 @@
+"""`kind: HeadroomSchedulerConfiguration`: the profile's own format."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scheduler_plugins.arguments import ArgumentError, decode, nearest, shown
+from scheduler_plugins.extender.service import Answering, Mode
+from scheduler_plugins.framework.cycle import Enabled
+from scheduler_plugins.profile import registry
+from scheduler_plugins.profile.model import API_VERSION, Profile
+from scheduler_plugins.profile.parts import Complaints
+from scheduler_plugins.waking.settings import WakingSettings
+
+_TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins", "waking"}
+_LONGEST_SHORTLIST: Final = 64
+_LONGEST_FOR_PREFERENCES: Final = 1000
+_LONGEST_IN_FLIGHT: Final = 3600
+
+
+def parse(data: Mapping[str, Any], complaints: Complaints) -> Profile:
+    """What a configuration of this kind says; what is wrong with it goes to `complaints`."""
+    complaints.unknown(data, _TOP, "")
+    if data.get("apiVersion") != API_VERSION:
+        complaints.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be {API_VERSION}")
+    return Profile(
+        enabled=_plugins(data.get("plugins"), complaints),
+        answering=_answering(data, complaints),
+        in_flight_seconds=complaints.number(data, "inFlightSeconds", 30.0, (1, _LONGEST_IN_FLIGHT), ""),
+        waking=_waking(data.get("waking"), complaints),
+    )
+
+
+def _answering(data: Mapping[str, Any], complaints: Complaints) -> Answering:
+    mode = data.get("mode", Mode.SHORTLIST.value)
+    if not isinstance(mode, str) or mode not in list(Mode):
+        complaints.mistakes.append(f"mode: {shown(mode)}: must be {' or '.join(Mode)}")
+        mode = Mode.SHORTLIST
+    sizes, path = complaints.as_object(data.get("shortlist"), "shortlist"), "shortlist."
+    complaints.unknown(sizes, {"size", "sizeForPreferences"}, path)
+    given = Answering()
+    size = complaints.number(sizes, "size", given.shortlist_size, (1, _LONGEST_SHORTLIST), path, whole=True)
+    longer = (1, _LONGEST_FOR_PREFERENCES)
+    larger = complaints.number(
+        sizes, "sizeForPreferences", given.shortlist_size_for_preferences, longer, path, whole=True
+    )
+    return Answering(Mode(mode), int(size), int(larger))
+
+
+def _waking(data: object, complaints: Complaints) -> WakingSettings:
+    try:
+        settings: WakingSettings = decode(WakingSettings, {} if data is None else data, "waking")
+    except ArgumentError as error:
+        complaints.mistakes.extend(error.mistakes)
+        return WakingSettings()
+    complaints.mistakes.extend(f"waking.{problem.field}: {problem.message}" for problem in settings.problems())
+    return settings
+
+
+def _plugins(data: object, complaints: Complaints) -> tuple[Enabled, ...]:
+    if not isinstance(data, list) or not data:
+        complaints.mistakes.append("plugins: must be a list of at least one plugin, as in - name: LoadAwareScheduling")
+        return ()
+    found = [part for index, entry in enumerate(data) if (part := _plugin(entry, f"plugins[{index}]", complaints))]
+    by_name: dict[str, list[Any]] = {}
+    for part in found:
+        by_name.setdefault(part.name, []).append(part.plugin)
+    for name, plugins in by_name.items():
+        if len(plugins) > 1:
+            complaints.twice(name, plugins, "plugins")
+    return tuple(part for part in found if part.plugin is not None)
+
+
+def _plugin(entry: object, path: str, complaints: Complaints) -> Enabled | None:
+    if not isinstance(entry, Mapping):
+        complaints.mistakes.append(f"{path}: {shown(entry)} is not an object with a name")
+        return None
+    complaints.unknown(entry, {"name", "weight", "args"}, f"{path}.")
+    weight = complaints.number(entry, "weight", 1.0, (0, 100), f"{path}.")
+    name = entry.get("name")
+    if not isinstance(name, str) or name not in registry.known():
+        text = name if isinstance(name, str) else shown(name)
+        complaints.mistakes.append(f'{path}.name: "{text}" is not a plugin; {nearest(text, registry.known())}')
+        return None
+    return Enabled(name, weight, complaints.plugin(name, entry.get("args"), f"{path}.args"))

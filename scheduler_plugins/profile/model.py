@@ -1,0 +1,58 @@
+"""What a profile comes to."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler_plugins.arguments import encode
+from scheduler_plugins.extender.service import Answering, Mode
+from scheduler_plugins.framework.cycle import Enabled
+from scheduler_plugins.framework.plugin import LoadAccounting
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.waking.settings import WakingSettings
+
+API_VERSION: Final = "headroom.dev/v1alpha1"
+"""Version of the profile's own format."""
+KIND: Final = "HeadroomSchedulerConfiguration"
+"""Kind of the profile's own format."""
+
+
+class ProfileError(ValueError):
+    """A profile that cannot be used; the message names each mistake, one per line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What the extender does."""
+
+    enabled: Sequence[Enabled]
+    """The plugins, in the order in which they filter."""
+    answering: Answering = field(default_factory=Answering)
+    """Mode and sizes of the answers."""
+    in_flight_seconds: float = 30.0
+    """How long a pod that was answered for and then not heard of stays charged. [s]"""
+    waking: WakingSettings = field(default_factory=WakingSettings)
+    """How pods that were refused are woken, and told of."""
+    notes: tuple[str, ...] = ()
+    """What was passed over, and why; for the log."""
+
+    @property
+    def load_rules(self) -> LoadRules:
+        """How load is counted: as the plugin says that does, else by default."""
+        return next(
+            (part.plugin.load_rules() for part in self.enabled if isinstance(part.plugin, LoadAccounting)), LoadRules()
+        )
+
+
+def summary(profile: Profile) -> list[str]:
+    """What a profile comes to, for the log: what was passed over, then each plugin with all its arguments."""
+    lines = [f"Passed over: {note}" for note in profile.notes]
+    for part in profile.enabled:
+        points = f", only {', '.join(sorted(part.points))}" if part.points is not None else ""
+        arguments = json.dumps(encode(part.plugin, secrets=False))
+        lines.append(f"Plugin {part.name}, weight {part.weight:g}{points}, {arguments}")
+    answering = profile.answering
+    sizes = f"{answering.shortlist_size} nodes, {answering.shortlist_size_for_preferences} with preferences"
+    lines.append(f"Mode {answering.mode}" + (f", {sizes}" if answering.mode is Mode.SHORTLIST else ""))
+    return lines

@@ -1,0 +1,228 @@
+"""`kind: KubeSchedulerConfiguration`: a file for kube-scheduler with these plugins built in, taken as it is.
+
+Ours are taken from `profiles[].plugins` and `pluginConfig`; kube-scheduler's own plugins and settings are passed over,
+because kube-scheduler itself has them in its own configuration.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from scheduler_plugins.arguments import nearest, shown
+from scheduler_plugins.framework.cycle import Enabled
+from scheduler_plugins.profile import registry
+from scheduler_plugins.profile.model import Profile
+from scheduler_plugins.profile.parts import Complaints
+
+KIND: Final = "KubeSchedulerConfiguration"
+"""Kind of kube-scheduler's configuration."""
+API_VERSIONS: Final = tuple(f"kubescheduler.config.k8s.io/{version}" for version in ("v1", "v1beta3", "v1beta2"))
+"""The versions whose profiles are understood; they are the same in what is read here."""
+DEFAULT_NAME: Final = "default-scheduler"
+"""Name of a profile that has none."""
+ALL: Final = "*"
+"""Stands for all plugins in a list of disabled ones."""
+MULTI_POINT: Final = "multiPoint"
+"""Stands for every extension point."""
+
+POINTS: Final[Mapping[str, str]] = {
+    "preFilter": "pre_filter",
+    "filter": "filter",
+    "score": "score",
+    "postFilter": "post_filter",
+}
+"""kube-scheduler's extension points that an extender has, and our names for them."""
+_OTHER_POINTS: Final = (
+    *("preEnqueue", "queueSort", "preScore", "reserve", "permit", "preBind", "bind", "postBind"),
+    *("placementGenerate", "placementScore"),
+)
+_TOP: Final = {
+    *("apiVersion", "kind", "parallelism", "leaderElection", "clientConnection", "healthzBindAddress"),
+    *("metricsBindAddress", "enableProfiling", "enableContentionProfiling", "percentageOfNodesToScore"),
+    *("podInitialBackoffSeconds", "podMaxBackoffSeconds", "profiles", "extenders", "delayCacheUntilActive"),
+}
+_PROFILE: Final = {"schedulerName", "percentageOfNodesToScore", "plugins", "pluginConfig"}
+IN_TREE: Final = frozenset(
+    (
+        *("PrioritySort", "SchedulingGates", "DefaultBinder", "DefaultPreemption", "DynamicResources", "ImageLocality"),
+        *("InterPodAffinity", "NodeAffinity", "NodeName", "NodePorts", "NodeResourcesFit", "NodeUnschedulable"),
+        *("NodeResourcesBalancedAllocation", "NodeVolumeLimits", "PodTopologySpread", "TaintToleration"),
+        *("VolumeBinding", "VolumeRestrictions", "VolumeZone", "NodeDeclaredFeatures", "GangScheduling"),
+        *("PodGroupPodsCount", "TopologyPlacementGenerator"),
+        # Of the versions before.
+        *("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits", "SelectorSpread", "ServiceAffinity"),
+        *("NodeLabel", "NodePreferAvoidPods", "NodeResourcesLeastAllocated", "NodeResourcesMostAllocated"),
+        "RequestedToCapacityRatio",
+    )
+)
+"""kube-scheduler's own plugins."""
+_HEAVIEST: Final = 2**31 - 1
+
+
+@dataclass(slots=True)
+class _Listed:
+    """Where one of our plugins is enabled."""
+
+    everywhere: bool = False
+    weight: float = 1.0
+    points: dict[str, float] = field(default_factory=dict)
+    """Extension point -> weight there."""
+
+
+def parse(data: Mapping[str, Any], scheduler_name: str | None, complaints: Complaints) -> Profile:
+    """What a configuration of this kind says; what is wrong with it goes to `complaints`."""
+    complaints.unknown(data, _TOP, "")
+    if data.get("apiVersion") not in API_VERSIONS:
+        versions = ", ".join(API_VERSIONS)
+        complaints.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be one of {versions}")
+    profiles = complaints.as_list(data.get("profiles"), "profiles")
+    chosen = _choose(profiles, scheduler_name, complaints)
+    if chosen is None:
+        return Profile(())
+    path, profile = chosen
+    complaints.unknown(profile, _PROFILE, f"{path}.")
+    sections = complaints.as_object(profile.get("plugins"), f"{path}.plugins")
+    complaints.unknown(sections, {MULTI_POINT, *POINTS, *_OTHER_POINTS}, f"{path}.plugins.")
+    reader = _Reader(f"{path}.plugins", complaints)
+    for point in (MULTI_POINT, *(name for name in sections if name != MULTI_POINT)):
+        reader.section(point, sections.get(point))
+    arguments = _plugin_config(profile.get("pluginConfig"), f"{path}.pluginConfig", complaints)
+    return Profile(tuple(_enabled(reader, arguments, complaints)))
+
+
+def _choose(
+    profiles: Sequence[Any], wanted: str | None, complaints: Complaints
+) -> tuple[str, Mapping[str, Any]] | None:
+    """The path and content of the profile of that name, else of the only one."""
+    named = [complaints.as_object(profile, f"profiles[{index}]") for index, profile in enumerate(profiles)]
+    names = [str(profile.get("schedulerName") or DEFAULT_NAME) for profile in named]
+    if not named:
+        complaints.mistakes.append("profiles: must be a list of at least one profile that enables a plugin of Headroom")
+        return None
+    if wanted is None:
+        if len(named) > 1:
+            listed = ", ".join(names)
+            complaints.mistakes.append(f"profiles: there are {len(named)} ({listed}): choose one by --scheduler-name")
+            return None
+        return "profiles[0]", named[0]
+    places = [index for index, name in enumerate(names) if name == wanted]
+    if len(places) != 1:
+        how = "none" if not places else f"{len(places)} profiles"
+        hint = "leave one" if places else nearest(wanted, names)
+        complaints.mistakes.append(f'profiles: {how} with schedulerName "{wanted}" (--scheduler-name); {hint}')
+        return None
+    passed = [name for name in names if name != wanted]
+    if passed:
+        complaints.notes.append(f"profiles {', '.join(passed)}: passed over; --scheduler-name is {wanted}")
+    return f"profiles[{places[0]}]", named[places[0]]
+
+
+class _Reader:
+    """Reads the sections of `plugins`, one extension point after the other.
+
+    Args:
+        path: where they stand.
+        complaints: what is wrong goes there.
+    """
+
+    def __init__(self, path: str, complaints: Complaints) -> None:
+        self.listed: dict[str, _Listed] = {}
+        """Our plugins by name, in the order of the file."""
+        self.path = path
+        """Where they stand."""
+        self._complaints = complaints
+        self._disabled: dict[str, set[str]] = {}
+        self._known = registry.known()
+
+    def section(self, point: str, data: object) -> None:
+        """Read the section of an extension point."""
+        path = f"{self.path}.{point}"
+        section = self._complaints.as_object(data, path)
+        self._complaints.unknown(section, {"enabled", "disabled"}, f"{path}.")
+        off = self._complaints.as_list(section.get("disabled"), f"{path}.disabled")
+        disabled = {name for name, _ in self._names(off, f"{path}.disabled", "disabled")}
+        self._disabled[POINTS.get(point, point)] = disabled
+        on = self._complaints.as_list(section.get("enabled"), f"{path}.enabled")
+        seen: set[str] = set()
+        for name, weight in self._names(on, f"{path}.enabled", "enabled"):
+            if name in seen:
+                self._complaints.mistakes.append(f"{path}.enabled: {name} is listed twice: leave one")
+            seen.add(name)
+            listed = self.listed.setdefault(name, _Listed())
+            if point == MULTI_POINT:
+                listed.everywhere, listed.weight = True, weight or 1.0
+            else:
+                listed.points[POINTS.get(point, point)] = weight
+
+    def _names(self, entries: Sequence[Any], path: str, verb: str) -> Iterator[tuple[str, float]]:
+        """Our plugins in a list, with their weights."""
+        for index, entry in enumerate(entries):
+            at = f"{path}[{index}]"
+            part = self._complaints.as_object(entry, at)
+            self._complaints.unknown(part, {"name", "weight"}, f"{at}.")
+            weight = self._complaints.number(part, "weight", 0.0, (0, _HEAVIEST), f"{at}.", whole=True)
+            name = part.get("name")
+            if not isinstance(name, str) or not name:
+                self._complaints.mistakes.append(f"{at}.name: {shown(name)}: must be the name of a plugin")
+            elif name in self._known or (name == ALL and verb == "disabled"):
+                yield name, weight
+            elif name in IN_TREE:
+                self._complaints.notes.append(f"{at}: {name} is kube-scheduler's own: passed over")
+            elif verb == "disabled":
+                self._complaints.notes.append(f"{at}: {name} is not a plugin of Headroom: nothing to disable")
+            else:
+                self._complaints.mistakes.append(
+                    f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; '
+                    f"{nearest(name, self._known)}"
+                )
+
+    def enabled(self, name: str) -> tuple[frozenset[str], float]:
+        """Where a plugin takes part, and its weight: multiPoint, less what its points disable, and what they enable."""
+        listed = self.listed[name]
+        points = set(listed.points)
+        if listed.everywhere:
+            points |= {point for point in POINTS.values() if not self._disabled.get(point, set()) & {ALL, name}}
+        return frozenset(points & set(POINTS.values())), listed.points.get("score") or listed.weight
+
+
+def _plugin_config(data: object, path: str, complaints: Complaints) -> Mapping[str, tuple[str, object]]:
+    """The arguments of our plugins, with their paths."""
+    found: dict[str, tuple[str, object]] = {}
+    known = registry.known()
+    for index, entry in enumerate(complaints.as_list(data, path)):
+        at = f"{path}[{index}]"
+        part = complaints.as_object(entry, at)
+        complaints.unknown(part, {"name", "args"}, f"{at}.")
+        name = part.get("name")
+        if not isinstance(name, str) or not name:
+            complaints.mistakes.append(f"{at}.name: {shown(name)}: must be the name of a plugin")
+        elif name in found:
+            given = [complaints.plugin(name, args, where) for where, args in (found[name], (at, part.get("args")))]
+            complaints.twice(name, given, path)
+        elif name in known:
+            found[name] = f"{at}.args", part.get("args")
+        elif name in IN_TREE:
+            complaints.notes.append(f"{at}: {name} is kube-scheduler's own: passed over")
+        else:
+            complaints.mistakes.append(
+                f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; {nearest(name, known)}'
+            )
+    return found
+
+
+def _enabled(reader: _Reader, arguments: Mapping[str, tuple[str, object]], complaints: Complaints) -> Iterator[Enabled]:
+    for name in reader.listed:
+        path, given = arguments.get(name, (f"{reader.path} {name}", None))
+        points, weight = reader.enabled(name)
+        plugin = complaints.plugin(name, given, path)
+        if not points:
+            complaints.notes.append(f"{reader.path}: {name} is enabled nowhere where an extender takes part")
+        elif plugin is not None:
+            yield Enabled(name, weight, plugin, points)
+    for name in arguments.keys() - reader.listed.keys():
+        path, given = arguments[name]
+        complaints.plugin(name, given, path)
+        complaints.notes.append(f"{path}: {name} is enabled nowhere in {reader.path}, so these have no effect")
+    if not reader.listed:
+        ours = ", ".join(registry.known())
+        complaints.mistakes.append(f"{reader.path}: enables no plugin of Headroom; these are {ours}")

@@ -1,0 +1,125 @@
+"""The profile's own format: what is read from it, and what refuses to start."""
+
+from pathlib import Path
+
+import pytest
+
+from scheduler_plugins.arguments import encode
+from scheduler_plugins.extender.service import Answering, Mode
+from scheduler_plugins.framework.cycle import Enabled
+from scheduler_plugins.plugins.load_aware import LoadAware
+from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile
+
+HEAD = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
+
+
+def _written(folder: Path, text: str) -> Path:
+    path = folder / "profile.yaml"
+    path.write_text(HEAD + text)
+    return path
+
+
+def test_default_profile_is_all_defaults() -> None:
+    """The profile that ships says what holds without it."""
+    profile = load_profile(DEFAULT_PROFILE)
+    assert profile.answering == Answering()
+    assert profile.in_flight_seconds == Profile([]).in_flight_seconds
+    assert [(part.name, part.weight) for part in profile.enabled] == [("LoadAwareScheduling", 1.0)]
+    assert encode(profile.enabled[0].plugin) == encode(LoadAware().defaulted())
+
+
+def test_profile_is_read(tmp_path: Path) -> None:
+    """Names, weights, arguments, mode and sizes come from the file."""
+    path = _written(
+        tmp_path,
+        "mode: weighted\nshortlist: {size: 4, sizeForPreferences: 100}\ninFlightSeconds: 5\n"
+        "plugins: [{name: LoadAwareScheduling, weight: 2.5, args: {usageThresholds: {cpu: 50}}}]\n",
+    )
+    profile = load_profile(path)
+    assert profile.answering == Answering(Mode.WEIGHTED, 4, 100)
+    assert profile.in_flight_seconds == 5
+    assert profile.enabled == (
+        Enabled("LoadAwareScheduling", 2.5, LoadAware(usage_thresholds={"cpu": 50}).defaulted()),
+    )
+    assert profile.load_rules.factors == {"cpu": 85, "memory": 70}
+
+
+def test_durations_are_gos(tmp_path: Path) -> None:
+    """Durations are written as in Go and come back so."""
+    args = "{aggregated: {usageThresholds: {cpu: 65}, usageAggregationType: p95, usageAggregatedDuration: 300s}}"
+    profile = load_profile(_written(tmp_path, f"plugins: [{{name: LoadAwareScheduling, args: {args}}}]"))
+    assert encode(profile.enabled[0].plugin)["aggregated"]["usageAggregatedDuration"] == "5m0s"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("plugins: []", "plugins: must be a list of at least one plugin"),
+        (
+            "plugins: [{name: LoadAware}]",
+            'plugins[0].name: "LoadAware" is not a plugin; did you mean "LoadAwareScheduling"?',
+        ),
+        ("plugins: [5]", "plugins[0]: 5 is not an object"),
+        ("mod: x", 'mod: unknown; did you mean "mode"?'),
+        ("mode: fast", "mode: 'fast': must be shortlist or weighted"),
+        ("shortlist: {size: 65}", "shortlist.size: 65: must be a whole number from 1 to 64"),
+        ("shortlist: {size: 1.5}", "shortlist.size: 1.5: must be a whole number"),
+        ("shortlist: 4", "shortlist: 4 is not an object"),
+        ("inFlightSeconds: true", "inFlightSeconds: True: must be a number"),
+        ("plugins: [{name: LoadAwareScheduling, weight: -1}]", "plugins[0].weight: -1: must be a number from 0 to 100"),
+        ("plugins: [{name: LoadAwareScheduling}, {name: LoadAwareScheduling}]", "LoadAwareScheduling is listed twice"),
+        (
+            "plugins: [{name: LoadAwareScheduling, args: {usageThreshold: {cpu: 1}}}]",
+            'plugins[0].args.usageThreshold: unknown; did you mean "usageThresholds"?',
+        ),
+        (
+            "plugins: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 1.5}}}]",
+            "plugins[0].args.usageThresholds.cpu: 1.5 is not an integer",
+        ),
+        (
+            "plugins: [{name: LoadAwareScheduling, args: {filterExpiredNodeMetrics: 1}}]",
+            "plugins[0].args.filterExpiredNodeMetrics: 1 is not true or false",
+        ),
+        (
+            "plugins: [{name: LoadAwareScheduling, args: {aggregated: {scoreAggregatedDuration: 5}}}]",
+            "plugins[0].args.aggregated.scoreAggregatedDuration: 5 is not a duration",
+        ),
+        (
+            "plugins: [{name: LoadAwareScheduling, args: {dominantResourceWeight: 101}}]",
+            "plugins[0].args.dominantResourceWeight: 101: must be 0..100",
+        ),
+    ],
+)
+def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
+    """A mistake in the profile is named with its place and what is allowed."""
+    with pytest.raises(ProfileError) as caught:
+        load_profile(_written(tmp_path, text))
+    assert says in str(caught.value)
+
+
+def test_all_mistakes_come_together(tmp_path: Path) -> None:
+    """One look shows everything that is wrong."""
+    path = tmp_path / "profile.yaml"
+    path.write_text("mode: x\nplugins: [{name: y, weight: z}]\n")
+    with pytest.raises(ProfileError) as caught:
+        load_profile(path)
+    assert len(str(caught.value).splitlines()) == 1 + 5  # apiVersion, kind, mode, weight, name
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "cannot be read: No such file"),
+        (b"\xff\xfe", "cannot be read"),
+        (b"a: [", "is not YAML"),
+        (b"", "not an object"),
+    ],
+)
+def test_unreadable_profile_is_named(tmp_path: Path, content: bytes | None, says: str) -> None:
+    """A file that is no profile is named."""
+    path = tmp_path / "profile.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ProfileError, match=says) as caught:
+        load_profile(path)
+    assert str(path) in str(caught.value)

@@ -15,7 +15,7 @@ from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.rows import Rows
-from scheduler_plugins.snapshot.units import Vector, units
+from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
 
 _NO_READINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
@@ -26,7 +26,7 @@ class _NodeFacts:
 
     annotations: Mapping[str, str]
     allocatable: Mapping[str, int]
-    own_allocatable: Mapping[str, int]
+    own_allocatable: Mapping[str, int]  # all that 64 bits hold
 
 
 @runtime_checkable
@@ -155,7 +155,7 @@ class ClusterCache:
         metadata = node["metadata"]
         name = str(metadata["name"])
         own = (node.get("status") or {}).get("allocatable") or {}
-        facts = _NodeFacts(metadata.get("annotations") or {}, _in_units(estimate_node(node)), _in_units(own))
+        facts = _NodeFacts(metadata.get("annotations") or {}, _in_units(estimate_node(node)), _in_units(own, INT64_MAX))
         if name not in self._rows:
             self._rows.add(name)
             for charge in self._in_flight.on(name):
@@ -326,5 +326,5 @@ class ClusterCache:
         self._changes += 1
 
 
-def _in_units(amounts: Mapping[str, Any]) -> dict[str, int]:
-    return {resource: units(resource, amount) for resource, amount in amounts.items()}
+def _in_units(amounts: Mapping[str, Any], *most: int) -> dict[str, int]:
+    return {resource: units(resource, amount, *most) for resource, amount in amounts.items()}

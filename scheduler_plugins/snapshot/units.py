@@ -9,6 +9,8 @@ from crds.quantity import milli_value, value
 Vector: TypeAlias = tuple[int, ...]
 """One amount per resource of the load rules, in their order. [milli-cores for cpu, else base units]"""
 _LARGEST: Final = 2**53
+INT64_MAX: Final = 2**63 - 1
+"""The largest amount that Kubernetes knows."""
 _LONGEST_PLAIN: Final = 15
 _THOUSANDTHS: Final[Mapping[str, int]] = {"m": 1, "u": 1000, "n": 10**6}
 """How many of a unit make one thousandth."""
@@ -16,10 +18,14 @@ _MULTIPLES: Final[Mapping[str, int]] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "
 """The suffixes that amounts of memory usually have."""
 
 
-def units(resource: str, quantity: Any) -> int:  # noqa: ANN401 - a quantity is text, a number or a Fraction
+def units(resource: str, quantity: Any, most: int = _LARGEST) -> int:  # noqa: ANN401 - text, a number or a Fraction
     """A quantity of a resource as an integer, rounded up: milli-cores for cpu, else base units.
 
-    More than 2^53 (8 pebibytes) counts as that: doubles are exact up to there, and sums over a node stay in 64 bits.
+    Args:
+        resource: name of the resource.
+        quantity: the amount.
+        most: what more counts as. By default 2^53 (8 pebibytes): doubles are exact up to there, and sums over a node
+            stay in 64 bits.
 
     Raises:
         QuantityError: it is not a quantity.
@@ -28,7 +34,7 @@ def units(resource: str, quantity: Any) -> int:  # noqa: ANN401 - a quantity is 
     amount = _plain(quantity, cpu=cpu) if isinstance(quantity, str) else None
     if amount is None:
         amount = milli_value(quantity) if cpu else value(quantity)
-    return min(amount, _LARGEST)
+    return min(amount, most)
 
 
 def _plain(text: str, *, cpu: bool) -> int | None:

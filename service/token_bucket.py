@@ -1,5 +1,6 @@
 """A token bucket: some things at once, then one from time to time. Pure; the clock is an argument."""
 
+import math
 from dataclasses import dataclass
 
 
@@ -19,6 +20,16 @@ class TokenBucket:
             now: a clock that never jumps. [s]
         """
         return max(self._gone(refill_seconds, now) + 1.0 - burst, 0.0) * refill_seconds
+
+    def left(self, burst: int, refill_seconds: float, now: float) -> int:
+        """How many tokens there are.
+
+        Args:
+            burst: how many there are when none was taken.
+            refill_seconds: after how long one comes back. [s]
+            now: a clock that never jumps. [s]
+        """
+        return max(math.floor(burst - self._gone(refill_seconds, now)), 0)
 
     def take(self, refill_seconds: float, now: float) -> None:
         """Take one, there or not."""

@@ -4,11 +4,11 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
 from kubeapi import ApiServer, Relisted, WatchHealth, list_and_watch, paths
@@ -27,6 +27,7 @@ _READABLE: Final = "does the API server answer, and may we list them?"
 _LOG: Final = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
+_Taken = TypeVar("_Taken")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,22 @@ class Source:
         return f"{self.kind}: the API server has not been heard for {silent:.0f} s" if silent > stale_seconds else ""
 
 
+class PodFollower(Protocol):
+    """Somebody beside the cache who wants to know what becomes of pods. Called for every change: it must be quick."""
+
+    def put_pod(self, pod: Json) -> None:
+        """A pod is there, or has changed."""
+        ...
+
+    def delete_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        ...
+
+    def retain_pods(self, uids: AbstractSet[str]) -> None:
+        """There are these pods and no others."""
+        ...
+
+
 class ClusterWatch:
     """Feeds a cache from the API server.
 
@@ -71,9 +88,12 @@ class ClusterWatch:
         api: the session.
         cache: what is fed.
         clock: the present time, for pods that do not say when they were scheduled. [unix s]
+        followers: who else is told of pods, before the cache.
     """
 
-    def __init__(self, api: ApiServer, cache: ClusterCache, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, api: ApiServer, cache: ClusterCache, clock: Callable[[], float], followers: Sequence[PodFollower] = ()
+    ) -> None:
         self._api = api
         self._unreadable: set[str] = set()
         self._settled = False
@@ -95,9 +115,9 @@ class ClusterWatch:
                 LIVE_PODS,
                 _READABLE,
                 _uid,
-                lambda pod: cache.put_pod(pod, clock()),
-                cache.delete_pod,
-                cache.retain_pods,
+                _each(*(one.put_pod for one in followers), lambda pod: cache.put_pod(pod, clock())),
+                _each(*(one.delete_pod for one in followers), cache.delete_pod),
+                _each(*(one.retain_pods for one in followers), cache.retain_pods),
             ),
         )
         """What is watched."""
@@ -166,6 +186,18 @@ class ClusterWatch:
             self._unreadable.add(name)
         else:
             self._unreadable.discard(name)
+
+
+def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:
+    """One function that calls all of these in turn."""
+    if len(takers) == 1:
+        return takers[0]
+
+    def take(taken: _Taken) -> None:
+        for taker in takers:
+            taker(taken)
+
+    return take
 
 
 def _silence(health: WatchHealth) -> float:

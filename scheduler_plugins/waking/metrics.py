@@ -1,0 +1,59 @@
+"""What waking and telling of refused pods tell about themselves at /metrics."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class WakingMetrics:
+    """The metrics.
+
+    Args:
+        registry: where they are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.waiting = Gauge(
+            "headroom_scheduler_waiting_pods", "Pods that were refused on every node and wait.", registry=registry
+        )
+        """Pods that wait."""
+        self.groups = Gauge(
+            "headroom_scheduler_waiting_groups", "Groups of waiting pods that are judged together.", registry=registry
+        )
+        """Groups of them."""
+        self.overflowed = Gauge(
+            "headroom_scheduler_waiting_overflow",
+            "Refusals of pods that were not remembered, as too many waited.",
+            registry=registry,
+        )
+        """Pods that were not remembered."""
+        self.woken = Counter(
+            "headroom_scheduler_woken_pods", "Pods that were woken by a patch that succeeded.", registry=registry
+        )
+        """Pods woken."""
+        self.patches = Counter(
+            "headroom_scheduler_wake_patches",
+            "Patches that were to wake a pod, by result (ok, gone, changed, forbidden, refused, unavailable).",
+            ["result"],
+            registry=registry,
+        )
+        """Patches by result."""
+        self.waited = Histogram(
+            "headroom_scheduler_waited_seconds",
+            "Time from a pod's first refusal on every node to its binding.",
+            buckets=(1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400),
+            registry=registry,
+        )
+        """Seconds waited by pods that were bound."""
+        self.round_seconds = Histogram(
+            "headroom_scheduler_waking_round_seconds",
+            "CPU-bound time of one look at the waiting pods.",
+            buckets=(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
+            registry=registry,
+        )
+        """Time of one look."""
+        self.events = Counter(
+            "headroom_scheduler_refusal_events",
+            "Events about refused pods, by result (posted, suppressed).",
+            ["result"],
+            registry=registry,
+        )
+        """Events by result; suppressed: the same was told lately, or the pod did not wait for its turn."""

@@ -1,0 +1,84 @@
+"""Waking and telling, put together as a part of the extender."""
+
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from kubeapi import ApiServer
+from kubeapi.events import EventRecorder
+from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.framework.verdict import Verdict
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.waking.groups import Entry
+from scheduler_plugins.waking.metrics import WakingMetrics
+from scheduler_plugins.waking.patching import Patcher
+from scheduler_plugins.waking.settings import WakingSettings
+from scheduler_plugins.waking.telling import Teller
+from scheduler_plugins.waking.waiting import Waiting
+from scheduler_plugins.waking.waker import Waker
+
+COMPONENT = "headroom-scheduler"
+"""Who speaks in the Events."""
+
+
+class Waking:
+    """What happens to pods after they were refused.
+
+    Args:
+        settings: how much of it.
+        cache: the cluster.
+        cycle: the plugins, unobserved: what is judged here is no request.
+        api: the session.
+        metrics: where it is counted.
+        clock: the present time. [unix s]
+    """
+
+    def __init__(
+        self,
+        settings: WakingSettings,
+        cache: ClusterCache,
+        cycle: Cycle,
+        api: ApiServer,
+        metrics: WakingMetrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.waiting = Waiting(settings.most_pods, lambda: len(cache.nodes), clock)
+        """Who waits."""
+        self._metrics = metrics
+        self._clock = clock
+        self.waiting.on_forgotten = self._forgotten
+        self._told: list[Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]] = []
+        self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
+        """What runs until the end, by name."""
+        if settings.enabled or settings.events:
+            self._told.append(self.waiting.refused)
+        if settings.enabled:
+            waker = Waker(self.waiting, cache, cycle, Patcher(api), settings, metrics)
+            self.background["waking"] = waker.run
+        if settings.events:
+            teller = Teller(self.waiting, cache, cycle, EventRecorder(api, COMPONENT), settings, metrics, clock)
+            self._told.append(teller.refused)
+            self.background["telling"] = teller.run
+
+    def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], names: Sequence[str], verdict: Verdict) -> None:
+        """Take note of a pod that was refused on all these nodes."""
+        for tell in self._told:
+            tell(pod, json_pod, names, verdict)
+
+    def put_pod(self, pod: Mapping[str, Any]) -> None:
+        """Take note of a pod that changed."""
+        self.waiting.put_pod(pod)
+
+    def delete_pod(self, uid: str) -> None:
+        """Take note of a pod that is gone."""
+        self.waiting.delete_pod(uid)
+
+    def retain_pods(self, uids: AbstractSet[str]) -> None:
+        """Take note of all pods that there are."""
+        self.waiting.retain_pods(uids)
+
+    def _forgotten(self, entry: Entry, bound: bool) -> None:  # noqa: FBT001 - a Forgotten
+        if bound:
+            self._metrics.waited.observe(max(self._clock() - entry.since, 0.0))

@@ -1,0 +1,215 @@
+"""Looks at the waiting pods once a second and wakes those for which the reason has gone."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from scheduler_plugins.framework.cycle import Cycle, PluginError
+from scheduler_plugins.snapshot.arrays import Snapshot
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.waking.choosing import Trial, choose, rows_of
+from scheduler_plugins.waking.groups import Entry, Group
+from scheduler_plugins.waking.metrics import WakingMetrics
+from scheduler_plugins.waking.node_sets import Changes
+from scheduler_plugins.waking.patching import Patched, Patcher
+from scheduler_plugins.waking.settings import WakingSettings
+from scheduler_plugins.waking.waiting import Waiting
+from service.token_bucket import TokenBucket
+
+INTERVAL_SECONDS: Final = 1.0
+"""How often we look."""
+SWEEP_SECONDS: Final = 5.0
+"""How often all nodes are judged again, changed or not: some reasons go by time alone."""
+
+_SLICE_SECONDS: Final = 0.005
+_ROUND_SECONDS: Final = 0.1
+_AT_ONCE: Final = 10
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clocks of the waker."""
+
+    wall: Callable[[], float] = time.time
+    """Times that objects bear. [unix s]"""
+    monotonic: Callable[[], float] = time.monotonic
+    """Rates. Never jumps. [s]"""
+
+
+class Waker:
+    """Wakes pods.
+
+    A reason goes away when a node, its report, its pods or a provider's reading changes: nodes that changed are judged
+    again. Sometimes it goes by time alone (a report expires where `enableScheduleWhenNodeMetricsExpired` is set), so
+    all nodes are judged every few seconds.
+
+    Args:
+        waiting: who waits.
+        cache: the cluster.
+        cycle: judges.
+        patcher: patches.
+        settings: how much of it.
+        metrics: where it is counted.
+        clocks: the time.
+    """
+
+    def __init__(
+        self,
+        waiting: Waiting,
+        cache: ClusterCache,
+        cycle: Cycle,
+        patcher: Patcher,
+        settings: WakingSettings,
+        metrics: WakingMetrics,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self._waiting = waiting
+        self._cache = cache
+        self._cycle = cycle
+        self._patcher = patcher
+        self._settings = settings
+        self._metrics = metrics
+        self._clocks = clocks or Clocks()
+        self._tokens = TokenBucket()
+        self._changes = Changes()
+        self._swept_at = float("-inf")
+        self._charged: dict[str, str] = {}
+        self._turn = 0
+        self._last_trouble = ""
+
+    async def run(self) -> None:
+        """Look, and wake, until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS)
+            try:
+                await self.look()
+            except PluginError as error:
+                if str(error) != self._last_trouble:
+                    _LOG.error("Waiting pods cannot be judged: %s", error)
+                self._last_trouble = str(error)
+
+    async def look(self) -> list[Entry]:
+        """Judge what changed, and wake whom it helps; the pods that were patched.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        waiting, now = self._waiting, self._clocks.wall()
+        waiting.forget_answered(self._cache.in_flight.keys())
+        waiting.forget_unanswered(now)
+        self._count()
+        if not len(waiting):
+            self._changes.forget()
+            return []
+        snapshot = self._cache.freeze(now)
+        waiting.tidy(snapshot)
+        self._mark(snapshot, now)
+        await self._judge(snapshot)
+        left = self._left()
+        if not left or self._patcher.paused(self._clocks.monotonic()):
+            return []
+        chosen = self._choose(now, left)
+        return await self._wake(chosen)
+
+    def _count(self) -> None:
+        self._metrics.waiting.set(len(self._waiting))
+        self._metrics.groups.set(len(self._waiting.groups))
+        self._metrics.overflowed.set(self._waiting.overflowed)
+
+    def _left(self) -> int:
+        settings = self._settings
+        return self._tokens.left(settings.patch_burst, 1 / settings.patches_per_second, self._clocks.monotonic())
+
+    # What to judge
+
+    def _mark(self, snapshot: Snapshot, now: float) -> None:
+        """Mark the nodes that have to be judged again."""
+        charged = {entry.uid: entry.target for entry in self._waiting.woken()}
+        freed = [node for uid, node in self._charged.items() if charged.get(uid) != node]
+        self._charged = charged
+        changed = self._changes.since_last(snapshot)
+        sweep = now - self._swept_at >= SWEEP_SECONDS or now < self._swept_at
+        if sweep:
+            self._swept_at = now
+        if not (sweep or freed or changed.any()):
+            return
+        bits = self._waiting.numbers.of_rows(changed, snapshot) | self._waiting.numbers.bits(freed)
+        for group in self._waiting.groups:
+            group.pending |= group.nodes if sweep else group.nodes & bits
+            group.unseen = group.open_ended
+
+    # Judging
+
+    async def _judge(self, snapshot: Snapshot) -> None:
+        """Find the groups for which a node passes. Requests are answered in between; too much of it goes on later."""
+        groups = [group for group in self._waiting.groups if not group.ready and (group.pending or group.unseen)]
+        spent, started = 0.0, time.perf_counter()
+        for number in range(len(groups)):
+            group = groups[(self._turn + number) % len(groups)]
+            self._look_at(group, snapshot)
+            if (slice_ := time.perf_counter() - started) >= _SLICE_SECONDS:
+                spent += slice_
+                if spent >= _ROUND_SECONDS:
+                    self._turn = (self._turn + number + 1) % len(groups)
+                    break
+                await asyncio.sleep(0)
+                started = time.perf_counter()
+        self._metrics.round_seconds.observe(spent + time.perf_counter() - started)
+
+    def _look_at(self, group: Group, snapshot: Snapshot) -> None:
+        rows = rows_of(group, group.pending, self._waiting, snapshot)
+        group.pending, group.unseen = 0, False
+        if len(rows):
+            group.ready = bool(self._cycle.filter(group.pod, snapshot.take(rows)).passes.any())
+
+    # Waking
+
+    def _choose(self, now: float, left: int) -> list[Entry]:
+        """Choose whom to wake, charged beside those that were woken already, on what is known this very moment."""
+        trial = Trial.of(self._cache.freeze(now))
+        index = trial.nodes.index
+        for entry in self._waiting.woken():
+            if entry.target in index:
+                trial.charge(index[entry.target], entry.request)
+        chosen = []
+        refill, moment = 1 / self._settings.patches_per_second, self._clocks.monotonic()
+        for entry, node in choose(self._waiting, self._cycle, trial, now, left):
+            entry.wake(node, now)
+            self._tokens.take(refill, moment)
+            chosen.append(entry)
+        return chosen
+
+    async def _wake(self, chosen: list[Entry]) -> list[Entry]:
+        """Patch some pods, a few at the same time."""
+        done = []
+        for start in range(0, len(chosen), _AT_ONCE):
+            some = chosen[start : start + _AT_ONCE]
+            if self._patcher.paused(self._clocks.monotonic()):
+                results = [Patched.UNAVAILABLE for _ in some]
+            else:
+                results = await asyncio.gather(*(self._patch(entry) for entry in some))
+            done += [entry for entry, result in zip(some, results, strict=True) if result is Patched.OK]
+        return done
+
+    async def _patch(self, entry: Entry) -> Patched:
+        now = self._clocks.wall()
+        entry.retried = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        result = await self._patcher.patch(entry.key, entry.uid, entry.retried, self._clocks.monotonic())
+        self._metrics.patches.labels(result).inc()
+        match result:
+            case Patched.OK:
+                self._metrics.woken.inc()
+                _LOG.debug("Pod %s is tried again: node %s would take it now", entry.key, entry.target)
+            case Patched.GONE | Patched.CHANGED:
+                self._waiting.forget(entry)
+            case Patched.REFUSED:
+                entry.back_off(self._clocks.wall())
+            case _:
+                entry.woken_at = None
+        return result

@@ -17,6 +17,7 @@ RULES: Final[Mapping[str, str]] = {
     "load_watcher": "tests.golden.rules.load_watcher:RULES",
     "loadaware_args": "tests.golden.rules.loadaware_args:RULES",
     "loadaware_estimator": "tests.golden.rules.loadaware_estimator:RULES",
+    "low_risk_overcommitment": "tests.golden.rules.low_risk_overcommitment:RULES",
     "mid_resource": "tests.golden.rules.mid_resource:RULES",
     "nodemetric_policy": "tests.golden.rules.nodemetric_policy:RULES",
     "nodemetric_report": "tests.golden.rules.nodemetric_report:RULES",

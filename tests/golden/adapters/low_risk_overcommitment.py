@@ -1,0 +1,218 @@
+"""low_risk_overcommitment: the LowRiskOverCommitment plugin, its formulas, and what it reads of pods and metrics."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from scheduler_plugins.arguments import decode
+from scheduler_plugins.numerics.beta import Beta, largest_variance, probability_below, with_deviation, with_moments
+from scheduler_plugins.numerics.overcommitment import shares, used, widened
+from scheduler_plugins.plugins.low_risk_over_commitment import NAME, RESOURCES, LowRiskOverCommitment, Totals
+from scheduler_plugins.providers.load_watcher import decode as decode_watcher
+from scheduler_plugins.providers.readings import CPU, MEMORY, statistic, utilisation
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.requests_and_limits import pod_totals
+from scheduler_plugins.snapshot.units import units
+from tests.golden.adapters import Adapter
+
+NOW: Final = 1e9
+"""The time of every vector that does not name one. [unix s]"""
+_TYPES: Final = {"cpu": CPU, "memory": MEMORY}
+_PER_UNIT: Final = {"cpu": 1, "memory": 2**20}
+_FIELDS: Final = ("milliCPU", "memory")
+
+
+def plugin_of(vector: Mapping[str, Any]) -> LowRiskOverCommitment:
+    """The plugin with the vector's arguments, fed by a load-watcher service."""
+    arguments = {"watcherAddress": "http://load-watcher:2020", **(vector.get("args") or {})}
+    plugin: LowRiskOverCommitment = decode(LowRiskOverCommitment, arguments, "args")
+    return plugin.defaulted()
+
+
+class World:
+    """A cache with the plugin, its nodes, pods and readings."""
+
+    def __init__(self, plugin: LowRiskOverCommitment) -> None:
+        self.plugin = plugin
+        self.cache = ClusterCache(LoadRules(), {NAME: plugin})
+
+    def put(self, node: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> None:
+        """A node and the pods on it. Vectors may name one pod on several nodes: each counts where it stands."""
+        self.cache.put_node(node)
+        name = node["metadata"]["name"]
+        for index, pod in enumerate(pods):
+            metadata = {**pod["metadata"], "uid": f"{name}/{index}"}
+            self.cache.put_pod({**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": name}}, NOW)
+
+    def watch(self, watcher: Mapping[str, Any] | None) -> float:
+        """The answer of the load-watcher service, and the time of it."""
+        answer = decode_watcher(watcher, NOW) if watcher else None
+        nodes = answer.nodes if answer else {}
+        readings = {name: utilisation(node.metrics, node.measured_at, smoothed=True) for name, node in nodes.items()}
+        self.cache.put_readings(NAME, {name: reading for name, reading in readings.items() if reading is not None})
+        return max((node.measured_at for node in nodes.values()), default=NOW)
+
+    def look(self, names: Sequence[str], now: float = NOW) -> Nodes:
+        """The nodes of these names."""
+        return self.cache.freeze(now).select(names)[0]
+
+
+def _row(vector: Mapping[str, Any], pods: Sequence[Mapping[str, Any]] = ()) -> tuple[World, Nodes]:
+    """One node, with the vector's metrics."""
+    world = World(plugin_of(vector))
+    world.put(vector["node"], pods)
+    reading = utilisation(vector.get("metrics") or (), NOW, smoothed=True)
+    world.cache.put_readings(NAME, {} if reading is None else {vector["node"]["metadata"]["name"]: reading})
+    return world, world.look([vector["node"]["metadata"]["name"]])
+
+
+def _beta(vector: Mapping[str, Any]) -> Beta:
+    return Beta(np.float64(vector["alpha"]), np.float64(vector["beta"]))
+
+
+def _beta_new(vector: dict[str, Any]) -> dict[str, Any]:
+    beta = _beta(vector)
+    if not beta.valid:
+        return {"valid": False}
+    first, second, third = map(float, beta.moments())
+    return {
+        "valid": True,
+        "alpha": vector["alpha"],
+        "beta": vector["beta"],
+        "firstMoment": first,
+        "secondMoment": second,
+        "thirdMoment": third,
+    }
+
+
+def _fitted(fit: Beta) -> dict[str, Any]:
+    known = not math.isnan(fit.alpha)
+    return {"alpha": float(fit.alpha) if known else None, "beta": float(fit.beta) if known else None}
+
+
+def _match_moments(vector: dict[str, Any]) -> dict[str, Any]:
+    fit = _fitted(with_moments(vector["m1"], vector["m2"]))
+    return {"ok": fit["alpha"] is not None, **fit}
+
+
+def _compute_probability(vector: dict[str, Any]) -> dict[str, Any]:
+    probability, fit = probability_below(vector["mu"], vector["sigma"], vector["threshold"])
+    parameters = _fitted(fit)
+    return {"probability": float(probability), "fitted": parameters["alpha"] is not None, **parameters}
+
+
+def _fit_from_metrics(vector: dict[str, Any]) -> dict[str, Any]:
+    average, stdev = used(vector["avgPercent"], 1.0), used(vector["stdPercent"], 1.0)
+    mean, deviation = shares(average, stdev, 1.0)
+    sigma = widened(mean, deviation, vector["smoothingWindowSize"])
+    return {"mu": float(mean), "sigma": float(sigma), **_fitted(with_deviation(mean, sigma))}
+
+
+def _resource_data(vector: dict[str, Any]) -> dict[str, Any]:
+    found = statistic(vector["metrics"], _TYPES[vector["resource"]])
+    return {
+        "avg": found.average if found else 0.0,
+        "std": found.stdev if found else 0.0,
+        "valid": found is not None,
+    }
+
+
+def _resource_stats(vector: dict[str, Any]) -> dict[str, Any]:
+    resource = vector["resource"]
+    found = statistic(vector["metrics"], _TYPES[resource])
+    if found is None:
+        return {"valid": False}
+    allocatable = (vector["node"].get("status") or {}).get("allocatable") or {}
+    capacity = units(resource, allocatable.get(resource, "0")) / _PER_UNIT[resource]
+    request = (vector.get("podRequest") or {}).get(_FIELDS[RESOURCES.index(resource)], 0)
+    return {
+        "valid": True,
+        "capacity": capacity,
+        "req": request / _PER_UNIT[resource],
+        "usedAvg": float(used(found.average, capacity)),
+        "usedStdev": float(used(found.stdev, capacity)),
+    }
+
+
+def _mu_sigma(vector: dict[str, Any]) -> dict[str, Any]:
+    mean, deviation = shares(vector["usedAvg"], vector["usedStdev"], vector["capacity"], vector["req"])
+    return {"mu": float(mean), "sigma": float(deviation)}
+
+
+def _pod_totals(kind: str) -> Adapter:
+    return lambda vector: dict(zip(_FIELDS, pod_totals(vector["pod"], kind), strict=True))
+
+
+def _totals(vector: dict[str, Any]) -> dict[str, Any]:
+    world, nodes = _row(vector, vector["podsOnNode"])
+    totals = world.plugin.totals(world.cache.read(vector["pod"]), nodes)
+    names = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
+    return {
+        name: dict(zip(_FIELDS, part[0].tolist(), strict=True)) for name, part in zip(names, totals, strict=True)
+    }
+
+
+def _columns(amounts: Mapping[str, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array([[amounts[name] for name in _FIELDS]], np.int64)
+
+
+def _compute_risk(vector: dict[str, Any]) -> dict[str, Any]:
+    given = vector["nodeRequestsAndLimits"]
+    names = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
+    totals = Totals(*(_columns(given[name]) for name in names))
+    world, nodes = _row(vector)
+    # The sums come from the vector and not from pods: with pods in flight, the load's risk is made anew from them.
+    nodes = replace(nodes, in_flight_sums=np.ones_like(nodes.in_flight_sums))
+    risk = world.plugin.risk(totals, world.plugin.load_risk(totals, nodes))
+    return {"risk": float(risk[0, RESOURCES.index(vector["resource"])])}
+
+
+def _scored(vector: dict[str, Any]) -> list[tuple[str, int]]:
+    world = World(plugin_of(vector))
+    for each in vector["nodes"]:
+        world.put(each["node"], each.get("pods") or ())
+    now = world.watch(vector.get("watcher"))
+    pod: PodRequest = world.cache.read(vector["pod"])
+    nodes = world.look([each["node"]["metadata"]["name"] for each in vector["nodes"]], now)
+    return list(zip(nodes.names, world.plugin.score(pod, nodes).tolist(), strict=True))
+
+
+def _score(vector: dict[str, Any]) -> dict[str, Any]:
+    return {"scores": [{"name": name, "score": score} for name, score in _scored(vector)]}
+
+
+def _schedule(vector: dict[str, Any]) -> dict[str, Any]:
+    return {"selectedNode": max(_scored(vector), key=lambda each: each[1])[0]}
+
+
+def _watcher_node_metrics(vector: dict[str, Any]) -> dict[str, Any]:
+    node = decode_watcher(vector["watcherResponse"], NOW).nodes.get(vector["node"])
+    return {"found": node is not None, "metrics": None if node is None else list(node.metrics)}
+
+
+OPERATIONS: Final[Mapping[str, Adapter]] = {
+    "beta_new": _beta_new,
+    "beta_match_moments": _match_moments,
+    "beta_pdf": lambda vector: {"value": float(_beta(vector).density(vector["x"]))},
+    "beta_cdf": lambda vector: {"value": float(_beta(vector).below(vector["x"]))},
+    "beta_max_variance": lambda vector: {"value": float(largest_variance(vector["m1"]))},
+    "compute_probability": _compute_probability,
+    "fit_from_metrics": _fit_from_metrics,
+    "resource_data": _resource_data,
+    "resource_stats": _resource_stats,
+    "mu_sigma": _mu_sigma,
+    "pod_requests": _pod_totals("requests"),
+    "pod_limits": _pod_totals("limits"),
+    "node_requests_and_limits": _totals,
+    "compute_risk": _compute_risk,
+    "score": _score,
+    "schedule": _schedule,
+    "watcher_node_metrics": _watcher_node_metrics,
+}
+"""Operation -> adapter."""

@@ -1,0 +1,57 @@
+"""A small HTTP server for tests of providers: answers by path, and remembers what it was asked."""
+
+import inspect
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from aiohttp import web
+
+NOW: Final = 1_735_689_600.0
+"""2025-01-01T00:00:00Z. [unix s]"""
+
+Answer = Callable[[web.Request], Any]
+"""Makes JSON, or a whole response."""
+
+
+@dataclass
+class Asked:
+    """A server that runs."""
+
+    url: str = ""
+    """Where."""
+    requests: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = field(default_factory=list)
+    """Path, parameters and headers of each request so far."""
+
+    def params(self, path: str) -> list[Mapping[str, str]]:
+        """The parameters of the requests for a path."""
+        return [params for asked, params, _ in self.requests if asked == path]
+
+
+@asynccontextmanager
+async def answering(pages: Mapping[str, Answer], tls: ssl.SSLContext | None = None) -> AsyncIterator[Asked]:
+    """Serve on a free port of the loopback."""
+    asked = Asked()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        asked.requests.append((request.path, dict(request.query), dict(request.headers)))
+        page = pages.get(request.path)
+        if page is None:
+            return web.Response(status=404, text="404 page not found")
+        made = page(request)
+        if inspect.isawaitable(made):
+            made = await made
+        return made if isinstance(made, web.StreamResponse) else web.json_response(made)
+
+    app = web.Application()
+    app.router.add_get("/{anything:.*}", handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+    asked.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield asked
+    finally:
+        await runner.cleanup()

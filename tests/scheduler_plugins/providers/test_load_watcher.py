@@ -1,0 +1,85 @@
+"""The load-watcher service as a provider."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.providers.load_watcher import LoadWatcher, decode
+from scheduler_plugins.providers.provider import Answer, ProviderError
+from scheduler_plugins.providers.spec import MetricProvider
+from scheduler_plugins.providers.web import Site
+from tests.scheduler_plugins.providers.server import NOW, answering
+
+Json = dict[str, Any]
+
+
+def document(*metrics: Json, **more: Any) -> Json:  # noqa: ANN401 - any field of the document
+    """An answer about the node n, for the window that ended ten seconds before NOW."""
+    window = {"duration": "15m", "start": NOW - 910, "end": NOW - 10}
+    nodes = {"n": {"metrics": list(metrics), "tags": {}, "metadata": {"dataCenter": ""}}}
+    return {"timestamp": NOW - 5, "window": window, "source": "x", "data": {"NodeMetricsMap": nodes}, **more}
+
+
+def cpu(value: Any = 26.0, **more: Any) -> Json:  # noqa: ANN401
+    """A metric of the CPU."""
+    return {"name": "a", "type": "CPU", "operator": "AVG", "rollup": "15m", "value": value, **more}
+
+
+async def test_service_is_asked() -> None:
+    """The client asks {watcherAddress}/watcher, with or without a slash at the end of the address."""
+    async with answering({"/watcher": lambda _: document(cpu())}) as server:
+        for address in (server.url, f"{server.url}/"):
+            answer = await LoadWatcher(Site(address, MetricProvider()), smoothed=True).fetch(NOW)
+            assert answer.nodes["n"].metrics == [cpu()]
+        assert [path for path, _, _ in server.requests] == ["/watcher", "/watcher"]
+
+
+async def test_empty_service_is_told() -> None:
+    """A service that has nothing yet (500) is an error, so the last reading stays."""
+    async with answering({}) as server:
+        with pytest.raises(ProviderError, match="/watcher answers 404"):
+            await LoadWatcher(Site(server.url, MetricProvider()), smoothed=True).fetch(NOW)
+
+
+def test_window_says_the_age() -> None:
+    """The time of measurement is the window's end; without one the timestamp, and never later than now."""
+    assert decode(document(cpu()), NOW).nodes["n"].measured_at == NOW - 10
+    assert decode(document(cpu(), window=None), NOW).nodes["n"].measured_at == NOW - 5
+    assert decode(document(cpu(), window={"end": NOW + 99}), NOW).nodes["n"].measured_at == NOW
+    assert decode(document(cpu(), window={"end": "soon"}, timestamp=-1), NOW).nodes["n"].measured_at == NOW
+
+
+def test_absent_fields_are_empty() -> None:
+    """The service leaves out empty texts and zeros."""
+    (found,) = decode(document({"type": "CPU"}), NOW).nodes["n"].metrics
+    assert found == {"name": "", "type": "CPU", "operator": "", "rollup": "", "value": 0.0}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.1, 1001.0, 10**400, "26", True, None, [26]])
+def test_garbage_is_no_number(value: object) -> None:
+    """A value that is no percentage is left out and counted."""
+    assert decode(document(cpu(value), cpu(3.0)), NOW).nodes["n"].metrics == [cpu(3.0)]
+    assert decode(document(cpu(value), cpu(3.0)), NOW).unusable == 1
+
+
+def test_empty_lists_are_no_reading() -> None:
+    """A node with an empty list, or none, is as good as absent."""
+    nodes: tuple[Json, ...] = ({"metrics": []}, {"metrics": None}, {})
+    for node in nodes:
+        assert decode({"data": {"NodeMetricsMap": {"n": node}}}, NOW) == Answer({})
+
+
+@pytest.mark.parametrize("node", [None, 3, [], {"metrics": {"type": "CPU"}}, {"metrics": 1}, {"metrics": [None, 1]}])
+def test_odd_nodes_are_left_out(node: object) -> None:
+    """A node of another shape is left out and counted; the others stay."""
+    nodes = {"odd": node, "n": {"metrics": [cpu()]}}
+    answer = decode({"data": {"NodeMetricsMap": nodes}}, NOW)
+    assert set(answer.nodes) == {"n"}
+    assert answer.unusable > 0
+
+
+@pytest.mark.parametrize("body", [None, [], "x", {}, {"data": []}, {"data": {"NodeMetricsMap": None}}, {"data": {}}])
+def test_other_documents_are_refused(body: object) -> None:
+    """What has no NodeMetricsMap is not load-watcher's, lower-case spelling of the example files included."""
+    with pytest.raises(ProviderError, match="NodeMetricsMap"):
+        decode(body, NOW)

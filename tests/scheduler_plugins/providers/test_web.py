@@ -1,0 +1,136 @@
+"""What can go wrong on the way to a provider is one sentence, never a crash."""
+
+import asyncio
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from devcluster.certs import Pki
+from scheduler_plugins.providers.provider import ProviderError
+from scheduler_plugins.providers.spec import MetricProvider
+from scheduler_plugins.providers.web import Site, parsed
+from tests.scheduler_plugins.providers.server import answering
+
+
+async def fetch(url: str, path: str = "/x", limit: int = 1000, **settings: Any) -> Any:  # noqa: ANN401
+    """What a page answers."""
+    async with Site(url, MetricProvider(**settings), body_limit=limit).session() as session:
+        return await session.get(path)
+
+
+@pytest.fixture
+def pki(tmp_path: Path) -> Pki:
+    """An authority."""
+    return Pki(tmp_path / "pki")
+
+
+def server_tls(pki: Pki) -> ssl.SSLContext:
+    """A server with a certificate of the authority."""
+    pair = pki.server("server", ["127.0.0.1"])
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(pair.cert, pair.key)
+    return tls
+
+
+async def test_token_is_sent() -> None:
+    """The token goes into the header that the provider wants, and may come from a file."""
+    async with answering({"/x": lambda _: {"a": 1}}) as server:
+        assert await fetch(server.url, token="abc") == {"a": 1}  # noqa: S106
+        assert server.requests[-1][2]["Authorization"] == "Bearer abc"
+
+
+async def test_token_file_is_read_anew(tmp_path: Path) -> None:
+    """A token that is renewed on disk is used by the next fetch."""
+    file = tmp_path / "token"
+    async with answering({"/x": lambda _: {}}) as server:
+        for token in ("one", "two"):
+            file.write_text(f"{token}\n")
+            await fetch(server.url, token_file=str(file))
+        assert [headers["Authorization"] for _, _, headers in server.requests] == ["Bearer one", "Bearer two"]
+
+
+async def test_bad_token_file_is_told(tmp_path: Path) -> None:
+    """A token file that is missing, or holds no token, is named."""
+    with pytest.raises(ProviderError, match=r"token file .*/none cannot be read: No such file"):
+        await fetch("http://127.0.0.1:1", token_file=str(tmp_path / "none"))
+    (tmp_path / "odd").write_text("a\nb")
+    with pytest.raises(ProviderError, match="the token is not one line"):
+        await fetch("http://127.0.0.1:1", token_file=str(tmp_path / "odd"))
+
+
+async def test_certificate_is_checked(pki: Pki) -> None:
+    """A certificate of an unknown authority is refused; with its authority, or unchecked by wish, it is not."""
+    async with answering({"/x": lambda _: {"a": 1}}, server_tls(pki)) as server:
+        with pytest.raises(ProviderError, match=r"its certificate is refused .*caFile"):
+            await fetch(server.url)
+        assert await fetch(server.url, ca_file=str(pki.ca)) == {"a": 1}
+        assert await fetch(server.url, insecure_skip_verify=True) == {"a": 1}
+
+
+async def test_unusable_authority_is_told(tmp_path: Path) -> None:
+    """An authority that cannot be read is named."""
+    (tmp_path / "ca.crt").write_text("no certificate")
+    with pytest.raises(ProviderError, match=r"certificate authority .*/ca.crt is unusable"):
+        await fetch("https://127.0.0.1:1", ca_file=str(tmp_path / "ca.crt"))
+
+
+async def test_large_answer_is_cut() -> None:
+    """An answer beyond the bound is not read to its end."""
+    async with answering({"/x": lambda _: web.Response(text=json.dumps(["x" * 2000]))}) as server:
+        with pytest.raises(ProviderError, match="more than"):
+            await fetch(server.url)
+        assert await fetch(server.url, limit=10_000) == ["x" * 2000]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        (web.Response, "not JSON: ''"),
+        (lambda: web.Response(text="<html>\nno"), "not JSON: '<html> no'"),
+        (lambda: web.Response(text="[" * 900), "not JSON"),
+        (lambda: web.Response(status=503, text="busy\n"), "/x answers 503: busy"),
+        (lambda: web.Response(status=401), "/x answers 401: Unauthorized"),
+        (lambda: web.Response(status=302, headers={"Location": "http://127.0.0.1:1/"}), "302: a redirection"),
+        (lambda: web.Response(body=b"\xff\xfe\xff"), "not JSON"),
+    ],
+)
+async def test_odd_answers_are_told(answer: Any, sentence: str) -> None:  # noqa: ANN401
+    """Whatever is no JSON with status 200 is an error that quotes it."""
+    async with answering({"/x": lambda _: answer()}) as server:
+        with pytest.raises(ProviderError, match=sentence):
+            await fetch(server.url)
+
+
+async def test_nobody_there_is_told() -> None:
+    """A refused connection is told in the system's words."""
+    async with answering({}) as server:
+        url = server.url
+    with pytest.raises(ProviderError, match=r"cannot be reached: Connect call failed|Connection refused"):
+        await fetch(url)
+
+
+async def test_slow_answer_is_given_up() -> None:
+    """An answer that begins and then does not end within the timeout is an error."""
+    over = asyncio.Event()
+
+    async def never(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"[")
+        await over.wait()
+        return response
+
+    async with answering({"/x": never}) as server:
+        with pytest.raises(ProviderError, match=r"no answer within 0\.05 s"):
+            await fetch(server.url, timeout_seconds=0.05)
+        over.set()
+
+
+def test_huge_numbers_are_no_json() -> None:
+    """A number with more digits than Python reads is an error, too."""
+    with pytest.raises(ProviderError, match="not JSON"):
+        parsed(b"[" + b"9" * 10_000 + b"]")

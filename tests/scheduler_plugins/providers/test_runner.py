@@ -1,0 +1,161 @@
+"""Polling a provider: what it said stays when it fails, and how it does is told."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from scheduler_plugins.providers.provider import Answer, NodeAnswer, ProviderError
+from scheduler_plugins.providers.readings import AVERAGE, CPU
+from scheduler_plugins.providers.runner import LONGEST_PAUSE, Consumer, Match, ProviderMetrics, Runner
+from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
+from tests.scheduler_plugins.providers.server import NOW
+
+
+def answer(**usage: float) -> Answer:
+    """CPU usage by node, measured ten seconds before NOW."""
+    metrics = {node: [{"type": CPU, "operator": AVERAGE, "value": value}] for node, value in usage.items()}
+    return Answer({node: NodeAnswer(given, NOW - 10) for node, given in metrics.items()})
+
+
+class Scripted:
+    """A provider that says what it is told to."""
+
+    name, address, smoothed = "Scripted", "http://there", True
+
+    def __init__(self, *script: Answer | Exception) -> None:
+        self.script = list(script)
+
+    async def fetch(self, now: float) -> Answer:  # noqa: ARG002
+        """The next of the script; the last one again and again."""
+        said = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+
+class Trial:
+    """A runner with what it put."""
+
+    def __init__(self, *script: Answer | Exception, nodes: Sequence[str] = ("a", "b")) -> None:
+        self.now = NOW
+        self.slept: list[float] = []
+        self.put: list[Mapping[str, Utilisation]] = []
+        self.registry = CollectorRegistry()
+        consumer = Consumer("P", lambda _plugin, readings: self.put.append(readings), lambda: nodes)
+        self.runner = Runner(
+            Scripted(*script),
+            consumer,
+            30.0,
+            ProviderMetrics(self.registry),
+            clock=lambda: self.now,
+            sleep=self._sleep,
+            lots=random.Random(1),  # noqa: S311
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        if len(self.slept) == 20:
+            raise asyncio.CancelledError
+
+    async def polls(self, count: int) -> None:
+        """Poll so many times, a second apart."""
+        for _ in range(count):
+            await self.runner.poll()
+            self.now += 1
+
+    def metric(self, name: str) -> list[str]:
+        """Samples of a metric."""
+        lines = generate_latest(self.registry).decode().splitlines()
+        return [line.removeprefix(f"headroom_scheduler_provider_{name}") for line in lines if f"_{name}{{" in line]
+
+
+async def test_answer_is_put() -> None:
+    """What the provider says reaches the cache as readings."""
+    trial = Trial(answer(a=50.0))
+    await trial.polls(1)
+    assert trial.put == [{"a": Utilisation(Statistic(50.0), None, NOW - 10, smoothed=True)}]
+
+
+async def test_failure_keeps_the_last_answer() -> None:
+    """A fetch that fails puts nothing, so the last readings stay with their age; the state line says both."""
+    trial = Trial(answer(a=50.0, b=1.0), ProviderError("no answer within 10 s"))
+    await trial.polls(3)
+    assert len(trial.put) == 1
+    assert trial.runner.state() == (
+        "Scripted at http://there: failed 2 times in a row: no answer within 10 s; last answer 3 s ago; "
+        "2 of 2 nodes matched; oldest reading 13 s old"
+    )
+
+
+async def test_empty_answer_is_a_failure() -> None:
+    """An answer without any node (rules that were deleted) keeps the last readings, and is told."""
+    trial = Trial(answer(a=50.0, b=1.0), Answer({}, unusable=4))
+    await trial.polls(2)
+    assert len(trial.put) == 1
+    assert "the answer has no node, and 4 values that are no measurements" in trial.runner.state()
+
+
+async def test_any_exception_is_survived(caplog: pytest.LogCaptureFixture) -> None:
+    """A provider with a bug is a provider that fails: the log has where."""
+    trial = Trial(ZeroDivisionError("oh"))
+    await trial.polls(1)
+    assert trial.runner.state() == "Scripted at http://there: failed once: ZeroDivisionError: oh"
+    assert "Traceback" in caplog.text
+
+
+async def test_pauses_grow_and_end() -> None:
+    """After failures the pause doubles up to five minutes, each with jitter; after an answer it is the interval."""
+    trial = Trial(*[ProviderError("no")] * 10, answer(a=1.0))
+    with pytest.raises(asyncio.CancelledError):
+        await trial.runner.run()
+    expected = [min(2.0 * 2**n, LONGEST_PAUSE) for n in range(10)] + [30.0] * 10
+    assert all(0.9 * usual <= slept <= 1.1 * usual for slept, usual in zip(trial.slept, expected, strict=True))
+    assert len(set(trial.slept)) == 20
+
+
+async def test_names_are_compared() -> None:
+    """Nodes without a reading and names that are no nodes are told; a hint where nothing matches at all."""
+    trial = Trial(answer(**{"a": 1.0, "10.0.0.1:9100": 2.0}))
+    await trial.polls(1)
+    assert "1 of 2 nodes matched, without b, 1 names are no nodes: 10.0.0.1:9100;" in trial.runner.state()
+    trial = Trial(answer(**{"10.0.0.1:9100": 2.0}))
+    await trial.polls(1)
+    assert "metricProvider.nodeLabel and nodePattern say how nodes are named" in trial.runner.state()
+
+
+def test_many_names_are_cut() -> None:
+    """The line stays short with thousands of names."""
+    match = Match.of({f"x{i:04}": 1 for i in range(5000)}, [f"n{i:04}" for i in range(5000)])
+    assert match.sentence() == (
+        "0 of 5000 nodes matched, without n0000, n0001, n0002 and 4997 more, 5000 names are no nodes: x0000, x0001, "
+        "x0002 and 4997 more; metricProvider.nodeLabel and nodePattern say how nodes are named"
+    )
+
+
+async def test_trouble_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The log says when a provider stops answering and when it answers again, not each time."""
+    caplog.set_level(logging.INFO)
+    trial = Trial(answer(a=1.0), ProviderError("no"), ProviderError("no"), answer(a=1.0))
+    await trial.polls(5)
+    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING", "INFO"]
+    assert "gives nothing: no" in caplog.records[1].message
+
+
+async def test_metrics_are_counted() -> None:
+    """Fetches by outcome, nodes by state, the last answer, unusable values."""
+    trial = Trial(answer(a=1.0, x=2.0), ProviderError("no"))
+    await trial.polls(3)
+    label = 'plugin="P",provider="Scripted"'
+    assert f'{{outcome="answered",{label}}} 1.0' in trial.metric("fetch_seconds_count")
+    assert f'{{outcome="failed",{label}}} 2.0' in trial.metric("fetch_seconds_count")
+    assert f'{{{label},state="unknown"}} 1.0' in trial.metric("nodes")
+    assert f'{{{label},state="missing"}} 1.0' in trial.metric("nodes")
+    assert trial.metric("last_answer_timestamp_seconds") == [
+        f"{{{label}}} {NOW!r}".replace("1735689600.0", "1.7356896e+09")
+    ]
+    assert trial.metric("unusable_values_total") == [f"{{{label}}} 0.0"]

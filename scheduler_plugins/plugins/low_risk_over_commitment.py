@@ -56,7 +56,7 @@ class Totals(NamedTuple):
 class LowRiskOverCommitment:
     """The plugin; its fields are its arguments."""
 
-    watcher_address: str | None = None
+    watcher_address: str = ""
     """URL of a load-watcher service; if given, the metrics come from there and `metricProvider` does not count."""
     metric_provider: MetricProvider = field(default_factory=MetricProvider)
     """Where the metrics come from otherwise."""

@@ -22,9 +22,9 @@ FAMILIES: Final[Mapping[str, str]] = {
     "mid_resource": "tests.golden.adapters.mid_resource:OPERATIONS",
     "nodemetric_policy": "tests.golden.adapters.nodemetric_policy:OPERATIONS",
     "nodemetric_report": "tests.golden.adapters.nodemetric_report:OPERATIONS",
-    "noderesources_allocatable": "",
+    "noderesources_allocatable": "tests.golden.adapters.noderesources_allocatable:OPERATIONS",
     "peak_predictor": "tests.golden.adapters.peak_predictor:OPERATIONS",
-    "trimaran_args": "",
+    "trimaran_args": "tests.golden.adapters.trimaran_args:OPERATIONS",
 }
 """Vector file without its ending -> where its operations are: a mapping from `op` to its adapter; empty: none yet."""
 

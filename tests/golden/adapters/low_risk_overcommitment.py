@@ -73,7 +73,7 @@ def _row(vector: Mapping[str, Any], pods: Sequence[Mapping[str, Any]] = ()) -> t
 
 
 def _beta(vector: Mapping[str, Any]) -> Beta:
-    return Beta(np.float64(vector["alpha"]), np.float64(vector["beta"]))
+    return Beta(np.array(vector["alpha"], np.float64), np.array(vector["beta"], np.float64))
 
 
 def _beta_new(vector: dict[str, Any]) -> dict[str, Any]:
@@ -153,9 +153,7 @@ def _totals(vector: dict[str, Any]) -> dict[str, Any]:
     world, nodes = _row(vector, vector["podsOnNode"])
     totals = world.plugin.totals(world.cache.read(vector["pod"]), nodes)
     names = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
-    return {
-        name: dict(zip(_FIELDS, part[0].tolist(), strict=True)) for name, part in zip(names, totals, strict=True)
-    }
+    return {name: dict(zip(_FIELDS, part[0].tolist(), strict=True)) for name, part in zip(names, totals, strict=True)}
 
 
 def _columns(amounts: Mapping[str, int]) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -21,6 +21,7 @@ RULES: Final[Mapping[str, str]] = {
     "mid_resource": "tests.golden.rules.mid_resource:RULES",
     "nodemetric_policy": "tests.golden.rules.nodemetric_policy:RULES",
     "nodemetric_report": "tests.golden.rules.nodemetric_report:RULES",
+    "noderesources_allocatable": "tests.golden.rules.noderesources_allocatable:RULES",
     "peak_predictor": "tests.golden.rules.peak_predictor:RULES",
     "trimaran_args": "tests.golden.rules.trimaran_args:RULES",
 }

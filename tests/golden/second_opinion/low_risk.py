@@ -1,6 +1,6 @@
 """The scores that LowRiskOverCommitment must give, worked out node by node in plain floats.
 
-The regularised incomplete beta function is summed here as a continued fraction, so that scipy has a second opinion, too.
+The regularised incomplete beta function is a continued fraction here, so that scipy has a second opinion, too.
 """
 
 import math
@@ -35,7 +35,7 @@ def incomplete_beta(a: float, b: float, x: float) -> float:
             d = 1.0 / _kept(1.0 + numerator * d)
             c = _kept(1.0 + numerator / c)
             fraction *= d * c
-        if abs(d * c - 1.0) < 1e-16:  # noqa: PLR2004 - nothing more to gain
+        if abs(d * c - 1.0) < 1e-16:
             break
     return front * fraction / a
 
@@ -75,15 +75,13 @@ def _risk(
     there = [_asked(pod) for pod in each.get("pods") or ()]
     request = sum(pod[0][column] for pod in there)
     limit = sum(pod[1][column] for pod in there)
-    limits_risk = limit_risk(
-        min(request + asked[0][column], capacity), limit + asked[1][column], capacity
-    )
+    limits_risk = limit_risk(min(request + asked[0][column], capacity), limit + asked[1][column], capacity)
     statistic = picked(metrics, kind)
     arguments = vector.get("args") or {}
     load = 0.0
     if statistic is not None:
         load = load_risk(statistic, arguments.get("smoothingWindowSize", 5), min(request, capacity), limit, capacity)
-    weight = (arguments.get("riskLimitWeights") or {}).get(resource, 0.5)
+    weight = float((arguments.get("riskLimitWeights") or {}).get(resource, 0.5))
     return min(max(weight * limits_risk + (1 - weight) * load, 0.0), 1.0)
 
 
@@ -94,7 +92,9 @@ def limit_risk(request: int, limit: int, capacity: int) -> float:
 
 def picked(metrics: Sequence[Json], kind: str) -> tuple[float, float] | None:
     """Average and deviation in percent; None when no metric is of this type."""
-    own = [(metric.get("operator") or "", float(metric.get("value") or 0)) for metric in metrics if metric["type"] == kind]
+    own = [
+        (metric.get("operator") or "", float(metric.get("value") or 0)) for metric in metrics if metric["type"] == kind
+    ]
     if not own:
         return None
     averages = [value for operator, value in own if operator == "AVG"]

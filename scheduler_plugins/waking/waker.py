@@ -87,12 +87,17 @@ class Waker:
         """Look, and wake, until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL_SECONDS)
-            try:
-                await self.look()
-            except PluginError as error:
-                if str(error) != self._last_trouble:
-                    _LOG.error("Waiting pods cannot be judged: %s", error)
-                self._last_trouble = str(error)
+            await self.look_and_survive()
+
+    async def look_and_survive(self) -> None:
+        """Look, and wake. A plugin that fails is told once, and is asked again the next time."""
+        try:
+            await self.look()
+            self._last_trouble = ""
+        except PluginError as error:
+            if str(error) != self._last_trouble:
+                _LOG.error("Waiting pods cannot be judged: %s", error)
+            self._last_trouble = str(error)
 
     async def look(self) -> list[Entry]:
         """Judge what changed, and wake whom it helps; the pods that were patched.
@@ -183,6 +188,7 @@ class Waker:
             entry.wake(node, now)
             self._tokens.take(refill, moment)
             chosen.append(entry)
+        self._charged = {entry.uid: entry.target for entry in self._waiting.woken()}
         return chosen
 
     async def _wake(self, chosen: list[Entry]) -> list[Entry]:

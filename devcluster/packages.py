@@ -96,21 +96,37 @@ def install_packages(wanted: Sequence[Package], say: Say = print) -> None:
     if os.geteuid() != 0:
         raise MissingRequirementError(f"missing here: {' '.join(names)}; as root, apt-get install {' '.join(names)}")
     say(f"installing system packages: {', '.join(f'{one.name} ({one.purpose})' for one in wanted)}")
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "-y", "--no-install-recommends", *names]):
-        done = subprocess.run(
-            ["apt-get", "-qq", *command],
-            check=False,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=INSTALL_SECONDS,
-        )
-        if done.returncode != 0:
-            last = "\n".join(f"    {line}" for line in done.stdout.splitlines()[-10:])
-            raise DevClusterError(f"`apt-get {' '.join(command)}` failed; install {' '.join(names)} by hand:\n{last}")
+        _apt_get(command, f"install {' '.join(names)} by hand")
     left = [package.name for package in missing(wanted)]
     if left:
         raise MissingRequirementError(f"still missing after apt-get: what {', '.join(left)} bring")
+
+
+def update_lists(say: Say = print) -> None:
+    """Have apt-get read anew which packages there are.
+
+    Raises:
+        MissingRequirementError: only root can.
+        DevClusterError: apt-get failed.
+    """
+    if os.geteuid() != 0:
+        raise MissingRequirementError("as root, apt-get update")
+    say("reading which system packages there are")
+    _apt_get(["update"], "run it by hand")
+
+
+def _apt_get(command: Sequence[str], hint: str) -> None:
+    done = subprocess.run(
+        ["apt-get", "-qq", *command],
+        check=False,
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=INSTALL_SECONDS,
+    )
+    if done.returncode != 0:
+        last = "\n".join(f"    {line}" for line in done.stdout.splitlines()[-10:])
+        raise DevClusterError(f"`apt-get {' '.join(command)}` failed; {hint}:\n{last}")

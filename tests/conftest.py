@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from devcluster import Cluster, ClusterSpec, DevClusterError, images, node, packages
+from devcluster import Cluster, ClusterSpec, DevClusterError, images, node, packages, prometheus
 from devcluster.binaries import Binaries
 from devcluster.families import CONTROL_PLANE, REAL_NODE
 
@@ -41,11 +41,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Build what the collected tests need, with progress and outside of any test's time limit."""
     if session.config.option.collectonly:
         return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    say = reporter.write_line if reporter else print
+    if any("prometheus_programs" in getattr(item, "fixturenames", ()) for item in session.items):
+        try:
+            if prometheus.refusal() is None:
+                prometheus.find_or_fetch(say)
+        except DevClusterError as error:
+            pytest.exit(f"Prometheus cannot be fetched: {error}", returncode=1)
     wants_node = any(item.get_closest_marker("node") for item in session.items) and not packages.real_node_refusal()
     if not wants_node and not any(item.get_closest_marker("cluster") for item in session.items):
         return
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    say = reporter.write_line if reporter else print
     try:
         binaries = Binaries.find_or_build(REAL_NODE if wants_node else CONTROL_PLANE, say)
         if wants_node:
@@ -83,3 +89,12 @@ def real_node_cluster(
 ) -> Iterator[Cluster]:
     """A cluster with a real node and our own images, shared by all tests."""
     yield from _run(ClusterSpec(real_node=True), request)
+
+
+@pytest.fixture(scope="session")
+def prometheus_programs() -> prometheus.Prometheus:
+    """A real Prometheus; skips, with the reason, where its package cannot be had. Fetched before the first test."""
+    refusal = prometheus.refusal()
+    if refusal:
+        pytest.skip(refusal)
+    return prometheus.find_or_fetch()

@@ -45,6 +45,8 @@ class Terms(NamedTuple):
     """Expected in all, measured or not."""
     prod_usage: Vector
     """Measured usage, if it is Prod both by its spec and by the report."""
+    unreported: Vector
+    """Expected in all, if the report does not name it: its node's agent, and so its prediction, may not know it."""
 
 
 def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing: Vector) -> Terms:
@@ -63,20 +65,18 @@ def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing
     prod, expected = pod.prod, pod.estimate
     used = None if report is None else report.pods.get(pod.key)
     if report is None or used is None:
-        return Terms(expected, expected if prod else nothing, expected, nothing)
+        return Terms(expected, expected if prod else nothing, expected, nothing, expected)
     deadline = assigned.deadline
     recent = updated - report.interval < assigned.timestamp
     beyond = nothing
     if recent or (deadline is not None and deadline > updated):
         beyond = tuple([max(0, guess - usage) for guess, usage in zip(expected, used, strict=True)])
     if not prod:
-        return Terms(beyond, nothing, expected, nothing)
+        return Terms(beyond, nothing, expected, nothing, nothing)
+    if pod.key in report.prod_pods:
+        return Terms(beyond, beyond, expected, used, nothing)
     # The Prod sum holds no usage of a pod that the report calls something else: all of its estimate is missing there.
-    return (
-        Terms(beyond, beyond, expected, used)
-        if pod.key in report.prod_pods
-        else Terms(beyond, expected, expected, nothing)
-    )
+    return Terms(beyond, expected, expected, nothing, nothing)
 
 
 class NodeLedger:
@@ -91,6 +91,7 @@ class NodeLedger:
         "prod_delta",
         "report",
         "rules",
+        "unreported",
         "update_time",
     )
 
@@ -106,7 +107,7 @@ class NodeLedger:
         """Time of the last report that had one. [unix s]"""
 
     def _clear_sums(self) -> None:
-        self.node_delta = self.prod_delta = self.node_estimated = self._prod_measured = self._nothing
+        self.node_delta = self.prod_delta = self.node_estimated = self._prod_measured = self.unreported = self._nothing
 
     @property
     def empty(self) -> bool:
@@ -159,6 +160,7 @@ class NodeLedger:
         self.prod_delta = _plus(self.prod_delta, more.prod_delta)
         self.node_estimated = _plus(self.node_estimated, more.estimated)
         self._prod_measured = _plus(self._prod_measured, more.prod_usage)
+        self.unreported = _plus(self.unreported, more.unreported)
 
     def unassign(self, uid: str) -> None:
         """Take a pod off the node. Its measured usage stays in the node's until the next report."""
@@ -170,6 +172,7 @@ class NodeLedger:
         self.prod_delta = _minus(self.prod_delta, gone.prod_delta)
         self.node_estimated = _minus(self.node_estimated, gone.estimated)
         self._prod_measured = _minus(self._prod_measured, gone.prod_usage)
+        self.unreported = _minus(self.unreported, gone.unreported)
 
     def receive(self, report: NodeReport | None) -> None:
         """Replace the report (None: the NodeMetric is gone) and count all pods anew."""
@@ -183,7 +186,7 @@ class NodeLedger:
             updated, nothing = self.update_time, self._nothing
             counted = [terms(entry, report, updated, nothing) for entry in self._pods.values()]
             sums = (tuple(map(sum, zip(*vectors, strict=True))) for vectors in zip(*counted, strict=True))
-            self.node_delta, self.prod_delta, self.node_estimated, self._prod_measured = sums
+            self.node_delta, self.prod_delta, self.node_estimated, self._prod_measured, self.unreported = sums
 
 
 def _plus(left: Vector, right: Vector) -> Vector:

@@ -16,7 +16,10 @@ REGISTRIES = {
         "scheduler_plugins/providers",
         {"provider", "readings", "registry", "runner", "spec", "web"},
     ),
-    "scheduler_plugins.plugins:PLUGINS": ("scheduler_plugins/plugins", {"base"}),
+    "scheduler_plugins.plugins:PLUGINS": (
+        "scheduler_plugins/plugins",
+        {"load_aware_arguments", "load_aware_explanation"},
+    ),
 }
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from scheduler_plugins.arguments import decode, encode
 from scheduler_plugins.framework.plugin import ProblemKind
-from scheduler_plugins.plugins.load_aware import Aggregated, LoadAware
+from scheduler_plugins.plugins.load_aware import LoadAware
+from scheduler_plugins.plugins.load_aware_arguments import Aggregated, LoadAwareArguments
 
 DEFAULTS = {
     "filterExpiredNodeMetrics": True,
@@ -26,6 +27,8 @@ DEFAULTS = {
     "allowCustomizeEstimation": False,
     "aggregated": None,
     "supportedResources": None,
+    "usePrediction": False,
+    "predictionExpirationSeconds": 900,
 }
 
 
@@ -109,6 +112,17 @@ FACTORS = {"cpu": 85, "memory": 70}
             "aggregated.scoreAggregatedDuration",
             ProblemKind.INVALID,
         ),
+        (LoadAware(prediction_expiration_seconds=0), "predictionExpirationSeconds", ProblemKind.INVALID),
+        (
+            LoadAware(use_prediction=True, aggregated=Aggregated({"cpu": 50}, "p95")),
+            "usePrediction",
+            ProblemKind.INVALID,
+        ),
+        (
+            LoadAware(use_prediction=True, aggregated=Aggregated(score_aggregation_type="p95")),
+            "usePrediction",
+            ProblemKind.INVALID,
+        ),
     ],
 )
 def test_bad_argument_is_named(plugin: LoadAware, field: str, kind: str) -> None:
@@ -142,7 +156,7 @@ def test_all_problems_come_together() -> None:
     assert "cpu 101, memory -1" in problems[1].message
 
 
-@pytest.mark.parametrize("kind", [LoadAware, Aggregated])
+@pytest.mark.parametrize("kind", [LoadAwareArguments, Aggregated])
 def test_every_argument_is_documented(kind: type) -> None:
     """Below each argument stands what it means."""
     source = inspect.getsource(kind)

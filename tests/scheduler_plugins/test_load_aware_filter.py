@@ -6,7 +6,8 @@ import pytest
 
 from crds import names
 from scheduler_plugins.framework.verdict import Code
-from scheduler_plugins.plugins.load_aware import EXPIRED, NAME, Aggregated, LoadAware
+from scheduler_plugins.plugins.load_aware import EXPIRED, NAME, LoadAware
+from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
 
 CPU = "node(s) cpu usage exceed threshold"

@@ -6,7 +6,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_plugins.plugins.load_aware import EXPIRED, Aggregated, LoadAware
+from scheduler_plugins.plugins.load_aware import EXPIRED, LoadAware
+from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
 

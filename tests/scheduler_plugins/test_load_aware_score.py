@@ -3,7 +3,8 @@
 import pytest
 
 from crds import names
-from scheduler_plugins.plugins.load_aware import Aggregated, LoadAware
+from scheduler_plugins.plugins.load_aware import LoadAware
+from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 from tests.scheduler_plugins.objects import NOW, World, load_aware, node, node_metric, pod, pod_metric
 
 FREE = pod("incoming", priority=3500)

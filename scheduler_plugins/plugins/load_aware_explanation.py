@@ -1,0 +1,192 @@
+"""What LoadAwareScheduling compares on each node, and how it says so."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Final
+
+import numpy as np
+
+from scheduler_plugins.plugins.load_aware_arguments import LoadAwareArguments
+from scheduler_plugins.snapshot.arrays import BoolArray, IntArray, Nodes
+from scheduler_plugins.snapshot.pod import PodRequest
+
+_NAME: Final = "LoadAwareScheduling"
+_GIBIBYTE: Final = 2**30
+
+
+class Group(IntEnum):
+    """Which of the exclusive groups of thresholds judges a pod on a node."""
+
+    USAGE = 0
+    """`usageThresholds`, against what the node uses."""
+    AGGREGATED = 1
+    """`aggregated.usageThresholds`, against a statistic over a window."""
+    PREDICTED = 2
+    """`usageThresholds`, against what the node is predicted to use at most."""
+    PROD = 3
+    """`prodUsageThresholds`, against what Prod pods use."""
+
+    @property
+    def argument(self) -> str:
+        """The argument that has its thresholds."""
+        own = {Group.AGGREGATED: "aggregated.usageThresholds", Group.PROD: "prodUsageThresholds"}
+        return own.get(self, "usageThresholds")
+
+    @property
+    def compares(self) -> str:
+        """What is compared with them, in one word for programs."""
+        return ("nodeUsage", "aggregatedUsage", "predictedPeak", "prodUsage")[self]
+
+    def reason(self, resource: str) -> str:
+        """Why a node is refused that is above one of them."""
+        kind = {Group.AGGREGATED: "aggregated ", Group.PREDICTED: "predicted "}.get(self, "")
+        return f"node(s) {resource} {kind}usage exceed threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the filter compares for one pod."""
+
+    by_prod: BoolArray
+    """Where the Prod group judges, shape (N,)."""
+    aggregated: BoolArray
+    """Where the aggregated group judges, shape (N,)."""
+    by_peak: BoolArray
+    """Where the usage group judges by the predicted peak, shape (N,)."""
+    limit: IntArray
+    """The thresholds, shape (N, R); 0: not checked. [%]"""
+    load: IntArray
+    """Usage with what is expected, of the pod, too, shape (N, R). [per resource of the load rules]"""
+    percent: IntArray
+    """The same in percent of allocatable, shape (N, R)."""
+    over: BoolArray
+    """Where it is more than the threshold, shape (N, R)."""
+    checked: BoolArray
+    """Where there are a threshold and a NodeMetric, shape (N,)."""
+    expired: BoolArray
+    """Where the report is too old, and that matters, shape (N,)."""
+    known: BoolArray
+    """Where there is a usage to compare, shape (N,)."""
+
+    def groups(self) -> IntArray:
+        """The `Group` that judges each node, shape (N,)."""
+        chosen = [self.by_prod, self.aggregated, self.by_peak]
+        return np.select(chosen, [Group.PROD, Group.AGGREGATED, Group.PREDICTED], Group.USAGE).astype(np.int64)
+
+
+def explanation(
+    args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: Account, scores: IntArray
+) -> list[Mapping[str, Any]]:
+    """What the plugin says of each node.
+
+    Args:
+        args: the plugin's arguments.
+        pod: the pod.
+        nodes: the nodes.
+        account: what the filter compares for them.
+        scores: their scores, shape (N,).
+    """
+    return [{**dict(_of_node(args, pod, nodes, account, row)), "score": int(scores[row])} for row in range(len(nodes))]
+
+
+def _of_node(
+    args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: Account, row: int
+) -> Iterator[tuple[str, Any]]:
+    record, group = nodes.tables[_NAME][row], Group(int(account.groups()[row]))
+    yield "compares", group.compares
+    yield "thresholds", group.argument
+    in_flight = (nodes.in_flight_prod if group is Group.PROD else nodes.in_flight)[row]
+    for index, resource in enumerate(args.resources):
+        unit = {"cpu": "Milli", "memory": "Bytes"}.get(resource, "")
+        expected = int(in_flight[index]) + pod.estimate[index]
+        yield (
+            resource,
+            {
+                f"allocatable{unit}": int(record["allocatable"][index]),
+                f"inUse{unit}": int(account.load[row, index]) - expected,
+                f"inFlight{unit}": int(in_flight[index]),
+                f"pod{unit}": pod.estimate[index],
+                "usagePercent": int(account.percent[row, index]),
+                "thresholdPercent": int(account.limit[row, index]),
+            },
+        )
+    yield from _ages(args, record, nodes.now)
+    notes = list(_notes(args, pod, record, account, row))
+    if notes:
+        yield "notes", notes
+    binding = _binding(args, pod, nodes, account, row)
+    if binding:
+        yield "binding", binding
+
+
+def _ages(args: LoadAwareArguments, record: Any, now: float) -> Iterator[tuple[str, float]]:  # noqa: ANN401 - a record
+    if np.isfinite(record["updated"]):
+        yield "reportAgeSeconds", round(now - float(record["updated"]), 3)
+    if args.use_prediction and np.isfinite(record["predicted"]):
+        yield "predictionAgeSeconds", round(now - float(record["predicted"]), 3)
+
+
+def _notes(
+    args: LoadAwareArguments,
+    pod: PodRequest,
+    record: Any,  # noqa: ANN401 - a record
+    account: Account,
+    row: int,
+) -> Iterator[str]:
+    if pod.of_daemon_set:
+        yield "pods of a DaemonSet are not refused"
+    if not record["reported"]:
+        yield "the node has no NodeMetric: nothing is checked, and the score is 0"
+        return
+    if not account.limit[row].any():
+        yield "no threshold holds here: nothing is checked, not even the age of the report"
+    if not account.known[row]:
+        yield "the NodeMetric says nothing about the node itself: nothing is checked, and the score is 0"
+    if args.use_prediction and not account.by_peak[row]:
+        yield _why_not_predicted(args, record, account, row)
+
+
+def _why_not_predicted(args: LoadAwareArguments, record: Any, account: Account, row: int) -> str:  # noqa: ANN401
+    if account.by_prod[row]:
+        return "prodUsageThresholds compare the measured usage of Prod pods: usePrediction is about the whole node"
+    if account.aggregated[row]:
+        return "the node's annotation asks for an aggregated usage, which is compared in place of the prediction"
+    if np.isfinite(record["predicted"]):
+        limit = args.prediction_expiration_seconds
+        return f"the prediction is older than predictionExpirationSeconds ({limit}): the measured usage is compared"
+    return "the node reports no prediction that can be acted on: the measured usage is compared"
+
+
+def _binding(args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: Account, row: int) -> str:
+    """The limit that refuses the node, with the numbers against it; empty when it passes."""
+    if pod.of_daemon_set or not account.checked[row]:
+        return ""
+    if account.expired[row]:
+        if args.enable_schedule_when_node_metrics_expired is not False:
+            return ""
+        age = nodes.now - float(nodes.tables[_NAME]["updated"][row])
+        stated = f"is {age:.0f} s old" if np.isfinite(age) else "states no time"
+        return f"the NodeMetric {stated}, nodeMetricExpirationSeconds is {args.node_metric_expiration_seconds}"
+    if not (account.known[row] and account.over[row].any()):
+        return ""
+    index, group = int(account.over[row].argmax()), Group(int(account.groups()[row]))
+    resource = args.resources[index]
+    in_flight = int((nodes.in_flight_prod if group is Group.PROD else nodes.in_flight)[row, index])
+    expected = in_flight + pod.estimate[index]
+    used = int(account.load[row, index]) - expected
+    total = int(nodes.tables[_NAME]["allocatable"][row, index])
+    kind = ("in use", "in use by the aggregate", "predicted at the peak", "in use by Prod pods")[group]
+    return (
+        f"{resource}: {_amount(resource, used)} of {_amount(resource, total, unit=True)} {kind} and "
+        f"{_amount(resource, expected)} expected are {int(account.percent[row, index])} % of allocatable, "
+        f"{group.argument}.{resource} is {int(account.limit[row, index])} %"
+    )
+
+
+def _amount(resource: str, amount: int, *, unit: bool = False) -> str:
+    if resource == "cpu":
+        return f"{amount / 1000:.1f}{' cores' * unit}"
+    if resource == "memory":
+        return f"{amount / _GIBIBYTE:.1f}{' GiB' * unit}"
+    return str(amount)

@@ -1,18 +1,23 @@
 """The extender at 5,000 nodes: computing an answer, and the round trip over HTTP."""
 
 import asyncio
-import http.client
+import gc
 import json
-import threading
+import multiprocessing
+import re
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from multiprocessing.connection import Connection
+from typing import Any, Final
 
 import numpy as np
-from aiohttp import web
 
 from bench.measurement import Measurement, spread
+from scheduler_plugins.extender import transport
+from scheduler_plugins.extender.debug import NodePage
+from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.framework.cycle import Cycle, Enabled
@@ -28,6 +33,7 @@ PODS_PER_NODE = 30
 NOW = 1_735_689_600.0
 UPDATED = "2025-01-01T00:00:00Z"
 PLUGIN = LoadAware().defaulted()
+_LENGTH: Final = re.compile(rb"content-length: (\d+)", re.IGNORECASE)
 
 Json = dict[str, Any]
 
@@ -83,53 +89,62 @@ def _times(call: Callable[[], object], count: int) -> list[float]:
     return times
 
 
-@contextmanager
-def _served(cache: ClusterCache, mode: Mode) -> Iterator[http.client.HTTPConnection]:
-    """The extender over HTTP, in a thread with its own loop."""
+def _serve(cache: ClusterCache, mode: Mode, told: Connection) -> None:
+    """The extender over HTTP, until something is said; the port is told first."""
     telemetry = Telemetry()
     cycle = Cycle([Enabled(NAME, 1.0, PLUGIN)], telemetry.observe_plugin)
     extender = Extender(cache, cycle, Answering(mode), lambda: NOW, np.random.default_rng(1))
-    server = Server(extender, list, list, telemetry)
-    loop, started, port = asyncio.new_event_loop(), threading.Event(), [0]
+    server = Server(extender, Health(), telemetry, NodePage(cache, lambda: NOW))
 
-    async def start() -> web.AppRunner:
-        runner = web.AppRunner(server.application(), access_log=None)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        port[0] = runner.addresses[0][1]
-        return runner
+    async def run() -> None:
+        served = await transport.serve(server.pages(), "127.0.0.1", 0)
+        told.send(served.port)
+        await asyncio.to_thread(told.recv)
+        told.send(time.process_time())
+        await served.close()
 
-    def serve() -> None:
-        runner = loop.run_until_complete(start())
-        started.set()
-        loop.run_forever()
-        loop.run_until_complete(runner.cleanup())
-        loop.close()
+    gc.freeze()  # as the program does once it knows the cluster
+    asyncio.run(run())
 
-    thread = threading.Thread(target=serve)
-    thread.start()
-    started.wait()
-    connection = http.client.HTTPConnection("127.0.0.1", port[0])
+
+@contextmanager
+def _served(cache: ClusterCache, mode: Mode) -> Iterator[socket.socket]:
+    """A connection to the extender, which is a process of its own as in life, and starts with the cluster known."""
+    ours, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=_serve, args=(cache, mode, theirs))
+    process.start()
     try:
-        yield connection
+        with socket.create_connection(("127.0.0.1", ours.recv())) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield connection
     finally:
-        connection.close()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        ours.send("stop")
+        process.join()
 
 
-def _round_trips(connection: http.client.HTTPConnection, verb: str, names: list[str], calls: int) -> list[float]:
-    bodies = iter(
+def _round_trips(connection: socket.socket, verb: str, names: list[str], calls: int) -> list[float]:
+    """Times from the first byte sent to the last byte of the answer; the client does as little as it can."""
+    pods = (
         json.dumps({"Pod": _pod(f"incoming-{number}"), "Nodes": None, "NodeNames": names}).encode()
         for number in range(WARM_UP + calls)
     )
+    requests = (
+        b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (verb.encode(), len(body), body)
+        for body in pods
+    )
+    ready = list(requests)
+    waiting = iter(ready)
 
     def trip() -> None:
-        connection.request("POST", f"/{verb}", next(bodies), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        if response.status != http.HTTPStatus.OK:
-            raise RuntimeError(f"{verb} answered {response.status}")
-        response.read()
+        connection.sendall(next(waiting))
+        answer = connection.recv(2**16)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        length = _LENGTH.search(head)
+        if length is None or not head.startswith(b"HTTP/1.1 200 "):
+            raise RuntimeError(f"{verb} answered {head!r}")
+        left = int(length[1]) - len(body)
+        while left > 0:
+            left -= len(connection.recv(2**20))
 
     return _times(trip, calls)
 
@@ -173,7 +188,9 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
         (Mode.SHORTLIST, "filter", count),
         (Mode.SHORTLIST, "filter", count // 10),
         (Mode.WEIGHTED, "filter", count),
+        (Mode.WEIGHTED, "filter", count // 10),
         (Mode.WEIGHTED, "prioritize", count),
+        (Mode.WEIGHTED, "prioritize", count // 10),
     ):
         with _served(cache, mode) as connection:
             times = _round_trips(connection, verb, names[:sent], calls)

@@ -2,19 +2,19 @@
 
 import asyncio
 import errno
-import json
 import logging
 import signal
+import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from aiohttp import web
-
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
-from scheduler_plugins.arguments import encode
 from scheduler_plugins.assembly import Parts, assemble
+from scheduler_plugins.extender import transport
+from scheduler_plugins.extender.transport import Served
+from scheduler_plugins.profile import summary
 from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from service import logs
@@ -35,6 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
+        if settings.check:
+            print("\n".join(summary(settings.profile)))
+            return 0
         logs.set_up(settings.log_format, settings.log_level)
         connection = connect(settings.kubeconfig)
     except (SettingsError, LoginError) as error:
@@ -56,10 +59,8 @@ async def serve(settings: Settings, connection: Connection) -> None:
     """
     async with ApiServer(connection, user_agent="headroom-scheduler") as api:
         parts = assemble(settings, api)
-        runner = web.AppRunner(parts.server.application(), access_log=None)
-        await runner.setup()
+        served = await _listen(parts, settings)
         try:
-            await _listen(runner, settings)
             _LOG.info("API server %s (%s)", connection.server, connection.origin or "given")
             running = asyncio.create_task(_run(api, parts))
             try:
@@ -69,7 +70,7 @@ async def serve(settings: Settings, connection: Connection) -> None:
                 with suppress(asyncio.CancelledError):
                     await running
         finally:
-            await runner.cleanup()
+            await served.close()
 
 
 async def _run(api: ApiServer, parts: Parts) -> None:
@@ -96,19 +97,28 @@ async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
     await watch.run()
 
 
-async def _listen(runner: web.AppRunner, settings: Settings) -> None:
-    site = web.TCPSite(runner, settings.host, settings.port)
+async def _listen(parts: Parts, settings: Settings) -> Served:
     try:
-        await site.start()
+        served = await transport.serve(parts.server.pages(), settings.host, settings.port, settings.tls)
     except OSError as error:
-        address = f"{settings.host}:{settings.port}"
-        if error.errno == errno.EADDRINUSE:
-            raise StartError(f"{address} is in use by another program: choose another with --listen") from error
-        raise StartError(f"Cannot listen on {address}: {error.strerror or error}") from error
-    for part in settings.profile.enabled:
-        _LOG.info("Plugin %s, weight %g, %s", part.name, part.weight, json.dumps(encode(part.plugin)))
-    host, port = runner.addresses[0][:2]
-    _LOG.info("Mode %s, listening on %s:%s", settings.profile.answering.mode, host, port)
+        raise StartError(_unheard(settings, error)) from error
+    for line in summary(settings.profile):
+        _LOG.info("%s", line)
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    _LOG.info("Listening on %s://%s:%d", "https" if settings.tls else "http", host, served.port)
+    return served
+
+
+def _unheard(settings: Settings, error: OSError) -> str:
+    """Why it cannot listen, and what to do."""
+    address = f"{settings.host}:{settings.port}"
+    if settings.tls and (isinstance(error, ssl.SSLError) or error.filename):
+        tls = settings.tls
+        files = ", ".join(str(path) for path in (tls.certificate, tls.key, tls.client_ca) if path)
+        return f"The TLS files ({files}) cannot be used: {error.strerror or error}"
+    if error.errno == errno.EADDRINUSE:
+        return f"{address} is in use by another program: choose another with --listen"
+    return f"Cannot listen on {address}: {error.strerror or error}"
 
 
 async def _until_told_to_stop(running: asyncio.Task[None]) -> None:

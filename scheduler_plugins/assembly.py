@@ -3,11 +3,14 @@
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kubeapi import ApiServer
+from scheduler_plugins.extender.debug import NodePage
+from scheduler_plugins.extender.health import Health, of_watches, silence
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Extender
 from scheduler_plugins.framework.cycle import Cycle
@@ -15,6 +18,8 @@ from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from scheduler_plugins.telemetry import Telemetry
+from scheduler_plugins.waking.metrics import WakingMetrics
+from scheduler_plugins.waking.part import Waking
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +30,8 @@ class Parts:
     """The cluster."""
     watch: ClusterWatch
     """What feeds it."""
+    health: Health
+    """How it is."""
     server: Server
     """What kube-scheduler talks to."""
     background: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
@@ -36,17 +43,24 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     profile, telemetry = settings.profile, Telemetry()
     plugins = {part.name: part.plugin for part in profile.enabled}
     cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds)
-    watch = ClusterWatch(api, cache, time.time)
+    waking = Waking(profile.waking, cache, Cycle(profile.enabled), api, telemetry.part(WakingMetrics))
+    watch = ClusterWatch(api, cache, time.time, [waking])
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
-    extender = Extender(cache, cycle, profile.answering, time.time, np.random.default_rng())
+    extender = Extender(cache, cycle, profile.answering, time.time, np.random.default_rng(), waking.refused)
     telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
     telemetry.watch("pods_in_flight", "Pods answered for whose binding was not seen.", lambda: len(cache.in_flight))
     telemetry.watch("unreadable_objects", "Objects that could not be understood.", lambda: len(watch.unreadable))
 
-    def complaints() -> list[str]:
-        return watch.complaints(settings.stale_seconds)
-
-    def ready() -> list[str]:
-        return [] if watch.synced else complaints()
-
-    return Parts(cache, watch, Server(extender, ready, complaints, telemetry))
+    telemetry.watch_each(
+        "watch_silence_seconds",
+        "Time since the API server was last heard about a kind of object. [s]",
+        "kind",
+        {source.kind: partial(silence, source) for source in watch.sources},
+    )
+    telemetry.watch(
+        "snapshot_age_seconds",
+        "How old the oldest part of the snapshot may be. [s]",
+        lambda: max(map(silence, watch.sources)),
+    )
+    health = of_watches(watch, settings.stale_seconds)
+    return Parts(cache, watch, health, Server(extender, health, telemetry, NodePage(cache, time.time)), waking.background)

@@ -73,6 +73,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
         stale_seconds=_seconds("--stale-after", flags.stale_after),
         log_format=flags.log_format,
         log_level=flags.log_level,
+        tls=_tls(flags.tls_cert_file, flags.tls_private_key_file, flags.tls_client_ca_file),
         check=flags.check,
     )
 

@@ -1,6 +1,6 @@
 """What the extender tells about itself at /metrics."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+_MOST_REASONS: Final = 50
 
 _Part = TypeVar("_Part")
 
@@ -20,7 +21,7 @@ class Telemetry:
         """Where the metrics are registered."""
         self._requests = Histogram(
             "headroom_scheduler_request_seconds",
-            "Time from a request's body to its answer, by verb and outcome (answered, refused_all, error).",
+            "Time from a request's body to its answer, by verb and outcome (answered, refused_all, bad_request, error)",
             ["verb", "outcome"],
             buckets=_BUCKETS,
             registry=self.registry,
@@ -40,11 +41,11 @@ class Telemetry:
         )
         self._refusals = Counter(
             "headroom_scheduler_refused_pods_total",
-            "Pods that found every node refused, by the reasons that occurred.",
+            "Pods that found every node refused, by the reasons that occurred; what is rare may be counted as other.",
             ["reason"],
             registry=self.registry,
         )
-
+        self._reasons: set[str] = set()
         self._parts: dict[Any, Any] = {}
 
     def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
@@ -59,6 +60,12 @@ class Telemetry:
         """Register a gauge that is read when it is asked for."""
         Gauge(f"headroom_scheduler_{name}", text, registry=self.registry).set_function(value)
 
+    def watch_each(self, name: str, text: str, label: str, values: Mapping[str, Callable[[], float]]) -> None:
+        """Register a gauge with one label that is read when it is asked for."""
+        gauge = Gauge(f"headroom_scheduler_{name}", text, [label], registry=self.registry)
+        for key, value in values.items():
+            gauge.labels(key).set_function(value)
+
     def observe_plugin(self, plugin: str, step: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - an Observer
         """Note a call of a plugin."""
         self._plugins.labels(plugin, step).observe(seconds)
@@ -68,7 +75,12 @@ class Telemetry:
     def refused(self, reasons: set[str]) -> None:
         """Note a pod that found every node refused."""
         for reason in reasons:
-            self._refusals.labels(reason).inc()
+            # Reasons come from plugins, whoever wrote them: their number is bounded here.
+            if reason in self._reasons or len(self._reasons) < _MOST_REASONS:
+                self._reasons.add(reason)
+                self._refusals.labels(reason).inc()
+            else:
+                self._refusals.labels("other").inc()
 
     @contextmanager
     def request(self, verb: str) -> Iterator[list[str]]:

@@ -1,9 +1,13 @@
 """How the extender says that it is well: named checks, and named states that are told but fail nothing."""
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, TypeAlias
+
+from scheduler_plugins.snapshot.watch import ClusterWatch, Source
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -51,3 +55,27 @@ def _told(name: str, line: Callable[[], Any]) -> str:
     except Exception as error:  # noqa: BLE001 - a page about health stays up
         _LOG.exception("Check %s failed", name)
         return f"{name} cannot be told: {type(error).__name__}: {error}"
+
+
+def of_watches(watch: ClusterWatch, stale_seconds: float) -> Health:
+    """Nothing can be answered before everything was listed once; all is not well while the API server is silent.
+
+    Args:
+        watch: what feeds the cache.
+        stale_seconds: how long the API server may be silent. [s]
+    """
+    health = Health()
+    for source in watch.sources:
+        health.required[f"{source.kind} listed"] = partial(_unlisted, source)
+        health.checks[f"{source.kind} watched"] = partial(source.complaint, stale_seconds)
+    return health
+
+
+def silence(source: Source) -> float:
+    """How long the API server has been silent about a kind of object; without end before it was heard at all. [s]"""
+    heard = source.health.last_contact
+    return float("inf") if heard is None else time.monotonic() - heard
+
+
+def _unlisted(source: Source) -> str:
+    return "" if source.health.synced else f"{source.kind} have not been listed yet ({source.hint})"

@@ -1,12 +1,16 @@
 """What a page of ours is asked and answers, whatever serves it."""
 
+import inspect
 import json
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 JSON: Final = "application/json"
 TEXT: Final = "text/plain; charset=utf-8"
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,8 @@ class Reply:
     """HTTP status."""
     content_type: str = JSON
     """Its type."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """More headers."""
 
     @classmethod
     def json(cls, data: Any, status: int = 200) -> "Reply":  # noqa: ANN401 - any JSON
@@ -49,3 +55,45 @@ Page: TypeAlias = Callable[[Request], Reply | Awaitable[Reply]]
 """Answers requests of one method and path."""
 Pages: TypeAlias = Mapping[tuple[str, str], Page]
 """Pages by method and path; a path that ends in "/" stands for all that begin so."""
+
+
+def answer(pages: Pages, request: Request) -> Reply | Awaitable[Reply]:
+    """The answer of the page that a request is for. HEAD is answered like GET; whoever sends it leaves the body out.
+
+    Never raises, and neither does what is awaited: a page that fails is a 500, which the log explains.
+    """
+    page = _find(pages, "GET" if request.method == "HEAD" else request.method, request.path)
+    if page is None:
+        return _nowhere(pages, request)
+    try:
+        made = page(request)
+    except Exception as error:  # noqa: BLE001 - the outer runner of pages
+        return _failed(request, error)
+    return _awaited(request, made) if inspect.isawaitable(made) else made
+
+
+async def _awaited(request: Request, made: Awaitable[Reply]) -> Reply:
+    try:
+        return await made
+    except Exception as error:  # noqa: BLE001 - the outer runner of pages
+        return _failed(request, error)
+
+
+def _find(pages: Pages, method: str, path: str) -> Page | None:
+    page = pages.get((method, path))
+    if page is None:
+        prefixes = [key for key in pages if key[0] == method and key[1].endswith("/") and path.startswith(key[1])]
+        page = pages[max(prefixes, key=lambda key: len(key[1]))] if prefixes else None
+    return page
+
+
+def _nowhere(pages: Pages, request: Request) -> Reply:
+    allowed = sorted({method for method, _ in pages if _find(pages, method, request.path)})
+    if not allowed:
+        return Reply.text("there is no such page\n", 404)
+    return Reply(f"this page answers {' and '.join(allowed)}\n".encode(), 405, TEXT, {"Allow": ", ".join(allowed)})
+
+
+def _failed(request: Request, error: Exception) -> Reply:
+    _LOG.error("%s %s failed", request.method, request.path, exc_info=error)
+    return Reply.text("headroom-scheduler failed to answer; its log says why\n", 500)

@@ -1,19 +1,32 @@
-"""The extender over HTTP: POST /filter and /prioritize for kube-scheduler; GET /healthz, /livez and /metrics."""
+"""The extender's pages: POST /filter, /prioritize and /preempt for kube-scheduler; GET what says how it is."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
-from aiohttp import web
-
+from scheduler_plugins.extender.debug import NodePage
+from scheduler_plugins.extender.health import Health
+from scheduler_plugins.extender.http import Pages, Reply, Request
 from scheduler_plugins.extender.service import Extender, UnreadablePod
-from scheduler_plugins.extender.wire import BadRequest, FilterResult, filter_reply, parse, prioritize_reply
+from scheduler_plugins.extender.wire import (
+    Arguments,
+    BadRequest,
+    FilterResult,
+    Preemption,
+    error_reply,
+    filter_reply,
+    parse,
+    parse_preemption,
+    preempt_reply,
+    prioritize_reply,
+)
 
-BODY_LIMIT: Final = 32 * 2**20
-"""Largest body that is read. 5,000 full Node objects have about half of it. [bytes]"""
+_METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _LOG: Final = logging.getLogger(__name__)
+
+_Asked = TypeVar("_Asked", Arguments, Preemption)
 
 
 class Meter(Protocol):
@@ -33,47 +46,44 @@ class Meter(Protocol):
 
 
 class Server:
-    """The routes.
+    """The pages.
 
     Args:
         extender: answers.
-        ready: what keeps the extender from answering at all, one sentence each; empty when it can.
-        complaints: what /healthz fails for, one sentence each; empty when all is well.
+        health: what it can answer without, and what it cannot.
         meter: where requests are counted.
+        node: tells what is known of a node.
     """
 
-    def __init__(
-        self,
-        extender: Extender,
-        ready: Callable[[], Sequence[str]],
-        complaints: Callable[[], Sequence[str]],
-        meter: Meter,
-    ) -> None:
+    def __init__(self, extender: Extender, health: Health, meter: Meter, node: NodePage) -> None:
         self._extender = extender
-        self._ready = ready
-        self._complaints = complaints
+        self._health = health
         self._meter = meter
+        self._node = node
 
-    def application(self) -> web.Application:
-        """The application, ready to be served."""
-        app = web.Application(client_max_size=BODY_LIMIT)
-        app.router.add_post("/filter", self.filter)
-        app.router.add_post("/prioritize", self.prioritize)
-        app.router.add_get("/healthz", self.healthz)
-        app.router.add_get("/livez", self.livez)
-        app.router.add_get("/metrics", self.metrics)
-        return app
+    def pages(self) -> Pages:
+        """All pages."""
+        return {
+            ("POST", "/filter"): self.filter,
+            ("POST", "/prioritize"): self.prioritize,
+            ("POST", "/preempt"): self.preempt,
+            ("GET", "/healthz"): self.healthz,
+            ("GET", "/livez"): self.livez,
+            ("GET", "/readyz"): self.readyz,
+            ("GET", "/metrics"): self.metrics,
+            ("GET", "/debug/nodes/"): self._node.answer,
+        }
 
-    async def filter(self, request: web.Request) -> web.Response:
+    # kube-scheduler's
+
+    def filter(self, request: Request) -> Reply:
         """Which nodes the pod may be bound to. Trouble of ours is told in `Error`, which the pod's event quotes."""
         with self._meter.request("filter") as outcome:
-            body = await request.read()
+            asked = _parsed(parse, request, outcome)
+            if isinstance(asked, Reply):
+                return asked
             try:
-                asked = parse(body)
-            except BadRequest as error:
-                return _bad_request(error)
-            try:
-                missing = self._ready()
+                missing = self._health.missing()
                 result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(asked)
                 reply = filter_reply(result, asked)
             except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
@@ -81,7 +91,7 @@ class Server:
                 result = FilterResult(error=f"headroom-scheduler: {error}")
                 reply = filter_reply(result, asked)
             outcome.append(self._outcome(result))
-            return web.json_response(reply)
+            return Reply(reply)
 
     def _outcome(self, result: FilterResult) -> str:
         if result.error:
@@ -92,37 +102,81 @@ class Server:
         self._meter.refused(reasons)
         return "refused_all"
 
-    async def prioritize(self, request: web.Request) -> web.Response:
+    def prioritize(self, request: Request) -> Reply:
         """The score of each node. kube-scheduler goes on without it when it fails."""
+
+        def answer(asked: Arguments) -> bytes:
+            return prioritize_reply(asked.names, self._extender.prioritize(asked))
+
         with self._meter.request("prioritize") as outcome:
-            body = await request.read()
-            try:
-                asked = parse(body)
-            except BadRequest as error:
-                return _bad_request(error)
-            missing = self._ready()
-            if missing:
-                return web.json_response({"Error": _not_ready(missing)}, status=503)
-            try:
-                reply = prioritize_reply(asked.names, self._extender.prioritize(asked))
-            except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
-                _complain("Cannot score nodes for pod", asked.pod, error)
-                return web.json_response({"Error": f"headroom-scheduler: {error}"}, status=500)
-            outcome.append("answered")
-            return web.json_response(reply)
+            return self._plain(parse, answer, request, outcome, "Cannot score nodes for pod")
 
-    async def healthz(self, _request: web.Request) -> web.Response:
-        """200 while the extender knows the cluster, 503 with the reasons otherwise."""
-        complaints = self._complaints()
-        return web.Response(text="\n".join(complaints or ["ok"]) + "\n", status=503 if complaints else 200)
+    def preempt(self, request: Request) -> Reply:
+        """Which pods may be evicted for the pod, at most on the nodes that kube-scheduler thought of."""
 
-    async def livez(self, _request: web.Request) -> web.Response:
+        def answer(asked: Preemption) -> bytes:
+            return preempt_reply(self._extender.preempt(asked), asked)
+
+        with self._meter.request("preempt") as outcome:
+            return self._plain(parse_preemption, answer, request, outcome, "Cannot judge preemption for pod")
+
+    def _plain(
+        self,
+        parse_body: Callable[[bytes], _Asked],
+        answer: Callable[[_Asked], bytes],
+        request: Request,
+        outcome: list[str],
+        trouble: str,
+    ) -> Reply:
+        """An answer that has no room for an error: trouble is a status."""
+        asked = _parsed(parse_body, request, outcome)
+        if isinstance(asked, Reply):
+            return asked
+        missing = self._health.missing()
+        if missing:
+            return Reply(error_reply(_not_ready(missing)), 503)
+        try:
+            reply = answer(asked)
+        except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
+            _complain(trouble, asked.pod, error)
+            return Reply(error_reply(f"headroom-scheduler: {error}"), 500)
+        outcome.append("answered")
+        return Reply(reply)
+
+    # For people and probes
+
+    def healthz(self, request: Request) -> Reply:
+        """200 while the extender knows the cluster, 503 with the reasons otherwise; `?verbose` tells every check."""
+        complaints = self._health.complaints()
+        if "verbose" in request.query:
+            end = "healthz check failed\n" if complaints else "healthz check passed\n"
+            return Reply.text(self._health.verbose() + end, 503 if complaints else 200)
+        return _health(complaints)
+
+    def readyz(self, _request: Request) -> Reply:
+        """200 while requests can be answered, if need be by what was known before the API server went away."""
+        return _health(self._health.missing())
+
+    def livez(self, _request: Request) -> Reply:
         """200 while the program runs: restarting it because the API server is away would only lose what it knows."""
-        return web.Response(text="ok\n")
+        return _health(())
 
-    async def metrics(self, _request: web.Request) -> web.Response:
+    def metrics(self, _request: Request) -> Reply:
         """Prometheus metrics."""
-        return web.Response(body=self._meter.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+        return Reply(self._meter.text(), 200, _METRICS)
+
+
+def _health(complaints: Sequence[str]) -> Reply:
+    return Reply.text("".join(f"{line}\n" for line in complaints or ["ok"]), 503 if complaints else 200)
+
+
+def _parsed(parse_body: Callable[[bytes], _Asked], request: Request, outcome: list[str]) -> _Asked | Reply:
+    try:
+        return parse_body(request.body)
+    except BadRequest as error:
+        _LOG.warning("A request was refused: %s", error)
+        outcome.append("bad_request")
+        return Reply(error_reply(f"bad request: {error}"), 400)
 
 
 def _not_ready(missing: Sequence[str]) -> str:
@@ -137,8 +191,3 @@ def _complain(what: str, pod: Mapping[str, Any], error: Exception) -> None:
 def _named(pod: Any) -> str:  # noqa: ANN401 - Kubernetes JSON
     metadata = pod["metadata"]
     return f"{metadata.get('namespace')}/{metadata.get('name')}"
-
-
-def _bad_request(error: BadRequest) -> web.Response:
-    _LOG.warning("A request was refused: %s", error)
-    return web.json_response({"Error": f"bad request: {error}"}, status=400)

@@ -8,8 +8,9 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from scheduler_plugins.extender.wire import Arguments, FilterResult
+from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
 from scheduler_plugins.framework.cycle import Cycle, best, rounded
+from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -50,7 +51,7 @@ class Answering:
 
 
 class Extender:
-    """Answers filter and prioritize.
+    """Answers filter, prioritize and preempt.
 
     Args:
         cache: the cluster.
@@ -85,7 +86,9 @@ class Extender:
             PluginError: a plugin failed.
             UnreadablePod: the pod cannot be read.
         """
-        pod, nodes, unknown = self._look_up(asked, retry=True)
+        pod = self._read(asked.pod)
+        self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
+        nodes, unknown = self._look_up(asked)
         verdict = self._cycle.filter(pod, nodes)
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
@@ -105,29 +108,68 @@ class Extender:
     def prioritize(self, asked: Arguments) -> IntArray:
         """The score of every node that was asked about, 0..100, in the order of the names.
 
+        The pod is not in its own way: what it was charged to by filter counts again only when the scores are made.
+
         Raises:
             PluginError: a plugin failed.
             UnreadablePod: the pod cannot be read.
         """
-        pod, nodes, unknown = self._look_up(asked, retry=False)
+        pod = self._read(asked.pod)
+        charge = self._cache.in_flight.get(pod.uid)
+        self._cache.release(pod.uid)
+        nodes, unknown = self._look_up(asked)
         scores = rounded(self._cycle.score(pod, nodes))
-        if self._answering.mode is Mode.WEIGHTED:
-            self._cache.charge(pod, self._favourites(pod, nodes, scores), nodes.now)
+        # What is left of a shortlist is charged: kube-scheduler's own scores decide among it. Otherwise ours do.
+        of_shortlist = self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(asked.names)
+        self._cache.charge(pod, asked.names if of_shortlist else self._favourites(pod, nodes, scores), nodes.now)
         if not unknown:
             return scores
         known = dict(zip(nodes.names, scores.tolist(), strict=True))
         return np.array([known.get(name, 0) for name in asked.names], np.int64)
 
-    def _look_up(self, asked: Arguments, *, retry: bool) -> tuple[PodRequest, Nodes, list[str]]:
-        """The pod, and the nodes it is about; names that the watch has not brought yet come apart.
+    def preempt(self, asked: Preemption) -> Mapping[str, Victims]:
+        """The victims that may go, by node: not on nodes that stay refused whoever goes, and as the plugins say.
 
-        A pod that is asked about anew is in flight no longer: whatever became of the last attempt, it is over.
+        Raises:
+            PluginError: a plugin failed.
+            UnreadablePod: the pod cannot be read.
         """
-        pod, now = self._read(asked.pod), self._clock()
-        if retry:
-            self._cache.release(pod.uid)
+        pod = self._read(asked.pod)
+        self._cache.release(pod.uid)
+        nodes, _ = self._cache.freeze(self._clock()).select(list(asked.victims))
+        verdict = self._cycle.filter(pod, nodes)
+        refusals = ((name, verdict.refusal(row)) for row, name in enumerate(nodes.names))
+        hopeless = {name for name, refusal in refusals if refusal is not None and not refusal.eviction_helps}
+        victims = {name: found for name, found in asked.victims.items() if name not in hopeless}
+        if not victims:
+            return {}
+        rows = np.array([row for row, name in enumerate(nodes.names) if name not in hopeless], np.intp)
+        return self._cycle.post_filter(pod, nodes.take(rows), victims)
+
+    def _look_up(self, asked: Arguments) -> tuple[Nodes, list[str]]:
+        """The nodes it is about; names of which the watch has brought nothing, and the request neither, come apart.
+
+        A Node that was sent in full is judged by what was sent while the watch has not brought it. It does not stay:
+        whether it is gone again, only the watch can tell.
+        """
+        now = self._clock()
         nodes, unknown = self._cache.freeze(now).select(asked.names)
-        return pod, nodes, unknown
+        if not unknown or asked.nodes is None:
+            return nodes, unknown
+        strangers = [name for name in unknown if self._put(asked, name)]
+        try:
+            return self._cache.freeze(now).select(asked.names)
+        finally:
+            for name in strangers:
+                self._cache.delete_node(name)
+
+    def _put(self, asked: Arguments, name: str) -> bool:
+        """Take a Node as it was sent, if it can be understood."""
+        try:
+            self._cache.put_node(node_object(asked, name))
+        except MALFORMED:
+            return False
+        return True
 
     def _read(self, pod: Mapping[str, Any]) -> PodRequest:
         """The pod as numbers; filter and prioritize of one attempt get the same object, so it is remembered."""

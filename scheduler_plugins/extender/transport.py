@@ -1,17 +1,25 @@
 """HTTP for pages: one listener, with or without TLS."""
 
-import inspect
+import asyncio
+import logging
 import ssl
+import time
+from contextlib import suppress
 from dataclasses import dataclass
+from email.utils import formatdate
 from pathlib import Path
 from typing import Final
 
-from aiohttp import web
+from scheduler_plugins.extender.connection import Connection, Limits, Shared
+from scheduler_plugins.extender.http import Pages
 
-from scheduler_plugins.extender.http import Pages, Request
+__all__ = ["Limits", "Served", "ServerTls", "serve"]
 
-BODY_LIMIT: Final = 32 * 2**20
-"""Largest body that is read. 5,000 full Node objects have about half of it. [bytes]"""
+_HANDSHAKE_SECONDS: Final = 10.0
+_LOOK_SECONDS: Final = 1.0
+_BACKLOG: Final = 128
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,30 +27,65 @@ class ServerTls:
     """What a listener with TLS needs; PEM files."""
 
     certificate: Path
-    """The certificate, and those that vouch for it."""
+    """The certificate, and those that vouch for it. When it changes on disk, new connections get the new one."""
     key: Path
     """Its private key."""
     client_ca: Path | None = None
-    """Who vouches for clients; None: anybody may connect."""
+    """Who vouches for clients, which must show a certificate then; None: anybody may connect."""
 
 
 class Served:
-    """A listener."""
+    """A listener.
 
-    def __init__(self, runner: web.AppRunner) -> None:
-        self._runner = runner
+    Args:
+        server: what accepts connections.
+        shared: what its connections have in common.
+        certificates: the certificates in use.
+    """
 
-    @property
-    def port(self) -> int:
+    def __init__(self, server: asyncio.Server, shared: Shared, certificates: "_Certificates | None") -> None:
+        self._server, self._shared, self._certificates = server, shared, certificates
+        self._upkeep = asyncio.get_running_loop().create_task(self._keep_up())
+        self.port: int = server.sockets[0].getsockname()[1]
         """The port that is listened on."""
-        return int(self._runner.addresses[0][1])
 
-    async def close(self) -> None:
-        """Listen no more, answer what is under way, and close all connections."""
-        await self._runner.cleanup()
+    async def close(self, grace_seconds: float = 5.0) -> None:
+        """Listen no more, answer what is under way, and close all connections.
+
+        Args:
+            grace_seconds: how long requests that are under way may take. [s]
+        """
+        self._server.close()
+        self._shared.closing = True
+        for connection in list(self._shared.connections):
+            connection.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace_seconds):
+                while self._shared.connections:
+                    self._shared.left.clear()
+                    await self._shared.left.wait()
+        for connection in list(self._shared.connections):
+            connection.abort()
+        self._upkeep.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._upkeep
+        await asyncio.sleep(0)  # what was aborted is told so in the next turn of the loop
+
+    async def _keep_up(self) -> None:
+        """Keep the date, close what is overdue, look after certificates."""
+        while True:
+            self._shared.date = formatdate(usegmt=True)
+            now = time.monotonic()
+            for connection in [each for each in self._shared.connections if each.deadline < now]:
+                connection.overdue(now)
+            if self._certificates is not None:
+                self._certificates.refresh()
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def serve(pages: Pages, host: str, port: int, tls: ServerTls | None = None) -> Served:
+async def serve(
+    pages: Pages, host: str, port: int, tls: ServerTls | None = None, limits: Limits | None = None
+) -> Served:
     """Answer for these pages from now on.
 
     Args:
@@ -50,31 +93,54 @@ async def serve(pages: Pages, host: str, port: int, tls: ServerTls | None = None
         host: address to listen on; "" for all.
         port: port to listen on; 0 for any that is free.
         tls: certificates; None: plain HTTP.
+        limits: what clients may do; None: the defaults.
 
     Raises:
         OSError: the address cannot be listened on, or a file cannot be read.
-        ssl.SSLError: a file holds no certificate or key.
+        ssl.SSLError: a file holds no certificate or key, or they do not belong together.
     """
+    certificates = _Certificates(tls) if tls is not None else None
+    shared = Shared(pages, limits or Limits(), formatdate(usegmt=True))
+    server = await asyncio.get_running_loop().create_server(
+        lambda: Connection(shared),
+        host or None,
+        port,
+        ssl=certificates.context if certificates else None,
+        ssl_handshake_timeout=_HANDSHAKE_SECONDS if certificates else None,
+        backlog=_BACKLOG,
+    )
+    return Served(server, shared, certificates)
 
-    async def answer(request: web.Request) -> web.Response:
-        query = dict(request.query)
-        page = pages[request.method, request.path]
-        made = page(Request(request.method, request.path, query, await request.read()))
-        reply = await made if inspect.isawaitable(made) else made
-        return web.Response(body=reply.body, status=reply.status, headers={"Content-Type": reply.content_type})
 
-    app = web.Application(client_max_size=BODY_LIMIT)
-    for method, path in pages:
-        app.router.add_route(method, path, answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    context = None
-    if tls is not None:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca)
-        context.load_cert_chain(tls.certificate, tls.key)
-    try:
-        await web.TCPSite(runner, host or None, port, ssl_context=context).start()
-    except OSError:
-        await runner.cleanup()
-        raise
-    return Served(runner)
+class _Certificates:
+    """A TLS context that follows its files."""
+
+    def __init__(self, tls: ServerTls) -> None:
+        self._tls = tls
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca)
+        """For new connections."""
+        if tls.client_ca is not None:
+            self.context.verify_mode = ssl.CERT_REQUIRED
+        self.context.load_cert_chain(tls.certificate, tls.key)
+        self._seen, self._told = self._versions(), False
+
+    def _versions(self) -> tuple[int, int]:
+        return self._tls.certificate.stat().st_mtime_ns, self._tls.key.stat().st_mtime_ns
+
+    def refresh(self) -> None:
+        """Take a certificate that was renewed; keep the old one while the new pair is not complete."""
+        try:
+            versions = self._versions()
+            if versions == self._seen:
+                return
+            # Into a context apart first: a half-written pair must not spoil the one in use.
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self._tls.certificate, self._tls.key)
+            self.context.load_cert_chain(self._tls.certificate, self._tls.key)
+        except OSError as error:  # ssl.SSLError is one
+            if not self._told:
+                path = self._tls.certificate
+                _LOG.warning("The TLS certificate %s cannot be read, the last one stays: %s", path, error)
+            self._told = True
+        else:
+            self._seen, self._told = versions, False
+            _LOG.info("The TLS certificate %s was renewed", self._tls.certificate)

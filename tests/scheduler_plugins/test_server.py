@@ -1,145 +1,207 @@
 """The extender over HTTP."""
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from aiohttp import web
-from aiohttp.test_utils import TestClient, TestServer
 
+from scheduler_plugins.extender.debug import NodePage
+from scheduler_plugins.extender.health import Health
+from scheduler_plugins.extender.http import Reply, Request, answer
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.plugins.load_aware import NAME
 from scheduler_plugins.telemetry import Telemetry
-from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
-
-Client = TestClient[web.Request, web.Application]
+from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, pod_metric
 
 
 class Site:
     """A server whose health a test can change."""
 
     def __init__(self, world: World) -> None:
-        self.missing: list[str] = []
-        self.complaints: list[str] = []
+        self.world = world
+        self.missing = self.complaint = self.state = ""
         telemetry = Telemetry()
         cycle = Cycle([Enabled(NAME, 1.0, world.plugin)], telemetry.observe_plugin)
         extender = Extender(world.cache, cycle, Answering(), lambda: NOW, np.random.default_rng(1))
-        self.server = Server(extender, lambda: self.missing, lambda: self.complaints, telemetry)
+        health = Health(
+            {"Nodes listed": lambda: self.missing},
+            {"Pods watched": lambda: self.complaint},
+            {"source": lambda: self.state},
+        )
+        self.pages = Server(extender, health, telemetry, NodePage(world.cache, lambda: NOW)).pages()
+
+    def send(self, method: str, path: str, body: bytes = b"", **query: str) -> Reply:
+        """The reply to a request."""
+        made = answer(self.pages, Request(method, path, query, body))
+        assert isinstance(made, Reply)
+        return made
+
+    def get(self, path: str, **query: str) -> tuple[int, str]:
+        """Status and text of a page."""
+        reply = self.send("GET", path, b"", **query)
+        return reply.status, reply.body.decode()
 
 
 @pytest.fixture
-async def site() -> Site:
+def site() -> Site:
     """Two nodes, one of them hot."""
     world = World()
     return Site(world.put(node("a"), node_metric("a", cpu="10"), node("hot"), node_metric("hot", cpu="90")))
 
 
 @pytest.fixture
-async def client(site: Site) -> AsyncIterator[Client]:
-    """A client of it."""
-    async with TestClient(TestServer(site.server.application())) as client:
-        yield client
-
-
-@pytest.fixture
-def ask(client: Client) -> Callable[..., Awaitable[tuple[int, Any]]]:
+def ask(site: Site) -> Callable[..., tuple[int, Any]]:
     """Post a request: verb, node names, pod."""
 
-    async def post(verb: str, names: list[str], item: Json | None = None) -> tuple[int, Any]:
+    def post(verb: str, names: list[str], item: Json | None = None) -> tuple[int, Any]:
         body = {"Pod": item or pod(), "Nodes": None, "NodeNames": names}
-        async with client.post(f"/{verb}", json=body) as response:
-            return response.status, await response.json()
+        reply = site.send("POST", f"/{verb}", json.dumps(body).encode())
+        assert reply.content_type == "application/json"
+        return reply.status, json.loads(reply.body)
 
     return post
 
 
-Ask = Callable[..., Awaitable[tuple[int, Any]]]
+Ask = Callable[..., tuple[int, Any]]
 
 
-async def test_filter_answers(ask: Ask) -> None:
+def test_filter_answers(ask: Ask) -> None:
     """POST /filter gives the nodes that pass."""
-    status, reply = await ask("filter", ["a", "hot"])
+    status, reply = ask("filter", ["a", "hot"])
     assert (status, reply["NodeNames"], reply["Error"]) == (200, ["a"], "")
 
 
-async def test_refusal_has_reasons(ask: Ask, client: Client) -> None:
+def test_refusal_has_reasons(ask: Ask, site: Site) -> None:
     """When nothing is left the reasons are in the answer, and counted."""
-    _, reply = await ask("filter", ["hot"])
+    _, reply = ask("filter", ["hot"])
     assert reply["NodeNames"] == []
     assert reply["FailedAndUnresolvableNodes"] == {"hot": "node(s) cpu usage exceed threshold"}
-    async with client.get("/metrics") as response:
-        text = await response.text()
+    _, text = site.get("/metrics")
     assert 'refused_pods_total{reason="node(s) cpu usage exceed threshold"} 1.0' in text
     assert 'request_seconds_count{outcome="refused_all",verb="filter"} 1.0' in text
 
 
-async def test_prioritize_answers(ask: Ask) -> None:
+def test_prioritize_answers(ask: Ask) -> None:
     """POST /prioritize gives a score for every node, in order."""
-    status, reply = await ask("prioritize", ["hot", "a"], pod(priority=3500))
+    status, reply = ask("prioritize", ["hot", "a"], pod(priority=3500))
     assert (status, reply) == (200, [{"Host": "hot", "Score": 50}, {"Host": "a", "Score": 90}])
 
 
-@pytest.mark.parametrize("verb", ["filter", "prioritize"])
-async def test_bad_body_is_refused(client: Client, verb: str) -> None:
+def test_preempt_answers(site: Site) -> None:
+    """POST /preempt gives kube-scheduler's victims back, but none on a node that stays hot without them."""
+    victims = {name: {"Pods": [{"UID": "u"}], "NumPDBViolations": 0} for name in ("a", "hot", "new")}
+    body = json.dumps({"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": victims}).encode()
+    reply = site.send("POST", "/preempt", body)
+    assert (reply.status, json.loads(reply.body)) == (
+        200,
+        {"NodeNameToMetaVictims": {name: victims[name] for name in ("a", "new")}},
+    )
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+def test_bad_body_is_refused(site: Site, verb: str) -> None:
     """A body that is no request is a 400 with the reason."""
-    async with client.post(f"/{verb}", data=b"{}") as response:
-        assert response.status == 400
-        assert "Pod: is missing" in (await response.json())["Error"]
+    reply = site.send("POST", f"/{verb}", b"{}")
+    assert reply.status == 400
+    assert json.loads(reply.body) == {"Error": "bad request: Pod: is missing"}
+    assert f'request_seconds_count{{outcome="bad_request",verb="{verb}"}} 1.0' in site.get("/metrics")[1]
 
 
-async def test_large_body_is_refused(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body over the limit is not read."""
-    monkeypatch.setattr(client.app, "_client_max_size", 1000)
-    async with client.post("/filter", data=b"x" * 2000) as response:
-        assert response.status == 413
-
-
-async def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
+def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     """A pod that cannot be judged gets an Error that its event quotes; the server lives on."""
-    status, reply = await ask("filter", ["a"], pod(requests={"cpu": "lots"}))
+    status, reply = ask("filter", ["a"], pod(requests={"cpu": "lots"}))
     assert status == 200
     assert "'lots' is not a quantity" in reply["Error"]
     assert reply["NodeNames"] == []
-    status, reply = await ask("prioritize", ["a"], pod(requests={"cpu": "lots"}))
+    status, reply = ask("prioritize", ["a"], pod(requests={"cpu": "lots"}))
     assert status == 500
     assert "default/p" in caplog.text
     assert "Traceback" not in caplog.text
-    assert (await ask("filter", ["a"]))[1]["NodeNames"] == ["a"]
+    assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]
 
 
-async def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:
+def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:
     """Before the cluster is known nothing is answered but that."""
-    site.missing = ["Nodes have not been listed yet"]
-    _, reply = await ask("filter", ["a"])
+    site.missing = "Nodes have not been listed yet"
+    _, reply = ask("filter", ["a"])
     assert reply["Error"] == "headroom-scheduler does not know the cluster yet: Nodes have not been listed yet"
-    status, _ = await ask("prioritize", ["a"])
-    assert status == 503
+    assert ask("prioritize", ["a"])[0] == 503
+    assert site.get("/readyz") == (503, "Nodes have not been listed yet\n")
 
 
-async def test_health_follows_watches(site: Site, client: Client) -> None:
-    """/healthz is 200 while all is well and 503 with the reasons otherwise."""
-    async with client.get("/healthz") as response:
-        assert (response.status, await response.text()) == (200, "ok\n")
-    site.complaints = ["Pods: the API server has not been heard for 200 s"]
-    async with client.get("/healthz") as response:
-        assert (response.status, await response.text()) == (503, "Pods: the API server has not been heard for 200 s\n")
-    async with client.get("/livez") as response:
-        assert response.status == 200
+def test_health_follows_watches(site: Site) -> None:
+    """/healthz is 200 while all is well and 503 with the reasons otherwise; the other two ask less."""
+    assert site.get("/healthz") == (200, "ok\n")
+    site.complaint = "Pods: the API server has not been heard for 200 s"
+    assert site.get("/healthz") == (503, "Pods: the API server has not been heard for 200 s\n")
+    assert site.get("/livez") == site.get("/readyz") == (200, "ok\n")
 
 
-async def test_stale_still_answers(site: Site, ask: Ask) -> None:
+def test_verbose_health_tells_all(site: Site) -> None:
+    """/healthz?verbose has a line per check and state; a state fails nothing."""
+    site.state = "no answer for 90 s"
+    assert site.get("/healthz", verbose="") == (
+        200,
+        "[+]Nodes listed ok\n[+]Pods watched ok\n[i]source: no answer for 90 s\nhealthz check passed\n",
+    )
+    site.complaint = "away"
+    status, text = site.get("/healthz", verbose="")
+    assert (status, text.splitlines()[1::2]) == (503, ["[-]Pods watched failed: away", "healthz check failed"])
+
+
+def test_broken_check_is_a_complaint() -> None:
+    """A check that fails itself is no good news, and takes no page down."""
+
+    def broken() -> str:
+        raise KeyError("x")
+
+    health = Health({}, {"odd": broken}, {"state": broken})
+    assert health.complaints() == ["odd cannot be told: KeyError: 'x'"]
+    assert "[i]state: state cannot be told" in health.verbose()
+
+
+def test_stale_still_answers(site: Site, ask: Ask) -> None:
     """While the API server is away the last known state is served."""
-    site.complaints = ["away"]
-    assert (await ask("filter", ["a"]))[1]["NodeNames"] == ["a"]
+    site.complaint = "away"
+    assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]
 
 
-async def test_replies_are_plain_json(client: Client) -> None:
-    """The reply is what Go decodes: application/json, integers, no names that were not sent."""
-    body = {"Pod": pod(), "Nodes": None, "NodeNames": ["a"]}
-    async with client.post("/prioritize", json=body) as response:
-        assert response.content_type == "application/json"
-        assert isinstance(json.loads(await response.text())[0]["Score"], int)
+def test_node_can_be_looked_at(site: Site, ask: Ask) -> None:
+    """/debug/nodes/NAME has the ledger under upstream's names, the pods in flight and the records of plugins."""
+    site.world.put(
+        node_metric("a", cpu="10", pods=[pod_metric("old")]), pod("old", {"cpu": "3"}, node="a", scheduled=-5)
+    )
+    ask("filter", ["a"], pod("new", {"cpu": "2"}))
+    status, text = site.get("/debug/nodes/a")
+    page = json.loads(text)
+    assert status == 200
+    assert page["pods"]["default/old"]["timestamp"] == NOW - 5
+    assert page["pods"]["default/old"]["estimated"]["cpu"] == 3000
+    assert page["nodeDelta"]["cpu"] == 1000
+    assert page["load"]["cpu"] == 11_000
+    assert page["inFlight"]["default/new"]["nodes"] == ["a"]
+    assert page["inFlightEstimate"]["cpu"] == 2000
+    assert page["report"]["update_time"] == NOW
+    assert NAME in page["records"]
+    assert json.loads(site.get("/debug/nodes/nowhere")[1]) == {}
+
+
+def test_pages_know_their_methods(site: Site) -> None:
+    """A page that is not there is a 404, one that is asked in another way a 405 that says how."""
+    assert site.send("GET", "/nothing").status == 404
+    refused = site.send("GET", "/filter")
+    assert (refused.status, refused.headers) == (405, {"Allow": "POST"})
+    assert site.send("HEAD", "/livez").status == 200
+
+
+def test_reasons_are_bounded() -> None:
+    """However many reasons plugins make up, /metrics stays small."""
+    telemetry = Telemetry()
+    telemetry.refused({f"reason {number}" for number in range(60)})
+    lines = [line for line in telemetry.text().decode().splitlines() if "refused_pods_total{" in line]
+    assert len(lines) == 51
+    assert 'headroom_scheduler_refused_pods_total{reason="other"} 10.0' in lines

@@ -9,10 +9,16 @@ from scheduler_plugins.extender.wire import (
     Arguments,
     BadRequest,
     FilterResult,
+    Preemption,
+    error_reply,
     filter_reply,
+    node_object,
     parse,
+    parse_preemption,
+    preempt_reply,
     prioritize_reply,
 )
+from scheduler_plugins.framework.plugin import Victims
 from tests.scheduler_plugins.objects import node, pod
 
 
@@ -26,13 +32,34 @@ def test_names_are_read() -> None:
     assert (asked.pod["metadata"]["name"], list(asked.names), asked.nodes) == ("p", ["a", "b"], None)
 
 
-def test_full_nodes_are_read() -> None:
-    """Without nodeCacheCapable whole nodes come, and go back."""
-    asked = parse(_body(NodeNames=None, Nodes={"items": [node("a"), node("b")]}))
+def test_names_come_once() -> None:
+    """A name that is sent twice is judged once."""
+    assert parse(_body(NodeNames=["a", "b", "a"])).names == ["a", "b"]
+
+
+def test_full_nodes_go_back_as_they_came() -> None:
+    """Without nodeCacheCapable whole nodes come, and go back with every field that we know nothing of."""
+    odd = {**node("b"), "future": {"field": [1, None, 1e30]}}
+    asked = parse(_body(NodeNames=None, Nodes={"metadata": {}, "items": [node("a"), odd]}))
     assert list(asked.names) == ["a", "b"]
-    reply = filter_reply(FilterResult(["b"]), asked)
-    assert reply["Nodes"]["items"] == [node("b")]
+    assert node_object(asked, "b") == odd
+    reply = json.loads(filter_reply(FilterResult(["b"]), asked))
+    assert reply["Nodes"] == {"metadata": {}, "items": [odd]}
     assert reply["NodeNames"] is None
+
+
+@pytest.mark.parametrize("nodes", [{}, {"items": None}, {"items": []}])
+def test_no_nodes_are_no_mistake(nodes: object) -> None:
+    """Go writes an empty list as null."""
+    asked = parse(_body(NodeNames=None, Nodes=nodes))
+    assert list(asked.names) == []
+    assert json.loads(filter_reply(FilterResult(), asked))["Nodes"]["items"] == []
+
+
+def test_keys_may_be_missing() -> None:
+    """A key that is absent is one that is null; one that nobody knows is passed over."""
+    body = json.dumps({"Pod": pod(), "NodeNames": ["a"], "Future": 1}).encode()
+    assert parse(body).names == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -41,15 +68,20 @@ def test_full_nodes_are_read() -> None:
         (b"", "is not JSON"),
         (b"{", "is not JSON"),
         (b"\xff", "is not JSON"),
-        (b"[" * 100_000, "is nested too deeply"),
+        (b'{"Pod":' + b"[" * 100_000, "Pod: Expected `object"),
+        (b'{"Pod":{"a":' + b"[" * 100_000, "is nested too deeply"),
         (b"[]", "is not an object"),
         (_body(Pod=None), "Pod: is missing"),
-        (_body(Pod={"metadata": {}}), "Pod: is missing, or has no metadata and spec"),
+        (_body(Pod={"metadata": {}}), "Pod: is missing its metadata or its spec"),
+        (_body(Pod=7), "Pod: Expected `object | null`, got `int`"),
         (_body(NodeNames=None), "both are missing"),
-        (_body(NodeNames="a"), "NodeNames: is not a list"),
-        (_body(NodeNames=["a", 1]), "NodeNames: is not a list"),
-        (_body(NodeNames=None, Nodes={"items": [{}]}), "Nodes: is not a list of nodes"),
-        (_body(NodeNames=None, Nodes={"items": 5}), "Nodes: is not a list of nodes"),
+        (_body(NodeNames="a"), "NodeNames: Expected `array"),
+        (_body(NodeNames=["a", 1]), r"NodeNames\[1\]: Expected `str`, got `int`"),
+        (_body(NodeNames=None, Nodes={"items": [node("a"), {}]}), r"Nodes.items\[1\]: is not a Node with a name"),
+        (_body(NodeNames=None, Nodes={"items": [{"metadata": {}}]}), r"Nodes.items\[0\]: is not a Node with a name"),
+        (_body(NodeNames=None, Nodes={"items": 5}), "Nodes.items: Expected `array"),
+        (_body(NodeNames=None, Nodes=[]), "Nodes: Expected `object"),
+        (_body().replace(b'"b"', b'"\xff"'), "is not JSON"),
     ],
 )
 def test_bad_body_is_named(body: bytes, says: str) -> None:
@@ -61,7 +93,7 @@ def test_bad_body_is_named(body: bytes, says: str) -> None:
 def test_reply_has_go_names() -> None:
     """All keys are there, under the names of the Go structs."""
     asked = Arguments(pod(), ["a", "b", "c"], None)
-    reply = filter_reply(FilterResult(["a"], {"b": "x"}, {"c": "y"}), asked)
+    reply = json.loads(filter_reply(FilterResult(["a"], {"b": "x"}, {"c": "y"}), asked))
     assert reply == {
         "Nodes": None,
         "NodeNames": ["a"],
@@ -82,9 +114,8 @@ def test_strangers_are_not_named(result: FilterResult) -> None:
 
 def test_scores_are_listed() -> None:
     """Scores go out as a list of Host and integer Score."""
-    reply = prioritize_reply(["a", "b"], np.array([0, 100]))
-    assert json.dumps(reply) == '[{"Host": "a", "Score": 0}, {"Host": "b", "Score": 100}]'
-    assert prioritize_reply([], np.zeros(0, np.int64)) == []
+    assert prioritize_reply(["a", "b"], np.array([0, 100])) == b'[{"Host":"a","Score":0},{"Host":"b","Score":100}]'
+    assert prioritize_reply([], np.zeros(0, np.int64)) == b"[]"
 
 
 @pytest.mark.parametrize("score", [-1, 101])
@@ -92,3 +123,59 @@ def test_scores_stay_in_range(score: int) -> None:
     """A score out of range is not sent: kube-scheduler would believe it."""
     with pytest.raises(ValueError, match=r"outside of 0\.\.100"):
         prioritize_reply(["a"], np.array([score]))
+
+
+def test_every_name_has_a_score() -> None:
+    """Scores for some of the nodes are an error of ours, not an answer."""
+    with pytest.raises(ValueError, match="shorter"):
+        prioritize_reply(["a", "b"], np.array([1]))
+
+
+def _preempting(**keys: object) -> bytes:
+    return json.dumps({"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": None, **keys}).encode()
+
+
+def test_victims_are_read() -> None:
+    """With nodeCacheCapable victims come as uids, without as whole pods; both mean the same."""
+    meta = {"a": {"Pods": [{"UID": "uid-x"}, {"UID": "uid-y"}], "NumPDBViolations": 1}, "b": {"Pods": None}, "c": None}
+    full = {"a": {"Pods": [pod("x"), pod("y")], "NumPDBViolations": 1}, "b": {"Pods": []}, "c": None}
+    expected = {"a": Victims(("uid-x", "uid-y"), 1), "b": Victims(()), "c": Victims(())}
+    assert parse_preemption(_preempting(NodeNameToMetaVictims=meta)).victims == expected
+    assert parse_preemption(_preempting(NodeNameToVictims=full)).victims == expected
+    assert parse_preemption(_preempting(NodeNameToVictims={})).victims == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (_preempting(), "NodeNameToMetaVictims and NodeNameToVictims: both are missing"),
+        (_preempting(NodeNameToMetaVictims=[]), "NodeNameToMetaVictims: Expected `object"),
+        (_preempting(NodeNameToMetaVictims={"a": []}), r"NodeNameToMetaVictims\[...\]: Expected `object"),
+        (_preempting(NodeNameToMetaVictims={"a": {"Pods": [{}]}}), r"NodeNameToMetaVictims\[a\].Pods\[0\]: has no UID"),
+        (_preempting(NodeNameToMetaVictims={"a": {"Pods": [None]}}), r"\[a\].Pods\[0\]: has no UID"),
+        (_preempting(NodeNameToMetaVictims={"a": {"NumPDBViolations": "1"}}), "NumPDBViolations: Expected `int"),
+        (_preempting(NodeNameToVictims={"a": {"Pods": [{"metadata": {}}]}}), r"Pods\[0\]: has no metadata.uid"),
+        (_preempting(Pod=None, NodeNameToVictims={}), "Pod: is missing"),
+        (b"[]", "is not an object with Pod and NodeNameToMetaVictims"),
+    ],
+)
+def test_bad_victims_are_named(body: bytes, says: str) -> None:
+    """A body that does not say whom to evict is refused with the key that is wrong."""
+    with pytest.raises(BadRequest, match=says):
+        parse_preemption(body)
+
+
+def test_preemption_is_answered_with_uids() -> None:
+    """The answer is always of uids. kube-scheduler rejects a node without a victim, so there is none."""
+    asked = Preemption(pod(), {"a": Victims(("u",), 2), "b": Victims(())})
+    assert json.loads(preempt_reply(asked.victims, asked)) == {
+        "NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}
+    }
+    assert preempt_reply({}, asked) == b'{"NodeNameToMetaVictims":{}}'
+    with pytest.raises(ValueError, match="not sent: z"):
+        preempt_reply({"z": Victims(("u",))}, asked)
+
+
+def test_errors_are_json() -> None:
+    """A failure is an object with Error, whatever its message holds."""
+    assert json.loads(error_reply('say "no"\n')) == {"Error": 'say "no"\n'}

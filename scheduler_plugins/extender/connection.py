@@ -1,0 +1,340 @@
+"""One HTTP/1.x connection: bytes in, requests to pages, replies out in order. The parser is httptools' (llhttp)."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final, NamedTuple, cast
+from urllib.parse import parse_qsl, unquote
+
+import httptools
+
+from scheduler_plugins.extender.http import Pages, Reply, Request, answer
+
+_LOG: Final = logging.getLogger(__name__)
+_PIPELINED: Final = 16
+"""Requests of one connection that wait for their turn before no more is read from it."""
+_STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What clients may do."""
+
+    body_bytes: int = 32 * 2**20
+    """Largest body that is read; 5,000 full Node objects have about half of it. [bytes]"""
+    head_bytes: int = 32 * 2**10
+    """Longest request line and headers. [bytes]"""
+    buffered_bytes: int = 128 * 2**20
+    """What unfinished requests of all connections may hold together. [bytes]"""
+    connections: int = 256
+    """Connections at a time. One more takes the place of the one that was quiet longest."""
+    request_seconds: float = 30.0
+    """Time from the first byte of a request to its last, and for a client to take an answer. [s]"""
+    idle_seconds: float = 180.0
+    """How long a connection may wait for its next request. Twice what Go's client keeps one unused, so that the client
+    is the one who closes it: a request that meets a closing server is lost. [s]"""
+    linger_seconds: float = 2.0
+    """How long what still arrives after a refusal is thrown away, so that the client can read the refusal. [s]"""
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the connections of one listener have in common."""
+
+    pages: Pages
+    """What is answered."""
+    limits: Limits
+    """What clients may do."""
+    date: str = ""
+    """The present time as a header, written once a second."""
+    buffered: int = 0
+    """What unfinished requests hold. [bytes]"""
+    connections: dict["Connection", None] = field(default_factory=dict)
+    """The open ones; the one that was quiet longest comes first."""
+    closing: bool = False
+    """Whether no more requests are taken."""
+    left: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a connection has ended."""
+
+
+class _Refused(NamedTuple):
+    status: int
+    text: str
+
+
+class _Asked(NamedTuple):
+    request: Request
+    keep_alive: bool
+    old: bool
+    size: int
+
+
+class Connection(asyncio.Protocol):
+    """One connection.
+
+    Args:
+        shared: what it has in common with the others.
+    """
+
+    def __init__(self, shared: Shared) -> None:
+        self._shared, self._limits = shared, shared.limits
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[_Asked] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._answering, self._may_write, self._lingers = False, True, False
+        self._refused: _Refused | None = None
+        self.deadline = time.monotonic() + self._limits.idle_seconds
+        """When it is closed unless something happens. [s, monotonic]"""
+        self._forget_message()
+
+    def _forget_message(self) -> None:
+        self._size, self._in_head, self._begun = 0, True, False
+        self._url, self._body = b"", bytearray()
+        self._expects, self._length = False, 0
+
+    # asyncio's side
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has come."""
+        self._transport = cast("asyncio.Transport", transport)
+        connections = self._shared.connections
+        if len(connections) >= self._limits.connections:
+            quiet = next((each for each in connections if not each.busy), None)
+            (quiet or self).abort()
+        connections[self] = None
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """The client is gone, or we closed."""
+        self._shared.connections.pop(self, None)
+        self._shared.left.set()
+        self._shared.buffered -= self._size + sum(asked.size for asked in self._waiting)
+        self._waiting.clear()
+        self._size, self._transport = 0, None
+        if self._task is not None:
+            self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come."""
+        if self._lingers or self._refused is not None or self._transport is None:
+            return
+        self._active()
+        self._take(len(data))
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # the request was answered as if it had not asked, and the connection ends with it
+        except httptools.HttpParserError as error:
+            self._refused = self._refused or _Refused(400, f"this is not HTTP: {error}")
+        self._judge_size()
+        if self._refused is not None:
+            self._next()
+        elif len(self._waiting) > _PIPELINED:
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; it still gets the answers to what it sent.
+
+        Returns:
+            Whether to keep the connection open.
+        """
+        return not self._lingers and (self._answering or bool(self._waiting))
+
+    def pause_writing(self) -> None:
+        """The client takes its answers too slowly."""
+        self._may_write = False
+        self.deadline = time.monotonic() + self._limits.request_seconds
+
+    def resume_writing(self) -> None:
+        """The client has taken its answers."""
+        self._may_write = True
+        self._rest()
+        self._next()
+
+    # The parser's side
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._begun = True
+        self.deadline = time.monotonic() + self._limits.request_seconds
+
+    def on_url(self, url: bytes) -> None:
+        """A part of its target."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer."""
+        name = name.lower()
+        if name == b"expect":
+            self._expects = value.lower() == b"100-continue"
+        elif name == b"content-length" and value.isdigit():
+            self._length = int(value)
+
+    def on_headers_complete(self) -> None:
+        """Now comes the body."""
+        self._in_head = False
+        if self._length > self._limits.body_bytes:
+            self._too_large()
+        elif self._expects and self._transport is not None and not self._shared.closing and self._refused is None:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        if len(self._body) + len(body) > self._limits.body_bytes:
+            self._too_large()
+        else:
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        """The request is complete."""
+        if self._refused is not None or self._lingers:
+            return
+        method = self._parser.get_method().decode("latin-1")
+        try:
+            url = httptools.parse_url(self._url)
+            path = unquote((url.path or b"/").decode("latin-1"))
+            query = dict(parse_qsl((url.query or b"").decode("latin-1"), keep_blank_values=True))
+        except (httptools.HttpParserInvalidURLError, ValueError):
+            self._refused = _Refused(400, "the request's target is no URL")
+            return
+        asked = Request(method, path, query, bytes(self._body))
+        keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
+        old = self._parser.get_http_version() == "1.0"
+        self._waiting.append(_Asked(asked, keep_alive, old, self._size))
+        self._forget_message()
+        self._rest()
+        self._next()
+
+    # Limits
+
+    @property
+    def busy(self) -> bool:
+        """Whether a request is under way that was received whole."""
+        return self._answering or bool(self._waiting)
+
+    def _take(self, count: int) -> None:
+        self._size += count
+        self._shared.buffered += count
+
+    def _judge_size(self) -> None:
+        if not self._begun:
+            self._shared.buffered -= self._size
+            self._size = 0
+        elif self._refused is not None:
+            return
+        elif self._in_head and self._size > self._limits.head_bytes:
+            self._refused = _Refused(431, f"the headers are longer than {self._limits.head_bytes} bytes")
+        elif self._size > 2 * self._limits.body_bytes + self._limits.head_bytes:  # chunks and their frames
+            self._too_large()
+        elif self._shared.buffered > self._limits.buffered_bytes:
+            self._refused = _Refused(503, "too much is being sent at once")
+
+    def _too_large(self) -> None:
+        self._refused = self._refused or _Refused(413, f"the body is larger than {self._limits.body_bytes} bytes")
+        self._body = bytearray()
+
+    def overdue(self, now: float) -> None:
+        """The deadline has passed.
+
+        Args:
+            now: the present time. [s, monotonic]
+        """
+        if self._answering or (self._waiting and self._may_write):
+            self.deadline = now + self._limits.request_seconds  # that is our own time
+        elif self._begun and not self._lingers and self._may_write:
+            self._refused = _Refused(408, "the request takes too long to arrive")
+            self._next()
+        else:
+            self.abort()
+
+    def _active(self) -> None:
+        """Go to the end of the row of those that were quiet long."""
+        self._shared.connections.pop(self, None)
+        self._shared.connections[self] = None
+
+    def _rest(self) -> None:
+        self.deadline = time.monotonic() + self._limits.idle_seconds
+
+    # Answers
+
+    def _next(self) -> None:
+        """Answer what waits, one after the other."""
+        while self._waiting and self._may_write and not self._answering and self._transport is not None:
+            asked = self._waiting.popleft()
+            self._shared.buffered -= asked.size
+            made = answer(self._shared.pages, asked.request)
+            if isinstance(made, Reply):
+                self._send(asked, made)
+            else:
+                self._answering = True
+                self._task = asyncio.get_running_loop().create_task(self._finish(asked, made))
+        if self._transport is None or self._waiting or self._answering:
+            return
+        if self._refused is not None and self._may_write:
+            self._refuse(*self._refused)
+        elif self._shared.closing and not self._begun:
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    async def _finish(self, asked: _Asked, made: Awaitable[Reply]) -> None:
+        reply = await made
+        self._answering = False
+        self._send(asked, reply)
+        self._next()
+
+    def _send(self, asked: _Asked, reply: Reply) -> None:
+        if self._transport is None:
+            return
+        keep_alive = asked.keep_alive and not self._shared.closing
+        more = ("Connection: keep-alive\r\n" if asked.old else "") if keep_alive else "Connection: close\r\n"
+        self._write(reply, more, head_only=asked.request.method == "HEAD")
+        if not keep_alive:
+            self._shared.buffered -= sum(later.size for later in self._waiting)
+            self._waiting.clear()
+            self._linger()
+
+    def _refuse(self, status: int, text: str) -> None:
+        if not self._lingers:
+            _LOG.warning("A request was refused with %d: %s", status, text)
+            self._write(Reply.text(f"{text}\n", status), "Connection: close\r\n")
+            self._linger()
+
+    def _write(self, reply: Reply, more: str, *, head_only: bool = False) -> None:
+        own = "".join(f"{name}: {value}\r\n" for name, value in reply.headers.items()) if reply.headers else ""
+        head = (
+            f"{_STATUS_LINES[reply.status]}Content-Type: {reply.content_type}\r\nContent-Length: {len(reply.body)}\r\n"
+            f"Date: {self._shared.date}\r\n{own}{more}\r\n"
+        )
+        if self._transport is not None:
+            self._transport.write(head.encode("latin-1") + (b"" if head_only else reply.body))
+
+    def _linger(self) -> None:
+        """Close once all is written. What still comes is thrown away: closing at once could take the answer back."""
+        self._lingers, self._body = True, bytearray()
+        self._shared.buffered -= self._size
+        self._size = 0
+        if self._transport is None:
+            return
+        unsent = self._transport.get_write_buffer_size() > 0
+        self.deadline = time.monotonic() + (self._limits.request_seconds if unsent else self._limits.linger_seconds)
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+            self._transport.resume_reading()
+        else:
+            self._transport.close()
+
+    def close(self) -> None:
+        """Take no more requests; close as soon as those under way are answered."""
+        if not (self.busy or self._begun or self._lingers) and self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close, whatever is under way."""
+        self._shared.connections.pop(self, None)
+        if self._transport is not None:
+            self._transport.abort()

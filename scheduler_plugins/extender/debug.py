@@ -1,0 +1,114 @@
+"""GET /debug/nodes/{name}: all that is known of one node, as JSON."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from scheduler_plugins.extender.http import Reply, Request
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.units import Vector
+
+PATH: Final = "/debug/nodes/"
+"""What the path of a node's page begins with."""
+
+
+class NodePage:
+    """The pages of all nodes.
+
+    Args:
+        cache: the cluster.
+        clock: the present time. [unix s]
+    """
+
+    def __init__(self, cache: ClusterCache, clock: Callable[[], float]) -> None:
+        self._cache, self._clock = cache, clock
+
+    def answer(self, request: Request) -> Reply:
+        """What is known of the node that the path names; `{}` for one that is not known, as upstream's page says."""
+        return Reply(msgspec.json.format(msgspec.json.encode(self.known(request.path.removeprefix(PATH)))) + b"\n")
+
+    def known(self, name: str) -> dict[str, Any]:
+        """What is known of a node, under the names of upstream's page where it has them.
+
+        Amounts are milli-cores for cpu, else base units; times are unix seconds.
+        """
+        ledger, resources = self._cache.ledger(name), self._cache.rules.resources
+        nodes, unknown = self._cache.freeze(self._clock()).select([name])
+        if ledger is None and unknown:
+            return {}
+        page: dict[str, Any] = {"name": name, "known": not unknown, "now": nodes.now}
+        if ledger is not None:
+            page |= _ledger(ledger, resources)
+        page["inFlight"] = {
+            charge.pod.key: {
+                "since": charge.since,
+                "nodes": charge.names,
+                "estimate": _amounts(charge.pod.estimate, resources),
+            }
+            for charge in self._cache.in_flight.values()
+            if name in charge.names
+        }
+        page["readings"] = {plugin: _plain(reading) for plugin, reading in self._cache.readings(name).items()}
+        if not unknown:
+            page |= _rows(nodes, resources)
+        return page
+
+
+def _ledger(ledger: NodeLedger, resources: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "pods": {
+            assigned.pod.key: {
+                "uid": uid,
+                "timestamp": assigned.timestamp,
+                "estimated": _amounts(assigned.pod.estimate, resources),
+                "prod": assigned.pod.prod,
+            }
+            for uid, assigned in sorted(ledger.pods.items(), key=lambda item: item[1].pod.key)
+        },
+        "prodUsage": _amounts(ledger.prod_usage, resources),
+        "nodeDelta": _amounts(ledger.node_delta, resources),
+        "prodDelta": _amounts(ledger.prod_delta, resources),
+        "nodeEstimated": _amounts(ledger.node_estimated, resources),
+        "load": _amounts(ledger.load(), resources),
+        "prodLoad": _amounts(ledger.prod_load, resources),
+        "updateTime": _plain(ledger.update_time),
+        "report": _plain(ledger.report),
+    }
+
+
+def _rows(nodes: Nodes, resources: tuple[str, ...]) -> dict[str, Any]:
+    """The node's rows in the snapshot: what filters and scores see."""
+    return {
+        "inFlightEstimate": _amounts(tuple(nodes.in_flight[0].tolist()), resources),
+        "inFlightProdEstimate": _amounts(tuple(nodes.in_flight_prod[0].tolist()), resources),
+        "records": {
+            plugin: dict(zip(table.dtype.names or (), map(_plain, table[0].tolist()), strict=True))
+            for plugin, table in nodes.tables.items()
+        },
+        "boundSums": {plugin: nodes.bound(plugin)[0].tolist() for plugin in nodes.accounts},
+        "inFlightSums": {plugin: nodes.expected(plugin)[0].tolist() for plugin in nodes.accounts},
+    }
+
+
+def _amounts(vector: Vector, resources: tuple[str, ...]) -> dict[str, int]:
+    return dict(zip(resources, vector, strict=True))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever parts keep
+    """A value as JSON has them; what has no JSON is told by its text."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {key if isinstance(key, str) else str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item) for item in (sorted(value, key=str) if isinstance(value, set | frozenset) else value)]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)

@@ -6,6 +6,7 @@ from typing import Final
 PLUGINS: Final[Mapping[str, str]] = {
     "LoadAwareScheduling": "scheduler_plugins.plugins.load_aware:LoadAware",
     "LowRiskOverCommitment": "scheduler_plugins.plugins.low_risk_over_commitment:LowRiskOverCommitment",
+    "MidResources": "scheduler_plugins.plugins.mid_resources:MidResources",
     "NodeResourcesAllocatable": "scheduler_plugins.plugins.node_resources_allocatable:NodeResourcesAllocatable",
 }
 """Every plugin by the name that a profile calls it."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from crds import names
 from crds.pod import is_terminal, pod_key
-from crds.priority import PriorityBand, priority_class
+from crds.priority import PriorityBand, priority_class, requests_mid
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.estimate import (
     EstimationWindow,
@@ -52,6 +52,8 @@ class PodRequest:
     """Changes with spec and conditions; only of a placed pod that does not say when it was scheduled."""
     of_daemon_set: bool
     """Whether a DaemonSet owns it."""
+    requests_mid: bool
+    """Whether it requests, or is limited to, a Mid resource."""
     has_preferences: bool
     """Whether it states soft constraints (preferred affinity, ScheduleAnyway spread) that kube-scheduler weighs."""
     present: bool
@@ -93,6 +95,7 @@ class PodRequest:
             refused_at=condition_time(pod, "PodScheduled", "False"),
             fingerprint=_fingerprint(pod) if node_name and scheduled_at is None else b"",
             of_daemon_set=any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()),
+            requests_mid=requests_mid(pod),
             has_preferences=_has_preferences(spec),
             present=not is_terminal(pod) and annotations.get(names.ANNOTATION_RESERVE_POD) != "true",
             amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,

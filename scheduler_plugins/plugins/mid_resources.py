@@ -1,0 +1,133 @@
+"""MidResources: send no Mid pod to a node that sold too much, or whose prediction nobody renews.
+
+What a node offers for Mid lags behind what it can give: the manager writes it after the agent reported, and if either
+stops, the last figure stays on the Node. This is the lower bound that the scheduler keeps by itself.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from crds import names
+from crds.priority import PriorityBand
+from scheduler_plugins.framework.plugin import Problem, ProblemKind
+from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
+from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.report import NodeReport
+
+NAME: Final = "MidResources"
+"""How profiles and tables call it."""
+DEFICIT: Final = "node(s) Mid resources oversold"
+"""Reason for refusing a node whose Mid pods bought more than may be sold."""
+STALE: Final = "node(s) Mid prediction expired"
+"""Reason for refusing a node whose prediction is too old."""
+ABSENT: Final = "node(s) Mid prediction missing"
+"""Reason for refusing a node that reports no prediction."""
+
+_REFUSALS: Final = (Refusal(DEFICIT), Refusal(ABSENT), Refusal(STALE))
+_DEFICIT, _ABSENT, _STALE = range(3)
+
+
+@dataclass(frozen=True, slots=True)
+class MidResources:
+    """The plugin; its fields are its arguments."""
+
+    prediction_expiration_seconds: int = 900
+    """Age beyond which a node's report or prediction is too old to sell by; 0: age does not matter. The manager
+    withdraws the node's offer at `degradeTimeMinutes` (15): sooner than that would refuse what is on offer, later
+    would sell what a manager that is gone cannot withdraw. [s]"""
+
+    def defaulted(self) -> "MidResources":
+        """Itself: no default depends on another argument."""
+        return self
+
+    def problems(self) -> Sequence[Problem]:
+        """Everything wrong with the arguments."""
+        seconds = self.prediction_expiration_seconds
+        if seconds >= 0:
+            return ()
+        text = f"{seconds}: must not be negative"
+        return (Problem("predictionExpirationSeconds", ProblemKind.INVALID, text),)
+
+    def dtype(self) -> np.dtype[Any]:
+        """The fields of a node's record."""
+        return np.dtype(
+            [
+                ("deficit", np.bool_),  # its Mid pods bought more than may be sold
+                ("predicted", np.float64),  # time of the older of report and prediction; -inf: one is missing [unix s]
+            ]
+        )
+
+    def record(self, node: NodeState) -> tuple[Any, ...]:
+        """A node's record."""
+        report = node.ledger.report
+        deficit = report is not None and report.conditions.get(names.CONDITION_MID_DEFICIT, False)
+        return deficit, _time(report)
+
+    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
+        """Refuse a Mid pod the nodes in deficit, and those whose prediction is missing or too old.
+
+        Evicting others cures none of it in time for this pod, so it is no reason for preemption.
+        """
+        if not holds_mid(pod):
+            return Verdict.all_pass(len(nodes))
+        table = nodes.tables[NAME]
+        refused: IntArray = np.full(len(nodes), PASSES, np.int64)
+        refused[self._stale(table, nodes.now)] = _STALE
+        if self.prediction_expiration_seconds:
+            refused[np.isinf(table["predicted"])] = _ABSENT
+        refused[table["deficit"]] = _DEFICIT
+        return Verdict(refused, _REFUSALS)
+
+    def _stale(self, table: Table, now: float) -> BoolArray:
+        age: FloatArray = now - table["predicted"]
+        # As for the manager, one that is exactly that old still counts, and a time in the future is fresh.
+        limit = self.prediction_expiration_seconds or np.inf
+        return np.greater(age, limit)
+
+    def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
+        """What the filter looks at, per node."""
+        verdict, table = self.filter(pod, nodes), nodes.tables[NAME]
+        return [dict(self._of_node(pod, table[row], nodes.now, verdict.refusal(row))) for row in range(len(nodes))]
+
+    def _of_node(
+        self,
+        pod: PodRequest,
+        record: Any,  # noqa: ANN401 - a record of the table
+        now: float,
+        refusal: Refusal | None,
+    ) -> Iterator[tuple[str, Any]]:
+        age, limit = now - float(record["predicted"]), self.prediction_expiration_seconds
+        yield "midPod", holds_mid(pod)
+        yield "deficit", bool(record["deficit"])
+        if np.isfinite(age):
+            yield "predictionAgeSeconds", round(age, 3)
+        if refusal is not None:
+            yield (
+                "binding",
+                {
+                    DEFICIT: "running Mid pods bought more than may be sold (condition MidDeficit of the NodeMetric)",
+                    STALE: f"report or prediction is {age:.0f} s old, predictionExpirationSeconds is {limit}",
+                    ABSENT: "the NodeMetric has no prediction that states its time: is the agent running there?",
+                }[refusal.reason],
+            )
+
+
+def holds_mid(pod: PodRequest) -> bool:
+    """Whether a pod counts as Mid: by its band, or because it requests a Mid resource."""
+    return pod.band is PriorityBand.MID or pod.requests_mid
+
+
+def _time(report: NodeReport | None) -> float:
+    """The older of the times of the report and its prediction; -inf when one is missing.
+
+    An agent without `status.prediction` (Koordinator's) predicts with each report.
+    """
+    if report is None or report.update_time is None:
+        return -np.inf
+    if report.prediction is None:
+        return report.update_time
+    return -np.inf if report.prediction.time is None else min(report.update_time, report.prediction.time)

@@ -60,6 +60,11 @@ class Patcher:
         """Whether to leave the API server alone. [now: a clock that never jumps, s]"""
         return now < self._resume_at
 
+    @property
+    def troubled(self) -> bool:
+        """Whether the last patch found no API server, or no right to patch pods."""
+        return self._told or self._pause != _FIRST_PAUSE_SECONDS
+
     async def patch(self, key: str, uid: str, value: str, now: float) -> Patched:
         """Patch a pod, unless another one has taken its name.
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -192,14 +193,15 @@ class Waker:
         return chosen
 
     async def _wake(self, chosen: list[Entry]) -> list[Entry]:
-        """Patch some pods, a few at the same time."""
-        done = []
-        for start in range(0, len(chosen), _AT_ONCE):
-            some = chosen[start : start + _AT_ONCE]
+        """Patch some pods, a few at the same time; one alone after trouble. Those that were left wait again."""
+        done, left = [], deque(chosen)
+        while left:
             if self._patcher.paused(self._clocks.monotonic()):
-                results = [Patched.UNAVAILABLE for _ in some]
-            else:
-                results = await asyncio.gather(*(self._patch(entry) for entry in some))
+                for entry in left:
+                    entry.woken_at = None
+                break
+            some = [left.popleft() for _ in range(min(1 if self._patcher.troubled else _AT_ONCE, len(left)))]
+            results = await asyncio.gather(*(self._patch(entry) for entry in some))
             done += [entry for entry, result in zip(some, results, strict=True) if result is Patched.OK]
         return done
 

@@ -152,12 +152,8 @@ class Site:
 def _sample(metrics: WakingMetrics, name: str, labels: Mapping[str, str]) -> float:
     families = [family for metric in vars(metrics).values() for family in metric.collect()]
     wanted = f"headroom_scheduler_{name}"
-    return sum(
-        sample.value
-        for family in families
-        for sample in family.samples
-        if sample.name == wanted and sample.labels == dict(labels)
-    )
+    samples = [sample for family in families for sample in family.samples if sample.name == wanted]
+    return sum(float(sample.value) for sample in samples if sample.labels == dict(labels))
 
 
 def made(name: str, cpu: str = "1", created: float = 0, **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec

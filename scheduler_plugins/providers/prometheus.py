@@ -28,15 +28,12 @@ MEMORY_METRIC: Final = "instance:node_memory_utilisation:ratio"
 NODE_LABEL: Final = "instance"
 FUNCTIONS: Final[Mapping[str, str]] = {AVERAGE: "avg_over_time", STDEV: "stddev_over_time"}
 """What is asked for, by load-watcher's operator."""
-AGE_STEP: Final = "30s"
-"""How finely the past is searched for the last sample of a series that has ended."""
-
 _SELECTOR: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^{}]*\})?")
 _NUMBER: Final = re.compile(r"[-+]?[0-9.]+([eE][-+]?[0-9]+)?")
 _PAIR: Final = 2
 
 
-def query(expression: str, function: str, window: str, host: str = "") -> str:
+def query(expression: str, function: str, window: str, host: str = "", step: str = "30s") -> str:
     """A query for a function over a window.
 
     Args:
@@ -44,17 +41,18 @@ def query(expression: str, function: str, window: str, host: str = "") -> str:
         function: such as `avg_over_time`.
         window: Prometheus' duration.
         host: only this one, by the label `instance`; for names of series alone.
+        step: how often a subquery looks.
     """
     if not _SELECTOR.fullmatch(expression):
-        return f"{function}(({expression})[{window}:{AGE_STEP}])"
+        return f"{function}(({expression})[{window}:{step}])"
     selector = f'{{{NODE_LABEL}="{host}"}}' if host else ""
     return f"{function}({expression}{selector}[{window}])"
 
 
-def age_query(expression: str, window: str) -> str:
-    """A query for the time of the last sample: of the present one, else of the last one in the window."""
+def age_query(expression: str, window: str, step: str = "30s") -> str:
+    """A query for the time of the last sample: of the present one, else of the last one that is found in the window."""
     stamp = f"timestamp({expression})"
-    return f"{stamp} or max_over_time({stamp}[{window}:{AGE_STEP}])"
+    return f"{stamp} or max_over_time({stamp}[{window}:{step}])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +152,9 @@ class Prometheus:
             CPU: settings.cpu_metric or CPU_METRIC,
             MEMORY: settings.memory_metric or MEMORY_METRIC,
         }
-        self._window = f"{max(1, round(settings.window_duration))}s"
+        seconds = max(1, round(settings.window_duration))
+        self._window, self._step = f"{seconds}s", f"{min(30, max(1, seconds // 20))}s"
+        self._window_seconds = seconds
         self._rollup = format_duration(settings.window_duration)
         pattern = re.compile(settings.node_pattern) if settings.node_pattern else None
         self._naming = Naming(settings.node_label or NODE_LABEL, pattern)
@@ -162,11 +162,13 @@ class Prometheus:
     async def fetch(self, now: float) -> Answer:
         """Ask five questions at once; one that fails spoils the fetch."""
         wanted = [(kind, operator) for kind in self._expressions for operator in FUNCTIONS]
-        queries = [query(self._expressions[kind], FUNCTIONS[operator], self._window) for kind, operator in wanted]
+        queries = [
+            query(self._expressions[kind], FUNCTIONS[operator], self._window, step=self._step)
+            for kind, operator in wanted
+        ]
+        queries.append(age_query(self._expressions[CPU], self._window, self._step))
         async with self._site.session() as session:
-            *bodies, ages = await asyncio.gather(
-                *(self._ask(session, each) for each in [*queries, age_query(self._expressions[CPU], self._window)])
-            )
+            *bodies, ages = await asyncio.gather(*(self._ask(session, each) for each in queries))
         return self._joined(wanted, bodies, ages, now)
 
     @staticmethod
@@ -187,9 +189,10 @@ class Prometheus:
         stamps = Values()
         for labels, stamp in samples(ages):
             stamps.put(self._naming.node(labels), moment(stamp, now))
-        return Answer(
-            {node: NodeAnswer(given, stamps.by_node.get(node, now)) for node, given in found.items()}, unusable
-        )
+        # Of an ended series whose last sample is not found no more is known than that it is in the window.
+        oldest = now - self._window_seconds
+        nodes = {node: NodeAnswer(given, stamps.by_node.get(node, oldest)) for node, given in found.items()}
+        return Answer(nodes, unusable)
 
 
 def make(spec: ProviderSpec, _cluster: Cluster) -> Prometheus:

@@ -74,7 +74,7 @@ async def test_names_and_queries_can_be_chosen() -> None:
     }
     settings = {"cpu_metric": expression, "memory_metric": "mem:ratio", "window_duration": 300.0}
     answer, queries = await fetch(answers, **settings, node_label="node", node_pattern=r"([^.:]+)[.:].*")
-    assert f"avg_over_time(({expression})[300s:30s])" in queries
+    assert f"avg_over_time(({expression})[300s:15s])" in queries
     assert "avg_over_time(mem:ratio[300s])" in queries
     assert answer.nodes["worker-1"].metrics[0]["value"] == 50.0
 

@@ -8,6 +8,7 @@ import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
@@ -59,7 +60,7 @@ async def serve(settings: Settings, connection: Connection) -> None:
     """
     async with ApiServer(connection, user_agent="headroom-scheduler") as api:
         parts = assemble(settings, api)
-        served = await _listen(parts, settings)
+        served = await _listen_all(parts, settings)
         try:
             _LOG.info("API server %s (%s)", connection.server, connection.origin or "given")
             running = asyncio.create_task(_run(api, parts))
@@ -70,7 +71,8 @@ async def serve(settings: Settings, connection: Connection) -> None:
                 with suppress(asyncio.CancelledError):
                     await running
         finally:
-            await served.close()
+            for each in served:
+                await each.close()
 
 
 async def _run(api: ApiServer, parts: Parts) -> None:
@@ -95,6 +97,22 @@ async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
         await asyncio.sleep(pause)
         pause = min(2 * pause, 10.0)
     await watch.run()
+
+
+async def _listen_all(parts: Parts, settings: Settings) -> list[Served]:
+    """Listen for kube-scheduler, and for clients of load-watcher where that is wanted."""
+    served = [await _listen(parts, settings)]
+    if settings.watcher is not None:
+        host, port = settings.watcher
+        # Upstream's clients have no certificate to show.
+        tls = replace(settings.tls, client_ca=None) if settings.tls else None
+        try:
+            served.append(await transport.serve(parts.watcher, host, port, tls))
+        except OSError as error:
+            await served[0].close()
+            raise StartError(f"Cannot listen on --watcher-listen {host}:{port}: {error.strerror or error}") from error
+        _LOG.info("Serving load-watcher's protocol on %s port %d", host or "all addresses", served[-1].port)
+    return served
 
 
 async def _listen(parts: Parts, settings: Settings) -> Served:

@@ -1,7 +1,7 @@
 """The composition root: settings -> cache, plugins, server, watches, and what runs in the background."""
 
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -11,15 +11,21 @@ import numpy as np
 from kubeapi import ApiServer
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health, of_watches, silence
+from scheduler_plugins.extender.http import Pages
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Extender
-from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.plugin import SourcedPlugin
+from scheduler_plugins.providers.provider import Cluster
+from scheduler_plugins.providers.runner import Consumer, ProviderMetrics, Runner, make
 from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from scheduler_plugins.telemetry import Telemetry
 from scheduler_plugins.waking.metrics import WakingMetrics
 from scheduler_plugins.waking.part import Waking
+from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
+from scheduler_plugins.watcher.pages import pages
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,8 @@ class Parts:
     """How it is."""
     server: Server
     """What kube-scheduler talks to."""
+    watcher: Pages
+    """What clients of load-watcher may be served."""
     background: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
     """What else runs until the end, by name; whatever fails in one is its own to survive."""
 
@@ -63,4 +71,34 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         lambda: max(map(silence, watch.sources)),
     )
     health = of_watches(watch, settings.stale_seconds)
-    return Parts(cache, watch, health, Server(extender, health, telemetry, NodePage(cache, time.time)), waking.background)
+    polling = _providers(profile.enabled, cache, api, health, telemetry)
+    source = NodeMetricsSource(cache)
+    return Parts(
+        cache,
+        watch,
+        health,
+        Server(extender, health, telemetry, NodePage(cache, time.time)),
+        pages(lambda: source.document(time.time()), lambda: not health.complaints()),
+        {**waking.background, **polling},
+    )
+
+
+def _providers(
+    enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer, health: Health, telemetry: Telemetry
+) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
+    """What polls the providers of plugins that have one of their own; each tells its state in /healthz?verbose."""
+    polling = {}
+    for part in enabled:
+        spec = part.plugin.provider() if isinstance(part.plugin, SourcedPlugin) else None
+        if spec is None:
+            continue
+        runner = Runner(
+            make(spec, Cluster(api, cache.own_allocatable)),
+            Consumer(part.name, cache.put_readings, lambda: cache.nodes),
+            spec.metric_provider.interval_seconds,
+            telemetry.part(ProviderMetrics),
+        )
+        name = f"provider of {part.name}"
+        health.states[name] = runner.state
+        polling[name] = runner.run
+    return polling

@@ -40,6 +40,8 @@ class Settings:
     """The least severe message that is logged: debug, info, warning or error."""
     tls: ServerTls | None = None
     """Certificates to serve with; None: plain HTTP."""
+    watcher: tuple[str, int] | None = None
+    """Address and port to serve load-watcher's protocol on; None: it is not served."""
     check: bool = False
     """Whether only to say what the profile comes to, and end."""
 
@@ -52,7 +54,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
         SystemExit: argparse's own, for --help and unknown flags.
     """
     flags = _parser(environment).parse_args(arguments)
-    host, port = _address(flags.listen)
+    host, port = _address("--listen", flags.listen)
     if flags.mode not in (None, *Mode):
         raise SettingsError(f"--mode {flags.mode}: must be {' or '.join(Mode)}")
     for flag, given, allowed in (
@@ -74,6 +76,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
         log_format=flags.log_format,
         log_level=flags.log_level,
         tls=_tls(flags.tls_cert_file, flags.tls_private_key_file, flags.tls_client_ca_file),
+        watcher=_address("--watcher-listen", flags.watcher_listen) if flags.watcher_listen else None,
         check=flags.check,
     )
 
@@ -105,6 +108,9 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--listen", "127.0.0.1:9820", "address and port for kube-scheduler's requests, /healthz and /metrics")
     add("--mode", None, "shortlist or weighted, in place of the profile's")
     add("--stale-after", "180s", "fail /healthz when the API server has not been heard for this long")
+    add(
+        "--watcher-listen", None, "address and port for GET /watcher, load-watcher's protocol, as in :2020; off without"
+    )
     add("--tls-cert-file", None, "PEM file with the certificate to serve HTTPS with, read again when it changes")
     add("--tls-private-key-file", None, "PEM file with its private key")
     add("--tls-client-ca-file", None, "PEM file with the CA whose certificates clients must show; needs the two above")
@@ -113,10 +119,10 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     return parser
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(flag: str, text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or not 0 <= int(port) <= _HIGHEST_PORT:
-        raise SettingsError(f"--listen {text}: must be an address and a port, as in 127.0.0.1:9820")
+        raise SettingsError(f"{flag} {text}: must be an address and a port, as in 127.0.0.1:9820")
     return host.strip("[]"), int(port)
 
 

@@ -1,4 +1,4 @@
-"""Beta distributions with a given mean and deviation. Everything broadcasts; scipy.special alone, never scipy.stats.
+"""Beta distributions with a given mean and deviation, many at once or one. scipy.special alone, never scipy.stats.
 
 The formulas and the order of their operations are those of Trimaran's LowRiskOverCommitment.
 """
@@ -18,7 +18,7 @@ fitted then is nonsense on both sides of it."""
 SHARE_OF_LARGEST_VARIANCE: Final = 0.99
 """How much of the largest variance that its mean allows a distribution is given at most."""
 
-_SMALLEST: Final = np.nextafter(0.0, 1.0)
+_SMALLEST: Final = float(np.nextafter(0.0, 1.0))
 
 
 class Beta(NamedTuple):
@@ -54,10 +54,9 @@ class Beta(NamedTuple):
         return np.where(at == 0, 0.0, np.where(at == 1, 1.0, np.where(np.isnan(inside), 0.0, inside)))
 
 
-def largest_variance(mean: ArrayLike) -> FloatArray:
+def largest_variance(mean: float) -> float:
     """The variance that no distribution of this mean on 0..1 exceeds: mean (1 - mean), and 0 outside of 0..1."""
-    mean = np.asarray(mean, np.float64)
-    return np.where((mean > 0) & (mean < 1), mean * (1 - mean), 0.0)
+    return mean * (1 - mean) if 0 < mean < 1 else 0.0
 
 
 def with_moments(first: ArrayLike, second: ArrayLike) -> Beta:
@@ -96,3 +95,20 @@ def probability_below(mean: ArrayLike, deviation: ArrayLike, threshold: ArrayLik
     step = np.where(mean <= threshold, 1.0, 0.0)
     probability = np.where(np.abs(deviation) < TINY, step, fit.below(threshold))
     return np.where(mean == 0, 1.0, probability), fit
+
+
+def fitted(mean: float, deviation: float) -> tuple[float, float] | None:
+    """The alpha and beta of the one distribution of this mean and deviation (`with_moments`); None: there is none."""
+    variance, largest = deviation * deviation + mean * mean - mean * mean, mean * (1 - mean)
+    if not (0 <= mean <= 1 and 0 < variance < largest):
+        return None
+    k = max(largest / variance - 1, _SMALLEST)
+    return mean * k, (1 - mean) * k
+
+
+def below(alpha: float, beta: float, x: float) -> float:
+    """The probability of at most x under one distribution (`Beta.below`)."""
+    if x in (0, 1):
+        return float(x)
+    inside = float(special.betainc(alpha, beta, x))
+    return 0.0 if inside != inside else inside  # noqa: PLR0124 - NaN

@@ -1,29 +1,32 @@
 """How risky it is that a node's limits exceed what it has, and that its load exceeds what was requested.
 
-Arrays of any one shape; amounts in any one unit. Formulas and the order of their operations are Trimaran's, and so are
+Amounts are in any one unit. What depends on the pod in question is made for all nodes at once, what a node keeps until
+its next change for it alone. Formulas and the order of their operations are Trimaran's, and so are
 the numbers then: where a deviation is 0 a last digit decides between all and nothing.
 """
 
+import math
+
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from scheduler_plugins.numerics.beta import (
     SHARE_OF_LARGEST_VARIANCE,
-    BoolArray,
+    TINY,
     FloatArray,
+    below,
+    fitted,
     largest_variance,
     probability_below,
 )
 
 
-def used(percent: ArrayLike, capacity: ArrayLike) -> FloatArray:
+def used(percent: float, capacity: float) -> float:
     """A percentage of the capacity as an amount."""
-    return np.asarray(percent, np.float64) * np.asarray(capacity, np.float64) / 100
+    return percent * capacity / 100
 
 
-def shares(
-    average: ArrayLike, stdev: ArrayLike, capacity: ArrayLike, request: ArrayLike = 0.0
-) -> tuple[FloatArray, FloatArray]:
+def shares(average: float, stdev: float, capacity: float, request: float = 0.0) -> tuple[float, float]:
     """Mean and deviation of the usage as shares of the capacity, each within 0 and 1; (0, 0) without a capacity.
 
     Args:
@@ -32,15 +35,12 @@ def shares(
         capacity: what there is.
         request: what is expected on top of the average.
     """
-    capacity = np.asarray(capacity, np.float64)
-    some = capacity > 0
-    whole = np.where(some, capacity, 1.0)
-    mean = np.clip((np.asarray(average, np.float64) + np.asarray(request, np.float64)) / whole, 0.0, 1.0)
-    deviation = np.clip(np.asarray(stdev, np.float64) / whole, 0.0, 1.0)
-    return np.where(some, mean, 0.0), np.where(some, deviation, 0.0)
+    if capacity <= 0:
+        return 0.0, 0.0
+    return min(max((average + request) / capacity, 0.0), 1.0), min(max(stdev / capacity, 0.0), 1.0)
 
 
-def widened(mean: FloatArray, deviation: ArrayLike, window: ArrayLike = 1) -> FloatArray:
+def widened(mean: float, deviation: float, window: int = 1) -> float:
     """The deviation before smoothing, at most what a beta distribution of this mean can have.
 
     sigma' = min(sigma sqrt(window), sqrt(0.99 mean (1 - mean))): mean 0.5, deviation 0.1, window 4 give 0.2.
@@ -50,12 +50,11 @@ def widened(mean: FloatArray, deviation: ArrayLike, window: ArrayLike = 1) -> Fl
         deviation: of the smoothed samples, as a share.
         window: how many samples were averaged into one.
     """
-    most = np.sqrt(largest_variance(mean) * SHARE_OF_LARGEST_VARIANCE)
-    return np.minimum(np.asarray(deviation, np.float64) * np.sqrt(window), most)
+    return min(deviation * math.sqrt(window), math.sqrt(largest_variance(mean) * SHARE_OF_LARGEST_VARIANCE))
 
 
-def limit_risk(request: NDArray[np.int64], limit: NDArray[np.int64], capacity: NDArray[np.int64]) -> FloatArray:
-    """The part of what pods may use beyond their requests that the node does not have, within 0 and 1.
+def limit_risks(request: NDArray[np.int64], limit: NDArray[np.int64], capacity: NDArray[np.int64]) -> FloatArray:
+    """The part of what pods may use beyond their requests that the nodes do not have, within 0 and 1.
 
     (limit - capacity) / (limit - request) where the limit exceeds the capacity, else 0. Requests of 2, limits of 6 on a
     node of 4: (6 - 4) / (6 - 2) = 0.5.
@@ -63,21 +62,38 @@ def limit_risk(request: NDArray[np.int64], limit: NDArray[np.int64], capacity: N
     Args:
         request: what is requested in all, at most the capacity.
         limit: what may be used in all.
-        capacity: what the node has.
+        capacity: what the nodes have.
     """
-    exceeds = limit > capacity
-    excess = np.where(exceeds, limit - request, 1)
-    return np.where(exceeds, (limit - capacity) / excess, 0.0)
+    over = limit - capacity
+    risk: FloatArray = np.divide(over, limit - request, out=np.zeros(over.shape), where=over > 0)
+    return risk
 
 
-def load_risk(
+def load_risks(
     mean: FloatArray,
     deviation: FloatArray,
     request: NDArray[np.int64],
     limit: NDArray[np.int64],
     capacity: NDArray[np.int64],
 ) -> FloatArray:
-    """The probability that the usage exceeds what is requested, within 0 and 1.
+    """`load_risk` of many nodes: arrays of one shape in, an array of that shape out."""
+    some = capacity > 0
+    whole = np.where(some, capacity, 1).astype(np.float64)
+    threshold = np.where(some, np.minimum(request / whole, 1.0), 0.0)
+    within, fit = probability_below(mean, deviation, threshold)
+    conditional = (limit < capacity) & (request <= limit)
+    if conditional.any():
+        share = np.where(conditional, limit / whole, 0.0)
+        reachable = fit.below(share)
+        possible = conditional & (reachable > 0)
+        within = np.where(possible, np.minimum(within / np.where(possible, reachable, 1.0), 1.0), within)
+        within = np.where(conditional & (share == 0), 1.0, within)
+    risk: FloatArray = 1 - within
+    return risk
+
+
+def load_risk(mean: float, deviation: float, request: int, limit: int, capacity: int) -> float:
+    """The probability that a node's usage exceeds what is requested, within 0 and 1.
 
     1 - P(usage <= request), by a beta distribution of this mean and deviation. Where the limits leave a part of the
     node to nobody, on the condition that the usage is at most the limits. Mean 0.5, deviation 0.1, half of the node
@@ -90,14 +106,15 @@ def load_risk(
         limit: what they may use in all.
         capacity: what the node has.
     """
-    whole = np.where(capacity > 0, capacity, 1).astype(np.float64)
-    within, fit = probability_below(mean, deviation, np.clip(np.where(capacity > 0, request / whole, 0.0), 0.0, 1.0))
-    conditional: BoolArray = (limit < capacity) & (request <= limit)
-    if conditional.any():
-        share = limit / whole
-        reachable = np.where(conditional & (share > 0), fit.below(np.where(conditional, share, 0.0)), 0.0)
-        divisor = np.where(reachable > 0, reachable, 1.0)
-        within = np.where(reachable > 0, np.clip(within / divisor, 0.0, 1.0), within)
-        within = np.where(conditional & (share == 0), 1.0, within)
-    risk: FloatArray = 1 - within
-    return risk
+    threshold = min(float(request) / float(capacity), 1.0) if capacity > 0 else 0.0
+    spread = mean != 0 and abs(deviation) >= TINY
+    fit = fitted(mean, deviation) if spread else None
+    step = float(mean == 0 or (not spread and mean <= threshold))
+    within = below(*fit, threshold) if fit is not None else step
+    if limit < capacity and request <= limit:
+        if not limit:
+            return 0.0
+        reachable = below(*fit, float(limit) / float(capacity)) if fit is not None else 0.0
+        if reachable > 0:
+            within = min(within / reachable, 1.0)
+    return 1 - within

@@ -6,12 +6,13 @@ A counterpart of Trimaran's plugin of that name: same arguments and numbers. Sco
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
-from scheduler_plugins.numerics.overcommitment import limit_risk, load_risk, shares, used, widened
+from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, load_risks, shares, used, widened
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec, is_url
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -24,11 +25,13 @@ from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
 NAME: Final = "LowRiskOverCommitment"
 """How profiles and tables call it."""
 RESOURCES: Final = ("cpu", "memory")
-"""The resources it looks at; the columns of its arrays."""
+"""The resources it looks at; the rows of its arrays."""
 NODE_METRIC: Final = "NodeMetric"
 """The provider that needs no other system; the empty type means it, too."""
 PROVIDERS: Final = (NODE_METRIC, "KubernetesMetricsServer", "Prometheus", "SignalFx")
 """The types of provider, beside a load-watcher service."""
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _DEFAULT_WEIGHT: Final = 0.5
 _PERCENT: Final = 100.0
@@ -38,16 +41,12 @@ _REQUEST, _LIMIT, _BEST_EFFORT = slice(0, 2), slice(2, 4), 4
 
 
 class Totals(NamedTuple):
-    """What the pods of some nodes ask for, shape (N, 2). [milli-cores, bytes]"""
+    """What the pods of some nodes ask for, shape (2, N): a row per resource. [milli-cores, bytes]"""
 
     request: IntArray
-    """Requests, with the pod in question; at most the capacity."""
+    """Requests; at most the capacity."""
     limit: IntArray
-    """Limits, with the pod in question."""
-    request_without: IntArray
-    """Requests of the pods that are there already; at most the capacity."""
-    limit_without: IntArray
-    """Their limits."""
+    """Limits."""
     capacity: IntArray
     """What the nodes have to give."""
 
@@ -86,8 +85,7 @@ class LowRiskOverCommitment:
             # Upstream's default; whoever names an authority means it to be checked.
             unchecked = provider.type == "Prometheus" and not provider.ca_file
             provider = replace(provider, insecure_skip_verify=unchecked)
-        rest = _DEFAULT_WEIGHT if self.risk_limit_weight is None else self.risk_limit_weight
-        weights = {**dict.fromkeys(RESOURCES, rest), **(self.risk_limit_weights or {})}
+        weights = dict(zip(RESOURCES, self.weights.tolist(), strict=True)) | dict(self.risk_limit_weights or {})
         return replace(self, metric_provider=provider, risk_limit_weights=weights)
 
     def problems(self) -> Sequence[Problem]:
@@ -103,8 +101,9 @@ class LowRiskOverCommitment:
     @property
     def weights(self) -> FloatArray:
         """Weights of the limits' risk, shape (2,)."""
-        weights = self.defaulted().risk_limit_weights or {}
-        return np.array([weights[name] for name in RESOURCES])
+        given = self.risk_limit_weights or {}
+        rest = _DEFAULT_WEIGHT if self.risk_limit_weight is None else self.risk_limit_weight
+        return np.array([given.get(name, rest) for name in RESOURCES])
 
     # What is kept of pods and nodes
 
@@ -138,23 +137,27 @@ class LowRiskOverCommitment:
 
     def record(self, node: NodeState) -> tuple[Any, ...]:
         """A node's record. The load's risk does not depend on the pod in question, and so is made here."""
-        capacity = np.array([node.own_allocatable.get(name, 0) for name in RESOURCES], np.int64)
-        if self.provider() is None:
-            reading, smoothed = self._reported(node), False
-            average, stdev = _columns(reading)
-        else:
-            reading = node.readings.get(NAME)
-            smoothed = reading is not None and reading.smoothed
-            average, stdev = (used(part, capacity) for part in _columns(reading))
-        known = np.array([part is not None for part in _statistics(reading)])
-        mean, share = shares(average, stdev, capacity)
-        deviation = widened(mean, share, self.smoothing_window_size if smoothed else 1)
-        risk = np.zeros(2)
-        if known.any():
-            request, limit = self._without(np.array([node.sums[NAME]], np.int64), capacity)
-            risk = np.where(known, load_risk(mean, deviation, request[0], limit[0], capacity), 0.0)
+        reported = self.provider() is None
+        reading = self._reported(node) if reported else node.readings.get(NAME)
+        window = self.smoothing_window_size if reading is not None and reading.smoothed else 1
+        sums = node.sums[NAME]
+        columns = []
+        for column, statistic in enumerate(_statistics(reading)):
+            capacity = node.own_allocatable.get(RESOURCES[column], 0)
+            if statistic is None:
+                columns.append((capacity, False, 0.0, 0.0, 0.0, 0.0))
+                continue
+            amounts = (statistic.average, statistic.stdev)
+            average, stdev = amounts if reported else (used(percent, capacity) for percent in amounts)
+            mean, share = shares(average, stdev, capacity)
+            deviation = widened(mean, share, window)
+            request, limit = min(sums[column], capacity), sums[_LIMIT][column]
+            if self.best_effort_may_fill_node and sums[_BEST_EFFORT]:
+                limit = max(limit, capacity)
+            risk = load_risk(mean, deviation, request, limit, capacity)
+            columns.append((capacity, True, mean, share, deviation, risk))
         measured_at = -np.inf if reading is None else reading.measured_at
-        return capacity, known, mean, share, deviation, risk, reading is not None, measured_at
+        return (*zip(*columns, strict=True), reading is not None, measured_at)
 
     def _reported(self, node: NodeState) -> Utilisation | None:
         """The reading that the node's own report is: amounts in place of percents."""
@@ -171,16 +174,6 @@ class LowRiskOverCommitment:
         )
         return Utilisation(cpu, memory, -np.inf if report.update_time is None else report.update_time, smoothed=False)
 
-    def _without(self, sums: IntArray, capacity: IntArray) -> tuple[IntArray, IntArray]:
-        """Requests and limits of the pods whose numbers make these sums, each of shape (N, 2)."""
-        request, limit = np.minimum(sums[:, _REQUEST], capacity), sums[:, _LIMIT]
-        return request, self._limit(limit, capacity, sums[:, _BEST_EFFORT] > 0)
-
-    def _limit(self, limit: IntArray, capacity: IntArray, best_effort: BoolArray) -> IntArray:
-        if not self.best_effort_may_fill_node:
-            return limit
-        return np.where(best_effort[:, None], np.maximum(limit, capacity), limit)
-
     # Score
 
     def score(self, pod: PodRequest, nodes: Nodes) -> IntArray:
@@ -193,38 +186,41 @@ class LowRiskOverCommitment:
         best_effort = self.best_effort_may_fill_node and amounts[_BEST_EFFORT]
         if not any(amounts[:_BEST_EFFORT]) and not best_effort:
             return np.zeros(len(nodes), np.int64)
-        table, totals = nodes.tables[NAME], self.totals(pod, nodes)
-        risk = self.risk(totals, self.load_risk(totals, nodes))
-        score = round_half_away(_PERCENT * (1 - np.maximum(risk[:, 0], risk[:, 1])))
-        return np.where(table["measured"], score, 0) if self.parity else score
+        risk = self.risk(self.totals(nodes, amounts), self.load_risk(nodes))
+        score = round_half_away(_PERCENT * (1 - np.maximum(*risk)))
+        return np.where(nodes.tables[NAME]["measured"], score, 0) if self.parity else score
 
-    def totals(self, pod: PodRequest, nodes: Nodes) -> Totals:
-        """What is asked of the nodes with and without this pod. Pods in flight count as if they were bound."""
-        capacity = nodes.tables[NAME]["capacity"]
-        there = nodes.bound(NAME) + nodes.expected(NAME)
-        together = there + np.array(pod.amounts[NAME], np.int64)
-        return Totals(*self._without(together, capacity), *self._without(there, capacity), capacity)
+    def totals(self, nodes: Nodes, more: Vector = (0, 0, 0, 0, 0)) -> Totals:
+        """What is asked of the nodes, and `more`: the numbers of a pod. Pods in flight count as if they were bound."""
+        capacity = _by_resource(nodes.tables[NAME]["capacity"])
+        sums = _by_resource(nodes.bound(NAME) + nodes.expected(NAME)) + np.array(more, np.int64)[:, None]
+        request, limit = np.minimum(sums[_REQUEST], capacity), sums[_LIMIT]
+        if self.best_effort_may_fill_node:
+            limit = np.where(sums[_BEST_EFFORT] > 0, np.maximum(limit, capacity), limit)
+        return Totals(request, limit, capacity)
 
-    def load_risk(self, totals: Totals, nodes: Nodes) -> FloatArray:
-        """The load's risk, shape (N, 2); 0 where nothing recent is known.
+    def load_risk(self, nodes: Nodes) -> FloatArray:
+        """The load's risk, shape (2, N); 0 where nothing recent is known.
 
         Only for nodes with pods in flight does it differ from the record's, and is made anew.
         """
         table = nodes.tables[NAME]
-        usable = table["known"] & self.fresh(table, nodes.now)[:, None]
-        risk = np.where(usable, table["load_risk"], 0.0)
-        rows = np.flatnonzero(nodes.expected(NAME).any(axis=1) & usable.any(axis=1))
+        fresh = self.fresh(table, nodes.now)
+        risk = _by_resource(table["load_risk"]) * fresh
+        charged = np.zeros(len(nodes), np.bool_)
+        charged[np.flatnonzero(nodes.expected(NAME)) // self.width()] = True
+        rows = np.flatnonzero(charged & fresh)
         if len(rows):
-            some, request, limit = table.take(rows), totals.request_without[rows], totals.limit_without[rows]
-            anew = load_risk(some["mean"], some["deviation"], request, limit, some["capacity"])
-            risk[rows] = np.where(usable[rows], anew, 0.0)
+            some = nodes.take(rows)
+            mean, deviation, known = (_by_resource(some.tables[NAME][key]) for key in ("mean", "deviation", "known"))
+            risk[:, rows] = np.where(known, load_risks(mean, deviation, *self.totals(some)), 0.0)
         return risk
 
     def risk(self, totals: Totals, load: FloatArray) -> FloatArray:
-        """Both risks together, within 0 and 1, shape (N, 2): weight * limits' risk + (1 - weight) * load's risk."""
-        weights = self.weights
-        both = weights * limit_risk(totals.request, totals.limit, totals.capacity) + (1 - weights) * load
-        return np.clip(both, 0.0, 1.0)
+        """Both risks together, within 0 and 1, shape (2, N): weight * limits' risk + (1 - weight) * load's risk."""
+        weights = self.weights[:, None]
+        risk: FloatArray = weights * limit_risks(*totals) + (1 - weights) * load
+        return np.minimum(np.maximum(risk, 0.0), 1.0)
 
     def fresh(self, table: Table, now: float) -> BoolArray:
         """Which nodes have metrics that still count, shape (N,)."""
@@ -235,9 +231,9 @@ class LowRiskOverCommitment:
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Per node the sums, the metrics, and the risks that the score is made of."""
-        table, totals = nodes.tables[NAME], self.totals(pod, nodes)
-        load, fresh = self.load_risk(totals, nodes), self.fresh(table, nodes.now)
-        risks = (limit_risk(totals.request, totals.limit, totals.capacity), load, self.risk(totals, load))
+        table, totals = nodes.tables[NAME], self.totals(nodes, pod.amounts[NAME])
+        load, fresh = self.load_risk(nodes), self.fresh(table, nodes.now)
+        risks = (limit_risks(*totals), load, self.risk(totals, load))
         return [
             {
                 "metrics": _state(table[row], fresh=bool(fresh[row])),
@@ -245,9 +241,9 @@ class LowRiskOverCommitment:
                 **{
                     name: _explained(
                         column,
-                        [int(part[row, column]) for part in totals],
+                        [int(part[column, row]) for part in totals],
                         [float(table[part][row, column]) for part in ("mean", "stdev")],
-                        [float(part[row, column]) for part in risks],
+                        [float(part[column, row]) for part in risks],
                         known=bool(table["known"][row, column]),
                     )
                     for column, name in enumerate(RESOURCES)
@@ -255,6 +251,11 @@ class LowRiskOverCommitment:
             }
             for row in range(len(nodes))
         ]
+
+
+def _by_resource(columns: NDArray[_Scalar]) -> NDArray[_Scalar]:
+    """Transposed, each row in one piece: three times as fast to reckon with as rows of two numbers."""
+    return np.ascontiguousarray(columns.T)
 
 
 def _window(report: NodeReport, duration: float) -> float:
@@ -266,12 +267,6 @@ def _window(report: NodeReport, duration: float) -> float:
 
 def _statistics(reading: Utilisation | None) -> tuple[Statistic | None, Statistic | None]:
     return (None, None) if reading is None else (reading.cpu, reading.memory)
-
-
-def _columns(reading: Utilisation | None) -> tuple[FloatArray, FloatArray]:
-    """Averages and deviations of both resources; 0 where nothing is known."""
-    parts = [part or Statistic(0.0) for part in _statistics(reading)]
-    return np.array([part.average for part in parts]), np.array([part.stdev for part in parts])
 
 
 def _state(record: Any, *, fresh: bool) -> str:  # noqa: ANN401 - a record of the table
@@ -289,7 +284,7 @@ def _explained(
     column: int, totals: list[int], shares: list[float], risks: list[float], *, known: bool
 ) -> Mapping[str, Any]:
     unit = _UNITS[column]
-    request, limit, _, _, capacity = totals
+    request, limit, capacity = totals
     mean, stdev = (round(_PERCENT * share, 2) if known else None for share in shares)
     limits, load, both = (round(risk, 4) for risk in risks)
     return {

@@ -2,18 +2,17 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from scheduler_plugins.arguments import decode
 from scheduler_plugins.numerics.beta import Beta, largest_variance, probability_below, with_deviation, with_moments
-from scheduler_plugins.numerics.overcommitment import shares, used, widened
+from scheduler_plugins.numerics.overcommitment import load_risks, shares, used, widened
 from scheduler_plugins.plugins.low_risk_over_commitment import NAME, RESOURCES, LowRiskOverCommitment, Totals
 from scheduler_plugins.providers.load_watcher import decode as decode_watcher
 from scheduler_plugins.providers.readings import CPU, MEMORY, statistic, utilisation
-from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -151,24 +150,35 @@ def _pod_totals(kind: str) -> Adapter:
 
 def _totals(vector: dict[str, Any]) -> dict[str, Any]:
     world, nodes = _row(vector, vector["podsOnNode"])
-    totals = world.plugin.totals(world.cache.read(vector["pod"]), nodes)
-    names = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
-    return {name: dict(zip(_FIELDS, part[0].tolist(), strict=True)) for name, part in zip(names, totals, strict=True)}
+    amounts = world.cache.read(vector["pod"]).amounts[NAME]
+    together, there = world.plugin.totals(nodes, amounts), world.plugin.totals(nodes)
+    return {
+        "nodeRequest": _fields(together.request),
+        "nodeLimit": _fields(together.limit),
+        "nodeRequestMinusPod": _fields(there.request),
+        "nodeLimitMinusPod": _fields(there.limit),
+        "nodeCapacity": _fields(there.capacity),
+    }
 
 
-def _columns(amounts: Mapping[str, int]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return np.array([[amounts[name] for name in _FIELDS]], np.int64)
+def _fields(amounts: IntArray) -> dict[str, int]:
+    return dict(zip(_FIELDS, amounts[:, 0].tolist(), strict=True))
+
+
+def _columns(amounts: Mapping[str, int]) -> IntArray:
+    return np.array([[amounts[name]] for name in _FIELDS], np.int64)
 
 
 def _compute_risk(vector: dict[str, Any]) -> dict[str, Any]:
-    given = vector["nodeRequestsAndLimits"]
-    names = ("nodeRequest", "nodeLimit", "nodeRequestMinusPod", "nodeLimitMinusPod", "nodeCapacity")
-    totals = Totals(*(_columns(given[name]) for name in names))
+    """The sums come from the vector and not from pods."""
+    given = {name: _columns(amounts) for name, amounts in vector["nodeRequestsAndLimits"].items()}
     world, nodes = _row(vector)
-    # The sums come from the vector and not from pods: with pods in flight, the load's risk is made anew from them.
-    nodes = replace(nodes, in_flight_sums=np.ones_like(nodes.in_flight_sums))
-    risk = world.plugin.risk(totals, world.plugin.load_risk(totals, nodes))
-    return {"risk": float(risk[0, RESOURCES.index(vector["resource"])])}
+    record, capacity = nodes.tables[NAME], given["nodeCapacity"]
+    there = (given["nodeRequestMinusPod"], given["nodeLimitMinusPod"], capacity)
+    mean, deviation, known = (record[key].T for key in ("mean", "deviation", "known"))
+    load = np.where(known, load_risks(mean, deviation, *there), 0.0)
+    risk = world.plugin.risk(Totals(given["nodeRequest"], given["nodeLimit"], capacity), load)
+    return {"risk": float(risk[RESOURCES.index(vector["resource"]), 0])}
 
 
 def _scored(vector: dict[str, Any]) -> list[tuple[str, int]]:

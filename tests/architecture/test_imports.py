@@ -84,6 +84,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.watcher",
         "scheduler_plugins.snapshot",
         "scheduler_plugins.extender.http",
+        "crds",
     ),
     "scheduler_plugins.waking": (
         "scheduler_plugins.waking",

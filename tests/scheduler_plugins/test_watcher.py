@@ -1,0 +1,179 @@
+"""load-watcher's protocol, served from NodeMetrics."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.extender.http import Pages, Reply, Request
+from scheduler_plugins.extender.transport import serve
+from scheduler_plugins.providers.load_watcher import LoadWatcher
+from scheduler_plugins.providers.provider import ProviderError
+from scheduler_plugins.providers.spec import MetricProvider
+from scheduler_plugins.providers.web import Site
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.watcher.document import latest, short_duration, window_of
+from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
+from scheduler_plugins.watcher.pages import pages
+from tests.scheduler_plugins.objects import NOW, node, node_metric
+
+Json = dict[str, Any]
+WINDOWS = {
+    "5m": {"avg": {"cpu": "10", "memory": "10Gi"}, "stdev": {"cpu": "1", "memory": "0"}},
+    "10m": {"avg": {"cpu": "25", "memory": "50Gi"}, "stdev": {"cpu": "5", "memory": "1Gi"}, "p99": {"cpu": "40"}},
+    "30m": {"avg": {"cpu": "30", "memory": "60Gi"}},
+}
+
+
+def served(*objects: Json, healthy: bool = True, now: float = 0) -> Pages:
+    """The pages over a cluster of these Nodes and NodeMetrics."""
+    cache = ClusterCache(LoadRules())
+    for item in objects:
+        if "allocatable" in item["status"]:
+            cache.put_node(item)
+        else:
+            cache.put_node_metric(item)
+    source = NodeMetricsSource(cache)
+    return pages(lambda: source.document(NOW + now), lambda: healthy)
+
+
+async def ask(asked: Pages, path: str = "/watcher", **query: str) -> Reply:
+    """The answer of a page."""
+    made = asked["GET", path](Request("GET", path, query))
+    return made if isinstance(made, Reply) else await made
+
+
+async def metrics(asked: Pages, name: str = "n") -> list[Any]:
+    """Type, operator, rollup and value of a node's metrics."""
+    nodes: Mapping[str, Any] = json.loads((await ask(asked)).body)["data"]["NodeMetricsMap"]
+    return [(each["type"], each["operator"], each["rollup"], each["value"]) for each in nodes[name]["metrics"]]
+
+
+async def test_document_has_upstreams_names() -> None:
+    """Every field is named as in load-watcher's wire format; the window is of unix seconds."""
+    reply = await ask(served(node("n"), node_metric("n", aggregated=WINDOWS, updated=-20)))
+    assert (reply.status, reply.content_type) == (200, "application/json")
+    document = json.loads(reply.body)
+    assert document["timestamp"] == NOW
+    assert document["window"] == {"duration": "10m", "start": NOW - 620, "end": NOW - 20}
+    assert document["source"] == "Headroom"
+    (found,) = document["data"]["NodeMetricsMap"].items()
+    assert found[0] == "n"
+    assert found[1]["tags"] == {}
+    assert found[1]["metadata"] == {"dataCenter": ""}
+    assert found[1]["metrics"][0] == {
+        "name": "NodeMetric", "type": "CPU", "operator": "AVG", "rollup": "10m", "value": 25.0,
+    }  # fmt: skip
+
+
+async def test_average_and_deviation_are_served() -> None:
+    """Average and deviation of the window that load-watcher would take, in percent of what the node can allocate."""
+    assert await metrics(served(node("n"), node_metric("n", aggregated=WINDOWS))) == [
+        ("CPU", "AVG", "10m", 25.0),
+        ("Memory", "AVG", "10m", 50.0),
+        ("CPU", "STD", "10m", 5.0),
+        ("Memory", "STD", "10m", 1.0),
+    ]
+
+
+async def test_plain_usage_stands_in() -> None:
+    """An agent that reports no windows has its usage served as a plain sample."""
+    assert await metrics(served(node("n"), node_metric("n", "50", "10Gi"))) == [
+        ("CPU", "Latest", "", 50.0),
+        ("Memory", "Latest", "", 10.0),
+    ]
+
+
+async def test_unmeasured_memory_is_left_out() -> None:
+    """No node runs without memory: zero means that nothing was measured, and an idle CPU is no such sign."""
+    assert await metrics(served(node("n"), node_metric("n", "0", "0"))) == [("CPU", "Latest", "", 0.0)]
+
+
+async def test_old_reports_are_left_out() -> None:
+    """Clients know no age, only absence: a report of more than three minutes is not served."""
+    objects = node("n"), node("m"), node_metric("n", updated=0), node_metric("m", updated=-100)
+    assert set(json.loads((await ask(served(*objects))).body)["data"]["NodeMetricsMap"]) == {"n", "m"}
+    assert set(json.loads((await ask(served(*objects, now=100))).body)["data"]["NodeMetricsMap"]) == {"n"}
+    assert (await ask(served(*objects, now=200))).status == 500
+
+
+async def test_one_node_is_served() -> None:
+    """With host only that node; one that is not known is 404 with a sentence."""
+    asked = served(node("n"), node("m"), node_metric("n"), node_metric("m"))
+    assert set(json.loads((await ask(asked, host="m")).body)["data"]["NodeMetricsMap"]) == {"m"}
+    reply = await ask(asked, host="x")
+    assert (reply.status, reply.body) == (404, b"No metrics found for host x")
+
+
+async def test_reports_without_nodes_are_left_out() -> None:
+    """A NodeMetric whose Node is gone, and a Node that nothing is known of, are not served."""
+    nodes = json.loads((await ask(served(node("n"), node("m"), node_metric("n"), node_metric("x")))).body)
+    assert set(nodes["data"]["NodeMetricsMap"]) == {"n"}
+
+
+async def test_nothing_yet_is_an_error() -> None:
+    """Before the first report there is 500 without a body, as load-watcher says it."""
+    reply = await ask(served(node("n")))
+    assert (reply.status, reply.body) == (500, b"")
+
+
+@pytest.mark.parametrize(("healthy", "status"), [(True, 200), (False, 503)])
+async def test_health_is_served(healthy: bool, status: int) -> None:  # noqa: FBT001
+    """/watcher/health says whether the numbers are kept up to date."""
+    assert (await ask(served(healthy=healthy), "/watcher/health")).status == status
+
+
+async def test_many_nodes_are_served() -> None:
+    """All nodes of a large cluster are in one answer, though others get their turn while it is made."""
+    objects = [item for i in range(500) for item in (node(f"n{i}"), node_metric(f"n{i}", aggregated=WINDOWS))]
+    assert len(json.loads((await ask(served(*objects))).body)["data"]["NodeMetricsMap"]) == 500
+
+
+async def test_changes_are_served() -> None:
+    """What was made for one report is not served for the next, nor for another size of the node."""
+    cache = ClusterCache(LoadRules())
+    source = NodeMetricsSource(cache)
+    asked = pages(lambda: source.document(NOW), lambda: True)
+    cache.put_node(node("n"))
+    cache.put_node_metric(node_metric("n", "50"))
+    assert (await metrics(asked))[0] == ("CPU", "Latest", "", 50.0)
+    cache.put_node_metric(node_metric("n", "60"))
+    assert (await metrics(asked))[0] == ("CPU", "Latest", "", 60.0)
+    cache.put_node(node("n", cpu="120"))
+    assert (await metrics(asked))[0] == ("CPU", "Latest", "", 50.0)
+
+
+async def test_our_own_client_understands() -> None:
+    """Served on a port of its own, it is read by our load-watcher provider; another path is not there."""
+    listener = await serve(served(node("n"), node_metric("n", aggregated=WINDOWS, updated=-20)), "127.0.0.1", 0)
+    try:
+        site = Site(f"http://127.0.0.1:{listener.port}", MetricProvider())
+        answer = await LoadWatcher(site, smoothed=False).fetch(NOW)
+        assert answer.nodes["n"].measured_at == NOW - 20
+        assert {each["value"] for each in answer.nodes["n"].metrics} == {25.0, 50.0, 5.0, 1.0}
+        with pytest.raises(ProviderError, match="404"):
+            await LoadWatcher(Site(f"{site.address}/other", MetricProvider()), smoothed=False).fetch(NOW)
+    finally:
+        await listener.close()
+
+
+def test_windows_fall_back_one_step() -> None:
+    """15m falls back to 10m and 10m to 5m, but 15m not to 5m; what agents report beyond that is taken as it comes."""
+    assert latest({900.0: "a", 600.0: "b"}) == (900.0, "a")
+    assert latest({600.0: "b", 300.0: "c"}) == (600.0, "b")
+    assert latest({300.0: "c"}) is None
+    assert latest({300.0: "c"}, 600.0) == (300.0, "c")
+    assert latest({600.0: "b"}, 300.0) is None
+    assert window_of([300.0, 1800.0]) == 1800.0
+    assert window_of([300.0]) == 300.0
+    assert window_of([]) is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(900, "15m"), (600, "10m"), (3600, "1h"), (5400, "1h30m"), (90, "1m30s"), (30, "30s")]
+)
+def test_durations_are_short(seconds: float, text: str) -> None:
+    """Windows are written without the zeros that Go writes."""
+    assert short_duration(seconds) == text

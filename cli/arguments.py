@@ -10,6 +10,7 @@ NAMESPACE: Final = "headroom-system"
 CONFIG_NAME: Final = "slo-controller-config"
 """Name of the colocation ConfigMap."""
 
+_MOST_DIGITS: Final = 9
 _EPILOG: Final = (
     "exit codes: 0 done, 1 the cluster has not got what was asked for, 2 wrong command line, "
     "3 no login or no API server"
@@ -43,6 +44,7 @@ def parser() -> _Parser:
     _add_config(commands, login, output)
     _add_uninstall(commands, [login, output])
     _add_shadow(commands, [login, output])
+    _add_simulate(commands, [login])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     return root
 
@@ -72,6 +74,46 @@ def _add_shadow(commands: _Commands, parents: list[_Parser]) -> None:
     about = "what nodes in shadow mode would have sold, and how often that would have been too much"
     shadow = commands.add_parser("shadow", help=about, description=f"{about.capitalize()}.", parents=parents)
     shadow.add_argument("-l", "--selector", metavar="SELECTOR", help="only nodes with these labels, as of kubectl")
+
+
+def _add_simulate(commands: _Commands, parents: list[_Parser]) -> None:
+    about = (
+        "what our scheduler plugins would say of a pod: each node's verdict, scores, rank and the numbers behind them"
+    )
+    simulate = commands.add_parser("simulate", help=about, description=f"{about.capitalize()}.", parents=parents)
+    simulate.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
+    simulate.add_argument("what", choices=("pod",), help="the kind of object")
+    simulate.add_argument(
+        "source",
+        metavar="FILE|NAME",
+        help="manifest of pods, Deployments, StatefulSets, DaemonSets, Jobs or CronJobs, - reads standard input; "
+        "or the name of a pod of the cluster",
+    )
+    simulate.add_argument("-n", "--namespace", metavar="NAME", default="default", help="of the pod (default: default)")
+    simulate.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="profile to try (default: that of ConfigMap headroom-scheduler, else the one that ships)",
+    )
+    simulate.add_argument(
+        "--scheduler-name", metavar="NAME", help="which of several profiles of a KubeSchedulerConfiguration"
+    )
+    simulate.add_argument("--node", metavar="NAME", help="only this node, with every number")
+    simulate.add_argument(
+        "--limit", metavar="N", type=_count, default=20, help="list so many nodes; 0 lists all (default: 20)"
+    )
+    simulate.add_argument(
+        "--headroom-namespace",
+        metavar="NAME",
+        default=NAMESPACE,
+        help=f"namespace of Headroom, where that ConfigMap is (default: {NAMESPACE})",
+    )
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of nodes")
+    return int(text)
 
 
 def _add_explain(commands: _Commands, parents: list[_Parser]) -> None:

@@ -10,6 +10,7 @@ import kubeapi
 from cli import live
 from cli.config import diff
 from cli.config import file as config_file
+from cli.errors import CommandError
 from cli.explain import command as explain
 from cli.shadow import command as shadow
 from cli.top import command as top
@@ -75,11 +76,47 @@ def _uninstall(options: argparse.Namespace) -> Ask:
     )
 
 
+def _simulate(options: argparse.Namespace) -> Ask:
+    # Imported late: only who simulates pays for the plugins and their libraries.
+    try:
+        from cli.simulate import command, pod_file, profile  # noqa: PLC0415
+
+        chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
+    except ModuleNotFoundError as error:
+        raise CommandError(_missing(error)) from error
+    given = pod_file.read(options.source, options.namespace) if pod_file.is_file(options.source) else None
+    asked = command.Asked(
+        name=options.source,
+        given=given,
+        chosen=chosen,
+        namespace=options.namespace,
+        headroom_namespace=options.headroom_namespace,
+        scheduler_name=options.scheduler_name,
+        node=options.node,
+        limit=options.limit,
+        output=options.output,
+    )
+    return partial(_with_libraries, ask=partial(command.pod, asked=asked))
+
+
+async def _with_libraries(api: kubeapi.ApiServer, ask: Ask) -> int | None:
+    """Ask; a library that the cluster's profile needs and that is not here is told."""
+    try:
+        return await ask(api)
+    except ModuleNotFoundError as error:
+        raise CommandError(_missing(error)) from error
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    return f"The scheduler's plugins need {error.name}, which is not installed here: pip install 'headroom[scheduler]'."
+
+
 COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {
     "top": _top,
     "explain": _explain,
     "config": _diff,
     "shadow": _shadow,
+    "simulate": _simulate,
     "uninstall": _uninstall,
 }
 """Name of a command -> what it asks, once its options are judged."""

@@ -28,6 +28,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.plugins",
         "scheduler_plugins.profile",
         "scheduler_plugins.snapshot",
+        "scheduler_plugins.extender.service",
     ),
     # agent: collect -> store -> predict -> report
     "agent": ("agent", "crds", "kubeapi", "service"),

@@ -1,0 +1,1 @@
+"""`kubectl headroom simulate`: what our scheduler plugins would say of a pod now. Reads only; writes nothing."""

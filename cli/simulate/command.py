@@ -1,0 +1,160 @@
+"""`kubectl headroom simulate pod FILE|NAME`: reads, runs the plugins, prints."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import kubeapi
+from cli import live, table
+from cli.errors import CommandError
+from cli.simulate import document
+from cli.simulate import profile as profiles
+from cli.simulate import text as as_text
+from cli.simulate.pod_file import GivenPod
+from cli.simulate.simulation import Simulation, build, simulate, without_readings
+from scheduler_plugins.snapshot.watch import LIVE_PODS
+
+PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+"""Path of the PriorityClasses."""
+
+_MOST_UNREADABLE: Final = 5
+_NOT_SIMULATED: Final = (
+    "Not simulated: kube-scheduler's own filters and scores (requests that fit, taints, affinity, volumes), and pods "
+    "that the running extender has answered for but whose binding nobody has seen yet."
+)
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks for."""
+
+    name: str
+    """Name of the pod, where `given` is None."""
+    given: Sequence[GivenPod] | None
+    """The pods of a file."""
+    chosen: profiles.Chosen | None
+    """The profile of a file; None: the cluster's."""
+    namespace: str
+    """Namespace of the pod."""
+    headroom_namespace: str
+    """Where the scheduler's ConfigMap is."""
+    scheduler_name: str | None
+    """Which profile of a KubeSchedulerConfiguration."""
+    node: str | None
+    """Show this node in full, and no other."""
+    limit: int
+    """How many nodes the tables list; 0: all."""
+    output: str
+    """table, json or yaml."""
+
+
+async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] = time.time) -> None:
+    """Print what our plugins say of pods.
+
+    Args:
+        api: the cluster.
+        asked: what to simulate.
+        clock: the present time, by which ages are judged. [unix s]
+
+    Raises:
+        CommandError: something that was asked for is not there, or cannot be understood.
+    """
+    chosen = asked.chosen or await profiles.of_cluster(api, asked.headroom_namespace, asked.scheduler_name)
+    given = asked.given or [await _live_pod(api, asked.namespace, asked.name)]
+    nodes, node_metrics, pods, classes = await live.together(
+        live.objects(api, kubeapi.paths.NODES),
+        live.node_metrics(api),
+        live.objects(api, kubeapi.paths.PODS, fieldSelector=LIVE_PODS),
+        _priority_classes(api),
+    )
+    if asked.node is not None:
+        await live.node(api, asked.node)
+    priorities = [note for each in given for note in _settle_priority(each, classes)]
+    world = build(chosen.profile, nodes, node_metrics, pods, clock())
+    simulations = [simulate(world, each) for each in given]
+    notes = [_NOT_SIMULATED, *priorities, *_bound(given)]
+    notes += [_no_readings(plugin) for plugin in without_readings(chosen.profile)]
+    notes += [*chosen.profile.notes, *_shortened(world.unreadable)]
+    if asked.output == "table":
+        show(chosen, simulations, notes, asked.limit, asked.node)
+    else:
+        print(document.text(chosen, _only(simulations, asked.node), notes, asked.output))
+
+
+def show(
+    chosen: profiles.Chosen, simulations: Sequence[Simulation], notes: Sequence[str], limit: int, node: str | None
+) -> None:
+    """Print the simulations as tables, and below them what to keep in mind."""
+    for simulation in simulations:
+        for heading, columns, rows in as_text.tables(chosen, simulation, limit, node):
+            print(heading)
+            if columns:
+                table.write(columns, rows)
+            print()
+    for note in notes:
+        print(f"- {note}")
+
+
+async def _live_pod(api: kubeapi.ApiServer, namespace: str, name: str) -> GivenPod:
+    found = await live.optional(api, kubeapi.paths.pod(namespace, name))
+    if found is None:
+        raise CommandError(
+            f"There is no pod {name!r} in namespace {namespace}: name another with -n, or give a file as ./{name}.yaml."
+        )
+    return GivenPod(f"Pod {namespace}/{name}", found)
+
+
+async def _priority_classes(api: kubeapi.ApiServer) -> dict[str, Json] | None:
+    """The PriorityClasses by name; None where they may not be read."""
+    try:
+        found = await live.objects(api, PRIORITY_CLASSES)
+    except kubeapi.ApiError:
+        return None
+    return {str(each["metadata"]["name"]): each for each in found}
+
+
+def _settle_priority(given: GivenPod, classes: dict[str, Json] | None) -> list[str]:
+    """Give a pod of a file the priority that the API server would, and say where that cannot be told."""
+    spec = given.pod["spec"]
+    if spec.get("priority") is not None:
+        return []
+    name = spec.get("priorityClassName")
+    if classes is None:
+        return [f"{given.title}: its priority counts as 0, because PriorityClasses may not be read."] if name else []
+    default = next((each for each in classes.values() if each.get("globalDefault")), None)
+    found = classes.get(name) if isinstance(name, str) and name else default
+    if found is not None:
+        spec["priority"] = found.get("value")
+    elif name:
+        return [f"{given.title}: there is no PriorityClass {name}; its priority counts as 0."]
+    return []
+
+
+def _bound(given: Sequence[GivenPod]) -> list[str]:
+    return [
+        f"{each.title} runs on {node} already: it is judged as if it were pending, but what it uses is part of what "
+        "that node reports."
+        for each in given
+        if (node := each.pod["spec"].get("nodeName"))
+    ]
+
+
+def _no_readings(plugin: str) -> str:
+    return (
+        f"{plugin} works from a provider of its own, which only the running extender asks: here it judges every node "
+        "as one without metrics. GET /debug/nodes/NAME of the extender shows what it knows."
+    )
+
+
+def _shortened(unreadable: Sequence[str]) -> list[str]:
+    more = len(unreadable) - _MOST_UNREADABLE
+    return [*unreadable[:_MOST_UNREADABLE], *([f"{more} more objects cannot be understood."] if more > 0 else [])]
+
+
+def _only(simulations: Sequence[Simulation], node: str | None) -> list[Simulation]:
+    if node is None:
+        return list(simulations)
+    return [each.only(node) for each in simulations]

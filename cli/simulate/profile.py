@@ -1,0 +1,79 @@
+"""Which profile is simulated: a file's, else the one that the cluster's scheduler has, else the one that ships."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+import kubeapi
+from cli import live
+from cli.errors import USAGE, CommandError
+from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
+
+CONFIG_MAP: Final = "headroom-scheduler"
+"""The ConfigMap of the chart with the configurations of kube-scheduler and of the extender."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A profile, and where it comes from."""
+
+    profile: Profile
+    """What it says."""
+    origin: str
+    """How the output calls it."""
+
+
+def of_file(path: str, scheduler_name: str | None) -> Chosen:
+    """The profile of a file.
+
+    Raises:
+        CommandError: it cannot be used; names every mistake.
+    """
+    try:
+        return Chosen(load_profile(Path(path), None, scheduler_name), path)
+    except ProfileError as error:
+        raise CommandError(str(error), USAGE) from error
+
+
+async def of_cluster(api: kubeapi.ApiServer, namespace: str, scheduler_name: str | None) -> Chosen:
+    """The profile of the cluster's scheduler, with its mode.
+
+    Raises:
+        CommandError: the cluster's cannot be used; names every mistake.
+    """
+    place = f"ConfigMap {namespace}/{CONFIG_MAP}"
+    try:
+        config_map = await live.config_map(api, namespace, CONFIG_MAP)
+    except kubeapi.ApiError as error:
+        why = f"{place} may not be read ({error.message})" if error.status else str(error)
+        return Chosen(_shipped(), f"the one that ships, because {why}")
+    if config_map is None:
+        return Chosen(_shipped(), f"the one that ships, because there is no {place}")
+    data = config_map.get("data") or {}
+    mode, text = _mode(data.get("kube-scheduler.yaml")), data.get("profile.yaml")
+    if text is None:
+        return Chosen(_shipped(mode), f"the one that ships, because {place} has none of its own")
+    try:
+        return Chosen(parse_profile(text, f"The profile of {place}", mode, scheduler_name), place)
+    except ProfileError as error:
+        raise CommandError(str(error)) from error
+
+
+def _shipped(mode: str | None = None) -> Profile:
+    return load_profile(DEFAULT_PROFILE, mode)
+
+
+def _mode(text: object) -> str | None:
+    """The mode that kube-scheduler's configuration is for: it asks for scores in `weighted` alone."""
+    try:
+        data = yaml.safe_load(text) if isinstance(text, str) else None
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    extenders = data.get("extenders") if isinstance(data, Mapping) else None
+    if not isinstance(extenders, list):
+        return None
+    asks: list[Any] = [each.get("prioritizeVerb") for each in extenders if isinstance(each, Mapping)]
+    return "weighted" if any(asks) else "shortlist"

@@ -1,0 +1,197 @@
+"""One pod through the plugins of a profile, over all nodes: the code that the extender runs, on lists read just now."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cli.errors import CommandError
+from cli.simulate.pod_file import GivenPod
+from scheduler_plugins.framework.cycle import Cycle, PluginError, rounded
+from scheduler_plugins.framework.plugin import SourcedPlugin
+from scheduler_plugins.profile import Profile
+from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.watch import MALFORMED
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""The scheduler of a pod that names none."""
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The cluster as the plugins see it."""
+
+    profile: Profile
+    """The plugins."""
+    cache: ClusterCache
+    """The nodes, their reports and pods."""
+    now: float
+    """When it was read. [unix s]"""
+    unreadable: Sequence[str]
+    """Objects that could not be understood, each with the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginScore:
+    """What a plugin gives a node."""
+
+    raw: float
+    """0 to 100."""
+    weight: float
+    """How much it counts beside the others'."""
+    weighted: float
+    """Its part of the total: raw * weight / sum of all weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One node."""
+
+    node: str
+    """Its name."""
+    refusals: Mapping[str, str]
+    """Plugin -> why it refuses the node; empty: the node passes."""
+    scores: Mapping[str, PluginScore]
+    """By plugin; none for a node that is refused: kube-scheduler does not have those scored."""
+    total: float | None
+    """The weighted mean of the scores, which ranks the node; None: refused."""
+    answer: int | None
+    """The total as prioritize sends it, rounded."""
+    rank: int | None
+    """1 is the best; nodes with equal totals share a rank."""
+    numbers: Mapping[str, Json]
+    """Plugin -> the numbers behind its verdict and score."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """One pod."""
+
+    title: str
+    """How the output calls it."""
+    request: PodRequest
+    """The pod as the plugins see it."""
+    estimate: Mapping[str, int]
+    """What it is expected to use. [milli-cores for cpu, else base units]"""
+    outcomes: Sequence[Outcome]
+    """Every node: those that pass, best first, then those that are refused, by name."""
+    plugins: Sequence[str]
+    """The plugins that score, in order."""
+    scheduler_name: str
+    """Which scheduler the pod asks for."""
+
+    def only(self, node: str) -> "Simulation":
+        """The same with one node alone."""
+        return replace(self, outcomes=[each for each in self.outcomes if each.node == node])
+
+
+def build(
+    profile: Profile, nodes: Iterable[Json], node_metrics: Iterable[Json], pods: Iterable[Json], now: float
+) -> World:
+    """Deliver what was listed to a cache, as the extender's watches do.
+
+    Args:
+        profile: the plugins.
+        nodes: all Nodes.
+        node_metrics: all NodeMetrics.
+        pods: all Pods that have not ended.
+        now: when they were read. [unix s]
+    """
+    plugins = {part.name: part.plugin for part in profile.enabled}
+    cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds)
+    unreadable = []
+    for kind, items, put in (
+        ("Node", nodes, cache.put_node),
+        ("NodeMetric", node_metrics, cache.put_node_metric),
+        ("Pod", pods, lambda pod: cache.put_pod(pod, now)),
+    ):
+        for item in items:
+            try:
+                put(item)
+            except MALFORMED as error:
+                name = (item.get("metadata") or {}).get("name")
+                unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
+    return World(profile, cache, now, unreadable)
+
+
+def simulate(world: World, given: GivenPod) -> Simulation:
+    """What the plugins say of a pod.
+
+    Raises:
+        CommandError: the pod cannot be understood, or a plugin fails.
+    """
+    try:
+        pod = world.cache.read(given.pod)
+    except MALFORMED as error:
+        raise CommandError(f"{given.title} cannot be understood: {error}") from error
+    # A pod that is there already is simulated as if it were not: its own requests must not be in its way.
+    world.cache.delete_pod(pod.uid)
+    nodes, cycle = world.cache.freeze(world.now), Cycle(world.profile.enabled)
+    try:
+        refusals = _refusals(cycle, pod, nodes)
+        numbers = cycle.explain(pod, nodes)
+        passing = np.array([row for row in range(len(nodes)) if not refusals[row]], np.intp)
+        candidates = nodes.take(passing)
+        scores = list(cycle.scores(pod, candidates))
+        totals = cycle.score(pod, candidates)
+    except PluginError as error:
+        raise CommandError(f"{given.title}: {error}") from error
+    outcomes = _outcomes(nodes.names, refusals, numbers, passing, scores, totals)
+    outcomes.sort(key=lambda one: (one.rank is None, one.rank or 0, one.node))
+    estimate = dict(zip(world.cache.rules.resources, pod.estimate, strict=True))
+    scheduler_name = str(given.pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
+    return Simulation(given.title, pod, estimate, outcomes, [name for name, _, _ in scores], scheduler_name)
+
+
+def _outcomes(
+    names: Sequence[str],
+    refusals: Sequence[Mapping[str, str]],
+    numbers: Mapping[str, Sequence[Json]],
+    passing: NDArray[np.intp],
+    scores: Sequence[tuple[str, float, FloatArray]],
+    totals: FloatArray,
+) -> list[Outcome]:
+    """Each node's outcome; scores and totals are of the rows that pass."""
+    place = {int(row): at for at, row in enumerate(passing)}
+    answers, descending = rounded(totals), np.sort(-totals)
+    weights = sum(weight for _, weight, _ in scores)
+    found = []
+    for row, name in enumerate(names):
+        at = place.get(row)
+        explained = {plugin: rows[row] for plugin, rows in numbers.items()}
+        if at is None:
+            found.append(Outcome(name, refusals[row], {}, None, None, None, explained))
+            continue
+        given = {
+            plugin: PluginScore(float(score[at]), weight, float(score[at]) * weight / weights)
+            for plugin, weight, score in scores
+        }
+        rank = 1 + int(np.searchsorted(descending, -totals[at]))
+        found.append(Outcome(name, {}, given, float(totals[at]), int(answers[at]), rank, explained))
+    return found
+
+
+def without_readings(profile: Profile) -> list[str]:
+    """The plugins that work from readings of a provider of their own, which are not fetched here."""
+    return [
+        part.name
+        for part in profile.enabled
+        if isinstance(part.plugin, SourcedPlugin) and part.plugin.provider() is not None
+    ]
+
+
+def _refusals(cycle: Cycle, pod: PodRequest, nodes: Nodes) -> list[dict[str, str]]:
+    """Per node the plugins that refuse it, and why; all of them, not only the first that the extender would tell."""
+    found: list[dict[str, str]] = [{} for _ in range(len(nodes))]
+    for plugin, verdict in cycle.verdicts(pod, nodes):
+        for row in np.flatnonzero(~verdict.passes).tolist():
+            refusal = verdict.refusal(row)
+            if refusal is not None:
+                found[row].setdefault(plugin, refusal.reason)
+    return found

@@ -33,7 +33,15 @@ def test_schema_refuses_unknown_names() -> None:
 def test_values_and_schema_agree() -> None:
     """Whatever the values file sets is in the schema, and whatever is in the schema has its default in the file."""
     for path, part in objects(SCHEMA):
-        if path == "" or path in {".agent", ".manager", ".scheduler", ".image", ".prometheus", ".scheduler.extender"}:
+        if path == "" or path in {
+            ".agent",
+            ".manager",
+            ".scheduler",
+            ".image",
+            ".prometheus",
+            ".scheduler.extender",
+            ".scheduler.watcher",
+        }:
             stands = VALUES
             for name in filter(None, path.split(".")):
                 stands = stands[name]

@@ -1,0 +1,41 @@
+"""What the extender may be given beside its profile: a Service for clients of load-watcher, and files of providers."""
+
+import pytest
+
+from devcluster import Cluster
+from tests.charts.rendered import render
+
+pytestmark = pytest.mark.cluster
+
+
+def test_off_by_default(cluster: Cluster) -> None:
+    """Nothing of a pod is reached from outside unless somebody asks for it."""
+    chart = render(cluster.helm)
+    assert [one["metadata"]["name"] for one in chart.of_kind("Service") if "watcher" in one["metadata"]["name"]] == []
+    assert "ports" not in chart.container("headroom-scheduler/extender")
+
+
+def test_service_leads_to_the_extender(cluster: Cluster) -> None:
+    """The Service selects the scheduler's pods and names the port that the extender listens on."""
+    chart = render(cluster.helm, "scheduler.watcher.enabled=true", "scheduler.watcher.port=3030")
+    service = chart.one("Service", "headroom-watcher")["spec"]
+    extender = chart.container("headroom-scheduler/extender")
+    template = chart.one("Deployment", "headroom-scheduler")["spec"]["template"]
+    assert service["selector"].items() <= template["metadata"]["labels"].items()
+    (port,), (listening,) = service["ports"], extender["ports"]
+    assert (port["port"], port["targetPort"]) == (3030, listening["name"])
+    assert f"--watcher-listen=:{listening['containerPort']}" in extender["args"]
+
+
+def test_secrets_become_files(cluster: Cluster) -> None:
+    """A Secret that a provider needs is mounted read-only into the extender alone."""
+    chart = render(cluster.helm, "scheduler.extender.secrets={prometheus-ca,token}")
+    mounts = {each["name"]: each for each in chart.container("headroom-scheduler/extender")["volumeMounts"]}
+    pod = chart.one("Deployment", "headroom-scheduler")["spec"]["template"]["spec"]
+    secrets = {each["name"]: each["secret"]["secretName"] for each in pod["volumes"] if "secret" in each}
+    assert {mounts[name]["mountPath"]: secret for name, secret in secrets.items()} == {
+        "/var/run/headroom/prometheus-ca": "prometheus-ca",
+        "/var/run/headroom/token": "token",
+    }
+    assert all(mounts[name]["readOnly"] for name in secrets)
+    assert {each["name"] for each in chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]} == {"config"}

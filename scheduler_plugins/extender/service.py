@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
-from scheduler_plugins.framework.cycle import Cycle, best, rounded
+from scheduler_plugins.framework.cycle import Cycle, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
@@ -90,6 +90,9 @@ class Extender:
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
         nodes, unknown = self._look_up(asked)
         verdict = self._cycle.filter(pod, nodes)
+        if not verdict.passes.any() and self._cache.in_flight:
+            # Each pod in flight lands on one of the nodes that carry it: no load that will not be refuses a pod.
+            verdict = self._cycle.filter(pod, self._cache.shared(nodes))
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
             if len(nodes):
@@ -118,10 +121,15 @@ class Extender:
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
         nodes, unknown = self._look_up(asked)
-        scores = rounded(self._cycle.score(pod, nodes))
+        exact = self._cycle.score(pod, nodes)
+        scores = rounded(exact)
         # What is left of a shortlist is charged: kube-scheduler's own scores decide among it. Otherwise ours do.
-        of_shortlist = self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(asked.names)
-        self._cache.charge(pod, asked.names if of_shortlist else self._favourites(pod, nodes, scores), nodes.now)
+        if self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(asked.names):
+            self._cache.charge(pod, asked.names, nodes.now)
+        elif len(nodes):
+            (favourite,) = best(exact, 1, self._generator).tolist()
+            scores = alone_at_top(scores, favourite)
+            self._cache.charge(pod, [nodes.names[favourite]], nodes.now)
         if not unknown:
             return scores
         known = dict(zip(nodes.names, scores.tolist(), strict=True))
@@ -136,7 +144,7 @@ class Extender:
         """
         pod = self._read(asked.pod)
         self._cache.release(pod.uid)
-        nodes, _ = self._cache.freeze(self._clock()).select(list(asked.victims))
+        nodes, _ = self._cache.select(list(asked.victims), self._clock())
         verdict = self._cycle.filter(pod, nodes)
         refusals = ((name, verdict.refusal(row)) for row, name in enumerate(nodes.names))
         hopeless = {name for name, refusal in refusals if refusal is not None and not refusal.eviction_helps}
@@ -153,12 +161,12 @@ class Extender:
         whether it is gone again, only the watch can tell.
         """
         now = self._clock()
-        nodes, unknown = self._cache.freeze(now).select(asked.names)
+        nodes, unknown = self._cache.select(asked.names, now)
         if not unknown or asked.nodes is None:
             return nodes, unknown
         strangers = [name for name in unknown if self._put(asked, name)]
         try:
-            return self._cache.freeze(now).select(asked.names)
+            return self._cache.select(asked.names, now)
         finally:
             for name in strangers:
                 self._cache.delete_node(name)
@@ -191,14 +199,6 @@ class Extender:
         """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""
         names = self._top(pod, nodes, self._cycle.score(pod, nodes))
         return names + list(unknown[: self._size(pod) - len(names)])
-
-    def _favourites(self, pod: PodRequest, nodes: Nodes, scores: IntArray) -> list[str]:
-        """The nodes that our scores send the pod to: those that share the best one.
-
-        Charging more of them would leave the best one the best for the whole of a burst.
-        """
-        leaders = np.flatnonzero(scores == scores.max(initial=0))[: self._size(pod)]
-        return [nodes.names[row] for row in leaders.tolist()]
 
     def _top(self, pod: PodRequest, nodes: Nodes, scores: FloatArray) -> list[str]:
         return [nodes.names[row] for row in best(scores, self._size(pod), self._generator).tolist()]

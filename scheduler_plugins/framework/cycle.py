@@ -175,6 +175,18 @@ def rounded(scores: FloatArray) -> IntArray:
     return np.floor(scores + 0.5).astype(np.int64)
 
 
+def alone_at_top(scores: IntArray, winner: int) -> IntArray:
+    """Scores of which the winner's alone is the best: those that share it have one point less, within the rounding.
+
+    kube-scheduler draws lots between equal scores. Whoever draws them here knows where the pod goes, and
+    can charge it there.
+    """
+    top = int(scores.max(initial=0))
+    lowered = np.minimum(scores, max(top - 1, 0))
+    lowered[winner] = max(top, 1)
+    return lowered
+
+
 def best(scores: FloatArray, count: int, generator: np.random.Generator) -> IntArray:
     """Rows of the `count` best scores, best first. Equal scores are drawn by lot, so that pods spread over them."""
     lots = generator.permutation(len(scores))

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import add, sub
 from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
 
+import numpy as np
+
 from scheduler_plugins.snapshot.accounts import Accounts
-from scheduler_plugins.snapshot.arrays import NodeState, NodeTable, Snapshot
+from scheduler_plugins.snapshot.arrays import Nodes, NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
 from scheduler_plugins.snapshot.in_flight import Charge, InFlight
 from scheduler_plugins.snapshot.ledger import NodeLedger
@@ -110,19 +112,33 @@ class ClusterCache:
         """What plugins' own sources last said of a node, by plugin name."""
         return self._readings.get(node, _NO_READINGS)
 
+    def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
+        """The present state of some nodes, in this order, for one decision; and the names that are not known.
+
+        Args:
+            names: the nodes.
+            now: the time to judge ages by. [unix s]
+        """
+        self._catch_up(now)
+        return self._rows.select(names, now)
+
     def freeze(self, now: float) -> Snapshot:
-        """The present state, for one decision.
+        """The present state of all nodes.
 
         Args:
             now: the time to judge ages by. [unix s]
         """
+        self._catch_up(now)
+        return self._rows.freeze(now)
+
+    def _catch_up(self, now: float) -> None:
+        """Write what changed since the last time into the arrays."""
         for uid in self._in_flight.expired(now):
             self.release(uid)
         for name in self._stale:
             if name in self._nodes:
                 self._write_records(name)
         self._stale.clear()
-        return self._rows.freeze(now)
 
     def _write_records(self, name: str) -> None:
         facts, sums = self._nodes[name], self._sums.get(name, self._no_sums)
@@ -299,6 +315,19 @@ class ClusterCache:
             self._rows.charge(names, pod)
             for plugin in self._reserving:
                 plugin.reserve(pod, names, now)
+
+    def shared(self, nodes: Nodes) -> Nodes:
+        """These nodes with each pod in flight divided among the nodes that carry it: what lands there on average."""
+        rows = {name: row for row, name in enumerate(nodes.names)}
+        loads = [np.zeros(part.shape) for part in (nodes.in_flight, nodes.in_flight_prod, nodes.in_flight_sums)]
+        for charge in self.in_flight.values():
+            pod, count = charge.pod, len(charge.names)
+            there = [rows[name] for name in charge.names if name in rows]
+            estimate, amounts = np.array(pod.estimate), np.array(self._accounts.flat(pod.amounts))
+            for load, share in zip(loads, (estimate, estimate * pod.prod, amounts), strict=True):
+                load[there] += share / count
+        whole = [np.ceil(load).astype(np.int64) for load in loads]
+        return replace(nodes, in_flight=whole[0], in_flight_prod=whole[1], in_flight_sums=whole[2])
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""

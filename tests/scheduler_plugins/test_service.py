@@ -108,13 +108,14 @@ def test_weighted_keeps_all() -> None:
 
 
 def test_weighted_charges_the_best() -> None:
-    """In weighted mode the nodes with the best score are charged; a single node already by filter."""
+    """In weighted mode the node that our scores send the pod to is charged; a single node already by filter."""
     world = _cluster(a="60", b="10", c="10")
     extender = _extender(world, Mode.WEIGHTED)
     extender.filter(_ask(pod("p"), "a", "b", "c"))
     assert not world.cache.in_flight
     extender.prioritize(_ask(pod("p"), "a", "b", "c"))
-    assert world.cache.in_flight["uid-p"].names == ("b", "c")
+    (favourite,) = world.cache.in_flight["uid-p"].names
+    assert favourite in {"b", "c"}
     extender.filter(_ask(pod("q"), "a"))
     assert world.cache.in_flight["uid-q"].names == ("a",)
 
@@ -139,3 +140,25 @@ def test_unreadable_pod_is_an_error() -> None:
     odd["metadata"]["labels"] = 5
     with pytest.raises(UnreadablePod, match="the pod cannot be read"):
         extender.filter(_ask(odd, "a"))
+
+
+def test_weighted_draws_the_winner() -> None:
+    """Of nodes that tie, the one that is charged alone has the best score, by one point."""
+    world = _cluster(a="60", b="10", c="10")
+    asked = _ask(pod("p", {"cpu": "1"}), "a", "b", "c")
+    scores = dict(zip(asked.names, _extender(world, Mode.WEIGHTED).prioritize(asked).tolist(), strict=True))
+    (favourite,) = world.cache.in_flight["uid-p"].names
+    (other,) = {"b", "c"} - {favourite}
+    assert scores[favourite] == scores[other] + 1
+    assert scores["a"] < scores[other]
+
+
+def test_load_that_will_not_be_refuses_nobody() -> None:
+    """Pods in flight refuse a pod by what they bring to a node on average, not by what all of them would bring."""
+    world = _cluster(a="40", b="40", c="40", d="40")
+    extender = _extender(world, size=4)
+    names = ("a", "b", "c", "d")
+    for number in range(17):  # 40 + 16 * 5 / 4 + 5 = 65 of 100 cores; all 16 on one node would make 125
+        assert extender.filter(_ask(pod(f"p{number}", {"cpu": "5"}), *names)).names
+    refused = extender.filter(_ask(pod("late", {"cpu": "5"}), *names))
+    assert set((refused.unresolvable or {}).values()) == {HOT}

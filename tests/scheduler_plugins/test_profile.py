@@ -1,15 +1,22 @@
 """The profile's own format: what is read from it, and what refuses to start."""
 
+import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from scheduler_plugins.arguments import encode
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.plugins.load_aware import LoadAware
-from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile
+from scheduler_plugins.plugins.low_risk_over_commitment import LowRiskOverCommitment
+from scheduler_plugins.plugins.mid_resources import MidResources
+from scheduler_plugins.plugins.node_resources_allocatable import NodeResourcesAllocatable
+from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
+from scheduler_plugins.waking.settings import WakingSettings
 
+ALLOCATABLE = "{name: NodeResourcesAllocatable, args: {mode: %s}}"
 HEAD = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
 
 
@@ -20,12 +27,29 @@ def _written(folder: Path, text: str) -> Path:
 
 
 def test_default_profile_is_all_defaults() -> None:
-    """The profile that ships says what holds without it."""
+    """The profile that ships says what holds without it, but for the rule on best-effort pods, which it turns on."""
     profile = load_profile(DEFAULT_PROFILE)
     assert profile.answering == Answering()
     assert profile.in_flight_seconds == Profile([]).in_flight_seconds
-    assert [(part.name, part.weight) for part in profile.enabled] == [("LoadAwareScheduling", 1.0)]
-    assert encode(profile.enabled[0].plugin) == encode(LoadAware().defaulted())
+    assert profile.waking == WakingSettings()
+    low_risk = LowRiskOverCommitment(best_effort_may_fill_node=True)
+    assert [(part.name, part.weight, part.plugin) for part in profile.enabled] == [
+        ("LoadAwareScheduling", 1.0, LoadAware().defaulted()),
+        ("MidResources", 1.0, MidResources()),
+        ("LowRiskOverCommitment", 1.0, low_risk.defaulted()),
+    ]
+
+
+def test_listed_extra_is_a_default() -> None:
+    """The plugin that the shipped profile lists as a comment can be uncommented, and is all defaults."""
+    text = re.sub(r"^  # (- name:|  weight:|  args:)", r"  \1", DEFAULT_PROFILE.read_text(), flags=re.MULTILINE)
+    extra = parse_profile(text, "It").enabled[-1]
+    assert (extra.name, extra.plugin) == ("NodeResourcesAllocatable", NodeResourcesAllocatable().defaulted())
+
+
+def test_default_profile_writes_every_waking_setting() -> None:
+    """The section `waking` of the profile that ships names all there is to set."""
+    assert set(yaml.safe_load(DEFAULT_PROFILE.read_text())["waking"]) == set(encode(WakingSettings()))
 
 
 def test_profile_is_read(tmp_path: Path) -> None:
@@ -65,6 +89,29 @@ def test_durations_are_gos(tmp_path: Path) -> None:
         ("shortlist: {size: 65}", "shortlist.size: 65: must be a whole number from 1 to 64"),
         ("shortlist: {size: 1.5}", "shortlist.size: 1.5: must be a whole number"),
         ("shortlist: 4", "shortlist: 4 is not an object"),
+        ("waking: {patchPerSecond: 5}", 'waking.patchPerSecond: unknown; did you mean "patchesPerSecond"?'),
+        ("waking: {patchBurst: 0}", "waking.patchBurst: 0 is not in the range 1 to 10000"),
+        ("waking: {enabled: 1}", "waking.enabled: 1 is not true or false"),
+        ("waking: 5", "waking: 5 is not an object"),
+        ("mode: [weighted]", "mode: ['weighted']: must be shortlist or weighted"),
+        ("plugins: [{name: [x]}]", "plugins[0].name: \"['x']\" is not a plugin"),
+        (
+            "plugins: [{name: LowRiskOverCommitment, args: {riskLimitWeights: {cpu: .nan}}}]",
+            "plugins[0].args.riskLimitWeights.cpu: nan is not a number",
+        ),
+        (
+            "plugins: [{name: NodeResourcesAllocatable, args: {resources: [{weight: 1}, {name: cpu, weight: x}]}}]",
+            "plugins[0].args.resources[0].name: is missing",
+        ),
+        (
+            "plugins: [{name: LoadAwareScheduling, args: {usageThresholds: {cpu: 99999999999999999999}}}]",
+            "plugins[0].args.usageThresholds.cpu: 99999999999999999999 is not an integer",
+        ),
+        (
+            f"plugins: [{', '.join(ALLOCATABLE % mode for mode in ('Least', 'Most'))}]",
+            "plugins: NodeResourcesAllocatable is listed twice with mode Least and Most",
+        ),
+        ("plugins: [{name: LoadAwareScheduling, name: MidResources}]", "line 3: 'name' stands twice in one object"),
         ("inFlightSeconds: true", "inFlightSeconds: True: must be a number"),
         ("plugins: [{name: LoadAwareScheduling, weight: -1}]", "plugins[0].weight: -1: must be a number from 0 to 100"),
         ("plugins: [{name: LoadAwareScheduling}, {name: LoadAwareScheduling}]", "LoadAwareScheduling is listed twice"),

@@ -149,7 +149,7 @@ def test_installed_plugin_takes_part(installed: Path, tmp_path: Path) -> None:
 def test_broken_plugin_is_told_by_name(installed: Path, tmp_path: Path) -> None:
     """Each plugin that cannot be used, and each wrong argument, is told with who announces it; nothing starts."""
     path = tmp_path / "profile.yaml"
-    names = ("Choleric", "Idle", "Loose", "Missing", "Absent", "Alphabt")
+    names = ("Choleric", "Idle", "Loose", "Missing", "Absent", "Alphabets")
     wrong = "- {name: Alphabet, args: {pointsPerLetter: -1, refusedLetter: [b]}}\n- {name: LoadAwareScheduling}\n"
     path.write_text(f"{HEAD}{wrong}" + "".join(f"- {{name: {name}}}\n" for name in names))
     done = _python(installed, "-m", "scheduler_plugins", "--profile", str(path))
@@ -162,7 +162,7 @@ def test_broken_plugin_is_told_by_name(installed: Path, tmp_path: Path) -> None:
         "plugins[4].args: plugin Loose (alphabet:Loose of alphabet) is not a dataclass",
         "plugins[5].args: plugin Missing (alphabet:Nothing of alphabet) cannot be loaded: AttributeError:",
         "plugins[6].args: plugin Absent (no_such_module:Nothing of alphabet) cannot be loaded: ModuleNotFoundError:",
-        'plugins[7].name: "Alphabt" is not a plugin; did you mean "Alphabet"?',
+        'plugins[7].name: "Alphabets" is not a plugin; did you mean "Alphabet"?',
     ]
     assert len(told) == len(expected), done.stderr
     for line, start in zip(told, expected, strict=True):

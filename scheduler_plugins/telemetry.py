@@ -46,6 +46,7 @@ class Telemetry:
             registry=self.registry,
         )
         self._reasons: set[str] = set()
+        self._plugin_series: dict[tuple[str, str], Histogram] = {}
         self._parts: dict[Any, Any] = {}
 
     def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
@@ -68,7 +69,10 @@ class Telemetry:
 
     def observe_plugin(self, plugin: str, step: str, seconds: float, failed: bool) -> None:  # noqa: FBT001 - an Observer
         """Note a call of a plugin."""
-        self._plugins.labels(plugin, step).observe(seconds)
+        series = self._plugin_series.get((plugin, step))
+        if series is None:  # looking a series up costs more than noting a value, and this is once per pod and plugin
+            series = self._plugin_series[plugin, step] = self._plugins.labels(plugin, step)
+        series.observe(seconds)
         if failed:
             self._plugin_errors.labels(plugin, step).inc()
 

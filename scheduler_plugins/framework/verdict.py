@@ -66,5 +66,9 @@ class Verdict:
 
     def then(self, other: "Verdict") -> "Verdict":
         """This verdict, and where it passes, the other one."""
+        if not self.refusals:
+            return other
+        if not other.refusals:
+            return self
         shifted = np.where(other.passes, PASSES, other.refused + len(self.refusals))
         return Verdict(np.where(self.passes, shifted, self.refused), (*self.refusals, *other.refusals))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from scheduler_plugins.snapshot.accounts import Accounts
-from scheduler_plugins.snapshot.arrays import Snapshot, Table
+from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
@@ -100,6 +100,25 @@ class Rows:
             if any(amounts):
                 self._arrays[key][rows] += times * np.array(amounts, np.int64)
                 self._frozen.pop(key, None)
+
+    def select(self, names: Sequence[str], now: float) -> tuple[Nodes, list[str]]:
+        """Some nodes as they are, as arrays that no later change touches, and the names that are not known.
+
+        As `freeze` and then `Snapshot.select`, but only the rows in question are copied: after every pod that is bound
+        something has changed, and of 5,000 nodes kube-scheduler asks about 500.
+        """
+        live = Snapshot(
+            names=self._names,
+            tables={name: self._arrays[name] for name in self._tables},
+            in_flight=self._arrays[_IN_FLIGHT],
+            in_flight_prod=self._arrays[_IN_FLIGHT_PROD],
+            sums=self._arrays[_SUMS],
+            in_flight_sums=self._arrays[_IN_FLIGHT_SUMS],
+            accounts=self._accounts.slices,
+            now=now,
+            index=self._index,
+        )
+        return live.select(names)
 
     def freeze(self, now: float) -> Snapshot:
         """The present state as a snapshot that no later change touches."""

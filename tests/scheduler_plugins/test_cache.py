@@ -227,3 +227,19 @@ def test_snapshots_follow_all_changes(seed: int) -> None:
     assert np.array_equal(snapshot.tables["LoadAwareScheduling"], expected.tables["LoadAwareScheduling"])
     assert np.array_equal(snapshot.in_flight, expected.in_flight)
     assert np.array_equal(snapshot.in_flight_prod, expected.in_flight_prod)
+
+
+def test_selected_nodes_stay_as_they_were() -> None:
+    """Some nodes are the same picked from the cache as from a snapshot, and no later change touches them."""
+    world = World().put(node("a"), node("b"), node("c"), node_metric("b", cpu="20"))
+    nodes, unknown = world.cache.select(["c", "x", "b"], NOW)
+    frozen, missing = world.cache.freeze(NOW).select(["c", "x", "b"])
+    assert (list(nodes.names), unknown) == (["c", "b"], ["x"]) == (list(frozen.names), missing)
+    before = nodes.tables["LoadAwareScheduling"].copy()
+    assert np.array_equal(before, frozen.tables["LoadAwareScheduling"])
+    world.put(node("b", cpu="7"), node_metric("b", cpu="3"))
+    world.cache.charge(world.request(pod("p", {"cpu": "4"})), ["b"], NOW)
+    world.cache.delete_node("c")
+    assert world.cache.select(["b"], NOW)[0].in_flight.tolist() != [nodes.in_flight.tolist()[1]]
+    assert np.array_equal(nodes.tables["LoadAwareScheduling"], before)
+    assert not nodes.in_flight.any()

@@ -1,122 +1,175 @@
-"""LoadAwareScheduling over arrays gives what a loop over nodes gives."""
+"""LoadAwareScheduling over arrays says of every node what the rules of the reference say of that node alone."""
 
-import math
+import json
 import random
+from typing import Any
 
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler_plugins.plugins.load_aware import EXPIRED, LoadAware
-from scheduler_plugins.plugins.load_aware_arguments import Aggregated
-from scheduler_plugins.snapshot.pod import PodRequest
-from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
+from crds import names
+from scheduler_plugins.arguments import decode
+from scheduler_plugins.plugins.load_aware import NAME, LoadAware
+from scheduler_plugins.snapshot.cache import ClusterCache
+from tests.fuzz.strength import fuzz
+from tests.golden.second_opinion.load_aware import Model, effective
+from tests.golden.second_opinion.load_aware_verdict import Question, reason, score
+from tests.scheduler_plugins.objects import NOW, Json, at, condition, node, node_metric, pod, pod_metric
 
-RESOURCES = ("cpu", "memory")
+NODES = 6
 
 
-def _round(percent: float) -> int:
-    return math.floor(percent + 0.5)
+def _percents(lot: random.Random) -> Json | None:
+    return lot.choice([None, {}, {"cpu": 0}, {"cpu": lot.randrange(20, 101)}, {"cpu": 60, "memory": 70, "gpu": 50}])
 
 
-def _reason(world: World, item: Json, request: PodRequest, now: float) -> str | None:
-    """The rules of the filter, one node at a time, in their order."""
-    plugin, name = world.plugin, item["metadata"]["name"]
-    ledger = world.cache.ledger(name)
-    by_prod = request.prod and any((plugin.prod_usage_thresholds or {}).values())
-    aggregated = plugin.aggregated if plugin.aggregated and plugin.aggregated.filters and not by_prod else None
-    limits = (
-        plugin.prod_usage_thresholds
-        if by_prod
-        else aggregated.usage_thresholds
-        if aggregated
-        else plugin.usage_thresholds
+def _arguments(lot: random.Random) -> Json:
+    """Any combination of arguments; those that contradict one another are left out by `_without_contradiction`."""
+    aggregated = {
+        "usageThresholds": _percents(lot),
+        "usageAggregationType": lot.choice(["", "p95", "avg"]),
+        "usageAggregatedDuration": lot.choice(["0s", "5m0s", "10m0s"]),
+        "scoreAggregationType": lot.choice(["", "p95", "p50"]),
+        "scoreAggregatedDuration": lot.choice(["0s", "300s", "10m0s"]),
+    }
+    return {
+        "filterExpiredNodeMetrics": lot.choice([None, True, False]),
+        "nodeMetricExpirationSeconds": lot.choice([None, 60, 300]),
+        "enableScheduleWhenNodeMetricsExpired": lot.choice([None, True]),
+        "resourceWeights": lot.choice([None, {"cpu": 2, "memory": 1}]),
+        "dominantResourceWeight": lot.choice([0, 3]),
+        "usageThresholds": _percents(lot),
+        "prodUsageThresholds": _percents(lot),
+        "prodUsageIncludeSys": lot.random() < 0.5,
+        "scoreAccordingProdUsage": lot.choice([None, True]),
+        "estimatedScalingFactors": lot.choice([None, {"cpu": 100}, {"gpu": 100, "memory": 33}]),
+        "estimatedSecondsAfterPodScheduled": lot.choice([None, 120]),
+        "estimatedSecondsAfterInitialized": lot.choice([None, 90]),
+        "allowCustomizeEstimation": lot.random() < 0.5,
+        "aggregated": lot.choice([None, aggregated]),
+        "supportedResources": lot.choice([None, ["gpu"]]),
+        "usePrediction": lot.random() < 0.5,
+        "predictionExpirationSeconds": lot.choice([60, 900]),
+    }
+
+
+def _without_contradiction(arguments: Json) -> Json:
+    plugin: LoadAware = decode(LoadAware, arguments, "args").defaulted()
+    contradict = any(problem.field == "usePrediction" for problem in plugin.problems())
+    return arguments | ({"usePrediction": False} if contradict else {})
+
+
+def _annotation(lot: random.Random) -> str:
+    group = {"usageThresholds": {"cpu": lot.randrange(100)}, "usageAggregationType": lot.choice(["p95", ""])}
+    whole = {"usageThresholds": _percents(lot), "prodUsageThresholds": _percents(lot)}
+    return lot.choice([json.dumps(whole), json.dumps(whole | {"aggregatedUsage": group}), '{"usageThresholds": 5}'])
+
+
+def _node(lot: random.Random, name: str) -> Json:
+    annotations = {}
+    if lot.random() < 0.3:
+        annotations[names.ANNOTATION_USAGE_THRESHOLDS] = _annotation(lot)
+    if lot.random() < 0.2:
+        annotations[names.ANNOTATION_RAW_ALLOCATABLE] = lot.choice(['{"cpu": "48"}', '{"cpu": 12, "gpu": 4}', "no"])
+    made = node(name, str(lot.choice([0, 8, 96])), f"{lot.choice([0, 32])}Gi", annotations)
+    if lot.random() < 0.5:
+        made["status"]["allocatable"]["gpu"] = "8"
+    return made
+
+
+def _pod(lot: random.Random, name: str, on: str = "") -> Json:
+    amounts = {"cpu": f"{lot.randrange(0, 9000)}m", "memory": f"{lot.randrange(3)}Gi", "gpu": str(lot.randrange(3))}
+    item = pod(name, amounts, amounts if lot.random() < 0.3 else None, node=on)
+    item["status"]["conditions"] = [
+        condition(kind, -lot.randrange(0, 400, 20)) for kind in ("PodScheduled", "Initialized") if lot.random() < 0.6
+    ]
+    if lot.random() < 0.8:
+        item["spec"]["priority"] = lot.choice([9500, 9500, 7500, 5500, 3500])
+    if lot.random() < 0.2:
+        item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SCALING_FACTORS: '{"cpu": 130, "gpu": 50}'}
+    return item
+
+
+def _metric(lot: random.Random, name: str) -> Json:
+    windows = [{}, {"5m0s": {"p95": {"cpu": str(lot.randrange(96))}}}, {"5m0s": {"avg": {"memory": "9Gi"}, "p50": {}}}]
+    metric = node_metric(
+        name,
+        cpu=lot.choice([None, str(lot.randrange(96)), "7777m"]),
+        memory=f"{lot.randrange(40)}Gi",
+        updated=lot.choice([None, -lot.randrange(0, 400, 20)]),
+        pods=[
+            pod_metric(f"{name}-{number}", str(lot.randrange(9)), priority=lot.choice(["koord-prod", "koord-mid"]))
+            for number in range(3)
+            if lot.random() < 0.5
+        ],
+        system={"cpu": "1"},
+        aggregated=lot.choice(windows),
+        interval=lot.choice([None, 60, 180]),
     )
-    if not any((limits or {}).values()) or ledger is None or ledger.report is None:
-        return None
-    updated, limit = ledger.report.update_time, plugin.node_metric_expiration_seconds
-    if plugin.filter_expired_node_metrics and (updated is None or now - updated >= (limit or 0)):
-        return None if plugin.enable_schedule_when_node_metrics_expired else EXPIRED
-    if ledger.report.node_usage is None:
-        return None
-    statistic = (aggregated.usage_aggregation_type, aggregated.usage_aggregated_duration) if aggregated else None
-    load = ledger.prod_load if by_prod else ledger.load(statistic)
-    for index, resource in enumerate(RESOURCES):
-        threshold, total = (limits or {}).get(resource, 0), world.cache._nodes[name].allocatable.get(resource, 0)
-        if threshold and total and _round((load[index] + request.estimate[index]) / total * 100) > threshold:
-            return f"node(s) {resource} {'aggregated ' if aggregated else ''}usage exceed threshold"
-    return None
+    if lot.random() < 0.7:
+        peak = lot.choice([{}, {"cpu": str(lot.randrange(96))}, {"cpu": "40", "memory": "20Gi", "other": "1"}])
+        prediction: Json = {"classes": [{"name": "sys", "peak": {"cpu": "1"}}, {"name": "node", "peak": peak}]}
+        if lot.random() < 0.9:
+            prediction["time"] = at(-lot.choice([0, 59, 60, 899, 900, -30]))
+        metric["status"]["prediction"] = prediction
+    if lot.random() < 0.3:
+        metric["status"]["conditions"] = [condition("PredictionReady", 0, lot.choice(["True", "False", "Unknown"]))]
+    return metric
 
 
-def _score(world: World, item: Json, request: PodRequest, now: float) -> int:
-    """The rules of the score, one node at a time."""
-    plugin, name = world.plugin, item["metadata"]["name"]
-    ledger = world.cache.ledger(name)
-    if ledger is None or ledger.report is None or ledger.report.node_usage is None:
-        return 0
-    updated, limit = ledger.report.update_time, plugin.node_metric_expiration_seconds
-    if updated is None or now - updated >= (limit or 0):
-        return 0
-    load = ledger.prod_load if plugin.score_according_prod_usage and request.prod else ledger.load()
-    free = []
-    for index, resource in enumerate(RESOURCES):
-        total, used = world.cache._nodes[name].allocatable.get(resource, 0), load[index] + request.estimate[index]
-        free.append(0 if total == 0 or used > total else (total - used) * 100 // total)
-    weights = [(plugin.resource_weights or {}).get(name, 0) for name in RESOURCES]
-    dominant = min(100, *free) * plugin.dominant_resource_weight
-    weighed = sum(share * weight for share, weight in zip(free, weights, strict=True))
-    return (weighed + dominant) // (sum(weights) + plugin.dominant_resource_weight)
+class _Both:
+    """Our cache and the second opinion, fed with the same."""
 
+    def __init__(self, lot: random.Random) -> None:
+        arguments = _without_contradiction(_arguments(lot))
+        self.plugin: LoadAware = decode(LoadAware, arguments, "args").defaulted()
+        self.cache = ClusterCache(self.plugin.load_rules(), {NAME: self.plugin})
+        self.model = Model(effective(arguments, defaults=True), ours=True)
+        self.nodes = [_node(lot, f"n{index}") for index in range(NODES)]
+        self.in_flight: dict[str, list[Json]] = {}
+        for item in self.nodes:
+            self._fill(lot, item)
 
-def _plugin(lot: random.Random) -> LoadAware:
-    percents = [{}, {"cpu": 0}, {"cpu": lot.randrange(20, 101)}, {"cpu": 60, "memory": 70}]
-    return load_aware(
-        filter_expired_node_metrics=lot.choice([None, False]),
-        enable_schedule_when_node_metrics_expired=lot.choice([None, True]),
-        usage_thresholds=lot.choice(percents),
-        prod_usage_thresholds=lot.choice([None, *percents]),
-        score_according_prod_usage=lot.choice([None, True]),
-        prod_usage_include_sys=lot.random() < 0.5,
-        dominant_resource_weight=lot.choice([0, 3]),
-        resource_weights=lot.choice([None, {"cpu": 2, "memory": 1}]),
-        aggregated=lot.choice([None, Aggregated({"cpu": 50}, "p95", lot.choice([0.0, 300.0, 600.0]))]),
-    )
-
-
-def _fill(world: World, lot: random.Random) -> list[Json]:
-    nodes = [node(f"n{i}", cpu=str(lot.choice([0, 8, 96])), memory=f"{lot.choice([0, 32])}Gi") for i in range(6)]
-    for item in nodes:
+    def _fill(self, lot: random.Random, item: Json) -> None:
         name = item["metadata"]["name"]
-        world.put(item)
-        for number in range(lot.randrange(3)):
-            requests = {"cpu": str(lot.randrange(1, 20)), "memory": "3Gi"}
-            priority = lot.choice([9500, 7500])
-            placed = pod(f"{name}-{number}", requests, node=name, scheduled=-lot.randrange(200), priority=priority)
-            world.put(placed)
-        if lot.random() < 0.8:
-            reported = [pod_metric(f"{name}-{number}", str(lot.randrange(1, 9))) for number in range(lot.randrange(3))]
-            world.put(
-                node_metric(
-                    name,
-                    cpu=lot.choice([None, str(lot.randrange(96))]),
-                    memory=f"{lot.randrange(40)}Gi",
-                    updated=lot.choice([None, -lot.randrange(300)]),
-                    pods=reported,
-                    system={"cpu": "1"},
-                    aggregated=lot.choice([{}, {"5m0s": {"p95": {"cpu": str(lot.randrange(96))}}}]),
-                )
-            )
-    return nodes
+        self.cache.put_node(item)
+        self.in_flight[name] = []
+        for number in range(lot.randrange(4)):
+            placed = _pod(lot, f"{name}-{number}", name)
+            self.cache.put_pod(placed, NOW)
+            self.model.deliver({"type": "podAdd", "pod": placed}, NOW)
+        if lot.random() < 0.9:
+            metric = _metric(lot, name)
+            self.cache.put_node_metric(metric)
+            self.model.deliver({"type": "nodeMetricUpsert", "nodeMetric": metric}, NOW)
+        for number in range(lot.choice([0, 0, 1, 2])):
+            coming = _pod(lot, f"coming-{name}-{number}")
+            self.cache.charge(self.cache.read(coming), [name], NOW)
+            self.in_flight[name].append(coming)
+
+    def questions(self, item: Json) -> list[Question]:
+        """The pod against each node."""
+        flying = self.in_flight
+        return [Question(self.model, each, item, NOW, flying[each["metadata"]["name"]]) for each in self.nodes]
 
 
-@settings(deadline=None)
-@given(st.integers(0, 2**32))
-def test_arrays_match_loop(seed: int) -> None:
+def _refused(both: _Both, item: Json) -> tuple[list[str | None], list[int], list[Any]]:
+    nodes, _ = both.cache.freeze(NOW).select([each["metadata"]["name"] for each in both.nodes])
+    request = both.cache.read(item)
+    verdict = both.plugin.filter(request, nodes)
+    reasons = [refusal.reason if refusal else None for refusal in map(verdict.refusal, range(NODES))]
+    scores: list[int] = both.plugin.score(request, nodes).tolist()
+    return reasons, scores, list(both.plugin.explain(request, nodes))
+
+
+@fuzz(seed=st.integers(0, 2**32))
+def test_arrays_match_the_reference(seed: int) -> None:
     """Filter and score over arrays say for every node what the rules say for that node alone."""
     lot = random.Random(seed)  # noqa: S311 - a repeatable test
-    world = World(_plugin(lot))
-    nodes = _fill(world, lot)
-    names = [item["metadata"]["name"] for item in nodes]
-    incoming = pod("incoming", {"cpu": str(lot.randrange(9))}, priority=lot.choice([9500, 5500]))
-    request = world.request(incoming)
-    assert world.reasons(incoming, *names) == [_reason(world, item, request, NOW) for item in nodes]
-    assert world.scores(incoming, *names) == [_score(world, item, request, NOW) for item in nodes]
+    both, item = _Both(lot), _pod(lot, "incoming")
+    if lot.random() < 0.1:
+        item["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "d"}]
+    reasons, scores, told = _refused(both, item)
+    questions = both.questions(item)
+    assert reasons == [reason(question) for question in questions]
+    assert scores == [score(question) for question in questions]
+    assert ["binding" in each for each in told] == [each is not None for each in reasons]

@@ -16,6 +16,7 @@ RULES: Final[Mapping[str, str]] = {
     "histogram": "tests.golden.rules.histogram:RULES",
     "load_watcher": "tests.golden.rules.load_watcher:RULES",
     "loadaware_args": "tests.golden.rules.loadaware_args:RULES",
+    "loadaware_cache": "tests.golden.rules.loadaware_cache:RULES",
     "loadaware_estimator": "tests.golden.rules.loadaware_estimator:RULES",
     "low_risk_overcommitment": "tests.golden.rules.low_risk_overcommitment:RULES",
     "mid_resource": "tests.golden.rules.mid_resource:RULES",

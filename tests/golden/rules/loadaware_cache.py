@@ -1,0 +1,23 @@
+"""Rules for `loadaware_cache.json`."""
+
+from typing import Final
+
+from tests.golden.rules.rule import Deviation, Input, Rule
+from tests.golden.second_opinion.load_aware import states
+
+
+def _seen_by_us_alone(vector: Input) -> bool:
+    """Whether what Koordinator overlooks makes a difference at a checkpoint."""
+    return states(dict(vector), ours=True) != states(dict(vector), ours=False)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Deviation(
+        "loadaware_cache",
+        ("cache",),
+        "label, annotation and phase changes are seen, and a pod is on one node at a time",
+        ours=lambda vector, _theirs: states(dict(vector), ours=True),
+        when=_seen_by_us_alone,
+    ),
+)
+"""Its rules, those about scope first."""

@@ -39,6 +39,8 @@ class Limits:
     is the one who closes it: a request that meets a closing server is lost. [s]"""
     linger_seconds: float = 2.0
     """How long what still arrives after a refusal is thrown away, so that the client can read the refusal. [s]"""
+    look_seconds: float = 1.0
+    """How often it is looked who is over these times. [s]"""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,6 @@ from scheduler_plugins.extender.http import Pages
 __all__ = ["Limits", "Served", "ServerTls", "serve"]
 
 _HANDSHAKE_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 1.0
 _BACKLOG: Final = 128
 
 _LOG: Final = logging.getLogger(__name__)
@@ -80,7 +79,7 @@ class Served:
                 connection.overdue(now)
             if self._certificates is not None:
                 self._certificates.refresh()
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(self._shared.limits.look_seconds)
 
 
 async def serve(

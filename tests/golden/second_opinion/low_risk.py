@@ -6,16 +6,19 @@ The regularised incomplete beta function is a continued fraction here, so that s
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from crds.quantity import parse_quantity
 
 Json = Mapping[str, Any]
+Usage: TypeAlias = tuple[float, float]
+"""Average and deviation."""
 
 TINY: Final = 1e-8
 """A deviation below this is none."""
 _TINIEST: Final = 1e-300
 _RESOURCES: Final = (("cpu", "CPU", 1000), ("memory", "Memory", 1))
+_COLUMNS: Final = tuple(enumerate(_RESOURCES))
 
 
 def incomplete_beta(a: float, b: float, x: float) -> float:
@@ -44,21 +47,61 @@ def _kept(value: float) -> float:
     return value if abs(value) > _TINIEST else _TINIEST
 
 
+class Asked(NamedTuple):
+    """What is known of one node and the pod in question."""
+
+    pod: Json
+    """The pod."""
+    node: Json
+    """The Node."""
+    there: Sequence[Json]
+    """The pods on it, those in flight included."""
+    usage: Sequence[Usage | None] | None
+    """Usage of cpu and memory, each None where unknown; None: nothing at all is known of the node."""
+    window: float = 5
+    """How many samples were averaged into one."""
+    weights: Sequence[float] = (0.5, 0.5)
+    """Of the limits' risk, for cpu and memory."""
+    fills: bool = False
+    """Whether best-effort pods may fill the node."""
+    parity: bool = False
+    """Whether a node of which nothing is known scores 0."""
+
+
 def scores(vector: Json, *, parity: bool = False) -> list[dict[str, Any]]:
     """The score of each node of a vector of the operation `score`."""
-    return [
-        {"name": each["node"]["metadata"]["name"], "score": _score(vector, each, parity=parity)}
-        for each in vector["nodes"]
-    ]
+    arguments = vector.get("args") or {}
+    weights = [float((arguments.get("riskLimitWeights") or {}).get(name, 0.5)) for name, _, _ in _RESOURCES]
+    found = []
+    for each in vector["nodes"]:
+        name = each["node"]["metadata"]["name"]
+        metrics = metrics_of(vector, name)
+        usage = [share(picked(metrics, kind), capacity(each["node"], column)) for column, (_, kind, _) in _COLUMNS]
+        asked = Asked(
+            pod=vector["pod"],
+            node=each["node"],
+            there=each.get("pods") or (),
+            usage=usage if metrics else None,
+            window=arguments.get("smoothingWindowSize", 5),
+            weights=weights,
+            parity=parity,
+        )
+        found.append({"name": name, "score": score(asked)})
+    return found
 
 
-def _score(vector: Json, each: Json, *, parity: bool) -> int:
-    metrics = metrics_of(vector, each["node"]["metadata"]["name"])
-    asked = _asked(vector["pod"])
-    if not any(map(any, asked)) or (parity and not metrics):
-        return 0
-    risk = max(_risk(vector, each, metrics, column, asked) for column in range(2))
-    return math.floor(100 * (1 - risk) + 0.5)
+def score(asked: Asked) -> int:
+    """The score of one node."""
+    return math.floor(unrounded(asked) + 0.5)
+
+
+def unrounded(asked: Asked) -> float:
+    """The score of one node before it is rounded."""
+    requests, limits = _asked(asked.pod)
+    best_effort = not any((*requests, *limits))
+    if (best_effort and not asked.fills) or (asked.parity and asked.usage is None):
+        return 0.0
+    return 100 * (1 - max(_risk(asked, column) for column in range(2)))
 
 
 def metrics_of(vector: Json, node: str) -> Sequence[Json]:
@@ -67,22 +110,30 @@ def metrics_of(vector: Json, node: str) -> Sequence[Json]:
     return (nodes.get(node) or {}).get("metrics") or ()
 
 
-def _risk(
-    vector: Json, each: Json, metrics: Sequence[Json], column: int, asked: tuple[Sequence[int], Sequence[int]]
-) -> float:
-    resource, kind, per_unit = _RESOURCES[column]
-    capacity = _whole(((each["node"].get("status") or {}).get("allocatable") or {}).get(resource, 0), per_unit)
-    there = [_asked(pod) for pod in each.get("pods") or ()]
-    request = sum(pod[0][column] for pod in there)
-    limit = sum(pod[1][column] for pod in there)
-    limits_risk = limit_risk(min(request + asked[0][column], capacity), limit + asked[1][column], capacity)
-    statistic = picked(metrics, kind)
-    arguments = vector.get("args") or {}
-    load = 0.0
-    if statistic is not None:
-        load = load_risk(statistic, arguments.get("smoothingWindowSize", 5), min(request, capacity), limit, capacity)
-    weight = float((arguments.get("riskLimitWeights") or {}).get(resource, 0.5))
-    return min(max(weight * limits_risk + (1 - weight) * load, 0.0), 1.0)
+def _risk(asked: Asked, column: int) -> float:
+    own, total = _asked(asked.pod), capacity(asked.node, column)
+    there = [_asked(pod) for pod in asked.there]
+    request, limit = (sum(pod[kind][column] for pod in there) for kind in range(2))
+    limits_risk = limit_risk(min(request + own[0][column], total), limit + own[1][column], total)
+    usage = asked.usage[column] if asked.usage else None
+    if asked.fills and any(not any((*pod[0], *pod[1])) for pod in there):
+        limit = max(limit, total)
+    load = 0.0 if usage is None else load_risk(usage, asked.window, min(request, total), limit, total)
+    return min(max(asked.weights[column] * limits_risk + (1 - asked.weights[column]) * load, 0.0), 1.0)
+
+
+def capacity(node: Json, column: int) -> int:
+    """What a node has to give. [milli-cores, bytes]"""
+    resource, _, per_unit = _RESOURCES[column]
+    return _whole(((node.get("status") or {}).get("allocatable") or {}).get(resource, 0), per_unit)
+
+
+def share(percents: Usage | None, total: int) -> Usage | None:
+    """Average and deviation as shares, from percents of the capacity; multiplied and divided in Trimaran's order."""
+    if percents is None or total <= 0:
+        return None if percents is None else (0.0, 0.0)
+    mean, deviation = (percent * float(total) / 100 / float(total) for percent in percents)
+    return mean, deviation
 
 
 def limit_risk(request: int, limit: int, capacity: int) -> float:
@@ -90,7 +141,7 @@ def limit_risk(request: int, limit: int, capacity: int) -> float:
     return (limit - capacity) / (limit - request) if limit > capacity else 0.0
 
 
-def picked(metrics: Sequence[Json], kind: str) -> tuple[float, float] | None:
+def picked(metrics: Sequence[Json], kind: str) -> Usage | None:
     """Average and deviation in percent; None when no metric is of this type."""
     own = [
         (metric.get("operator") or "", float(metric.get("value") or 0)) for metric in metrics if metric["type"] == kind
@@ -104,12 +155,12 @@ def picked(metrics: Sequence[Json], kind: str) -> tuple[float, float] | None:
     return average, deviations[-1] if deviations else 0.0
 
 
-def load_risk(statistic: tuple[float, float], window: float, request: int, limit: int, capacity: int) -> float:
+def load_risk(usage: Usage, window: float, request: int, limit: int, capacity: int) -> float:
     """The probability that the load exceeds what is requested."""
     if capacity <= 0:
         return 0.0
-    mu = min(max(statistic[0] * capacity / 100 / capacity, 0.0), 1.0)
-    sigma = min(max(statistic[1] * capacity / 100 / capacity, 0.0), 1.0) * math.sqrt(window)
+    mu = min(max(usage[0], 0.0), 1.0)
+    sigma = min(max(usage[1], 0.0), 1.0) * math.sqrt(window)
     sigma = min(sigma, math.sqrt(mu * (1 - mu) * 0.99))
     threshold = min(max(request / capacity, 0.0), 1.0)
     probability, shape = 1.0, None

@@ -1,0 +1,94 @@
+"""The risks of a node."""
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, load_risks, shares, used, widened
+from tests.fuzz.strength import fuzz
+from tests.golden.second_opinion import low_risk
+
+AMOUNTS = st.integers(0, 3000)
+
+
+def _risks(*rows: tuple[float, float, int, int, int]) -> list[float]:
+    mean, deviation, request, limit, capacity = (np.array(column) for column in zip(*rows, strict=True))
+    found: list[float] = load_risks(mean, deviation, request, limit, capacity).tolist()
+    return found
+
+
+@fuzz(
+    mean=st.floats(0, 1),
+    stdev=st.floats(0, 0.5) | st.just(0.0),
+    window=st.integers(1, 20),
+    request=AMOUNTS,
+    limit=AMOUNTS,
+    capacity=AMOUNTS,
+)
+def test_load_risk_has_a_second_opinion(
+    mean: float, stdev: float, window: int, request: int, limit: int, capacity: int
+) -> None:
+    """One node alone, all nodes at once, and the second opinion agree."""
+    request = min(request, capacity)
+    share, deviation = (mean, stdev) if capacity else (0.0, 0.0)
+    wide = widened(share, deviation, window)
+    alone = load_risk(share, wide, request, limit, capacity)
+    assert _risks((share, wide, request, limit, capacity)) == [pytest.approx(alone, abs=1e-12)]
+    assert alone == pytest.approx(low_risk.load_risk((mean, stdev), window, request, limit, capacity), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("row", "risk"),
+    [
+        ((0.5, 0.1, 50, 200, 100), 0.5),  # half of the load is beyond what is requested
+        ((0.5, 0.0, 50, 200, 100), 0.0),  # exactly what is requested, and never more
+        ((0.51, 0.0, 50, 200, 100), 1.0),  # always more
+        ((0.5, 0.1, 0, 0, 100), 0.0),  # nobody may use anything: zero of zero
+        ((0.5, 0.1, 0, 100, 100), 1.0),  # limits that fill the node exactly set no condition
+        ((0.5, 0.1, 50, 50, 100), 0.0),  # limits as requested: more cannot be
+        ((1.0, 0.0, 99, 200, 100), 1.0),  # a full node
+        ((1.0, 0.0, 100, 200, 100), 0.0),  # a full node of which all is requested
+        ((0.0, 0.0, 0, 9, 0), 0.0),  # a node that has nothing
+    ],
+)
+def test_load_risk_at_its_edges(row: tuple[float, float, int, int, int], risk: float) -> None:
+    """Each edge of the formula, for one node and for many."""
+    assert load_risk(*row) == pytest.approx(risk, abs=1e-12)
+    assert _risks(row, (0.3, 0.1, 10, 20, 50))[0] == pytest.approx(risk, abs=1e-12)
+
+
+def test_limits_condition_the_load() -> None:
+    """Limits below the capacity lower the risk: what nobody may use does not count as possible."""
+    free, bound = load_risk(0.5, 0.1, 55, 200, 100), load_risk(0.5, 0.1, 55, 60, 100)
+    assert 0 < bound < free
+
+
+@pytest.mark.parametrize(
+    ("requested", "limit", "capacity", "risk"),
+    [
+        (2, 6, 4, 0.5),
+        (2, 4, 4, 0.0),  # limits that just fit
+        (4, 5, 4, 1.0),  # everything is requested already
+        (0, 3, 0, 1.0),  # a node that has nothing
+        (0, 0, 0, 0.0),
+    ],
+)
+def test_limit_risk(requested: int, limit: int, capacity: int, risk: float) -> None:
+    """The part of the excess that the node does not have."""
+    row = np.array([[requested], [limit], [capacity]], np.int64)
+    assert limit_risks(*row).tolist() == [risk]
+
+
+def test_deviation_is_capped() -> None:
+    """A smoothed deviation grows with the window, up to what a distribution of that mean can have."""
+    assert widened(0.5, 0.1, 4) == pytest.approx(0.2)
+    assert widened(0.5, 0.3, 5) == pytest.approx(np.sqrt(0.25 * 0.99))
+    assert widened(1.0, 0.3, 5) == 0.0
+
+
+def test_shares_stay_shares() -> None:
+    """More than all, less than nothing, and a node that has nothing."""
+    assert shares(used(150, 4000), used(250, 4000), 4000) == (1.0, 1.0)
+    assert shares(-5.0, -1.0, 4000) == (0.0, 0.0)
+    assert shares(5.0, 1.0, 0) == (0.0, 0.0)
+    assert shares(400.0, 360.0, 1000, 100) == (0.5, 0.36)

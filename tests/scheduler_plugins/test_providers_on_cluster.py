@@ -1,0 +1,122 @@
+"""Providers in the running extender: the resource metrics API behind the aggregation layer, and our own watcher."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.component import free_port
+from tests.scheduler_plugins import metrics_api
+from tests.scheduler_plugins.extenders import Extender, load_aware, profile, until
+from tests.scheduler_plugins.stage import CORES, MEMORY, Stage, Usage
+
+pytestmark = pytest.mark.cluster
+
+USED = (2.0, 16.0, 30.0)
+"""What the three nodes use. [cores]"""
+PLUGIN = "LowRiskOverCommitment"
+
+
+def low_risk(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - any argument of the plugin
+    """The plugin in a profile."""
+    return {"name": PLUGIN, "weight": 1, "args": arguments}
+
+
+@dataclass
+class Site:
+    """Two extenders: one asks the metrics API, the other one asks the first."""
+
+    stage: Stage
+    api: ThreadingHTTPServer
+    from_api: Extender
+    from_watcher: Extender
+
+    def reading(self, extender: Extender, node: str) -> Any:  # noqa: ANN401 - JSON
+        """What the extender's provider says of a node."""
+        return json.loads(extender.ask(f"/debug/nodes/{node}"))["readings"].get(PLUGIN)
+
+    def all_read(self, extender: Extender) -> bool:
+        """Whether the extender's provider says of every node what it uses, in percent of what it can allocate."""
+        readings = [self.reading(extender, node) for node in self.stage.nodes]
+        return [found and (found["cpu"]["average"], found["memory"]["average"]) for found in readings] == [
+            (100 * cores / CORES, 100 * 8 / MEMORY) for cores in USED
+        ]
+
+    def state(self, extender: Extender) -> str:
+        """What the extender says of its provider."""
+        lines = extender.ask("/healthz?verbose").decode().splitlines()
+        return next(line for line in lines if f"provider of {PLUGIN}" in line)
+
+
+@pytest.fixture(scope="module")
+def site(cluster: Cluster) -> Iterator[Site]:
+    """Three nodes, the metrics API, two extenders that know the cluster."""
+    with Stage.open(cluster, "providers", len(USED)) as stage, metrics_api.serving(cluster) as api:
+        port = free_port()
+        source = {"type": "KubernetesMetricsServer", "intervalSeconds": 1}
+        from_api = stage.add_extender(
+            "from-api",
+            profile(plugins=[load_aware(), low_risk(metricProvider=source)]),
+            flags=[f"--watcher-listen=127.0.0.1:{port}"],
+        )
+        watcher = low_risk(watcherAddress=f"http://127.0.0.1:{port}", metricProvider={"intervalSeconds": 1})
+        from_watcher = stage.add_extender("from-watcher", profile(plugins=[load_aware(), watcher]))
+        stage.wait()
+        yield Site(stage, api, from_api, from_watcher)
+
+
+def test_readings_arrive(site: Site) -> None:
+    """Through the API server, and on through our own watcher, each node's usage is percent of what it can allocate."""
+    stage = site.stage
+    stage.settle(dict(zip(stage.nodes, USED, strict=True)))
+    for extender in (site.from_api, site.from_watcher):
+        until(partial(site.all_read, extender), f"{extender.name} reading what the nodes use")
+
+
+def test_state_is_told(site: Site) -> None:
+    """/healthz?verbose says which provider it is, when it last answered, and how many nodes it knows."""
+    assert "KubernetesMetricsServer at the API server's /apis/metrics.k8s.io" in site.state(site.from_api)
+    until(lambda: "nodes matched" in site.state(site.from_api), "matching nodes")
+    until(lambda: "LoadWatcher at http://127.0.0.1" in site.state(site.from_watcher), "naming the watcher")
+    metrics = site.from_api.ask("/metrics").decode()
+    assert (
+        f'headroom_scheduler_provider_nodes{{plugin="{PLUGIN}",provider="KubernetesMetricsServer",state="matched"}}'
+        in metrics
+    )
+
+
+def test_parity_takes_capacity(site: Site) -> None:
+    """In parity mode percentages are of capacity, as upstream's are, although scores are of allocatable."""
+    stage, (node, *_) = site.stage, site.stage.nodes
+    path = f"/api/v1/nodes/{node}/status"
+    source = {"type": "KubernetesMetricsServer", "intervalSeconds": 1}
+    parity = stage.add_extender("parity", profile(plugins=[load_aware(), low_risk(parity=True, metricProvider=source)]))
+    try:
+        stage.report({node: Usage(2.0)})
+        stage.cluster.api.merge(path, {"status": {"capacity": {"cpu": str(2 * CORES)}}})
+        parity.wait()
+        until(
+            lambda: (site.reading(parity, node) or {}).get("cpu", {}).get("average") == 100 * 2 / (2 * CORES),
+            "capacity",
+        )
+        assert site.reading(site.from_api, node)["cpu"]["average"] == pytest.approx(100 * 2 / CORES)
+    finally:
+        stage.extenders.remove(parity)
+        parity.process.stop()
+
+
+def test_last_answer_stays(site: Site) -> None:
+    """When the metrics API goes away, the last reading stays, its age is told, and the extender is well."""
+    node = site.stage.nodes[1]
+    before = site.reading(site.from_api, node)
+    site.api.shutdown()
+    site.api.socket.close()
+    until(lambda: "failed" in site.state(site.from_api), "failing")
+    assert "last answer" in site.state(site.from_api)
+    assert site.reading(site.from_api, node) == before
+    assert site.from_api.healthy()

@@ -97,6 +97,14 @@ bench-agent: $(STAMP) ## Measure the agent alone against its budgets, a simulate
 bench-manager: packages ## Measure the manager with 500 to 5,000 nodes on a real API server (a quarter of an hour; BENCH_ARGS)
 	@$(PY) -m bench manager-memory manager $(BENCH_ARGS)
 
+.PHONY: bench-scheduler
+bench-scheduler: packages ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without us (a quarter of an hour; BENCH_ARGS)
+	@$(PY) -m bench.scheduler $(BENCH_ARGS)
+
+.PHONY: bench-placement
+bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (minutes; BENCH_ARGS)
+	@$(PY) -m bench.placement $(BENCH_ARGS)
+
 .PHONY: images
 images: packages ## Build the container images into the cache, without a registry
 	@$(PY) -m devcluster images

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-FILES = ("bitbrains.csv.gz", "planetlab.csv.gz")
+FILES = ("bitbrains.csv.gz", "daily.csv.gz", "planetlab.csv.gz")
 STEP_SECONDS = 300.0
 """Time between two values of a series."""
 UNIT = 1000.0

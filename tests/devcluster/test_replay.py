@@ -210,7 +210,7 @@ def test_mid_pods_follow_their_request() -> None:
 def test_series_are_shares() -> None:
     """Every series lies in 0..1, lasts a day at least, and starts again after its end."""
     loaded = traces.load()
-    assert len(loaded) == 72
+    assert len(loaded) == 89
     for series in loaded.values():
         assert len(series.cpu) >= 288
         assert all(0 <= value <= 1 for value in (*series.cpu, *series.memory))

@@ -6,8 +6,8 @@ from typing import Any, Final
 from scheduler_plugins.arguments import ArgumentError, decode, nearest, shown
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
-from scheduler_plugins.profile import registry
-from scheduler_plugins.profile.model import API_VERSION, Profile
+from scheduler_plugins.profile import registry, text
+from scheduler_plugins.profile.model import API_VERSION, DEFAULT_PROFILE, Profile
 from scheduler_plugins.profile.parts import Complaints
 from scheduler_plugins.waking.settings import WakingSettings
 
@@ -23,7 +23,7 @@ def parse(data: Mapping[str, Any], complaints: Complaints) -> Profile:
     if data.get("apiVersion") != API_VERSION:
         complaints.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be {API_VERSION}")
     return Profile(
-        enabled=_plugins(data.get("plugins"), complaints),
+        enabled=_plugins(data["plugins"] if "plugins" in data else _built_in(complaints), complaints),
         answering=_answering(data, complaints),
         in_flight_seconds=complaints.number(data, "inFlightSeconds", 30.0, (1, _LONGEST_IN_FLIGHT), ""),
         waking=_waking(data.get("waking"), complaints),
@@ -56,6 +56,12 @@ def _waking(data: object, complaints: Complaints) -> WakingSettings:
     return settings
 
 
+def _built_in(complaints: Complaints) -> object:
+    """The list of the profile that ships, for one that has none."""
+    complaints.notes.append("plugins: not listed, so those of the built-in profile")
+    return text.read(DEFAULT_PROFILE.read_text(encoding="utf-8"))["plugins"]
+
+
 def _plugins(data: object, complaints: Complaints) -> tuple[Enabled, ...]:
     if not isinstance(data, list) or not data:
         complaints.mistakes.append("plugins: must be a list of at least one plugin, as in - name: LoadAwareScheduling")
@@ -78,7 +84,7 @@ def _plugin(entry: object, path: str, complaints: Complaints) -> Enabled | None:
     weight = complaints.number(entry, "weight", 1.0, (0, 100), f"{path}.")
     name = entry.get("name")
     if not isinstance(name, str) or name not in registry.known():
-        text = name if isinstance(name, str) else shown(name)
-        complaints.mistakes.append(f'{path}.name: "{text}" is not a plugin; {nearest(text, registry.known())}')
+        told = name if isinstance(name, str) else shown(name)
+        complaints.mistakes.append(f'{path}.name: "{told}" is not a plugin; {nearest(told, registry.known())}')
         return None
     return Enabled(name, weight, complaints.plugin(name, entry.get("args"), f"{path}.args"))

@@ -12,9 +12,6 @@ from scheduler_plugins.profile import headroom, text, upstream
 from scheduler_plugins.profile.model import API_VERSION, KIND, Profile, ProfileError
 from scheduler_plugins.profile.parts import Complaints
 
-DEFAULT_PROFILE: Final = Path(__file__).parents[1] / "profile.yaml"
-"""The profile that is in force when none is given."""
-
 _MOST_TOLD: Final = 50
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from scheduler_plugins.arguments import encode
@@ -16,6 +17,9 @@ API_VERSION: Final = "headroom.dev/v1alpha1"
 """Version of the profile's own format."""
 KIND: Final = "HeadroomSchedulerConfiguration"
 """Kind of the profile's own format."""
+
+DEFAULT_PROFILE: Final = Path(__file__).parents[1] / "profile.yaml"
+"""The profile that is in force when none is given."""
 
 
 class ProfileError(ValueError):
@@ -35,7 +39,7 @@ class Profile:
     waking: WakingSettings = field(default_factory=WakingSettings)
     """How pods that were refused are woken, and told of."""
     notes: tuple[str, ...] = ()
-    """What was passed over, and why; for the log."""
+    """What was passed over or filled in, and why; for the log."""
 
     @property
     def load_rules(self) -> LoadRules:
@@ -47,7 +51,7 @@ class Profile:
 
 def summary(profile: Profile) -> list[str]:
     """What a profile comes to, for the log: what was passed over, then each plugin with all its arguments."""
-    lines = [f"Passed over: {note}" for note in profile.notes]
+    lines = list(profile.notes)
     for part in profile.enabled:
         points = f", only {', '.join(sorted(part.points))}" if part.points is not None else ""
         arguments = json.dumps(encode(part.plugin, secrets=False))

@@ -167,7 +167,7 @@ class _Reader:
             elif name in self._known or (name == ALL and verb == "disabled"):
                 yield name, weight
             elif name in IN_TREE:
-                self._complaints.notes.append(f"{at}: {name} is kube-scheduler's own: passed over")
+                self._complaints.notes.append(f"{at}: {name} is kube-scheduler's own, passed over")
             elif verb == "disabled":
                 self._complaints.notes.append(f"{at}: {name} is not a plugin of Headroom: nothing to disable")
             else:
@@ -202,7 +202,7 @@ def _plugin_config(data: object, path: str, complaints: Complaints) -> Mapping[s
         elif name in known:
             found[name] = f"{at}.args", part.get("args")
         elif name in IN_TREE:
-            complaints.notes.append(f"{at}: {name} is kube-scheduler's own: passed over")
+            complaints.notes.append(f"{at}: {name} is kube-scheduler's own, passed over")
         else:
             complaints.mistakes.append(
                 f'{at}.name: "{name}" is a plugin neither of Headroom nor of kube-scheduler; {nearest(name, known)}'

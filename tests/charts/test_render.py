@@ -250,6 +250,41 @@ def test_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
     assert "--profile=/etc/headroom/profile.yaml" in rendered.container("headroom-scheduler/extender")["args"]
 
 
+def test_upstream_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
+    """A whole KubeSchedulerConfiguration in the values reaches the extender as it is."""
+    from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy, only where it is needed
+
+    profile = "scheduler.profile"
+    rendered = render(
+        cluster.helm,
+        f"{profile}.apiVersion=kubescheduler.config.k8s.io/v1",
+        f"{profile}.kind=KubeSchedulerConfiguration",
+        f"{profile}.profiles[0].plugins.score.enabled[0].name=LowRiskOverCommitment",
+        f"{profile}.profiles[0].plugins.score.enabled[0].weight=10",
+    )
+    path = tmp_path / "profile.yaml"
+    path.write_text(rendered.one("ConfigMap", "headroom-scheduler")["data"]["profile.yaml"])
+    (part,) = load_profile(path).enabled
+    assert (part.name, part.weight) == ("LowRiskOverCommitment", 10)
+    assert part.points == {"score"}
+
+
+def test_wrong_profile_starts_nothing(cluster: Cluster) -> None:
+    """Before both containers of the scheduler, the extender's very flags and configuration are checked."""
+    rendered = render(
+        cluster.helm,
+        "scheduler.profile.inFlightSeconds=5",
+        "scheduler.watcher.enabled=true",
+        "scheduler.extender.extraArgs={--stale-after=60s}",
+    )
+    (check,) = dict(rendered.pods())["headroom-scheduler"]["initContainers"]
+    extender = rendered.container("headroom-scheduler/extender")
+    assert check["args"] == ["--check", *extender["args"]]
+    assert "--profile=/etc/headroom/profile.yaml" in check["args"]
+    assert (check["image"], check["command"]) == (extender["image"], extender["command"])
+    assert check["volumeMounts"] == [mount for mount in extender["volumeMounts"] if mount["name"] == "config"]
+
+
 def test_config_change_restarts_scheduler(cluster: Cluster) -> None:
     """Another scheduler configuration is another pod template, because both programs read it at start only."""
 
@@ -297,7 +332,9 @@ def test_config_map_from_values(cluster: Cluster) -> None:
         ("agnet.dataDir=/x/y", "'agnet' not allowed"),
         ("scheduler.mode=best", "'shortlist', 'weighted'"),
         ("agent.dataDir=relative", "/agent/dataDir"),
-        ("scheduler.profile.inFlightSeconds=5", "missing property 'plugins'"),
+        ("scheduler.profile.mode=weighted", "'mode' not allowed"),
+        ("scheduler.profile.waking.patchBurst=0", "/scheduler/profile/waking/patchBurst"),
+        ("scheduler.profile.profiles[0].schedulerName=x", "/scheduler/profile"),
         ("agent.extraArgs={oops}", "/agent/extraArgs/0"),
     ],
 )

@@ -75,9 +75,18 @@ def test_durations_are_gos(tmp_path: Path) -> None:
     assert encode(profile.enabled[0].plugin)["aggregated"]["usageAggregatedDuration"] == "5m0s"
 
 
+def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
+    """A profile that changes something else has the plugins of the one that ships, and says so."""
+    profile = load_profile(_written(tmp_path, "waking: {eventsPerSecond: 10}\n"))
+    assert profile.enabled == load_profile(DEFAULT_PROFILE).enabled
+    assert profile.waking.events_per_second == 10
+    assert profile.notes == ("plugins: not listed, so those of the built-in profile",)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("plugins:", "plugins: must be a list of at least one plugin"),
         ("plugins: []", "plugins: must be a list of at least one plugin"),
         (
             "plugins: [{name: LoadAware}]",

@@ -62,3 +62,20 @@ true
 {{- define "headroom.extenderProbe" -}}
 import socket, sys; s = socket.socket(); s.settimeout(4); s.connect_ex(('127.0.0.1', 9820)) and sys.exit('nothing listens on 127.0.0.1:9820'); s.sendall(b'GET {{ . }} HTTP/1.0\r\n\r\n'); a = s.recv(4096); sys.exit(None if b' 200 ' in a[:16] else a.decode())
 {{- end }}
+
+{{/* The extender's flags, for itself and for the container that checks them. */}}
+{{- define "headroom.extenderFlags" -}}
+# Loopback: nobody but the kube-scheduler in this pod can ask.
+- --listen=127.0.0.1:9820
+- --mode={{ .Values.scheduler.mode }}
+- --log-format=json
+{{- if .Values.scheduler.watcher.enabled }}
+- --watcher-listen=:{{ .Values.scheduler.watcher.port }}
+{{- end }}
+{{- if .Values.scheduler.profile }}
+- --profile=/etc/headroom/profile.yaml
+{{- end }}
+{{- with .Values.scheduler.extender.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}

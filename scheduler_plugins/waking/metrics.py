@@ -38,11 +38,11 @@ class WakingMetrics:
         """Patches by result."""
         self.waited = Histogram(
             "headroom_scheduler_waited_seconds",
-            "Time from a pod's first refusal on every node to its binding.",
+            "Time from a pod's first refusal on every node until it is in flight to a node, or bound.",
             buckets=(1, 2, 5, 10, 20, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400),
             registry=registry,
         )
-        """Seconds waited by pods that were bound."""
+        """Seconds waited by pods that found a node."""
         self.round_seconds = Histogram(
             "headroom_scheduler_waking_round_seconds",
             "CPU-bound time of one look at the waiting pods.",

@@ -63,7 +63,9 @@ class Waking:
             self.background["telling"] = teller.run
 
     def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], names: Sequence[str], verdict: Verdict) -> None:
-        """Take note of a pod that was refused on all these nodes."""
+        """Take note of a pod that was refused on all these nodes. One without a uid is no pod of the API server."""
+        if not pod.uid:
+            return
         for tell in self._told:
             tell(pod, json_pod, names, verdict)
 
@@ -79,6 +81,6 @@ class Waking:
         """Take note of all pods that there are."""
         self.waiting.retain_pods(uids)
 
-    def _forgotten(self, entry: Entry, bound: bool) -> None:  # noqa: FBT001 - a Forgotten
-        if bound:
+    def _forgotten(self, entry: Entry, placed: bool) -> None:  # noqa: FBT001 - a Forgotten
+        if placed:
             self._metrics.waited.observe(max(self._clock() - entry.since, 0.0))

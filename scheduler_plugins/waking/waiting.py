@@ -15,10 +15,10 @@ from scheduler_plugins.waking.node_sets import NodeNumbers
 _UNANSWERED_SECONDS: Final = 30.0
 
 Forgotten = Callable[[Entry, bool], None]
-"""Is told of a pod that waits no longer, and whether that is because it was bound."""
+"""Is told of a pod that waits no longer, and whether that is because it has a node now."""
 
 
-def _untold(_entry: Entry, _bound: bool) -> None:  # noqa: FBT001 - a Forgotten
+def _untold(_entry: Entry, _placed: bool) -> None:  # noqa: FBT001 - a Forgotten
     pass
 
 
@@ -104,7 +104,7 @@ class Waiting:
         if entry is None:
             return
         if pod.get("spec", {}).get("nodeName"):
-            self.forget(entry, bound=True)
+            self.forget(entry, placed=True)
         elif _retried(pod) not in ("", entry.retried):
             self.forget(entry)
 
@@ -120,16 +120,16 @@ class Waiting:
 
     # What waking asks
 
-    def forget(self, entry: Entry, *, bound: bool = False) -> None:
+    def forget(self, entry: Entry, *, placed: bool = False) -> None:
         """Let go of a pod."""
         if self._entries.get(entry.uid) is entry:
             self._leave(entry)
-            self.on_forgotten(entry, bound)
+            self.on_forgotten(entry, placed)
 
     def forget_answered(self, in_flight: AbstractSet[str]) -> None:
         """Let go of pods that found a node when they were asked about again."""
         for uid in self._entries.keys() & in_flight:
-            self.forget(self._entries[uid])
+            self.forget(self._entries[uid], placed=True)
 
     def forget_unanswered(self, now: float) -> None:
         """Let go of pods that were woken and not asked about again."""

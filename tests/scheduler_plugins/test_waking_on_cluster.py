@@ -1,0 +1,154 @@
+"""Refused pods on the real kube-scheduler: woken when a reason goes away, and not before; told of; no storm.
+
+kube-scheduler tries refused pods again when any pod of the cluster is bound, so that nothing is bound here while a test
+waits to see who wakes a pod.
+"""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from crds.names import ANNOTATION_SCHEDULING_RETRY
+from devcluster import Cluster
+from tests.scheduler_plugins.extenders import Extender, profile, until
+from tests.scheduler_plugins.stage import Stage, Usage
+
+pytestmark = pytest.mark.cluster
+
+NAME: Final = "waking"
+AWAKE, ASLEEP = "headroom-awake", "headroom-asleep"
+HOT, COOL = Usage(30), Usage(2)
+EXCEEDS, EXPIRED = "node(s) cpu usage exceed threshold", "node(s) nodeMetric expired"
+COUNTERFACTUAL_SECONDS: Final = 10.0
+"""For how long a pod is watched that nobody wakes."""
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """Six nodes of 32 cores; two extenders with the shipped profile, of which one does not wake pods."""
+    with Stage.open(cluster, NAME, 6) as stage:
+        stage.add(AWAKE, profile())
+        stage.add(ASLEEP, profile(waking={"enabled": False, "events": False}))
+        stage.wait()
+        yield stage
+
+
+def _metric(extender: Extender, name: str) -> float:
+    """The sum of a metric over its labels."""
+    lines = extender.ask("/metrics").decode().splitlines()
+    wanted = f"headroom_scheduler_{name}"
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.partition(" ")[0].partition("{")[0] == wanted)
+
+
+def _waiting(extender: Extender, count: int) -> None:
+    until(lambda: _metric(extender, "waiting_pods") == count, f"{count} pods waiting in {extender.name}")
+
+
+def _patches(stage: Stage) -> list[str]:
+    """Names of the pods that an extender patched, from the audit log."""
+    lines = stage.cluster.control_plane.audit_log.read_text().splitlines()
+    ours = (json.loads(line) for line in lines if '"headroom-scheduler"' in line and '"patch"' in line)
+    asked = [event["objectRef"] for event in ours if event["verb"] == "patch"]
+    return [about["name"] for about in asked if (about["resource"], about.get("namespace")) == ("pods", NAME)]
+
+
+def _notes(stage: Stage, name: str) -> list[str]:
+    """The notes of our own events about a pod."""
+    items = stage.cluster.api.get(f"/apis/events.k8s.io/v1/namespaces/{NAME}/events")["items"]
+    ours = (event for event in items if event["reason"] == "HeadroomRefused" and event["regarding"]["name"] == name)
+    return [event["note"] for event in ours if event["reportingController"] == "headroom-scheduler"]
+
+
+def _wake(stage: Stage, name: str, node: str) -> None:
+    """Cool a node, and wait until the pod is bound there; kube-scheduler by itself would take five minutes."""
+    started = time.monotonic()
+    stage.report({node: COOL})
+    assert stage.placed(name) == [node]
+    print(f"{name}: bound {time.monotonic() - started:.1f} s after the node cooled")
+
+
+def test_cooled_node_wakes_pod(stage: Stage) -> None:
+    """A pod that fits a hot node alone is told why, and is bound once the node is cool, by a patch of ours."""
+    node = stage.nodes[0]
+    stage.settle({node: HOT})
+    stage.create(stage.pod("cooled", AWAKE, selector={"kubernetes.io/hostname": node}))
+    stage.refused("cooled", EXCEEDS)
+    _waiting(stage.extenders[0], 1)
+    _quiet(stage.extenders[0])
+    (note,) = until(lambda: _notes(stage, "cooled"), "the event")
+    assert f"1 {EXCEEDS}" in note
+    assert f"Closest is {node}: " in note
+    _wake(stage, "cooled", node)
+    assert ANNOTATION_SCHEDULING_RETRY in stage.read("cooled")["metadata"]["annotations"]
+    _waiting(stage.extenders[0], 0)
+
+
+def test_metrics_that_come_back_wake_pod(stage: Stage) -> None:
+    """A pod that was refused as no node reports any more is bound once one does."""
+    node = stage.nodes[1]
+    stage.settle()
+    stage.report({node: COOL}, since=600)
+    stage.seen()
+    stage.create(stage.pod("reported", AWAKE, selector={"kubernetes.io/hostname": node}))
+    stage.refused("reported", EXPIRED)
+    _waiting(stage.extenders[0], 1)
+    _wake(stage, "reported", node)
+    assert _patches(stage).count("reported") >= 1
+
+
+def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
+    """The counterfactual: with waking off the pod sleeps on though its node is cool. An annotation is what wakes it."""
+    node = stage.nodes[2]
+    stage.settle({node: HOT})
+    stage.create(stage.pod("asleep", ASLEEP, selector={"kubernetes.io/hostname": node}))
+    stage.refused("asleep", EXCEEDS)
+    _quiet(stage.extenders[1])
+    stage.report({node: COOL})
+    until(lambda: stage.extenders[1].passing(node), "the extender seeing the cool node")
+    watched_until = time.monotonic() + COUNTERFACTUAL_SECONDS
+    while time.monotonic() < watched_until:
+        assert not stage.where()["asleep"]
+        time.sleep(0.5)
+    assert "asleep" not in _patches(stage)
+    by_hand = {"metadata": {"annotations": {ANNOTATION_SCHEDULING_RETRY: "by hand"}}}
+    stage.cluster.api.merge(f"{stage.path}/asleep", by_hand)
+    assert stage.placed("asleep") == [node]
+
+
+def _quiet(extender: Extender) -> None:
+    """Wait until kube-scheduler asks no more: it tries a pod twice, as its own note in the pod's status wakes it."""
+    name, seen = "request_seconds_count", [-1.0, float("inf")]
+
+    def calm() -> bool:
+        seen.append(_metric(extender, name))
+        time.sleep(3)  # its back-off is 1 s after the first attempt and 2 s after the second
+        return seen[-1] == seen[-2]
+
+    until(calm, "kube-scheduler asking no more")
+
+
+def test_thousand_waiting_pods_make_no_storm(stage: Stage) -> None:
+    """Of a thousand pods that wait for a node as many are bound as it has room for, with a few patches; others wait."""
+    stage.clear()
+    node, awake = stage.nodes[3], stage.extenders[0]
+    stage.settle({node: HOT})
+    pods = (stage.pod(f"many-{number}", AWAKE, selector={"kubernetes.io/hostname": node}) for number in range(1000))
+    stage.create(*pods)
+    _waiting(awake, 1000)
+    _quiet(awake)
+    patched = len(_patches(stage))
+    assert _metric(awake, "waiting_groups") == 1
+    stage.report({node: Usage(10)})
+    # 65.4 % of 32 cores are 20.9; 10 are in use, and each pod of one core is expected to use 0.85: 12 fit.
+    until(lambda: sum(map(bool, stage.where().values())) >= 12, "twelve pods being bound")
+    rounds = _metric(awake, "waking_round_seconds_count")
+    until(lambda: _metric(awake, "waking_round_seconds_count") >= rounds + 5, "five further looks")
+    bound = [name for name, where in stage.where().items() if where and name != "sentinel"]
+    assert len(bound) == 12
+    patched = len(_patches(stage)) - patched
+    print(f"a thousand waiting pods: {patched} patches")
+    assert 1 <= patched <= 3 * 12
+    _waiting(awake, 988)

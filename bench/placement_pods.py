@@ -85,12 +85,12 @@ def population(nodes: int, seed: int, steps: int = STEPS) -> Sequence[Pod]:
         staying = lot.random() < STAYING
         begins = int(lot.integers(min(FILL_STEPS, steps))) if staying else 0
         ends = steps if staying else _life(lot)
-        pod = _pod(lot, len(found), begins, ends)
-        found.append(pod)
-        requested += pod.cpu_request
+        limit, share = float(lot.choice(LIMITS)), float(np.exp(lot.uniform(np.log(LEAST_SHARE), np.log(MOST_SHARE))))
+        found.append(_pod(lot, len(found), begins, ends, (limit, share)))
+        requested += limit * share
         while not staying and ends < steps:  # one that goes is followed by one like it
             begins, ends = ends, ends + _life(lot)
-            found.append(_pod(lot, len(found), begins, ends, pod.cpu_request))
+            found.append(_pod(lot, len(found), begins, ends, (limit, share)))
     return sorted(found, key=lambda pod: (pod.begins, pod.number))
 
 
@@ -98,12 +98,11 @@ def _life(lot: np.random.Generator) -> int:
     return 1 + int(lot.exponential(SHORT_STEPS))
 
 
-def _pod(lot: np.random.Generator, number: int, begins: int, ends: int, request: float = 0.0) -> Pod:
-    share = float(np.exp(lot.uniform(np.log(LEAST_SHARE), np.log(MOST_SHARE))))
-    limit = request / share if request else float(lot.choice(LIMITS))
-    names = sorted(
-        name for name in traces.load() if name.startswith("daily-" if lot.random() < DAILY else "bitbrains-")
-    )
+def _pod(lot: np.random.Generator, number: int, begins: int, ends: int, size: tuple[float, float]) -> Pod:
+    """A pod with this limit, of which it requests this share; what it uses is drawn. [cores, 1]"""
+    limit, share = size
+    family = "daily-" if lot.random() < DAILY else "bitbrains-"
+    names = sorted(name for name in traces.load() if name.startswith(family))
     series = traces.load()[names[lot.integers(len(names))]]
     # Another day of the series, at the same time of day.
     days = int(lot.integers(7)) * DAY_STEPS

@@ -27,7 +27,7 @@ def test_population_is_seeded() -> None:
 
 
 def test_population_fills_the_nodes() -> None:
-    """Half of the week's end is requested as planned; no pod wants more than it could, each has a value per step."""
+    """What is planned is requested at the end; no pod uses more than 8 cores, and each has a value for every step."""
     pods = population(8, 3)
     at_end = sum(pod.cpu_request for pod in pods if pod.begins < STEPS - 1 <= pod.ends)
     assert at_end / (8 * CORES) == pytest.approx(FULL, abs=0.1)
@@ -36,7 +36,7 @@ def test_population_fills_the_nodes() -> None:
 
 
 def test_default_scores() -> None:
-    """An empty node has free 87 and 87 % (balance 100) after the pod; one with 16 of 32 cores in requests 37 and 87 %."""
+    """With the pod an empty node has 87 and 87 % free, in balance; one with 16 of 32 cores requested 37 and 87 %."""
     scores = default_scores(np.array([[0.0, 0.0], [16.0, 0.0]]), _pod())
     assert scores.tolist() == [87 + 100, (37 + 87) // 2 + 75]
 

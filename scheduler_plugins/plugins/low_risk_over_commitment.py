@@ -85,7 +85,9 @@ class LowRiskOverCommitment:
             # Upstream's default; whoever names an authority means it to be checked.
             unchecked = provider.type == "Prometheus" and not provider.ca_file
             provider = replace(provider, insecure_skip_verify=unchecked)
-        weights = dict(zip(RESOURCES, self.weights.tolist(), strict=True)) | dict(self.risk_limit_weights or {})
+        weights = self.risk_limit_weights
+        if self.risk_limit_weight is None:
+            weights = dict.fromkeys(RESOURCES, _DEFAULT_WEIGHT) | dict(weights or {})
         return replace(self, metric_provider=provider, risk_limit_weights=weights)
 
     def problems(self) -> Sequence[Problem]:

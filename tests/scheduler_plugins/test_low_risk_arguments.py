@@ -1,0 +1,142 @@
+"""The arguments of LowRiskOverCommitment: names, defaults, and what is refused."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.arguments import ArgumentError, decode, encode
+from scheduler_plugins.plugins.low_risk_over_commitment import LowRiskOverCommitment
+from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
+
+DESIGN_TEXT = {
+    "metricProvider": {"type": "Prometheus", "address": "http://prometheus-k8s.monitoring.svc.cluster.local:9090"},
+    "smoothingWindowSize": 5,
+    "riskLimitWeight": 0.5,
+}
+"""The arguments in the example of the design text, of v1beta3."""
+UPSTREAM = {
+    "smoothingWindowSize": 5,
+    "riskLimitWeights": {"cpu": 0.5, "memory": 0.3},
+    "metricProvider": {"type": "Prometheus", "address": "https://prometheus:9090", "insecureSkipVerify": True},
+    "watcherAddress": "http://127.0.0.1:2020",
+}
+"""Every argument of v1."""
+
+
+def _plugin(arguments: Any) -> LowRiskOverCommitment:  # noqa: ANN401 - JSON
+    plugin: LowRiskOverCommitment = decode(LowRiskOverCommitment, arguments, "args").defaulted()
+    return plugin
+
+
+def _problems(arguments: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - JSON
+    return [(problem.field, problem.message) for problem in _plugin(arguments).problems()]
+
+
+def test_defaults() -> None:
+    """What holds where nothing is said."""
+    told = encode(_plugin({}))
+    provider = told.pop("metricProvider")
+    assert (provider["type"], provider["address"], provider["insecureSkipVerify"]) == ("", "", False)
+    assert told == {
+        "watcherAddress": "",
+        "smoothingWindowSize": 5,
+        "riskLimitWeights": {"cpu": 0.5, "memory": 0.5},
+        "riskLimitWeight": None,
+        "bestEffortMayFillNode": False,
+        "metricExpirationSeconds": 300,
+        "nodeMetricAggregatedDuration": "0s",
+        "parity": False,
+    }
+
+
+@pytest.mark.parametrize("arguments", [DESIGN_TEXT, UPSTREAM, {}, {"riskLimitWeights": None}])
+def test_known_arguments_are_taken(arguments: Any) -> None:  # noqa: ANN401 - JSON
+    """The arguments of v1, those of the design text's v1beta3, and none."""
+    assert _problems(arguments) == []
+
+
+def test_weights_add_up() -> None:
+    """A weight of its own goes before the one for all, which goes before the default."""
+    assert _plugin({"riskLimitWeights": {"cpu": 0.2}, "riskLimitWeight": 0.9}).weights.tolist() == [0.2, 0.9]
+    assert _plugin({"riskLimitWeights": {"memory": 0}}).weights.tolist() == [0.5, 0]
+    assert _plugin({"riskLimitWeight": 1}).weights.tolist() == [1, 1]
+
+
+def test_default_is_node_metric() -> None:
+    """Without a provider nothing else is asked, and the name of our own provider says the same."""
+    for arguments in ({}, {"metricProvider": {"type": "NodeMetric"}}, {"watcherAddress": ""}):
+        assert _plugin(arguments).provider() is None
+
+
+def test_provider_is_told() -> None:
+    """What to ask, and that a watcher goes before a provider."""
+    spec = _plugin(UPSTREAM).provider()
+    assert spec is not None
+    assert spec.watcher_address == "http://127.0.0.1:2020"
+    given = {"metricProvider": {"type": "SignalFx", "token": "t"}, "parity": True}
+    expected = MetricProvider(type="SignalFx", token="t", insecure_skip_verify=False)  # noqa: S106 - none that opens anything
+    assert _plugin(given).provider() == ProviderSpec(expected, None, parity=True)
+
+
+@pytest.mark.parametrize(
+    ("provider", "unchecked"),
+    [
+        ({"type": "Prometheus"}, True),  # upstream's default
+        ({"type": "Prometheus", "insecureSkipVerify": False}, False),
+        ({"type": "Prometheus", "caFile": "/etc/ca.pem"}, False),  # who names an authority wants it checked
+        ({"type": "SignalFx"}, False),
+    ],
+)
+def test_who_checks_certificates(provider: Any, unchecked: bool) -> None:  # noqa: ANN401, FBT001
+    """Upstream does not check Prometheus' certificate unless told to."""
+    assert _plugin({"metricProvider": provider}).metric_provider.insecure_skip_verify is unchecked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"smoothingWindowSize": 0}, "smoothingWindowSize"),
+        ({"smoothingWindowSize": -5}, "smoothingWindowSize"),
+        ({"riskLimitWeights": {"cpu": -1}}, "riskLimitWeights.cpu"),
+        ({"riskLimitWeights": {"nvidia.com/gpu": 7}}, "riskLimitWeights.nvidia.com/gpu"),
+        ({"riskLimitWeights": {"CPU": 0.5}}, "riskLimitWeights.CPU"),
+        ({"riskLimitWeights": {"memroy": 0.5}}, "riskLimitWeights.memroy"),
+        ({"riskLimitWeight": 1.01}, "riskLimitWeight"),
+        ({"metricExpirationSeconds": -1}, "metricExpirationSeconds"),
+        ({"nodeMetricAggregatedDuration": "-5m"}, "nodeMetricAggregatedDuration"),
+        ({"metricProvider": {"type": "prometheus"}}, "metricProvider.type"),
+        ({"metricProvider": {"type": "Datadog"}}, "metricProvider.type"),
+        ({"metricProvider": {"address": "prometheus:9090"}}, "metricProvider.address"),
+        ({"watcherAddress": "load-watcher"}, "watcherAddress"),
+    ],
+)
+def test_bad_values_are_errors(arguments: Any, field: str) -> None:  # noqa: ANN401
+    """What upstream would repair or ignore in silence is told, with its field."""
+    assert [name for name, _ in _problems(arguments)] == [field]
+
+
+def test_weights_of_other_resources_are_ignored() -> None:
+    """A weight of a resource that is not looked at does no harm, as upstream."""
+    assert _problems({"riskLimitWeights": {"cpu": 0.3, "nvidia.com/gpu": 0.7}}) == []
+
+
+def test_all_mistakes_come_at_once() -> None:
+    """Every bad value is told in one go."""
+    arguments = {"smoothingWindowSize": 0, "riskLimitWeight": 2, "metricProvider": {"type": "x", "address": "y"}}
+    assert len(_problems(arguments)) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ({"riskLimitsWeights": {"cpu": 0.5}}, 'did you mean "riskLimitWeights"?'),
+        ({"metricProvider": {"kind": "Prometheus"}}, "args.metricProvider.kind: unknown"),
+        ({"riskLimitWeights": {"cpu": "0.5"}}, "args.riskLimitWeights.cpu"),
+        ({"smoothingWindowSize": 2.5}, "is not an integer"),
+    ],
+)
+def test_unknown_names_and_wrong_types(arguments: Any, hint: str) -> None:  # noqa: ANN401
+    """A name that is not known, or a value of the wrong type, does not start; the message helps."""
+    with pytest.raises(ArgumentError) as raised:
+        _plugin(arguments)
+    assert hint in str(raised.value)

@@ -1,0 +1,276 @@
+"""What LowRiskOverCommitment makes of pods, limits and load."""
+
+import pytest
+
+from scheduler_plugins.plugins.low_risk_over_commitment import NAME
+from tests.scheduler_plugins.objects import Json, node, pod
+from tests.scheduler_plugins.overcommitted import WATCHED, Overcommitted, burstable, guaranteed, percents, reported
+
+BEST_EFFORT = pod("best-effort")
+
+
+# Limits
+
+
+def test_limits_that_fit_are_no_risk() -> None:
+    """A node whose limits fit scores 100 as long as nothing is known of its load."""
+    assert Overcommitted().put(guaranteed("a", "2", "2Gi")).score() == 100
+
+
+def test_limits_beyond_the_node_are_a_risk() -> None:
+    """With limits of 7 cores and requests of 2 on 4 cores, 3 of 5 cores beyond are not there: 100 (1 - 0.5 * 0.6)."""
+    world = Overcommitted().put(burstable("a", ("1", "6")))
+    assert world.score() == 70
+
+
+def test_larger_risk_counts() -> None:
+    """The worse resource decides: memory here, of which 6 of 7 GiB that may be used beyond requests are missing."""
+    world = Overcommitted(risk_limit_weight=1.0).put(burstable("a", ("1", "4"), ("1Gi", "7Gi")))
+    assert world.score(burstable("new", ("1", "1"), ("6Gi", "7Gi"))) == 14
+
+
+def test_limit_below_request_is_raised() -> None:
+    """A pod without limits is taken to use what it requests."""
+    assert Overcommitted().score(pod("new", {"cpu": "4", "memory": "8Gi"})) == 100
+
+
+def test_nodes_are_ranked_by_their_limits() -> None:
+    """Of two nodes with the same requests, the one with lower limits is better: story 1 of the design text."""
+    world = Overcommitted()
+    world.cache.put_node(node("m", "4", "8Gi"))
+    world.put(burstable("a", ("1", "4"))).put(burstable("b", ("1", "6")), on="m")
+    assert world.score(burstable("new", ("1", "2")), "n", "m") == [75, 67]
+
+
+def test_halves_round_up() -> None:
+    """A score of 12.5 is 13, as in Go, and not the even 12."""
+    world = Overcommitted(risk_limit_weight=1.0).put(burstable("a", ("3", "4")))
+    assert world.score(burstable("new", ("500m", "3500m"))) == 13
+
+
+# Load
+
+
+def test_load_beyond_requests_is_a_risk() -> None:
+    """A node that uses more than was requested of it is at risk, whatever its limits: story 2 of the design text."""
+    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "4")))
+    assert world.read(n=percents((20, 0), (5, 0))).score() == 83
+    assert world.read(n=percents((90, 0), (5, 0))).score() == 33
+
+
+def test_deviation_makes_it_gradual() -> None:
+    """Half of the load is beyond a request at its mean; a quarter of that is the weight's."""
+    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("2", "9")))
+    assert world.read(n=percents((50, 10))).score(burstable("new", ("2", "2"))) == 25
+
+
+def test_smoothing_is_undone_for_smoothed_readings() -> None:
+    """A deviation of means is smaller than that of samples; only providers that smooth are corrected for it."""
+    world = Overcommitted(watcher_address=WATCHED, smoothing_window_size=9).put(burstable("a", ("2", "4")))
+    plain = world.read(n=percents((40, 5))).score()
+    smoothed = world.read(n=percents((40, 5), smoothed=True)).score()
+    assert (plain, smoothed) == (74, 62)
+    assert world.read(n=percents((40, 15))).score() == smoothed
+
+
+def test_load_of_a_request_is_the_pods_own() -> None:
+    """The pod in question does not change the load's risk: its usage is not measured yet."""
+    world = Overcommitted(watcher_address=WATCHED, risk_limit_weight=0.0).put(burstable("a", ("2", "9")))
+    world.read(n=percents((50, 10)))
+    assert world.score(guaranteed("new", "1m", "1Mi")) == world.score(guaranteed("new", "4", "8Gi")) == 50
+
+
+def test_node_without_anything_scores_nothing_odd() -> None:
+    """A node that has nothing to give is at full risk from limits, and none of it from load."""
+    world = Overcommitted(watcher_address=WATCHED)
+    world.cache.put_node(node("n", "0", "0"))
+    assert world.read(n=percents((50, 10), (50, 10))).score() == 50
+
+
+# Metrics that are missing or old
+
+
+def test_without_metrics_limits_decide() -> None:
+    """No metrics at all: the limits' part alone."""
+    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "6")))
+    assert world.score() == 70
+    assert world.read(n=percents()).score() == 70
+
+
+def test_stale_metrics_leave_the_limits() -> None:
+    """Metrics that are as old as the limit do not count any more."""
+    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "4"))).read(n=percents((90, 0)))
+    assert [world.score(now=age) for age in (0, 299, 300)] == [33, 33, 83]
+
+
+def test_metrics_can_last_for_ever() -> None:
+    """An expiration of 0 means never."""
+    world = Overcommitted(watcher_address=WATCHED, metric_expiration_seconds=0)
+    world.put(burstable("a", ("1", "4"))).read(n=percents((90, 0)))
+    assert world.score(now=10**6) == 33
+
+
+def test_parity_is_upstream() -> None:
+    """With parity a node without metrics scores 0, and old metrics count for ever."""
+    world = Overcommitted(watcher_address=WATCHED, parity=True).put(burstable("a", ("1", "4")))
+    assert world.score() == 0
+    assert world.read(n=percents()).score() == 83
+    assert world.read(n=percents((90, 0))).score(now=10**6) == 33
+
+
+def test_reports_of_a_provider_do_not_mix() -> None:
+    """A plugin with a provider does not look at NodeMetrics, and one without does not look at readings."""
+    metric = reported(m5={"avg": {"cpu": "3600m", "memory": "1Mi"}})
+    watched = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "4")))
+    watched.cache.put_node_metric(metric)
+    assert watched.score() == 83
+    own = Overcommitted().put(burstable("a", ("1", "4"))).read(n=percents((1, 0)))
+    assert own.score() == 83
+    own.cache.put_node_metric(metric)
+    assert own.score() == 33
+
+
+# NodeMetric
+
+
+def test_longest_window_is_read() -> None:
+    """Without a window the longest counts, with its own deviation, and unsmoothed."""
+    world = Overcommitted().put(burstable("a", ("2", "9")))
+    world.cache.put_node_metric(
+        reported(
+            m5={"avg": {"cpu": "1", "memory": "0"}, "stdev": {"cpu": "1m", "memory": "0"}},
+            m30={"avg": {"cpu": "2", "memory": "0"}, "stdev": {"cpu": "400m", "memory": "0"}},
+        )
+    )
+    told = world.explain()
+    assert (told["cpu"]["averagePercent"], told["cpu"]["stdevPercent"]) == (50, 10)
+    assert told["cpu"]["loadRisk"] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_window_can_be_chosen() -> None:
+    """The window of the arguments counts; a node that does not report it has no metrics."""
+    world = Overcommitted(node_metric_aggregated_duration=300.0)
+    world.cache.put_node_metric(reported(m5={"avg": {"cpu": "1", "memory": "0"}}, m30={"avg": {"cpu": "3"}}))
+    assert world.explain()["cpu"]["averagePercent"] == 25
+    other = Overcommitted(node_metric_aggregated_duration=60.0)
+    other.cache.put_node_metric(reported(m5={"avg": {"cpu": "1", "memory": "0"}}))
+    assert other.explain()["metrics"] == "missing"
+
+
+def test_deviation_of_another_window_does_not_count() -> None:
+    """A deviation over another window than the average is none."""
+    world = Overcommitted()
+    world.cache.put_node_metric(
+        reported(m5={"stdev": {"cpu": "1", "memory": "0"}}, m30={"avg": {"cpu": "2", "memory": "0"}})
+    )
+    assert world.explain()["cpu"]["stdevPercent"] == 0
+
+
+def test_plain_usage_stands_in() -> None:
+    """A NodeMetric without windows gives its plain usage, without a deviation."""
+    world = Overcommitted()
+    world.cache.put_node_metric(reported())
+    assert world.explain()["cpu"]["averagePercent"] == 25
+
+
+def test_node_metric_without_time_is_stale() -> None:
+    """A report that does not say when it was made does not count, except under parity."""
+    metric = reported(updated=None, m5={"avg": {"cpu": "3600m", "memory": "0"}})
+    for parity, score in ((False, 83), (True, 33)):
+        world = Overcommitted(parity=parity).put(burstable("a", ("1", "4")))
+        world.cache.put_node_metric(metric)
+        assert world.score() == score
+
+
+# Pods
+
+
+def test_best_effort_pods_count_as_nothing() -> None:
+    """By default a best-effort pod scores 0 everywhere, and adds nothing where it is."""
+    world = Overcommitted(watcher_address=WATCHED).put(BEST_EFFORT).read(n=percents((90, 10), (20, 5)))
+    assert world.score(pod("new")) == 0
+    assert world.score() == 100
+
+
+def test_best_effort_pods_may_fill_the_node() -> None:
+    """With the rule of the design text, they make the load that nobody requested a risk, and are scored."""
+    world = Overcommitted(watcher_address=WATCHED, best_effort_may_fill_node=True)
+    world.read(n=percents((90, 10), (20, 5)))
+    assert world.score(pod("new")) == 100
+    world.put(BEST_EFFORT)
+    assert world.score(pod("new")) == world.score() == 50
+
+
+def test_rule_leaves_higher_limits_alone() -> None:
+    """Limits beyond the capacity are not lowered to it by a best-effort pod."""
+    pods = (burstable("a", ("1", "6")), BEST_EFFORT)
+    worlds = [Overcommitted(best_effort_may_fill_node=fills).put(*pods) for fills in (False, True)]
+    assert [world.score() for world in worlds] == [70, 70]
+
+
+@pytest.mark.parametrize("fills", [False, True])
+def test_pods_in_flight_count_as_bound(fills: bool) -> None:  # noqa: FBT001
+    """A pod in flight weighs what it weighs once it is bound, in limits and in load."""
+    for coming in (burstable("coming", ("1", "4")), BEST_EFFORT):
+        flying = Overcommitted(watcher_address=WATCHED, best_effort_may_fill_node=fills)
+        flying.put(burstable("a", ("1", "3"))).read(n=percents((60, 10), (30, 10)))
+        flying.cache.charge(flying.cache.read(coming), ["n"], flying.nodes().now)
+        bound = Overcommitted(watcher_address=WATCHED, best_effort_may_fill_node=fills)
+        bound.put(burstable("a", ("1", "3")), coming).read(n=percents((60, 10), (30, 10)))
+        assert flying.explain() == bound.explain()
+        assert flying.score() == bound.score()
+
+
+def test_stale_nodes_with_pods_in_flight_stay_stale() -> None:
+    """What is made anew for pods in flight is not made from metrics that are too old, or not there."""
+    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "3"))).read(n=percents((90, 10)))
+    world.cache.charge(world.cache.read(burstable("b", ("1", "1"))), ["n"], world.nodes(now=300).now)
+    told = world.explain(now=300)
+    assert (told["metrics"], told["cpu"]["loadRisk"], told["memory"]["loadRisk"]) == ("stale", 0.0, 0.0)
+    assert world.explain()["memory"]["loadRisk"] == 0.0
+
+
+def test_bound_pods_that_leave_are_gone() -> None:
+    """Sums follow what comes and goes."""
+    world = Overcommitted().put(burstable("a", ("1", "6")))
+    assert world.score() == 70
+    world.cache.delete_pod("uid-a")
+    assert world.score() == 100
+
+
+# What it tells
+
+
+def test_numbers_are_explained() -> None:
+    """The explanation has all that the score is made of, with units."""
+    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "6")))
+    told = world.read(n=percents((50, 10), (25, 5), measured=-7)).explain()
+    assert (told["metrics"], told["ageSeconds"]) == ("fresh", 7.0)
+    assert told["cpu"] == {
+        "requestMilli": 2000,
+        "limitMilli": 7000,
+        "capacityMilli": 4000,
+        "averagePercent": 50.0,
+        "stdevPercent": 10.0,
+        "limitRisk": 0.6,
+        "loadRisk": 0.9954,
+        "risk": 0.7977,
+    }
+    assert told["memory"]["capacityBytes"] == 8 * 2**30
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    """Without metrics there is neither an age nor an average."""
+    told = Overcommitted().explain()
+    assert (told["metrics"], told["ageSeconds"], told["cpu"]["averagePercent"]) == ("missing", None, None)
+
+
+def test_explains_best_effort_pods() -> None:
+    """A pod that asks for nothing is explained, too."""
+    assert Overcommitted().explain(BEST_EFFORT)["cpu"]["requestMilli"] == 0
+
+
+@pytest.mark.parametrize("empty", [{}, {"spec": {}}, {"spec": {"containers": [{"resources": {"requests": None}}]}}])
+def test_sparse_pods_are_best_effort(empty: Json) -> None:
+    """A pod that says nearly nothing asks for nothing."""
+    assert Overcommitted().cache.read({**BEST_EFFORT, **empty}).amounts[NAME] == (0, 0, 0, 0, 1)

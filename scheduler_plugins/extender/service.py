@@ -89,10 +89,7 @@ class Extender:
         pod = self._read(asked.pod)
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
         nodes, unknown = self._look_up(asked)
-        verdict = self._cycle.filter(pod, nodes)
-        if not verdict.passes.any() and self._cache.in_flight:
-            # Each pod in flight lands on one of the nodes that carry it: no load that will not be refuses a pod.
-            verdict = self._cycle.filter(pod, self._cache.shared(nodes))
+        verdict = self._judge(pod, nodes)
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
             if len(nodes):
@@ -145,7 +142,7 @@ class Extender:
         pod = self._read(asked.pod)
         self._cache.release(pod.uid)
         nodes, _ = self._cache.select(list(asked.victims), self._clock())
-        verdict = self._cycle.filter(pod, nodes)
+        verdict = self._judge(pod, nodes)
         refusals = ((name, verdict.refusal(row)) for row, name in enumerate(nodes.names))
         hopeless = {name for name, refusal in refusals if refusal is not None and not refusal.eviction_helps}
         victims = {name: found for name, found in asked.victims.items() if name not in hopeless}
@@ -153,6 +150,13 @@ class Extender:
             return {}
         rows = np.array([row for row, name in enumerate(nodes.names) if name not in hopeless], np.intp)
         return self._cycle.post_filter(pod, nodes.take(rows), victims)
+
+    def _judge(self, pod: PodRequest, nodes: Nodes) -> Verdict:
+        verdict = self._cycle.filter(pod, nodes)
+        if not verdict.passes.any() and self._cache.in_flight:
+            # Each pod in flight lands on one of the nodes that carry it: no load that will not be refuses a pod.
+            verdict = self._cycle.filter(pod, self._cache.shared(nodes))
+        return verdict
 
     def _look_up(self, asked: Arguments) -> tuple[Nodes, list[str]]:
         """The nodes it is about; names of which the watch has brought nothing, and the request neither, come apart.

@@ -1,0 +1,259 @@
+"""The extender behind every way to configure kube-scheduler, and in its preemption."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler_plugins.extender.service import Answering, Extender, Mode, Refused
+from scheduler_plugins.extender.wire import Arguments, Preemption, parse
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.plugin import Victims
+from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
+from scheduler_plugins.plugins.load_aware import NAME
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.pod import PodRequest
+from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
+
+HOT = "node(s) cpu usage exceed threshold"
+
+
+@dataclass(frozen=True, slots=True)
+class Crowded:
+    """A plugin of a test: refuses some nodes until pods go from them, and rewrites what may go."""
+
+    full: frozenset[str]
+    rewrite: Mapping[str, Victims] | None = None
+    seen: list[Sequence[str]] = field(default_factory=list)
+
+    def filter(self, _pod: PodRequest, nodes: Nodes) -> Verdict:
+        """Refuse the full ones."""
+        refused = np.array([0 if name in self.full else PASSES for name in nodes.names], np.int64)
+        return Verdict(refused, (Refusal("full", eviction_helps=True),))
+
+    def post_filter(self, _pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """Note which nodes are known, and rewrite."""
+        self.seen.append(list(nodes.names))
+        return victims if self.rewrite is None else self.rewrite
+
+
+def _extender(
+    world: World, mode: Mode, *more: object, size: int = 2, on_refused: Refused = lambda *_: None
+) -> Extender:
+    enabled = [Enabled(NAME, 1.0, world.plugin), *(Enabled(f"more{at}", 1.0, one) for at, one in enumerate(more))]
+    generator = np.random.default_rng(1)
+    return Extender(world.cache, Cycle(enabled), Answering(mode, size, 64), lambda: NOW, generator, on_refused)
+
+
+def _cluster(**used: str) -> World:
+    world = World()
+    for name, cpu in used.items():
+        world.put(node(name), node_metric(name, cpu=cpu))
+    return world
+
+
+def _ask(item: Json, *names: str) -> Arguments:
+    return Arguments(item, list(names), None)
+
+
+def _ask_full(item: Json, *nodes: Json) -> Arguments:
+    return parse(json.dumps({"Pod": item, "Nodes": {"items": nodes}, "NodeNames": None}).encode())
+
+
+def _charged(world: World, name: str = "p") -> tuple[str, ...]:
+    charge = world.cache.in_flight.get(f"uid-{name}")
+    return () if charge is None else charge.names
+
+
+# Which verbs are configured
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_prioritize_alone_spreads(mode: Mode) -> None:
+    """Without a filterVerb the node that the scores send a pod to is charged, so that the next pods look elsewhere."""
+    world = _cluster(a="10", b="12", c="14", d="16")
+    extender = _extender(world, mode)
+    winners = []
+    for index in range(8):
+        scores = extender.prioritize(_ask(pod(f"p{index}", {"cpu": "10"}), "a", "b", "c", "d"))
+        winners.append("abcd"[int(scores.argmax())])
+        assert _charged(world, f"p{index}") == (winners[-1],)
+    assert sorted(map(winners.count, "abcd")) == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_prioritize_again_is_not_in_its_own_way(mode: Mode) -> None:
+    """A pod that is asked about again sees the scores that it saw the first time, and is charged once."""
+    world = _cluster(a="10", b="40")
+    extender = _extender(world, mode)
+    item = pod("p", {"cpu": "20"})
+    first, again = (extender.prioritize(_ask(item, "a", "b")).tolist() for _ in range(2))
+    assert first == again
+    assert world.nodes("a").in_flight[0].tolist()[0] == 20_000
+
+
+def test_shortlist_with_prioritize_is_charged_once() -> None:
+    """With both verbs in shortlist mode the list stays charged, once, and narrower when another filter took some."""
+    world = _cluster(a="10", b="20", c="60")
+    extender = _extender(world, Mode.SHORTLIST)
+    item = pod("p", {"cpu": "5"})
+    untouched = _extender(_cluster(a="10", b="20", c="60"), Mode.WEIGHTED).prioritize(_ask(item, "a", "b"))
+    assert list(extender.filter(_ask(item, "a", "b", "c")).names) == ["a", "b"]
+    assert extender.prioritize(_ask(item, "a", "b")).tolist() == untouched.tolist()
+    assert _charged(world) == ("a", "b")
+    assert [row[0] for row in world.nodes("a", "b", "c").in_flight.tolist()] == [5000, 5000, 0]
+    extender.prioritize(_ask(item, "b"))
+    assert [row[0] for row in world.nodes("a", "b", "c").in_flight.tolist()] == [0, 5000, 0]
+
+
+def test_filter_alone_charges_what_it_knows() -> None:
+    """In weighted mode filter alone does not know where the pod goes, unless one node is left: nothing is charged."""
+    world = _cluster(a="10", b="20", c="90")
+    extender = _extender(world, Mode.WEIGHTED)
+    assert list(extender.filter(_ask(pod("p"), "a", "b", "c")).names) == ["a", "b"]
+    assert _charged(world) == ()
+    assert list(extender.filter(_ask(pod("p"), "a", "c")).names) == ["a"]
+    assert _charged(world) == ("a",)
+    assert list(extender.filter(_ask(pod("p"), "a", "b")).names) == ["a", "b"]
+    assert _charged(world) == ()
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_no_nodes_is_no_answer(mode: Mode) -> None:
+    """A pod for which no node was sent gets none, and nobody is woken for it."""
+    told: list[object] = []
+    extender = _extender(_cluster(a="10"), mode, on_refused=lambda *each: told.append(each))
+    result = extender.filter(_ask(pod()))
+    assert (list(result.names), result.failed, result.unresolvable, told) == ([], {}, {}, [])
+    assert extender.prioritize(_ask(pod())).tolist() == []
+
+
+def test_refusals_are_told() -> None:
+    """Whoever wakes pods hears of one for which every node was refused, with the nodes and reasons; of no other."""
+    told: list[tuple[str, str, list[str], list[str]]] = []
+
+    def note(request: PodRequest, item: Mapping[str, Any], names: Sequence[str], verdict: Verdict) -> None:
+        reasons = [refusal.reason for row in range(len(names)) if (refusal := verdict.refusal(row))]
+        told.append((request.key, item["metadata"]["name"], list(names), reasons))
+
+    extender = _extender(_cluster(a="90", b="10"), Mode.SHORTLIST, on_refused=note)
+    extender.filter(_ask(pod(), "a", "b"))
+    assert not told
+    extender.filter(_ask(pod(), "a"))
+    assert told == [("default/p", "p", ["a"], [HOT])]
+
+
+# Full nodes
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_full_nodes_are_judged(mode: Mode) -> None:
+    """A Node that only the request has is judged by it, and by the reports that are known; it is not kept."""
+    world = _cluster(a="60").put(node_metric("new", cpu="90"), node_metric("cool", cpu="5"))
+    extender = _extender(world, mode)
+    result = extender.filter(_ask_full(pod(), node("new"), node("a")))
+    assert list(result.names) == ["a"]
+    assert extender.filter(_ask_full(pod(), node("new"))).unresolvable == {"new": HOT}
+    scores = extender.prioritize(_ask_full(pod(priority=3500), node("a"), node("cool"), node("new")))
+    assert scores.argmax() == 1
+    assert list(world.cache.nodes) == ["a"]
+
+
+def test_what_was_sent_is_not_kept_for_what_is_watched() -> None:
+    """Of a Node that the watch knows the watch's state counts, whatever was sent."""
+    world = _cluster(a="60")
+    assert list(_extender(world, Mode.SHORTLIST).filter(_ask_full(pod(), node("a", cpu="1"))).names) == ["a"]
+    assert world.cache.own_allocatable("a")["cpu"] == 100_000
+
+
+def test_unreadable_full_node_is_unknown() -> None:
+    """A Node that cannot be understood passes like one that nobody knows: it may be the only one that fits."""
+    odd = {"metadata": {"name": "odd"}, "status": {"allocatable": {"cpu": "lots"}}}
+    assert list(_extender(_cluster(a="10"), Mode.SHORTLIST).filter(_ask_full(pod(), odd, node("a"))).names) == [
+        "a",
+        "odd",
+    ]
+
+
+def test_charges_reach_nodes_that_come_later() -> None:
+    """A pod answered with a Node that the watch had not brought is charged there in the next request."""
+    world = World().put(node_metric("n", cpu="10"))
+    extender = _extender(world, Mode.SHORTLIST)
+    assert list(extender.filter(_ask_full(pod("p", {"cpu": "50"}), node("n"))).names) == ["n"]
+    assert extender.filter(_ask_full(pod("q", {"cpu": "50"}), node("n"))).unresolvable == {"n": HOT}
+
+
+# Preemption
+
+
+def _victims(*names: str) -> dict[str, Victims]:
+    return {name: Victims((f"uid-on-{name}",)) for name in names}
+
+
+def test_preemption_where_it_helps() -> None:
+    """No pod is evicted from a node that stays too hot; one that is full may lose pods; a stranger is not judged."""
+    world = _cluster(a="10", hot="90", full="10")
+    crowded = Crowded(frozenset({"full"}))
+    extender = _extender(world, Mode.SHORTLIST, crowded)
+    found = extender.preempt(Preemption(pod(), _victims("a", "hot", "full", "new")))
+    assert dict(found) == _victims("a", "full", "new")
+    assert crowded.seen == [["a", "full"]]
+    assert extender.preempt(Preemption(pod(), _victims("hot"))) == {}
+    assert extender.preempt(Preemption(pod(), {})) == {}
+    assert len(crowded.seen) == 1
+
+
+def test_plugins_rewrite_victims() -> None:
+    """What a plugin says of the victims is the answer, also for nodes that came without any."""
+    rewritten = {"a": Victims(("uid-other",), 1)}
+    extender = _extender(_cluster(a="10", b="10"), Mode.SHORTLIST, Crowded(frozenset(), rewritten))
+    assert extender.preempt(Preemption(pod(), {"a": Victims(()), **_victims("b")})) == rewritten
+
+
+def test_preemption_ends_the_attempt() -> None:
+    """A pod that preempts is on no node's account any more."""
+    world = _cluster(a="10")
+    extender = _extender(world, Mode.SHORTLIST)
+    extender.filter(_ask(pod("p", {"cpu": "5"}), "a"))
+    assert _charged(world) == ("a",)
+    extender.preempt(Preemption(pod("p", {"cpu": "5"}), _victims("a")))
+    assert _charged(world) == ()
+
+
+# The modes agree
+
+_USED = st.lists(st.integers(0, 100), min_size=1, max_size=8)
+
+
+@given(used=_USED, cpu=st.integers(0, 30), in_flight=st.lists(st.integers(0, 7), max_size=4), seed=st.integers(0, 9))
+def test_modes_agree(used: list[int], cpu: int, in_flight: list[int], seed: int) -> None:
+    """Both modes refuse the same nodes for the same reasons; with K = 1 both send the pod to one of the best nodes."""
+    world = _cluster(**{f"n{index}": str(value) for index, value in enumerate(used)})
+    names = list(world.cache.nodes)
+    for number, at in enumerate(in_flight):
+        other = pod(f"other{number}", {"cpu": "9"})
+        world.cache.charge(world.request(other), [names[at % len(names)]], NOW)
+    cycle = Cycle([Enabled(NAME, 1.0, world.plugin)])
+    shortlist, weighted = (
+        Extender(world.cache, cycle, Answering(mode, 1, 1), lambda: NOW, np.random.default_rng(seed)) for mode in Mode
+    )
+    asked = _ask(pod("p", {"cpu": str(cpu)}), *names)
+    answered = weighted.filter(asked)
+    world.cache.release("uid-p")
+    picked = shortlist.filter(asked)
+    world.cache.release("uid-p")
+    assert (picked.failed, picked.unresolvable) == (answered.failed, answered.unresolvable)
+    assert bool(picked.names) == bool(answered.names)
+    if picked.names:
+        left = list(answered.names)
+        scores = weighted.prioritize(_ask(pod("p", {"cpu": str(cpu)}), *left))
+        (winner,) = picked.names
+        world.cache.release("uid-p")
+        exact = cycle.score(world.request(pod("p", {"cpu": str(cpu)})), world.nodes(*left))
+        assert exact[left.index(winner)] == exact.max()
+        assert exact[int(scores.argmax())] == exact.max()

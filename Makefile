@@ -99,6 +99,7 @@ bench-manager: packages ## Measure the manager with 500 to 5,000 nodes on a real
 
 .PHONY: bench-scheduler
 bench-scheduler: packages ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without us (a quarter of an hour; BENCH_ARGS)
+	@$(PY) -m bench scheduler-compute extender --markdown
 	@$(PY) -m bench.scheduler $(BENCH_ARGS)
 
 .PHONY: bench-placement

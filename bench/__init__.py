@@ -8,6 +8,7 @@ BENCHMARKS: dict[str, str] = {
     "compression": "bench.compression:measure",
     "week": "bench.week:measure",
     "manager-memory": "bench.manager_memory:measure",
+    "scheduler-compute": "bench.scheduler_compute:measure",
     "extender": "bench.extender:measure",
 }
 """Name -> function of `quick` that yields `bench.measurement.Measurement`s; quick ones only show that they run."""

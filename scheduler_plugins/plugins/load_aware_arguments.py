@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from crds import names
 from crds.duration import parse_duration
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
-from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.estimate import LoadRules, integers
 from scheduler_plugins.snapshot.report import LONGEST
 
 AGGREGATION_TYPES: Final = ("avg", "p50", "p90", "p95", "p99")
@@ -175,12 +175,12 @@ def _custom_thresholds(text: str) -> Thresholds | None:
         aggregated = Aggregated(
             usage_thresholds=_percents(part.get("usagethresholds")),
             usage_aggregation_type=_text(part.get("usageaggregationtype")),
-            usage_aggregated_duration=parse_duration(_text(part.get("usageaggregatedduration")) or "0s"),
+            usage_aggregated_duration=parse_duration(_text(part.get("usageaggregatedduration", "0s"), "0s")),
         )
         return Thresholds(
             _percents(data.get("usagethresholds")), _percents(data.get("produsagethresholds")), aggregated
         )
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -195,14 +195,15 @@ def _lowered(data: object) -> dict[str, Any]:
 def _percents(data: object) -> dict[str, int]:
     if data is None:
         return {}
-    if not isinstance(data, dict) or any(type(percent) is not int for percent in data.values()):
+    found = integers(data)
+    if found is None:
         raise ValueError(f"{data!r} is not a map of integers")
-    return data
+    return found
 
 
-def _text(data: object) -> str:
+def _text(data: object, default: str = "") -> str:
     if data is None:
-        return ""
+        return default
     if not isinstance(data, str):
         raise ValueError(f"{data!r} is not text")  # noqa: TRY004 - one kind of error for all that is unreadable
     return data

@@ -1,5 +1,6 @@
 """The cluster as it is now, fed by watches: nodes, their reports, their pods, and the pods in flight."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.rows import Rows
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
 
+_LOG: Final = logging.getLogger(__name__)
 _NO_READINGS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -81,6 +83,7 @@ class ClusterCache:
         self._placed: dict[str, str] = {}
         self._in_flight = InFlight(in_flight_seconds)
         self._stale: set[str] = set()
+        self._failures: dict[str, str] = {}
 
     # What is known
 
@@ -98,6 +101,11 @@ class ClusterCache:
     def changes(self) -> int:
         """Grows with every change of what nodes, reports or readings say; charges in flight do not count."""
         return self._changes
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Nodes whose record a plugin could not make from what changed last, and why."""
+        return self._failures
 
     def ledger(self, node: str) -> NodeLedger | None:
         """A node's account of load; None when it has neither report nor pods."""
@@ -152,8 +160,21 @@ class ClusterCache:
             readings=self._readings.get(name, _NO_READINGS),
         )
         self._rows.write_sums(name, sums)
+        failures = []
         for key, table in self._tables.items():
-            self._rows.write(key, name, table.record(state))
+            try:
+                self._rows.write(key, name, table.record(state))
+            except Exception as error:  # noqa: BLE001 - plugins may be anybody's, and one node must not stop all others
+                failures.append(f"{key} cannot judge it: {type(error).__name__}: {error}")
+        self._note_failures(name, "; ".join(failures))
+
+    def _note_failures(self, name: str, told: str) -> None:
+        """Note why plugins could not make a node's record, which keeps the one it had; say it once."""
+        if told and self._failures.get(name) != told:
+            _LOG.warning("Node %s keeps its former record: %s", name, told)
+        self._failures[name] = told
+        if not told:
+            del self._failures[name]
 
     # Nodes
 
@@ -185,6 +206,7 @@ class ClusterCache:
         """Forget a Node. Its pods and report stay until they are gone themselves."""
         if self._nodes.pop(name, None) is not None:
             self._rows.remove(name)
+            self._failures.pop(name, None)
             self._changes += 1
 
     # What plugins' own sources say
@@ -196,17 +218,29 @@ class ClusterCache:
             plugin: its name.
             readings: by node; a node that is absent has none any more.
         """
-        known = {name for name, given in self._readings.items() if plugin in given}
-        for name in known - readings.keys():
-            del self._readings[name][plugin]
-            self._touch(name)
+        self.retain_readings(plugin, readings.keys())
+        self.update_readings(plugin, readings)
+
+    def update_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
+        """Take some of what a plugin's own source said.
+
+        Args:
+            plugin: its name.
+            readings: by node; of other nodes the last ones stay.
+        """
         for name, reading in readings.items():
             given = self._readings.setdefault(name, {})
             if given.get(plugin) != reading:
                 given[plugin] = reading
                 self._touch(name)
-        for name in [name for name, given in self._readings.items() if not given]:
-            del self._readings[name]
+
+    def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
+        """Forget what a plugin's own source said of all nodes but these."""
+        for name in [name for name, given in self._readings.items() if plugin in given and name not in names]:
+            del self._readings[name][plugin]
+            self._touch(name)
+            if not self._readings[name]:
+                del self._readings[name]
 
     # Reports
 

@@ -12,7 +12,7 @@ from crds import names
 from crds.pod import pod_limits, pod_requests
 from crds.priority import PriorityBand, priority_class
 from scheduler_plugins.snapshot.rounding import round_half_away
-from scheduler_plugins.snapshot.units import Vector, units, unix_time
+from scheduler_plugins.snapshot.units import LARGEST, Vector, units, unix_time
 
 _COLOCATED: Final[Mapping[PriorityBand, Mapping[str, str]]] = {
     PriorityBand.BATCH: {"cpu": names.BATCH_CPU, "memory": names.BATCH_MEMORY},
@@ -29,7 +29,8 @@ _UNREQUESTED: Final[Mapping[str, int]] = {
 }
 """The estimate of a pod that asks for nothing: 250 milli-cores, 200 MiB. Not scaled."""
 
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_INT64: Final = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,7 +118,7 @@ def _estimate(actual: str, requests: Mapping[str, Fraction], limits: Mapping[str
     asked = max(limit, requests.get(actual, nothing))
     if asked == 0:
         return _UNREQUESTED.get(actual, 0)
-    scaled = int(round_half_away(float(units(actual, asked)) * float(factor) / 100))
+    scaled = min(int(round_half_away(min(float(units(actual, asked)) * float(factor) / 100, float(LARGEST)))), LARGEST)
     return min(scaled, units(actual, limit)) if limit > 0 else scaled
 
 
@@ -131,12 +132,18 @@ def _factors(text: str | None, rules: LoadRules) -> Mapping[str, int]:
 def _custom_factors(text: str) -> Mapping[str, int]:
     """The usable factors of an annotation: one value that is no integer spoils all, a negative one only itself."""
     try:
-        factors = json.loads(text)
-    except ValueError:
+        factors = integers(json.loads(text))
+    except (ValueError, RecursionError):
         return {}
-    if not isinstance(factors, dict) or any(type(factor) is not int for factor in factors.values()):
-        return {}
-    return {name: factor for name, factor in factors.items() if factor >= 0}
+    return {name: factor for name, factor in (factors or {}).items() if factor >= 0}
+
+
+def integers(data: object) -> dict[str, int] | None:
+    """A map to integers as Go reads one from JSON: of 64 bits, null is 0. None: it is something else."""
+    if not isinstance(data, dict):
+        return None
+    found = {name: 0 if number is None else number for name, number in data.items()}
+    return found if all(type(number) is int and number in _INT64 for number in found.values()) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +178,7 @@ def _seconds(pod: Mapping[str, Any], rules: LoadRules, annotation: str, default:
     """The annotation's seconds, else the default; None where that switches the window off (0 or less)."""
     text = _annotations(pod).get(annotation, "") if rules.allow_customize else ""
     stated = int(text) if _INTEGER.fullmatch(text) else -1
-    seconds = stated if stated >= 0 else default
+    seconds = stated if stated >= 0 and stated in _INT64 else default
     return seconds if seconds is not None and seconds > 0 else None
 
 
@@ -199,7 +206,7 @@ def _raw_allocatable(text: str) -> dict[str, Any]:
             return {}
         for name, amount in amounts.items():
             units(name, amount)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return {}
     return amounts
 

@@ -74,7 +74,7 @@ class NodeReport:
             pods=pods,
             prod_pods=prod_pods,
             conditions={
-                condition["type"]: condition["status"] == "True"
+                str(condition.get("type")): condition["status"] == "True"
                 for condition in status.get("conditions") or ()
                 if condition.get("status") in ("True", "False")
             },

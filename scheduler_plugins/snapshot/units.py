@@ -8,7 +8,8 @@ from crds.quantity import milli_value, value
 
 Vector: TypeAlias = tuple[int, ...]
 """One amount per resource of the load rules, in their order. [milli-cores for cpu, else base units]"""
-_LARGEST: Final = 2**53
+LARGEST: Final = 2**53
+"""The largest amount. [milli-cores for cpu, else base units]"""
 INT64_MAX: Final = 2**63 - 1
 """The largest amount that Kubernetes knows."""
 _LONGEST_PLAIN: Final = 15
@@ -18,7 +19,7 @@ _MULTIPLES: Final[Mapping[str, int]] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "
 """The suffixes that amounts of memory usually have."""
 
 
-def units(resource: str, quantity: Any, most: int = _LARGEST) -> int:  # noqa: ANN401 - text, a number or a Fraction
+def units(resource: str, quantity: Any, most: int = LARGEST) -> int:  # noqa: ANN401 - text, a number or a Fraction
     """A quantity of a resource as an integer, rounded up: milli-cores for cpu, else base units.
 
     Args:

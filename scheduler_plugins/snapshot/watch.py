@@ -19,7 +19,7 @@ NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
 LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that use something or may; the API server says DELETED for one that ends."""
 
-MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
 """What reading an object raises whose fields hold something else than they should."""
 
 _READABLE: Final = "does the API server answer, and may we list them?"
@@ -95,6 +95,7 @@ class ClusterWatch:
         self, api: ApiServer, cache: ClusterCache, clock: Callable[[], float], followers: Sequence[PodFollower] = ()
     ) -> None:
         self._api = api
+        self._cache = cache
         self._unreadable: set[str] = set()
         self._settled = False
         self.sources = (
@@ -130,7 +131,7 @@ class ClusterWatch:
     @property
     def unreadable(self) -> AbstractSet[str]:
         """Objects that could not be understood when they last changed, as "Kind name"."""
-        return self._unreadable
+        return self._unreadable | {f"Node {name}" for name in self._cache.failures}
 
     def complaints(self, stale_seconds: float) -> list[str]:
         """What keeps the cache from being trusted, one sentence each; empty when all is well.

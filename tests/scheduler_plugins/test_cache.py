@@ -1,6 +1,7 @@
 """The cluster as it is now, and the snapshots of it."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crds import names
+from scheduler_plugins.snapshot.arrays import NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
 from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod
 
@@ -110,6 +112,44 @@ def test_select_keeps_order() -> None:
     assert list(nodes.names) == ["c", "a"]
     assert nodes.tables["LoadAwareScheduling"]["allocatable"][:, 0].tolist() == [3000, 1000]
     assert unknown == ["x"]
+
+
+def _frail(dtype: Any, bad: set[str]) -> Any:  # noqa: ANN401 - numpy's type of a record
+    """A plugin of somebody's that fails for some nodes."""
+
+    class Frail:
+        def dtype(self) -> Any:  # noqa: ANN401
+            return dtype
+
+        def record(self, state: NodeState) -> tuple[Any, ...]:
+            if state.name in bad:
+                raise LookupError("no such thing")
+            return (state.allocatable["cpu"],)
+
+    return Frail()
+
+
+def test_failing_record_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """A node that a plugin cannot judge keeps its last record, is told once, and all others go on."""
+    bad: set[str] = set()
+    plugins = {"Frail": _frail(np.dtype([("cpu", np.int64)]), bad), "LoadAwareScheduling": World().plugin}
+    cache = ClusterCache(World().rules, plugins)
+    for name in "ab":
+        cache.put_node(node(name, cpu="1"))
+    cache.freeze(NOW)
+    bad.add("a")
+    for cpu in ("2", "3"):
+        for name in "ab":
+            cache.put_node(node(name, cpu=cpu))
+        nodes = cache.select(["a", "b"], NOW)[0]
+    assert nodes.tables["Frail"]["cpu"].tolist() == [1000, 3000]
+    assert nodes.tables["LoadAwareScheduling"]["allocatable"][:, 0].tolist() == [3000, 3000]
+    assert cache.failures == {"a": "Frail cannot judge it: LookupError: no such thing"}
+    assert len(caplog.records) == 1
+    bad.clear()
+    cache.put_node(node("a", cpu="4"))
+    assert cache.select(["a"], NOW)[0].tables["Frail"]["cpu"].tolist() == [4000]
+    assert not cache.failures
 
 
 # Pods in flight

@@ -6,7 +6,13 @@ from typing import Any
 import pytest
 
 from crds import names
-from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node, estimate_pod, estimation_window
+from scheduler_plugins.snapshot.estimate import (
+    LoadRules,
+    estimate_node,
+    estimate_pod,
+    estimate_vector,
+    estimation_window,
+)
 from scheduler_plugins.snapshot.units import units
 from tests.scheduler_plugins.objects import NOW, Json, condition, node, pod
 
@@ -138,3 +144,37 @@ def test_raw_allocatable_overlays(raw: dict[str, Any], expected: dict[str, Any])
 def test_amounts_are_bounded() -> None:
     """An absurd quantity cannot overflow the arrays."""
     assert units("memory", "9E") == 2**53
+
+
+@pytest.mark.parametrize(
+    ("text", "cpu"),
+    [
+        ('{"cpu": null}', 0),  # Go reads null as zero
+        ('{"cpu": 9223372036854775808}', 850),  # no integer of 64 bits: as if not there
+        ('{"cpu": 9223372036854775807}', 2**53),  # the largest amount
+        ("[" * 100_000, 850),
+    ],
+)
+def test_factors_have_64_bits(text: str, cpu: int) -> None:
+    """Factors are read as Go reads them, and no estimate is larger than what can be added up."""
+    item = pod(requests={"cpu": "1", "memory": "1Gi"})
+    item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SCALING_FACTORS: text}
+    assert estimate_pod(item, CUSTOM)["cpu"] == cpu
+
+
+@pytest.mark.parametrize("text", ["9" * 19, "9" * 5000])
+def test_seconds_have_64_bits(text: str) -> None:
+    """A number of seconds that has no 64 bits is as if it were not there."""
+    item = pod()
+    item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED: text}
+    rules = LoadRules(seconds_after_scheduled=180, allow_customize=True)
+    assert estimation_window(item, rules).end(0.0) == 180.0
+
+
+def test_alike_pods_share_their_estimate() -> None:
+    """Pods that ask for the same keep one estimate between them; other requests have their own."""
+    rules = LoadRules()
+    vectors = [estimate_vector(pod(name, {"cpu": cpu}), rules) for name, cpu in (("p", "1"), ("q", "1"), ("r", "2"))]
+    assert vectors[0] is vectors[1]
+    assert vectors[2][0] == 1700
+    assert estimate_vector(pod("p", {"cpu": "1"}), LoadRules(factors={"cpu": 100}))[0] == 1000

@@ -187,5 +187,7 @@ def test_sums_are_independent_of_history(seed: int) -> None:
     anew.receive(ledger.report)
     if ledger.report is None:
         anew.update_time = ledger.update_time
-    sums = [(one.node_delta, one.prod_delta, one.node_estimated, one.prod_usage) for one in (ledger, anew)]
+    sums = [
+        (one.node_delta, one.prod_delta, one.node_estimated, one.prod_usage, one.unreported) for one in (ledger, anew)
+    ]
     assert sums[0] == sums[1]

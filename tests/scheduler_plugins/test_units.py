@@ -1,0 +1,44 @@
+"""Amounts as integers: the quick way for the usual forms says what the exact one says."""
+
+import pytest
+from hypothesis import strategies as st
+
+from crds.quantity import milli_value, value
+from scheduler_plugins.snapshot.units import LARGEST, units
+from tests.fuzz.strength import fuzz
+
+SUFFIXES = ("", "m", "u", "n", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "e3", ".5", ".5Gi")
+
+
+@fuzz(number=st.integers(0, 10**17), suffix=st.sampled_from(SUFFIXES), sign=st.sampled_from(["", "-", "+"]))
+def test_quick_is_exact(number: int, suffix: str, sign: str) -> None:
+    """Every form of a quantity is the integer that exact arithmetic makes of it, up to the largest amount."""
+    text = f"{sign}{number}{suffix}"
+    assert units("cpu", text) == min(milli_value(text), LARGEST)
+    assert units("memory", text) == min(value(text), LARGEST)
+
+
+@pytest.mark.parametrize(
+    ("resource", "text", "amount"),
+    [
+        ("cpu", "250m", 250),
+        ("cpu", "1500u", 2),  # rounded up
+        ("cpu", "1n", 1),
+        ("cpu", "3", 3000),
+        ("cpu", "1Ki", 1_024_000),
+        ("memory", "1500m", 2),
+        ("memory", "3Gi", 3 * 2**30),
+        ("memory", "1u", 1),
+        ("memory", "9Ei", LARGEST),
+    ],
+)
+def test_usual_forms(resource: str, text: str, amount: int) -> None:
+    """The forms that reports are made of."""
+    assert units(resource, text) == amount
+
+
+@pytest.mark.parametrize("text", ["", "m", "Gi", "\u0663", "1_000", " 1"])
+def test_what_is_no_quantity(text: str) -> None:
+    """What Kubernetes takes for no quantity is none the quick way either."""
+    with pytest.raises(ValueError, match="is not a quantity"):
+        units("cpu", text)

@@ -17,7 +17,7 @@ from scheduler_plugins.extender.service import Extender
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import SourcedPlugin
 from scheduler_plugins.providers.provider import Cluster
-from scheduler_plugins.providers.runner import Consumer, ProviderMetrics, Runner, make
+from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import ClusterWatch
@@ -94,7 +94,8 @@ def _providers(
             continue
         runner = Runner(
             make(spec, Cluster(api, cache.own_allocatable)),
-            Consumer(part.name, cache.put_readings, lambda: cache.nodes),
+            part.name,
+            cache,
             spec.metric_provider.interval_seconds,
             telemetry.part(ProviderMetrics),
         )

@@ -1,5 +1,6 @@
 """The load-watcher service as a provider: GET {address}/watcher."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -25,7 +26,8 @@ class LoadWatcher:
     async def fetch(self, now: float) -> Answer:
         """Ask for all nodes."""
         async with self._site.session() as session:
-            return decode(await session.get("/watcher"), now)
+            document = await session.get("/watcher")
+        return await asyncio.to_thread(decode, document, now)
 
 
 def decode(document: Any, now: float) -> Answer:  # noqa: ANN401 - JSON from outside can be anything

@@ -118,7 +118,7 @@ class MetricsServer:
             raise ProviderError(_ABSENT if error.not_found else str(error)) from error
         except ApiUnavailable as error:
             raise ProviderError(str(error)) from error
-        return decode(usages, whole, now)
+        return await asyncio.to_thread(decode, usages, whole, now)
 
     async def _usages(self, api: ApiServer) -> Any:  # noqa: ANN401
         async with api.stream(NODES, {}, self._timeout) as chunks:

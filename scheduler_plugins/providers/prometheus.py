@@ -169,7 +169,7 @@ class Prometheus:
         queries.append(age_query(self._expressions[CPU], self._window, self._step))
         async with self._site.session() as session:
             *bodies, ages = await asyncio.gather(*(self._ask(session, each) for each in queries))
-        return self._joined(wanted, bodies, ages, now)
+        return await asyncio.to_thread(self._joined, wanted, bodies, ages, now)
 
     @staticmethod
     async def _ask(session: Session, text: str) -> Any:  # noqa: ANN401

@@ -6,8 +6,10 @@ import pkgutil
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Any, Final, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -22,11 +24,31 @@ LONGEST_PAUSE: Final = 300.0
 _FIRST_PAUSE: Final = 2.0
 _JITTER: Final = 0.1
 _NAMES_SHOWN: Final = 3
+_AT_ONCE: Final = 100
+"""So many nodes are some milliseconds of work. [nodes]"""
 _BUCKETS: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 _LOG: Final = logging.getLogger(__name__)
 
-Put = Callable[[str, Mapping[str, Utilisation]], None]
-"""Takes all readings for a plugin in place of the former: the plugin's name, and the readings by node."""
+
+class Readings(Protocol):
+    """Where readings go: the cache."""
+
+    @property
+    def nodes(self) -> Sequence[str]:
+        """Names of the cluster's nodes."""
+        ...
+
+    def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
+        """Forget a plugin's readings of all nodes but these."""
+        ...
+
+    def update_readings(self, plugin: str, readings: Mapping[str, Any]) -> None:
+        """Take readings of some nodes."""
+        ...
+
+    def freeze(self, now: float) -> object:
+        """Work in all that has come."""
+        ...
 
 
 class ProviderMetrics:
@@ -95,24 +117,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(name[:80] for name in names[:_NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
-    """Whom a provider is asked for."""
-
-    plugin: str
-    """The plugin's name."""
-    put: Put
-    """Takes the readings."""
-    nodes: Callable[[], Sequence[str]]
-    """The names of the cluster's nodes now."""
-
-
 class Runner:
     """Polls one provider for one plugin.
 
     Args:
         provider: who is asked.
-        consumer: for whom.
+        plugin: the name of the plugin that it is asked for.
+        cache: takes the readings.
         interval: time between two fetches. [s]
         metrics: where to count.
         clock: the present time. [unix s]
@@ -123,7 +134,8 @@ class Runner:
     def __init__(
         self,
         provider: Provider,
-        consumer: Consumer,
+        plugin: str,
+        cache: Readings,
         interval: float,
         metrics: ProviderMetrics,
         *,
@@ -132,8 +144,8 @@ class Runner:
         lots: random.Random | None = None,
     ) -> None:
         self._provider = provider
-        self._plugin = consumer.plugin
-        self._consumer = consumer
+        self._plugin = plugin
+        self._cache = cache
         self._interval = interval
         self._metrics = metrics
         self._clock = clock
@@ -158,7 +170,7 @@ class Runner:
         labels = self._plugin, self._provider.name
         started, now = time.perf_counter(), self._clock()
         try:
-            self._take(await self._provider.fetch(now))
+            await self._take(await self._provider.fetch(now))
         except ProviderError as error:
             self._fail(str(error))
         except Exception as error:  # noqa: BLE001 - the outer runner: a provider's trouble stays its own
@@ -169,21 +181,26 @@ class Runner:
         self._metrics.fetches.labels(*labels, outcome).observe(time.perf_counter() - started)
         return answered
 
-    def _take(self, answer: Answer) -> None:
+    async def _take(self, answer: Answer) -> None:
+        """Hand over what it said, a few nodes at a time: requests are answered in between."""
         smoothed = self._provider.smoothed
-        readings = {
-            node: reading
-            for node, said in answer.nodes.items()
-            if (reading := utilisation(said.metrics, said.measured_at, smoothed=smoothed)) is not None
-        }
-        if not readings:
+        if not answer.nodes:
             bad = f", and {answer.unusable} values that are no measurements" if answer.unusable else ""
             raise ProviderError(f"the answer has no node{bad}")
-        self._consumer.put(self._plugin, readings)
+        readings: dict[str, Utilisation] = {}
+        self._cache.retain_readings(self._plugin, answer.nodes.keys())
+        said = iter(answer.nodes.items())
+        while some := list(islice(said, _AT_ONCE)):
+            found = {name: utilisation(node.metrics, node.measured_at, smoothed=smoothed) for name, node in some}
+            known = {name: reading for name, reading in found.items() if reading is not None}
+            readings |= known
+            self._cache.update_readings(self._plugin, known)
+            self._cache.freeze(self._clock())
+            await asyncio.sleep(0)
         self._readings, self._unusable, self._remark = readings, answer.unusable, answer.remark
         self._answered_at, self._failures, self._error = self._clock(), 0, ""
         labels = self._plugin, self._provider.name
-        match = Match.of(readings, self._consumer.nodes())
+        match = Match.of(readings, self._cache.nodes)
         self._metrics.last_answer.labels(*labels).set(self._answered_at)
         self._metrics.unusable.labels(*labels).inc(answer.unusable)
         for state, count in (
@@ -192,7 +209,7 @@ class Runner:
             ("unknown", len(match.unknown)),
         ):
             self._metrics.nodes.labels(*labels, state).set(count)
-        self._tell("answers" if match.matched or not self._consumer.nodes() else f"answers, but {match.sentence()}")
+        self._tell("answers" if match.matched or not self._cache.nodes else f"answers, but {match.sentence()}")
 
     def _fail(self, why: str) -> None:
         self._failures += 1
@@ -226,7 +243,7 @@ class Runner:
         if self._answered_at is None:
             return f"{place}: {self._trouble()}" if self._error else f"{place}: not asked yet"
         age = max(0.0, self._clock() - self._answered_at)
-        parts = [f"last answer {age:.0f} s ago", Match.of(self._readings, self._consumer.nodes()).sentence()]
+        parts = [f"last answer {age:.0f} s ago", Match.of(self._readings, self._cache.nodes).sentence()]
         if self._readings:
             oldest = min(reading.measured_at for reading in self._readings.values())
             parts.append(f"oldest reading {max(0.0, self._clock() - oldest):.0f} s old")

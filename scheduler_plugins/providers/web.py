@@ -12,6 +12,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 
 from kubeapi.connection import tls_context
 from kubeapi.errors import LoginError
@@ -133,6 +134,10 @@ def parsed(body: bytes) -> Any:  # noqa: ANN401 - any JSON
     Raises:
         ProviderError: it is none.
     """
+    try:
+        return msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        pass  # the library of Python takes what is no JSON, too, such as NaN: then that one value is refused alone
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:

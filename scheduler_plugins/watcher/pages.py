@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+import msgspec
+
 from scheduler_plugins.extender.http import JSON, Page, Reply, Request
 from scheduler_plugins.watcher.document import Document
 
@@ -28,7 +30,7 @@ def pages(
             return Reply(b"", _NOTHING_YET)
         host = request.query.get("host") or None
         body = known.to_json(host)
-        return Reply.json(body) if body else Reply.text(f"No metrics found for host {host}", _NOT_FOUND)
+        return Reply(msgspec.json.encode(body)) if body else Reply.text(f"No metrics found for host {host}", _NOT_FOUND)
 
     def health(_request: Request) -> Reply:
         """200, or 503 while the cluster is not known or not heard."""

@@ -13,8 +13,9 @@ from scheduler_plugins.extender.http import Reply, Request
 from scheduler_plugins.providers import metrics_server, prometheus, signal_fx
 from scheduler_plugins.providers.provider import Answer, NodeAnswer, ProviderError
 from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY
-from scheduler_plugins.providers.runner import Consumer, ProviderMetrics, Runner
-from scheduler_plugins.snapshot.utilisation import Utilisation
+from scheduler_plugins.providers.runner import ProviderMetrics, Runner
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.watcher.document import Document, latest, short_duration
 from scheduler_plugins.watcher.pages import pages
 from tests.golden.adapters import Adapter
@@ -129,10 +130,8 @@ class _Failing:
 
 
 def _fetch_cycle(vector: dict[str, Any]) -> dict[str, Any]:
-    taken: list[Mapping[str, Utilisation]] = []
-    provider = _Failing()
-    consumer = Consumer("p", lambda _plugin, readings: taken.append(readings), list)
-    runner = Runner(provider, consumer, 30, ProviderMetrics(CollectorRegistry()))
+    provider, cache = _Failing(), ClusterCache(LoadRules())
+    runner = Runner(provider, "p", cache, 30, ProviderMetrics(CollectorRegistry()))
 
     async def cycle() -> bool:
         if vector["previousCacheSize"]:
@@ -141,7 +140,7 @@ def _fetch_cycle(vector: dict[str, Any]) -> dict[str, Any]:
         return await runner.poll()
 
     appended = asyncio.run(cycle())
-    return {"appended": appended, "cacheSize": min(1, len(taken))}
+    return {"appended": appended, "cacheSize": len(cache.readings("n"))}
 
 
 OPERATIONS: Final[Mapping[str, Adapter]] = {

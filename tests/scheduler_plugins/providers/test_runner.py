@@ -4,13 +4,14 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from scheduler_plugins.providers.provider import Answer, NodeAnswer, ProviderError
 from scheduler_plugins.providers.readings import AVERAGE, CPU
-from scheduler_plugins.providers.runner import LONGEST_PAUSE, Consumer, Match, ProviderMetrics, Runner
+from scheduler_plugins.providers.runner import LONGEST_PAUSE, Match, ProviderMetrics, Runner
 from scheduler_plugins.snapshot.utilisation import Statistic, Utilisation
 from tests.scheduler_plugins.providers.server import NOW
 
@@ -37,18 +38,41 @@ class Scripted:
         return said
 
 
+class Kept:
+    """Stands for the cache: what a plugin's source last said."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self.nodes = nodes
+        self.readings: dict[str, Utilisation] = {}
+        self.steps: list[int] = []
+
+    def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
+        """Forget all others."""
+        assert plugin == "P"
+        self.readings = {name: reading for name, reading in self.readings.items() if name in names}
+
+    def update_readings(self, plugin: str, readings: Mapping[str, Utilisation]) -> None:
+        """Take some."""
+        assert plugin == "P"
+        self.readings |= readings
+        self.steps.append(len(readings))
+
+    def freeze(self, now: float) -> None:
+        """Nothing to work in."""
+
+
 class Trial:
     """A runner with what it put."""
 
     def __init__(self, *script: Answer | Exception, nodes: Sequence[str] = ("a", "b")) -> None:
         self.now = NOW
         self.slept: list[float] = []
-        self.put: list[Mapping[str, Utilisation]] = []
+        self.kept = Kept(nodes)
         self.registry = CollectorRegistry()
-        consumer = Consumer("P", lambda _plugin, readings: self.put.append(readings), lambda: nodes)
         self.runner = Runner(
             Scripted(*script),
-            consumer,
+            "P",
+            self.kept,
             30.0,
             ProviderMetrics(self.registry),
             clock=lambda: self.now,
@@ -78,14 +102,28 @@ async def test_answer_is_put() -> None:
     """What the provider says reaches the cache as readings."""
     trial = Trial(answer(a=50.0))
     await trial.polls(1)
-    assert trial.put == [{"a": Utilisation(Statistic(50.0), None, NOW - 10, smoothed=True)}]
+    assert trial.kept.readings == {"a": Utilisation(Statistic(50.0), None, NOW - 10, smoothed=True)}
+
+
+async def test_nodes_that_are_gone_are_forgotten() -> None:
+    """A node that the next answer leaves out has no reading any more."""
+    trial = Trial(answer(a=50.0, b=1.0), answer(b=2.0))
+    await trial.polls(2)
+    assert set(trial.kept.readings) == {"b"}
+
+
+async def test_large_answers_come_in_steps() -> None:
+    """Thousands of nodes are handed over some at a time, so that requests wait for some milliseconds at most."""
+    trial = Trial(answer(**{f"n{i}": 1.0 for i in range(250)}))
+    await trial.polls(1)
+    assert trial.kept.steps == [100, 100, 50]
 
 
 async def test_failure_keeps_the_last_answer() -> None:
     """A fetch that fails puts nothing, so the last readings stay with their age; the state line says both."""
     trial = Trial(answer(a=50.0, b=1.0), ProviderError("no answer within 10 s"))
     await trial.polls(3)
-    assert len(trial.put) == 1
+    assert set(trial.kept.readings) == {"a", "b"}
     assert trial.runner.state() == (
         "Scripted at http://there: failed 2 times in a row: no answer within 10 s; last answer 3 s ago; "
         "2 of 2 nodes matched; oldest reading 13 s old"
@@ -96,7 +134,7 @@ async def test_empty_answer_is_a_failure() -> None:
     """An answer without any node (rules that were deleted) keeps the last readings, and is told."""
     trial = Trial(answer(a=50.0, b=1.0), Answer({}, unusable=4))
     await trial.polls(2)
-    assert len(trial.put) == 1
+    assert set(trial.kept.readings) == {"a", "b"}
     assert "the answer has no node, and 4 values that are no measurements" in trial.runner.state()
 
 

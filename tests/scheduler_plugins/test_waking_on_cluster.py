@@ -15,6 +15,7 @@ from crds.names import ANNOTATION_SCHEDULING_RETRY
 from devcluster import Cluster
 from tests.scheduler_plugins.extenders import Extender, profile, until
 from tests.scheduler_plugins.stage import Stage, Usage
+from tests.scheduler_plugins.waking.quiet import metric, quiet
 
 pytestmark = pytest.mark.cluster
 
@@ -36,15 +37,8 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
         yield stage
 
 
-def _metric(extender: Extender, name: str) -> float:
-    """The sum of a metric over its labels."""
-    lines = extender.ask("/metrics").decode().splitlines()
-    wanted = f"headroom_scheduler_{name}"
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.partition(" ")[0].partition("{")[0] == wanted)
-
-
 def _waiting(extender: Extender, count: int) -> None:
-    until(lambda: _metric(extender, "waiting_pods") == count, f"{count} pods waiting in {extender.name}")
+    until(lambda: metric(extender, "waiting_pods") == count, f"{count} pods waiting in {extender.name}")
 
 
 def _patches(stage: Stage) -> list[str]:
@@ -77,7 +71,7 @@ def test_cooled_node_wakes_pod(stage: Stage) -> None:
     stage.create(stage.pod("cooled", AWAKE, selector={"kubernetes.io/hostname": node}))
     stage.refused("cooled", EXCEEDS)
     _waiting(stage.extenders[0], 1)
-    _quiet(stage.extenders[0])
+    quiet(stage.extenders[0])
     (note,) = until(lambda: _notes(stage, "cooled"), "the event")
     assert f"1 {EXCEEDS}" in note
     assert f"Closest is {node}: " in note
@@ -105,7 +99,7 @@ def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
     stage.settle({node: HOT})
     stage.create(stage.pod("asleep", ASLEEP, selector={"kubernetes.io/hostname": node}))
     stage.refused("asleep", EXCEEDS)
-    _quiet(stage.extenders[1])
+    quiet(stage.extenders[1])
     stage.report({node: COOL})
     until(lambda: stage.extenders[1].passing(node), "the extender seeing the cool node")
     watched_until = time.monotonic() + COUNTERFACTUAL_SECONDS
@@ -118,18 +112,6 @@ def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
     assert stage.placed("asleep") == [node]
 
 
-def _quiet(extender: Extender) -> None:
-    """Wait until kube-scheduler asks no more: it tries a pod twice, as its own note in the pod's status wakes it."""
-    name, seen = "request_seconds_count", [-1.0, float("inf")]
-
-    def calm() -> bool:
-        seen.append(_metric(extender, name))
-        time.sleep(3)  # its back-off is 1 s after the first attempt and 2 s after the second
-        return seen[-1] == seen[-2]
-
-    until(calm, "kube-scheduler asking no more")
-
-
 def test_thousand_waiting_pods_make_no_storm(stage: Stage) -> None:
     """Of a thousand pods that wait for a node as many are bound as it has room for, with a few patches; others wait."""
     stage.clear()
@@ -138,14 +120,14 @@ def test_thousand_waiting_pods_make_no_storm(stage: Stage) -> None:
     pods = (stage.pod(f"many-{number}", AWAKE, selector={"kubernetes.io/hostname": node}) for number in range(1000))
     stage.create(*pods)
     _waiting(awake, 1000)
-    _quiet(awake)
+    quiet(awake)
     patched = len(_patches(stage))
-    assert _metric(awake, "waiting_groups") == 1
+    assert metric(awake, "waiting_groups") == 1
     stage.report({node: Usage(10)})
     # 65.4 % of 32 cores are 20.9; 10 are in use, and each pod of one core is expected to use 0.85: 12 fit.
     until(lambda: sum(map(bool, stage.where().values())) >= 12, "twelve pods being bound")
-    rounds = _metric(awake, "waking_round_seconds_count")
-    until(lambda: _metric(awake, "waking_round_seconds_count") >= rounds + 5, "five further looks")
+    rounds = metric(awake, "waking_round_seconds_count")
+    until(lambda: metric(awake, "waking_round_seconds_count") >= rounds + 5, "five further looks")
     bound = [name for name, where in stage.where().items() if where and name != "sentinel"]
     assert len(bound) == 12
     patched = len(_patches(stage)) - patched

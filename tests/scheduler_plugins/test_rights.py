@@ -1,0 +1,108 @@
+"""The extender under exactly its own rights of the chart: it is refused nothing, and has no right that it never uses.
+
+In a pod of the chart it shares its account with kube-scheduler, which may do more; here it has its own role alone.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from tests.manager.stage import Request, rendered
+from tests.manager.test_rights import Right, _all_rights
+from tests.scheduler_plugins.extenders import configuration, profile, until
+from tests.scheduler_plugins.stage import Stage, Usage
+from tests.scheduler_plugins.waking.quiet import quiet
+
+pytestmark = pytest.mark.cluster
+
+NAME: Final = "extender-rights"
+ACCOUNT: Final = "headroom-scheduler"
+EXCUSED: Final = {
+    "events patch": "an event that is there already is counted on; it takes a restart, or half an hour",
+    "leases get": "kube-scheduler's, which decides in its Lease which replica schedules",
+    "leases update": "the same",
+    "nodes.metrics.k8s.io list": "for LowRiskOverCommitment with metricProvider.type KubernetesMetricsServer alone",
+}
+"""Rights that the story below does not use, each with its reason."""
+
+
+def _key(right: Right) -> str:
+    return f"{right.resource}{'.metrics.k8s.io' if right.group == 'metrics.k8s.io' else ''} {right.verb}"
+
+
+def unused(granted: list[Right], requests: list[Request]) -> list[str]:
+    """Rights that no request needed, and that nothing excuses."""
+    left = [each for each in granted if not any(each.is_used_by(request) for request in requests)]
+    return [str(each) for each in left if _key(each) not in EXCUSED]
+
+
+def _own(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The account, the extender's own roles and their bindings: not those of the cluster's kube-scheduler."""
+    return [each for each in objects if each["metadata"]["name"] == ACCOUNT]
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """Two nodes, and the extender's rights."""
+    with Stage.open(cluster, NAME, 2) as stage:
+        objects = yaml.safe_dump_all(_own(rendered(cluster, NAME, "scheduler-rbac.yaml")))
+        cluster.kubectl("apply", "-f", "-", stdin=objects)
+        yield stage
+        cluster.kubectl("delete", "-f", "-", stdin=objects)
+
+
+def _login(stage: Stage, path: Path) -> Path:
+    """A kubeconfig of the extender's account."""
+    config = yaml.safe_load(stage.cluster.kubeconfig.read_text())
+    token = stage.cluster.kubectl("create", "token", ACCOUNT, "-n", NAME, "--duration=1h").strip()
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def _requests(stage: Stage) -> list[Request]:
+    """What the account has asked so far, from the audit log."""
+    mark = f'"username":"system:serviceaccount:{NAME}:{ACCOUNT}"'
+    lines = stage.cluster.control_plane.audit_log.read_text().splitlines()
+    return [Request.from_event(json.loads(line)) for line in lines if mark in line and line.endswith("}")]
+
+
+def _watched(stage: Stage) -> bool:
+    """Whether the log has the watches: they are written down when they end."""
+    return {each.resource for each in _requests(stage) if each.verb == "watch"} >= {"pods", "nodes", "nodemetrics"}
+
+
+def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
+    """Over its story the extender is refused nothing, and uses every right that the chart gives it."""
+    login = _login(stage, tmp_path / "kubeconfig")
+    extender = stage.add_extender("extender-with-rights", profile(), flags=[f"--kubeconfig={login}"])
+    stage.add_scheduler(NAME, configuration("shortlist", NAME, extender.url))
+    stage.wait()
+    node = stage.nodes[0]
+    stage.settle({node: 30})
+    stage.create(stage.pod("p", NAME, selector={"kubernetes.io/hostname": node}))
+    stage.refused("p", "node(s) cpu usage exceed threshold")
+    until(lambda: any(each.resource == "events" for each in _requests(stage)), "an event being written")
+    quiet(extender)
+    stage.report({node: Usage(2)})
+    assert stage.placed("p") == [node]
+    until(lambda: any(each.verb == "patch" for each in _requests(stage)), "the pod being woken")
+    extender.process.stop()
+    until(lambda: _watched(stage), "the watches being over")
+    requests = _requests(stage)
+    assert not [each for each in requests if each.code in {401, 403}]
+    granted = _all_rights(_own(rendered(stage.cluster, NAME, "scheduler-rbac.yaml")))
+    assert len(granted) >= 9
+    assert unused(granted, requests) == [], "rights that nothing uses: take them out of the role, or excuse them"
+
+
+def test_unused_right_is_named(stage: Stage) -> None:
+    """A right beyond the need is found: the test above can fail."""
+    extra = Right("", "", "pods", "delete", ())
+    assert unused([extra], _requests(stage)) == ["delete pods"]

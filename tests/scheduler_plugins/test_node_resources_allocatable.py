@@ -1,0 +1,255 @@
+"""NodeResourcesAllocatable: small nodes or large nodes first, in exact integers."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from scheduler_plugins.arguments import ArgumentError, decode
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.plugins.node_resources_allocatable import (
+    NAME,
+    NodeResourcesAllocatable,
+    ResourceWeight,
+    counts,
+    normalised,
+)
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.fuzz.strength import fuzz
+from tests.golden.second_opinion import allocatable
+from tests.scheduler_plugins.objects import NOW, Json, pod
+
+INT64_MAX = 2**63 - 1
+
+
+def _plugin(arguments: Any) -> NodeResourcesAllocatable:  # noqa: ANN401 - JSON
+    plugin: NodeResourcesAllocatable = decode(NodeResourcesAllocatable, arguments, "args")
+    return plugin
+
+
+def _node(name: str, amounts: Mapping[str, str]) -> Json:
+    return {"metadata": {"name": name, "annotations": {}}, "status": {"allocatable": dict(amounts)}}
+
+
+def _scores(arguments: Any, *nodes: Json, pods: tuple[Json, ...] = ()) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
+    """Name, raw and normalised score of each node."""
+    plugin = _plugin(arguments).defaulted()
+    cache = ClusterCache(LoadRules(), {NAME: plugin})
+    for item in nodes:
+        cache.put_node(item)
+    for item in pods:
+        cache.put_pod(item, NOW)
+    rows, _ = cache.freeze(NOW).select([item["metadata"]["name"] for item in nodes])
+    scores = plugin.score(cache.read(pod()), rows).tolist()
+    raw = rows.tables[NAME]["raw"].tolist()
+    return [
+        {"name": name, "raw": each, "score": score} for name, each, score in zip(rows.names, raw, scores, strict=True)
+    ]
+
+
+def _plain(arguments: Any, *amounts: Mapping[str, str]) -> list[int]:  # noqa: ANN401 - JSON
+    nodes = [_node(f"n{index}", each) for index, each in enumerate(amounts)]
+    return [each["score"] for each in _scores(arguments, *nodes)]
+
+
+# Worked examples
+
+
+@pytest.mark.parametrize(("mode", "scores"), [("Least", [100, 0]), ("Most", [0, 100])])
+def test_worked_examples(mode: str, scores: list[int]) -> None:
+    """Of 10 and 200, and of 20 and 100, the small node is best for Least and the large one for Most."""
+    arguments = {"mode": mode, "resources": [{"name": "memory", "weight": 1}]}
+    assert _plain(arguments, {"memory": "10"}, {"memory": "200"}) == scores
+    assert _plain(arguments, {"memory": "20"}, {"memory": "100"}) == scores
+
+
+def test_default_weighs_cores_and_memory() -> None:
+    """Least by default, a milli-core as much as a mebibyte."""
+    small, large = {"cpu": "8", "memory": "16Gi"}, {"cpu": "16", "memory": "32Gi"}
+    found = _scores({}, _node("small", small), _node("large", large))
+    assert found == [
+        {"name": "small", "raw": -24383, "score": 100},
+        {"name": "large", "raw": -48767, "score": 0},
+    ]
+
+
+def test_means_truncate_toward_zero() -> None:
+    """For Least, -75.5 is -75 and not -76, and with it the score in the middle is 50 and not 75."""
+    arguments = {
+        "mode": "Least",
+        "resources": [{"name": "memory", "weight": 1}, {"name": "example.com/a", "weight": 1}],
+    }
+    nodes = [
+        _node(name, {"memory": memory, "example.com/a": piece})
+        for name, memory, piece in (("a", "74", "74"), ("b", "75", "76"), ("c", "76", "76"))
+    ]
+    assert [(each["raw"], each["score"]) for each in _scores(arguments, *nodes)] == [(-74, 100), (-75, 50), (-76, 0)]
+
+
+def test_pods_do_not_matter() -> None:
+    """Neither what runs on a node nor what is asked for changes its score."""
+    nodes = (_node("a", {"cpu": "4", "memory": "8Gi"}), _node("b", {"cpu": "8", "memory": "8Gi"}))
+    busy = pod("x", {"cpu": "4", "memory": "8Gi"}, node="a")
+    assert _scores({}, *nodes) == _scores({}, *nodes, pods=(busy,))
+
+
+@pytest.mark.parametrize("amounts", [[{"cpu": "4"}], [{"cpu": "4"}, {"cpu": "4"}], [{}, {}]])
+def test_equal_nodes_score_nothing(amounts: list[Json]) -> None:
+    """A single node, or nodes that have the same, score 0."""
+    assert set(_plain({"mode": "Most"}, *amounts)) == {0}
+
+
+def test_only_nodes_in_question_are_compared() -> None:
+    """Scores are relative to the nodes that are left after the filters."""
+    plugin = _plugin({"mode": "Most", "resources": [{"name": "cpu", "weight": 1}]}).defaulted()
+    cache = ClusterCache(LoadRules(), {NAME: plugin})
+    for name, cpu in (("a", "1"), ("b", "2"), ("c", "4")):
+        cache.put_node(_node(name, {"cpu": cpu}))
+    snapshot, asked = cache.freeze(NOW), cache.read(pod())
+    cycle = Cycle([Enabled(NAME, 1.0, plugin)])
+    assert cycle.score(asked, snapshot.select(["a", "b", "c"])[0]).tolist() == [0, 33, 100]
+    assert cycle.score(asked, snapshot.select(["b", "a"])[0]).tolist() == [100, 0]
+    assert plugin.score(asked, snapshot.select([])[0]).tolist() == []
+
+
+# Amounts
+
+
+def test_allocatable_changes_are_followed() -> None:
+    """A node that grows is scored anew."""
+    plugin = _plugin({"mode": "Most"}).defaulted()
+    cache = ClusterCache(LoadRules(), {NAME: plugin})
+    for name, cpu in (("a", "1"), ("b", "2"), ("a", "3")):
+        cache.put_node(_node(name, {"cpu": cpu}))
+    assert plugin.score(cache.read(pod()), cache.freeze(NOW).select(["a", "b"])[0]).tolist() == [100, 0]
+
+
+@pytest.mark.parametrize(
+    ("resource", "known"),
+    [
+        ("cpu", True),
+        ("memory", True),
+        ("ephemeral-storage", True),
+        ("nvidia.com/gpu", True),
+        ("kubernetes.io/mid-cpu", True),
+        ("hugepages-2Mi", True),
+        ("attachable-volumes-aws-ebs", True),
+        ("pods", False),
+        ("storage", False),
+        ("requests.nvidia.com/gpu", False),
+    ],
+)
+def test_which_resources_count(resource: str, known: bool) -> None:  # noqa: FBT001
+    """Resources that kube-scheduler keeps count; the weight of another one only divides."""
+    assert counts(resource) is known
+    arguments = {"mode": "Most", "resources": [{"name": resource, "weight": 3}, {"name": "memory", "weight": 1}]}
+    raw = _scores(arguments, _node("a", {resource: "8", "memory": "8"}))[0]["raw"]
+    full = 8000 * 3 + 8 if resource == "cpu" else 8 if resource == "memory" else 32
+    assert raw == (full // (1 if resource == "memory" else 4) if known else 2)
+
+
+def test_last_of_a_name_counts() -> None:
+    """Of a resource that is named twice the last weight counts."""
+    twice = [{"name": "cpu", "weight": 1}, {"name": "cpu", "weight": 5}, {"name": "memory", "weight": 1}]
+    assert _plugin({"resources": twice}).weights == {"cpu": 5, "memory": 1}
+
+
+def test_nothing_overflows() -> None:
+    """The largest amounts and weights of 64 bits are added, divided and spread exactly."""
+    weights = [{"name": name, "weight": INT64_MAX} for name in ("memory", "ephemeral-storage")]
+    nodes = [
+        _node("none", {}),
+        _node("half", {"memory": str(2**62), "ephemeral-storage": str(2**62)}),
+        _node("all", {"memory": "9223372036854775807", "ephemeral-storage": "8Ei"}),
+        _node("odd", {"memory": str(2**53 + 1), "ephemeral-storage": str(2**53 + 1)}),
+    ]
+    for mode, sign in (("Most", 1), ("Least", -1)):
+        found = _scores({"mode": mode, "resources": weights}, *nodes)
+        assert found == allocatable.scores({"args": {"mode": mode, "resources": weights}, "nodes": nodes})
+        assert [each["raw"] for each in found] == [0, sign * 2**62, sign * INT64_MAX, sign * (2**53 + 1)]
+
+
+def test_wide_spans_are_exact() -> None:
+    """Where a hundred times the difference leaves 64 bits, the division is still exact."""
+    raw = [0, INT64_MAX // 3, INT64_MAX // 100 * 99, INT64_MAX - 1, INT64_MAX]
+    assert normalised(np.array(raw, np.int64)).tolist() == [each * 100 // INT64_MAX for each in raw]
+
+
+@fuzz(seed=st.integers(0, 2**32))
+def test_arrays_match_exact_fractions(seed: int) -> None:
+    """For any nodes and weights, means and scores are those of exact fractions."""
+    lot = random.Random(seed)  # noqa: S311 - a repeatable test
+    names = ["cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "hugepages-1Gi", "pods", "cpu"]
+    amounts = ["0", "1", "0.1", "999m", "7", "96", "1Gi", "31.5Gi", "2T", "7Pi", str(2**53 + 3), "9E"]
+    nodes = [
+        _node(
+            f"n{index}",
+            {name: lot.choice(amounts[:6] if name == "cpu" else amounts) for name in lot.sample(names[:6], 4)},
+        )
+        for index in range(lot.randrange(1, 9))
+    ]
+    weights = [1, 3, 1 << 20, lot.randrange(1, 10**6), INT64_MAX]
+    listed = [{"name": name, "weight": lot.choice(weights)} for name in lot.sample(names, lot.randrange(4))]
+    arguments = {"mode": lot.choice(["Least", "Most"]), "resources": listed}
+    assert _scores(arguments, *nodes) == allocatable.scores({"args": arguments, "nodes": nodes})
+
+
+# Arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"mode": "least"}, ['mode: Invalid value: "least": invalid support ModeType: must be Least or Most']),
+        (
+            {"resources": [{"name": "cpu", "weight": 0}, {"name": "memory", "weight": -2}]},
+            [
+                "resources[0].weight: Invalid value: 0: resource weight of cpu should be a positive value, got :0",
+                "resources[1].weight: Invalid value: -2: resource weight of memory should be a positive value, got :-2",
+            ],
+        ),
+        ({"resources": [{"name": "cpu"}]}, ["resources[0].weight: Invalid value: 0: resource weight of cpu"]),
+        ({"mode": "Most", "resources": [{"name": "a", "weight": 1}]}, []),
+        ({"mode": "", "resources": []}, []),
+        ({}, []),
+    ],
+)
+def test_bad_values_are_told(arguments: Any, told: list[str]) -> None:  # noqa: ANN401
+    """What is wrong, in upstream's words, all at once."""
+    found = [f"{each.field}: {each.message}" for each in _plugin(arguments).defaulted().problems()]
+    assert len(found) == len(told)
+    assert all(text.startswith(expected) for text, expected in zip(found, told, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ({"priority": "Least"}, "args.priority: unknown"),  # the README's name for it
+        ({"modes": "Least"}, 'did you mean "mode"?'),
+        ({"resources": [{"weight": 1}]}, "args.resources[0].name: is missing"),
+        ({"resources": [{"name": "cpu", "weight": 1.5}]}, "args.resources[0].weight"),
+        ({"resources": {"cpu": 1}}, "is not a list"),
+    ],
+)
+def test_wrong_shapes_are_refused(arguments: Any, hint: str) -> None:  # noqa: ANN401
+    """Unknown names and wrong types do not start."""
+    with pytest.raises(ArgumentError) as raised:
+        _plugin(arguments)
+    assert hint in str(raised.value)
+
+
+def test_explains_means() -> None:
+    """The explanation has the weighted mean, which is positive in either mode, and the score."""
+    plugin = NodeResourcesAllocatable("Least", (ResourceWeight("cpu", 1),))
+    cache = ClusterCache(LoadRules(), {NAME: plugin})
+    for name, cpu in (("a", "1"), ("b", "2")):
+        cache.put_node(_node(name, {"cpu": cpu}))
+    told = plugin.explain(cache.read(pod()), cache.freeze(NOW).select(["a", "b"])[0])
+    assert told == [
+        {"mode": "Least", "weightedMean": 1000, "score": 100},
+        {"mode": "Least", "weightedMean": 2000, "score": 0},
+    ]

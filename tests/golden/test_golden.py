@@ -85,3 +85,13 @@ def test_samples_that_bend_the_formula() -> None:
         "static mode sells a share of allocatable, not of capacity",
         "what is unused bounds the sum of the reclaimable and the unallocated share",
     }
+
+
+def test_overcommitment_is_complete() -> None:
+    """Every vector of LowRiskOverCommitment, NodeResourcesAllocatable and their arguments in scope has an answer."""
+    names = ("low_risk_overcommitment", "noderesources_allocatable", "trimaran_args")
+    reports = [run_file(VECTORS / f"{name}.json") for name in names]
+    assert [report.count(Outcome.UNSUPPORTED) for report in reports] == [0, 0, 0]
+    assert [report.count(Outcome.PASSED) for report in reports] == [84, 17, 8]
+    deviating = {each.operation for each in reports[0].judgements if each.outcome is Outcome.DEVIATION}
+    assert deviating == {"score"}

@@ -99,6 +99,11 @@ class Group:
     stale_attempts: int = 0
     """Attempts in a row that brought no further node."""
 
+    @property
+    def guessed(self) -> bool:
+        """Whether it is not known which nodes fit: kube-scheduler asked an earlier run of ours."""
+        return not self.nodes
+
     def asked_about(self, nodes: int, count: int, known: int) -> None:
         """Note which nodes kube-scheduler asked about, all of which were refused.
 

@@ -11,6 +11,7 @@ from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.waking.adoption import Adoption
 from scheduler_plugins.waking.groups import Entry
 from scheduler_plugins.waking.metrics import WakingMetrics
 from scheduler_plugins.waking.patching import Patcher
@@ -57,6 +58,7 @@ class Waking:
         if settings.enabled:
             waker = Waker(self.waiting, cache, cycle, Patcher(api), settings, metrics)
             self.background["waking"] = waker.run
+            self.waiting.adopt = Adoption(cache, cycle)
         if settings.events:
             teller = Teller(self.waiting, cache, cycle, EventRecorder(api, COMPONENT), settings, metrics, clock)
             self._told.append(teller.refused)

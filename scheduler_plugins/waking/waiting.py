@@ -46,6 +46,9 @@ class Waiting:
         """How sets of nodes are written."""
         self.on_forgotten: Forgotten = _untold
         """Is told of every pod that waits no longer."""
+        self.adopt: Callable[[Mapping[str, Any]], PodRequest | None] = lambda _: None
+        """Reads a pod of the first list that an earlier run of ours refused; None for all others."""
+        self._listed = False
         self.overflowed = 0
         """How many pods were refused and not remembered, as there were too many."""
 
@@ -102,11 +105,22 @@ class Waiting:
         """Look at a pod that changed: one that is bound waits no longer, nor does one that another replica wakes."""
         entry = self._entries.get(str(pod["metadata"].get("uid")))
         if entry is None:
+            if not self._listed and (request := self.adopt(pod)) is not None:
+                self._adopt(request, pod)
             return
         if pod.get("spec", {}).get("nodeName"):
             self.forget(entry, placed=True)
         elif _retried(pod) not in ("", entry.retried):
             self.forget(entry)
+
+    def _adopt(self, pod: PodRequest, json_pod: Mapping[str, Any]) -> None:
+        """Take over a pod of an earlier run. Which nodes fit it is not known until kube-scheduler asks again."""
+        if len(self._entries) >= self._most:
+            self.overflowed += 1
+            return
+        group = self._group(group_key(pod, json_pod), pod)
+        group.open_ended = group.open_ended or not group.nodes
+        self._join(Entry(pod.uid, pod.key, pod.created, self._clock(), group, retried=_retried(json_pod)))
 
     def delete_pod(self, uid: str) -> None:
         """Forget a pod that is gone."""
@@ -115,6 +129,7 @@ class Waiting:
 
     def retain_pods(self, uids: AbstractSet[str]) -> None:
         """Forget all pods but these."""
+        self._listed = True
         for uid in self._entries.keys() - uids:
             self.forget(self._entries[uid])
 
@@ -135,14 +150,20 @@ class Waiting:
         """Let go of pods that were woken and not asked about again."""
         for entry in list(self.woken()):
             if entry.woken_at is not None and now - entry.woken_at >= _UNANSWERED_SECONDS:
-                self.forget(entry)
+                # Of a group that was taken over one pod is tried: without an answer they are another replica's.
+                for each in list(entry.group.entries.values()) if entry.group.guessed else [entry]:
+                    self.forget(each)
 
     def woken(self) -> Iterator[Entry]:
         """Pods that were woken and not asked about again yet."""
         return (entry for entry in self._entries.values() if entry.woken_at is not None)
 
     def oldest(self, group: Group, now: float, count: int) -> list[Entry]:
-        """The pods of a group that may be woken now, the oldest first."""
+        """The pods of a group that may be woken now, the oldest first; one to try where the nodes are not known."""
+        if group.guessed:
+            if any(entry.woken_at is not None for entry in group.entries.values()):
+                return []
+            count = 1
         found = (entry for entry in group.entries.values() if entry.woken_at is None and entry.not_before <= now)
         return heapq.nsmallest(count, found, key=lambda entry: (entry.created, entry.key))
 

@@ -112,6 +112,20 @@ def test_nobody_wakes_it_otherwise(stage: Stage) -> None:
     assert stage.placed("asleep") == [node]
 
 
+def test_restart_forgets_nobody(stage: Stage) -> None:
+    """A pod that was refused before the extender was killed is woken by the next one, though nobody asks about it."""
+    node, awake = stage.nodes[4], stage.extenders[0]
+    stage.settle({node: HOT})
+    stage.create(stage.pod("restarted", AWAKE, selector={"kubernetes.io/hostname": node}))
+    stage.refused("restarted", EXCEEDS)
+    quiet(awake)
+    awake.kill()
+    awake.restart()
+    stage.report({node: COOL})
+    assert stage.placed("restarted") == [node]
+    assert ANNOTATION_SCHEDULING_RETRY in stage.read("restarted")["metadata"]["annotations"]
+
+
 def test_thousand_waiting_pods_make_no_storm(stage: Stage) -> None:
     """Of a thousand pods that wait for a node as many are bound as it has room for, with a few patches; others wait."""
     stage.clear()

@@ -7,7 +7,8 @@ dataclass whose fields are its arguments, and which takes part in something of `
 import dataclasses
 import pkgutil
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
 
 from scheduler_plugins.arguments import ArgumentError, decode, nearest, shown
@@ -30,8 +31,13 @@ _UPSTREAM_ARGS: Final = "kubescheduler.config.k8s.io/"
 
 def known() -> list[str]:
     """The names of all plugins: ours, then others'."""
-    others = {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
-    return [*PLUGINS, *sorted(others - PLUGINS.keys())]
+    return [*PLUGINS, *sorted(_announced().keys() - PLUGINS.keys())]
+
+
+@cache
+def _announced() -> Mapping[str, EntryPoint]:
+    """What other distributions announce; looking through all that are installed takes a while."""
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
 
 
 def build(name: str, arguments: object, path: str) -> Any:  # noqa: ANN401 - a class that only the registry knows
@@ -82,7 +88,7 @@ def _resolve(name: str, path: str) -> tuple[type[Any], str]:
     target = PLUGINS.get(name)
     if target is not None:
         return pkgutil.resolve_name(target), ""
-    announced = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}.get(name)
+    announced = _announced().get(name)
     if announced is None:
         raise ArgumentError([f'{path}: "{name}" is not a plugin; {nearest(name, known())}'])
     distribution = f" of {announced.dist.name}" if announced.dist else ""

@@ -266,7 +266,7 @@ def test_upstream_profile_is_understood(cluster: Cluster, tmp_path: Path) -> Non
     path.write_text(rendered.one("ConfigMap", "headroom-scheduler")["data"]["profile.yaml"])
     (part,) = load_profile(path).enabled
     assert (part.name, part.weight) == ("LowRiskOverCommitment", 10)
-    assert part.points == {"score"}
+    assert part.points == frozenset({"score"})
 
 
 def test_wrong_profile_starts_nothing(cluster: Cluster) -> None:

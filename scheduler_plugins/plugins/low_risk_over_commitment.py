@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, load_risks, shares, used, widened
+from scheduler_plugins.providers.registry import NODE_METRIC, TYPES
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec, is_url
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -26,11 +27,6 @@ NAME: Final = "LowRiskOverCommitment"
 """How profiles and tables call it."""
 RESOURCES: Final = ("cpu", "memory")
 """The resources it looks at; the rows of its arrays."""
-NODE_METRIC: Final = "NodeMetric"
-"""The provider that needs no other system; the empty type means it, too."""
-PROVIDERS: Final = (NODE_METRIC, "KubernetesMetricsServer", "Prometheus", "SignalFx")
-"""The types of provider, beside a load-watcher service."""
-
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _DEFAULT_WEIGHT: Final = 0.5
@@ -74,7 +70,8 @@ class LowRiskOverCommitment:
     node_metric_aggregated_duration: float = LONGEST
     """Over which window NodeMetrics are read; 0s: the longest they report. [s, written as a Go duration]"""
     parity: bool = False
-    """Whether to do without metrics as upstream does: a node without any scores 0, and old ones count for ever."""
+    """Whether to treat metrics as upstream does: a node without any scores 0, old ones count for ever, and Prometheus'
+    certificate is not checked unless `metricProvider.insecureSkipVerify` is false."""
 
     # Arguments
 
@@ -82,8 +79,8 @@ class LowRiskOverCommitment:
         """A copy in which every argument that was not given has its default."""
         provider = self.metric_provider
         if provider.insecure_skip_verify is None:
-            # Upstream's default; whoever names an authority means it to be checked.
-            unchecked = provider.type == "Prometheus" and not provider.ca_file
+            # Upstream checks no certificate of Prometheus unless told to; whoever names an authority tells it to.
+            unchecked = self.parity and provider.type == "Prometheus" and not provider.ca_file
             provider = replace(provider, insecure_skip_verify=unchecked)
         weights = self.risk_limit_weights
         if self.risk_limit_weight is None:
@@ -326,8 +323,8 @@ def _provider_problems(args: LowRiskOverCommitment) -> Iterator[Problem]:
     if args.watcher_address:
         if not is_url(args.watcher_address):
             yield _invalid("watcherAddress", f"{args.watcher_address!r}: must be a URL, as in http://load-watcher:2020")
-    elif kind and kind not in PROVIDERS:
-        text = f"invalid MetricProvider.Type, got {kind}: supported are {', '.join(PROVIDERS)}"
+    elif kind and kind not in TYPES:
+        text = f"invalid MetricProvider.Type, got {kind}: supported are {', '.join(TYPES)}"
         yield Problem("metricProvider.type", ProblemKind.NOT_SUPPORTED, text)
     for name, message in args.metric_provider.mistakes():
         yield _invalid(f"metricProvider.{name}", message)

@@ -79,17 +79,20 @@ def test_provider_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "unchecked"),
+    ("provider", "parity", "unchecked"),
     [
-        ({"type": "Prometheus"}, True),  # upstream's default
-        ({"type": "Prometheus", "insecureSkipVerify": False}, False),
-        ({"type": "Prometheus", "caFile": "/etc/ca.pem"}, False),  # who names an authority wants it checked
-        ({"type": "SignalFx"}, False),
+        ({"type": "Prometheus"}, False, False),
+        ({"type": "Prometheus"}, True, True),  # upstream's default
+        ({"type": "Prometheus", "insecureSkipVerify": False}, True, False),
+        ({"type": "Prometheus", "insecureSkipVerify": True}, False, True),
+        ({"type": "Prometheus", "caFile": "/etc/ca.pem"}, True, False),  # who names an authority wants it checked
+        ({"type": "SignalFx"}, True, False),
     ],
 )
-def test_who_checks_certificates(provider: Any, unchecked: bool) -> None:  # noqa: ANN401, FBT001
-    """Upstream does not check Prometheus' certificate unless told to."""
-    assert _plugin({"metricProvider": provider}).metric_provider.insecure_skip_verify is unchecked
+def test_who_checks_certificates(provider: Any, parity: bool, unchecked: bool) -> None:  # noqa: ANN401, FBT001
+    """Certificates are checked unless told otherwise; upstream does not check Prometheus' unless told to."""
+    plugin = _plugin({"metricProvider": provider, "parity": parity})
+    assert plugin.metric_provider.insecure_skip_verify is unchecked
 
 
 @pytest.mark.parametrize(

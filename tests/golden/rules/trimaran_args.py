@@ -90,6 +90,19 @@ def _no_provider(vector: Input) -> bool:
     return _plugin(vector) == _PLUGINS[0] and not arguments.get("watcherAddress") and not typed
 
 
+def _checks_certificates(vector: Input) -> bool:
+    provider = _arguments(vector).get("metricProvider") or {}
+    return provider.get("type") == "Prometheus" and provider.get("insecureSkipVerify") is None
+
+
+def _checked(vector: Input, theirs: Any) -> Any:  # noqa: ANN401
+    if vector["op"] not in ("defaults", "decode_plugin_config"):
+        return theirs
+    inside = theirs if vector["op"] == "defaults" else theirs["args"]
+    ours = {**inside, "metricProvider": {**inside["metricProvider"], "insecureSkipVerify": False}}
+    return ours if vector["op"] == "defaults" else {**theirs, "args": ours}
+
+
 def _node_metric(vector: Input, theirs: Any) -> Any:  # noqa: ANN401
     if vector["op"] == "collector_spec":
         return {"error": None}
@@ -133,6 +146,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "the default provider is NodeMetric",
         ours=_node_metric,
         when=_no_provider,
+    ),
+    Deviation(
+        "trimaran_args",
+        _OPERATIONS,
+        "Prometheus' certificate is checked, too, unless the arguments say otherwise",
+        ours=_checked,
+        when=_checks_certificates,
     ),
 )
 """Its rules, those about scope first."""

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ LONGEST: Final = 0.0
 """The duration that stands for the longest reported one of an aggregation type. [s]"""
 
 _NOTHING: Final[Mapping[Any, Any]] = MappingProxyType({})
+_seconds = lru_cache(maxsize=256)(parse_duration)
+"""Reports of all nodes name the same few windows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def _aggregated(measured: Mapping[str, Any], resources: Sequence[str]) -> dict[t
     usages: dict[tuple[str, float], Vector] = {}
     longest: dict[str, float] = {}
     for window in measured.get("aggregatedNodeUsages") or ():
-        duration = parse_duration(window.get("duration") or "0s")
+        duration = _seconds(window.get("duration") or "0s")
         for kind, resource_map in (window.get("usage") or {}).items():
             if not (resource_map or {}).get("resources"):
                 continue

@@ -1,11 +1,14 @@
 """load-watcher's protocol, served from NodeMetrics."""
 
 import json
+import socket
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scheduler_plugins.__main__ import main
 from scheduler_plugins.extender.http import Pages, Reply, Request
 from scheduler_plugins.extender.transport import serve
 from scheduler_plugins.providers.load_watcher import LoadWatcher
@@ -18,6 +21,7 @@ from scheduler_plugins.watcher.document import latest, short_duration, window_of
 from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
 from scheduler_plugins.watcher.pages import pages
 from tests.scheduler_plugins.objects import NOW, node, node_metric
+from tests.scheduler_plugins.test_main import KUBECONFIG
 
 Json = dict[str, Any]
 WINDOWS = {
@@ -177,3 +181,23 @@ def test_windows_fall_back_one_step() -> None:
 def test_durations_are_short(seconds: float, text: str) -> None:
     """Windows are written without the zeros that Go writes."""
     assert short_duration(seconds) == text
+
+
+def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """A port that another program has ends the extender with one line that names the flag, and status 1."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(KUBECONFIG))
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        flags = ["--kubeconfig", str(path), "--listen", "127.0.0.1:0", "--watcher-listen", taken]
+        assert main(flags) == 1
+    assert f"Cannot listen on --watcher-listen {taken}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["2020", "a:b", ":70000"])
+def test_wrong_address_is_told(capsys: pytest.CaptureFixture[str], address: str) -> None:
+    """What is no address and port is told with the flag, and status 2."""
+    assert main(["--watcher-listen", address]) == 2
+    assert f"--watcher-listen {address}: must be an address and a port" in capsys.readouterr().err

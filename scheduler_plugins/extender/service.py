@@ -1,7 +1,8 @@
 """What the extender answers: from the snapshot, through the cycle, to names or scores; and who is charged for it."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
@@ -133,7 +134,7 @@ class Extender:
         return np.array([known.get(name, 0) for name in asked.names], np.int64)
 
     def preempt(self, asked: Preemption) -> Mapping[str, Victims]:
-        """The victims that may go, by node: not on nodes that stay refused whoever goes, and as the plugins say.
+        """The victims that may go, by node: not on nodes that stay refused when they are gone, and as the plugins say.
 
         Raises:
             PluginError: a plugin failed.
@@ -141,8 +142,9 @@ class Extender:
         """
         pod = self._read(asked.pod)
         self._cache.release(pod.uid)
-        nodes, _ = self._cache.select(list(asked.victims), self._clock())
-        verdict = self._judge(pod, nodes)
+        with self._without(asked.victims):
+            nodes, _ = self._cache.select(list(asked.victims), self._clock())
+            verdict = self._judge(pod, nodes)
         refusals = ((name, verdict.refusal(row)) for row, name in enumerate(nodes.names))
         hopeless = {name for name, refusal in refusals if refusal is not None and not refusal.eviction_helps}
         victims = {name: found for name, found in asked.victims.items() if name not in hopeless}
@@ -150,6 +152,19 @@ class Extender:
             return {}
         rows = np.array([row for row, name in enumerate(nodes.names) if name not in hopeless], np.intp)
         return self._cycle.post_filter(pod, nodes.take(rows), victims)
+
+    @contextmanager
+    def _without(self, victims: Mapping[str, Victims]) -> Iterator[None]:
+        """The cluster as filter will see it as soon as these pods are gone: what was measured of them still counts."""
+        there = [(ledger.pods, found.uids) for name, found in victims.items() if (ledger := self._cache.ledger(name))]
+        gone = [pods[uid] for pods, uids in there for uid in uids if uid in pods]
+        for assigned in gone:
+            self._cache.delete_pod(assigned.pod.uid)
+        try:
+            yield
+        finally:
+            for assigned in gone:
+                self._cache.place(assigned.pod, assigned.timestamp)
 
     def _judge(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         verdict = self._cycle.filter(pod, nodes)

@@ -295,7 +295,10 @@ class ClusterCache:
             QuantityError: a request or limit is not a quantity.
             ValueError: a time cannot be read.
         """
-        request = self.read(pod)
+        self.place(self.read(pod), now)
+
+    def place(self, request: PodRequest, now: float) -> None:
+        """Add or update a Pod that was read; see `put_pod`."""
         target = request.node_name if request.present else ""
         former = self._placed.get(request.uid)
         if former is not None and former != target:

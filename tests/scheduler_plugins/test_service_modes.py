@@ -208,6 +208,21 @@ def test_preemption_where_it_helps() -> None:
     assert len(crowded.seen) == 1
 
 
+def test_victims_make_room() -> None:
+    """A node is judged without its victims, as filter will judge it once they are gone; they are still there after."""
+    world = _cluster(a="10")
+    world.put(pod("victim", {"cpu": "40"}, node="a", scheduled=-1), pod("other", {"cpu": "5"}, node="a", scheduled=-1))
+    before = str(world.nodes("a").tables[NAME][0])
+    extender = _extender(world, Mode.SHORTLIST)
+    big = pod("p", {"cpu": "30"})
+    assert extender.filter(_ask(big, "a")).unresolvable == {"a": HOT}
+    assert extender.preempt(Preemption(big, _victims("a"))) == {}
+    victims = {"a": Victims(("uid-victim",))}
+    assert extender.preempt(Preemption(big, victims)) == victims
+    assert str(world.nodes("a").tables[NAME][0]) == before
+    assert extender.filter(_ask(big, "a")).unresolvable == {"a": HOT}
+
+
 def test_plugins_rewrite_victims() -> None:
     """What a plugin says of the victims is the answer, also for nodes that came without any."""
     rewritten = {"a": Victims(("uid-other",), 1)}

@@ -30,6 +30,8 @@ RESOURCES: Final = ("cpu", "memory")
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 _DEFAULT_WEIGHT: Final = 0.5
+_MOST: Final = 2**50
+"""More than this, a pebibyte, counts as this, so that sums over 8,000 pods stay in 64 bits. [milli-cores, bytes]"""
 _PERCENT: Final = 100.0
 _UNITS: Final = ("Milli", "Bytes")
 _REQUEST, _LIMIT, _BEST_EFFORT = slice(0, 2), slice(2, 4), 4
@@ -117,7 +119,8 @@ class LowRiskOverCommitment:
             QuantityError: a request or limit is not a quantity.
         """
         requests, limits = pod_totals(pod, "requests"), pod_totals(pod, "limits")
-        return (*requests, *map(max, limits, requests), int(is_best_effort(pod)))
+        amounts = (*requests, *map(max, limits, requests))
+        return (*(min(amount, _MOST) for amount in amounts), int(is_best_effort(pod)))
 
     def dtype(self) -> np.dtype[Any]:
         """The fields of a node's record; two columns are cpu and memory."""

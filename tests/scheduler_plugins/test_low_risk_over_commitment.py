@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler_plugins.plugins.low_risk_over_commitment import NAME
-from tests.scheduler_plugins.objects import Json, node, pod
+from tests.scheduler_plugins.objects import NOW, Json, node, pod
 from tests.scheduler_plugins.overcommitted import WATCHED, Overcommitted, burstable, guaranteed, percents, reported
 
 BEST_EFFORT = pod("best-effort")
@@ -236,6 +236,16 @@ def test_bound_pods_that_leave_are_gone() -> None:
     assert world.score() == 70
     world.cache.delete_pod("uid-a")
     assert world.score() == 100
+
+
+def test_sums_do_not_overflow() -> None:
+    """A thousand pods that may use all the memory there is are a full risk, and no negative limit."""
+    greedy = [burstable(f"g{index}", ("1m", "1m"), ("1Mi", "9E")) for index in range(1100)]
+    world = Overcommitted(risk_limit_weight=1.0).put(*greedy[:50])
+    for item in greedy[50:]:
+        world.cache.charge(world.cache.read(item), ["n"], NOW)
+    assert world.score() == 0
+    assert world.explain()["memory"]["limitBytes"] == 1100 * 2**50 + 2**30
 
 
 # What it tells

@@ -1,5 +1,7 @@
 """What LowRiskOverCommitment makes of pods, limits and load."""
 
+from dataclasses import replace
+
 import pytest
 
 from scheduler_plugins.plugins.low_risk_over_commitment import NAME
@@ -240,10 +242,11 @@ def test_bound_pods_that_leave_are_gone() -> None:
 
 def test_sums_do_not_overflow() -> None:
     """A thousand pods that may use all the memory there is are a full risk, and no negative limit."""
-    greedy = [burstable(f"g{index}", ("1m", "1m"), ("1Mi", "9E")) for index in range(1100)]
-    world = Overcommitted(risk_limit_weight=1.0).put(*greedy[:50])
-    for item in greedy[50:]:
-        world.cache.charge(world.cache.read(item), ["n"], NOW)
+    greedy = burstable("greedy", ("1m", "1m"), ("1Mi", "9E"))
+    world = Overcommitted(risk_limit_weight=1.0).put(greedy)
+    coming = world.cache.read(greedy)
+    for index in range(1099):
+        world.cache.charge(replace(coming, uid=f"coming-{index}"), ["n"], NOW)
     assert world.score() == 0
     assert world.explain()["memory"]["limitBytes"] == 1100 * 2**50 + 2**30
 

@@ -4,7 +4,6 @@ import asyncio
 import errno
 import logging
 import signal
-import ssl
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import Final
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
 from scheduler_plugins.assembly import Parts, assemble
 from scheduler_plugins.extender import transport
-from scheduler_plugins.extender.transport import Served
+from scheduler_plugins.extender.transport import CertificateError, Served
 from scheduler_plugins.profile import summary
 from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.watch import ClusterWatch
@@ -118,6 +117,8 @@ async def _listen_all(parts: Parts, settings: Settings) -> list[Served]:
 async def _listen(parts: Parts, settings: Settings) -> Served:
     try:
         served = await transport.serve(parts.server.pages(), settings.host, settings.port, settings.tls)
+    except CertificateError as error:
+        raise StartError(str(error)) from error
     except OSError as error:
         raise StartError(_unheard(settings, error)) from error
     for line in summary(settings.profile):
@@ -130,10 +131,6 @@ async def _listen(parts: Parts, settings: Settings) -> Served:
 def _unheard(settings: Settings, error: OSError) -> str:
     """Why it cannot listen, and what to do."""
     address = f"{settings.host}:{settings.port}"
-    if settings.tls and (isinstance(error, ssl.SSLError) or error.filename):
-        tls = settings.tls
-        files = ", ".join(str(path) for path in (tls.certificate, tls.key, tls.client_ca) if path)
-        return f"The TLS files ({files}) cannot be used: {error.strerror or error}"
     if error.errno == errno.EADDRINUSE:
         return f"{address} is in use by another program: choose another with --listen"
     return f"Cannot listen on {address}: {error.strerror or error}"

@@ -13,7 +13,7 @@ from typing import Final
 from scheduler_plugins.extender.connection import Connection, Limits, Shared
 from scheduler_plugins.extender.http import Pages
 
-__all__ = ["Limits", "Served", "ServerTls", "serve"]
+__all__ = ["CertificateError", "Limits", "Served", "ServerTls", "serve"]
 
 _HANDSHAKE_SECONDS: Final = 10.0
 _BACKLOG: Final = 128
@@ -31,6 +31,10 @@ class ServerTls:
     """Its private key."""
     client_ca: Path | None = None
     """Who vouches for clients, which must show a certificate then; None: anybody may connect."""
+
+
+class CertificateError(Exception):
+    """A certificate, key or CA cannot be used; the message names the files and says why."""
 
 
 class Served:
@@ -95,8 +99,8 @@ async def serve(
         limits: what clients may do; None: the defaults.
 
     Raises:
-        OSError: the address cannot be listened on, or a file cannot be read.
-        ssl.SSLError: a file holds no certificate or key, or they do not belong together.
+        CertificateError: a file cannot be read, holds no certificate or key, or they do not belong together.
+        OSError: the address cannot be listened on.
     """
     certificates = _Certificates(tls) if tls is not None else None
     shared = Shared(pages, limits or Limits(), formatdate(usegmt=True))
@@ -115,13 +119,17 @@ class _Certificates:
     """A TLS context that follows its files."""
 
     def __init__(self, tls: ServerTls) -> None:
-        self._tls = tls
-        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca)
-        """For new connections."""
+        self._tls, self._told = tls, False
+        try:
+            self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca)
+            """For new connections."""
+            self.context.load_cert_chain(tls.certificate, tls.key)
+            self._seen = self._versions()
+        except OSError as error:  # ssl.SSLError is one
+            files = ", ".join(str(path) for path in (tls.certificate, tls.key, tls.client_ca) if path)
+            raise CertificateError(f"The TLS files ({files}) cannot be used: {error.strerror or error}") from error
         if tls.client_ca is not None:
             self.context.verify_mode = ssl.CERT_REQUIRED
-        self.context.load_cert_chain(tls.certificate, tls.key)
-        self._seen, self._told = self._versions(), False
 
     def _versions(self) -> tuple[int, int]:
         return self._tls.certificate.stat().st_mtime_ns, self._tls.key.stat().st_mtime_ns

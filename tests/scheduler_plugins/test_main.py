@@ -40,6 +40,8 @@ def kubeconfig(tmp_path: Path) -> str:
         (["--mode", "fast"], "--mode fast: must be shortlist or weighted"),
         (["--profile", "/nowhere"], "The profile /nowhere cannot be read: No such file or directory"),
         (["--kubeconfig", "/nowhere"], "/nowhere"),
+        (["--tls-cert-file", "a.crt"], "--tls-cert-file and --tls-private-key-file: give both for HTTPS"),
+        (["--tls-client-ca-file", "a.crt"], "--tls-cert-file and --tls-private-key-file: give both for HTTPS"),
     ],
 )
 def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
@@ -60,6 +62,18 @@ def test_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str
         assert main(["--kubeconfig", kubeconfig, "--listen", address]) == 1
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("headroom-scheduler: ")]
     assert told == [f"headroom-scheduler: {address} is in use by another program: choose another with --listen"]
+
+
+def test_unusable_certificate_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str, tmp_path: Path) -> None:
+    """A certificate that is missing, or none, ends the program with one line and status 1."""
+    path = tmp_path / "tls.crt"
+    flags = ["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0"]
+    for _ in ("missing", "no certificate"):
+        assert main([*flags, f"--tls-cert-file={path}", f"--tls-private-key-file={path}"]) == 1
+        told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("headroom-scheduler: ")]
+        assert len(told) == 1
+        assert told[0].startswith(f"headroom-scheduler: The TLS files ({path}, {path}) cannot be used: ")
+        path.write_text("nothing")
 
 
 @pytest.fixture

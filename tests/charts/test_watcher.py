@@ -3,7 +3,7 @@
 import pytest
 
 from devcluster import Cluster
-from tests.charts.rendered import render
+from tests.charts.rendered import render, rules
 
 pytestmark = pytest.mark.cluster
 
@@ -39,3 +39,9 @@ def test_secrets_become_files(cluster: Cluster) -> None:
     }
     assert all(mounts[name]["readOnly"] for name in secrets)
     assert {each["name"] for each in chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]} == {"config"}
+
+
+def test_resource_metrics_may_be_listed(cluster: Cluster) -> None:
+    """The provider KubernetesMetricsServer lists the usage of nodes, and does nothing else there."""
+    role = render(cluster.helm).one("ClusterRole", "headroom-scheduler")
+    assert {rule for rule in rules(role) if rule[0] == "metrics.k8s.io"} == {("metrics.k8s.io", "nodes", "list", "")}

@@ -4,8 +4,12 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.providers.metrics_server import capacities, decode
-from scheduler_plugins.providers.provider import ProviderError
+from kubeapi import ApiServer
+from scheduler_plugins.providers.metrics_server import NODES, capacities, decode
+from scheduler_plugins.providers.provider import Cluster, Provider, ProviderError
+from scheduler_plugins.providers.runner import make
+from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
+from tests.kubeapi.fake import Reply, answer, refused, serving
 from tests.scheduler_plugins.providers.server import NOW
 
 Json = dict[str, Any]
@@ -78,3 +82,48 @@ def test_odd_nodes_have_no_capacity(node: object) -> None:
     """Nodes of another shape are passed over."""
     good = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4", "memory": "1Gi", "pods": "110"}}}
     assert capacities([node, good]) == {"n": {"cpu": 4000, "memory": 2**30}}
+
+
+def provider(api: ApiServer, timeout_seconds: float = 10.0, *, parity: bool = False) -> Provider:
+    """The provider of a cluster with the node n."""
+    settings = MetricProvider("KubernetesMetricsServer", timeout_seconds=timeout_seconds)
+    return make(ProviderSpec(settings, parity=parity), Cluster(api, WHOLE.get))
+
+
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (refused(404, "NotFound"), "knows no metrics.k8s.io"),
+        (refused(403, "Forbidden", "nodes.metrics.k8s.io is forbidden"), "is forbidden"),
+        (refused(503, "ServiceUnavailable", "no endpoints available"), "no endpoints available"),
+        (answer("<html>"), "not JSON"),
+        (answer("[]"), "no items"),
+        (answer({"items": {}}), "no items"),
+    ],
+)
+async def test_trouble_is_told(reply: Reply, sentence: str) -> None:
+    """Whatever the API server says instead of a list is an error with its words."""
+    async with serving() as (fake, api):
+        fake.add("list", reply)
+        with pytest.raises(ProviderError, match=sentence):
+            await provider(api).fetch(NOW)
+
+
+async def test_silence_is_given_up() -> None:
+    """An aggregated API that does not answer within the timeout is an error."""
+    async with serving() as (_, api):
+        with pytest.raises(ProviderError, match=r"no answer within 0\.05 s"):
+            await provider(api, timeout_seconds=0.05).fetch(NOW)
+
+
+async def test_capacity_is_listed_for_parity() -> None:
+    """In parity mode the Nodes are listed for their capacity; without it nothing but usage is asked for."""
+    node = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "8", "memory": "8Gi"}, "images": ["x"]}}
+    async with serving() as (fake, api):
+        fake.add("list", answer({"items": [usage()]}), answer({"metadata": {}, "items": [node]}))
+        found = await provider(api, parity=True).fetch(NOW)
+        assert found.nodes["n"].metrics[0]["value"] == 6.25
+        fake.add("list", answer({"items": [usage()]}))
+        found = await provider(api).fetch(NOW)
+        assert found.nodes["n"].metrics[0]["value"] == 12.5
+        assert [request.path for request in fake.requests] == [NODES, "/api/v1/nodes", NODES]

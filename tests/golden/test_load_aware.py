@@ -100,7 +100,7 @@ def _metric(lot: random.Random) -> Json:
             "namespace": "ns",
             "name": name,
             "priority": lot.choice(["koord-prod", "koord-batch", ""]),
-            "podUsage": {"resources": lot.choice([{}, {"cpu": "0"}, {"cpu": "2", "memory": "2Gi"}])},
+            "podUsage": {"resources": lot.choice([{}, {"cpu": "0"}, {"cpu": "2", "memory": "2Gi", "gpu": "1"}])},
         }
         for name in "pqrs"
         if lot.random() < 0.6
@@ -163,7 +163,7 @@ def _vector(seed: int) -> Json:
         "now": _at(0),
         "args": args,
         "applyDefaults": lot.random() < 0.3,
-        "resources": ["cpu", "memory"],
+        "resources": lot.choice([["cpu", "memory"], ["cpu", "gpu", "memory"], None]),
         "nodes": ["a", "b", "unknown"],
         "events": [_event(lot) for _ in range(lot.randrange(1, 14))],
     }

@@ -1,9 +1,9 @@
 """loadaware_cache: what is kept of nodes, their reports and their pods while events come in."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from scheduler_plugins.plugins.load_aware import NAME
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.ledger import NEVER, Assigned, NodeLedger
 from scheduler_plugins.snapshot.report import NodeReport
@@ -17,15 +17,15 @@ Json = dict[str, Any]
 
 def _cache(vector: Json) -> Json:
     """Deliver the events as our watches and the extender would, and look at the nodes when asked to."""
-    plugin = plugin_of(vector)
-    cache = ClusterCache(plugin.load_rules(), {NAME: plugin})
+    rules = plugin_of(vector).load_rules()
+    cache = ClusterCache(replace(rules, resources=tuple(vector.get("resources") or rules.resources)))
     now, checkpoints = seconds(vector["now"]), []
     last = len(vector["events"]) - 1
     for index, event in enumerate(vector["events"]):
         now = seconds(event["at"]) if event.get("at") else now
         _deliver(cache, event, now)
         if event.get("checkpoint") or index == last:
-            nodes = {name: _state(cache.ledger(name), vector.get("resources")) for name in vector["nodes"]}
+            nodes = {name: _state(cache.ledger(name)) for name in vector["nodes"]}
             checkpoints.append({"afterEvent": index, "nodes": nodes})
     return {"checkpoints": checkpoints}
 
@@ -48,14 +48,13 @@ def _deliver(cache: ClusterCache, event: Json, now: float) -> None:
             raise UnsupportedVectorError(f"no event {kind!r} is known")
 
 
-def _state(ledger: NodeLedger | None, resources: list[str] | None) -> Json:
+def _state(ledger: NodeLedger | None) -> Json:
     if ledger is None:
         return {"exists": False}
     names = ledger.rules.resources
 
     def amounts(vector: Vector | None) -> Json | None:
-        found = None if vector is None else dict(zip(names, vector, strict=True))
-        return found if found is None or resources is None else {name: found.get(name, 0) for name in resources}
+        return None if vector is None else dict(zip(names, vector, strict=True))
 
     # Amounts of nothing are not listed: the pods behind each sum are those that add something to it.
     adding = {uid: ledger.terms_of(uid) for uid in ledger.pods}

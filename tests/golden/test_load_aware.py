@@ -13,7 +13,7 @@ from tests.golden.adapters.load_aware_cache import CACHE
 from tests.golden.results import difference
 from tests.golden.runner import Outcome, judge
 from tests.golden.second_opinion import load_aware as second
-from tests.golden.second_opinion.load_aware_verdict import Question, reason, score
+from tests.golden.second_opinion.load_aware_verdict import question, reason, score
 
 Json = dict[str, Any]
 
@@ -29,26 +29,37 @@ def test_model_answers_recorded_caches(vector: Json) -> None:
     assert difference(vector["expected"], second.states(vector["input"], ours=False), None) is None
 
 
-def _question(given: Json) -> Question:
-    args = second.effective(given.get("args") or {}, defaults=bool(given.get("applyDefaults")))
-    model, now = second.Model(args, ours=True), second.unix(given["now"]) or 0.0
-    if given.get("nodeMetric"):
-        model.deliver({"type": "nodeMetricUpsert", "nodeMetric": given["nodeMetric"]}, now)
-    for assigned in given.get("assignedPods", ()):
-        model.deliver({"type": "podAdd", "pod": assigned["pod"]}, second.unix(assigned.get("assignedAt")) or now)
-    return Question(model, given["node"], given["pod"], now)
-
-
 @pytest.mark.parametrize("vector", _recorded("loadaware_filter"))
 def test_model_answers_recorded_filters(vector: Json) -> None:
     """The model refuses what Koordinator refused, for the same reason."""
-    assert reason(_question(vector["input"])) == vector["expected"]["reason"]
+    assert reason(question(vector["input"], ours=False)) == vector["expected"]["reason"]
 
 
 @pytest.mark.parametrize("vector", _recorded("loadaware_score"))
 def test_model_answers_recorded_scores(vector: Json) -> None:
     """The model scores as Koordinator did."""
-    assert score(_question(vector["input"])) == vector["expected"]["score"]
+    assert score(question(vector["input"], ours=False)) == vector["expected"]["score"]
+
+
+def _with_negative_factor(given: Json) -> Json:
+    """The same question about a pod that says that it will use less than nothing."""
+    metadata = given["pod"]["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), second.FACTORS: '{"cpu": -100, "memory": 50}'}
+    pod = {**given["pod"], "metadata": {**metadata, "annotations": annotations}}
+    return {**given, "pod": pod, "args": {**(given.get("args") or {}), "allowCustomizeEstimation": True}}
+
+
+@pytest.mark.parametrize("vector", _recorded("loadaware_filter") + _recorded("loadaware_score"))
+def test_negative_factors_have_a_rule(vector: Json) -> None:
+    """What Koordinator makes of a negative factor passes, or falls under the rule that says that we ignore it."""
+    given = _with_negative_factor(vector["input"])
+    asked = question(given, ours=False)
+    if given["op"] == "filter":
+        expected: Json = {"reason": reason(asked), "allowed": reason(asked) is None}
+    else:
+        expected = {"score": score(asked)}
+    found = judge(f"loadaware_{given['op']}", {"name": "unseen", "input": given, "expected": expected})
+    assert found.outcome in (Outcome.PASSED, Outcome.DEVIATION), found.detail
 
 
 # Events that nobody recorded

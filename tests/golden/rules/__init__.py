@@ -18,6 +18,8 @@ RULES: Final[Mapping[str, str]] = {
     "loadaware_args": "tests.golden.rules.loadaware_args:RULES",
     "loadaware_cache": "tests.golden.rules.loadaware_cache:RULES",
     "loadaware_estimator": "tests.golden.rules.loadaware_estimator:RULES",
+    "loadaware_filter": "tests.golden.rules.loadaware_filter:RULES",
+    "loadaware_score": "tests.golden.rules.loadaware_score:RULES",
     "low_risk_overcommitment": "tests.golden.rules.low_risk_overcommitment:RULES",
     "mid_resource": "tests.golden.rules.mid_resource:RULES",
     "nodemetric_policy": "tests.golden.rules.nodemetric_policy:RULES",

@@ -79,14 +79,23 @@ def _annotations(thing: Json) -> Mapping[str, str]:
     return thing["metadata"].get("annotations") or {}
 
 
-def estimate(pod: Json, args: Mapping[str, Any]) -> Amounts:
+def negative_factors(pod: Json) -> bool:
+    """Whether a pod's annotation has a negative factor: Koordinator then expects negative usage, we ignore it."""
+    try:
+        custom = json.loads(_annotations(pod).get(FACTORS) or "{}")
+        return any(type(each) is int and each < 0 for each in custom.values())
+    except (ValueError, AttributeError):
+        return False
+
+
+def estimate(pod: Json, args: Mapping[str, Any], *, ours: bool = True) -> Amounts:
     """What a pod is expected to use, by native resource name."""
     factors = dict(args.get("estimatedScalingFactors") or {})
     if args.get("allowCustomizeEstimation") and FACTORS in _annotations(pod):
         try:
             custom = json.loads(_annotations(pod)[FACTORS])
             if isinstance(custom, dict) and all(type(each) is int for each in custom.values()):
-                factors |= {name: each for name, each in custom.items() if each >= 0 and name in factors}
+                factors |= {name: each for name, each in custom.items() if (each >= 0 or not ours) and name in factors}
         except ValueError:
             pass
     band, requests, limits = str(priority_class(pod)), pod_requests(pod), pod_limits(pod)
@@ -249,7 +258,7 @@ class Model:
         return {name: sum(each.get(name, 0) for each in listed) for name in self.resources}
 
     def _estimate(self, pod: Json) -> Amounts:
-        found = estimate(pod, self.args)
+        found = estimate(pod, self.args, ours=self.ours)
         return {name: found.get(name, 0) for name in self.resources}
 
     def _reported(self, node: _Node) -> dict[str, tuple[Amounts, bool]]:

@@ -15,6 +15,7 @@ from tests.golden.second_opinion.load_aware import (
     Amounts,
     Json,
     Model,
+    effective,
     estimate,
     units,
     unix,
@@ -107,7 +108,20 @@ class Question:
     def used(self, mode: str, statistic: tuple[str, float] | None = None) -> Amounts:
         """Usage with this pod, and with those in flight."""
         coming = [self.pod, *(pod for pod in self.in_flight if mode != "prod" or priority_class(pod) == "koord-prod")]
-        return self.model._sum([self.existing(mode, statistic), *(estimate(pod, self.args) for pod in coming)])
+        return self.model._sum(
+            [self.existing(mode, statistic), *(estimate(pod, self.args, ours=self.model.ours) for pod in coming)]
+        )
+
+
+def question(given: Json, *, ours: bool) -> Question:
+    """What a vector of `loadaware_filter` or `loadaware_score` asks."""
+    args = effective(given.get("args") or {}, defaults=bool(given.get("applyDefaults")))
+    model, now = Model(args, ours=ours), unix(given["now"]) or 0.0
+    if given.get("nodeMetric"):
+        model.deliver({"type": "nodeMetricUpsert", "nodeMetric": given["nodeMetric"]}, now)
+    for assigned in given.get("assignedPods", ()):
+        model.deliver({"type": "podAdd", "pod": assigned["pod"]}, unix(assigned.get("assignedAt")) or now)
+    return Question(model, given["node"], given["pod"], now)
 
 
 def _thresholds(question: Question) -> tuple[Json, Json, Json]:

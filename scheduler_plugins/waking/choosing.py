@@ -59,13 +59,6 @@ class _Candidates:
         return None
 
 
-def rows_of(group: Group, bits: int, waiting: Waiting, snapshot: Snapshot) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
-    """The rows of some of a group's nodes; all rows while kube-scheduler may know further nodes."""
-    if group.open_ended:
-        return np.arange(len(snapshot))
-    return waiting.numbers.rows(bits, snapshot)
-
-
 def choose(waiting: Waiting, cycle: Cycle, trial: Trial, now: float, most: int) -> Iterator[tuple[Entry, str]]:
     """The pods to wake, each with the node that it would go to.
 
@@ -82,17 +75,20 @@ def choose(waiting: Waiting, cycle: Cycle, trial: Trial, now: float, most: int) 
         PluginError: a plugin failed.
     """
     queue: list[tuple[int, float, str, int]] = []
-    pods, candidates, groups = {}, {}, [group for group in waiting.groups if group.ready]
+    pods: dict[int, deque[Entry]] = {}
+    candidates: dict[int, _Candidates] = {}
+    groups = [group for group in waiting.groups if group.ready]
     for number, group in enumerate(groups):
         pods[number] = deque(waiting.oldest(group, now, most))
         if pods[number]:
-            candidates[number] = _candidates(group, waiting, cycle, trial)
             _push(queue, number, group, pods[number])
     chosen = 0
     while queue and chosen < most:
         number = heapq.heappop(queue)[-1]
         group, entry = groups[number], pods[number][0]
         request = entry.request
+        if number not in candidates:
+            candidates[number] = _candidates(group, waiting, cycle, trial)
         row = candidates[number].take(lambda row, pod=request: _passes(cycle, trial, pod, row))  # type: ignore[misc]
         if row is None:
             group.ready = False
@@ -110,7 +106,8 @@ def _push(queue: list[tuple[int, float, str, int]], number: int, group: Group, p
 
 
 def _candidates(group: Group, waiting: Waiting, cycle: Cycle, trial: Trial) -> _Candidates:
-    nodes = trial.nodes.take(rows := rows_of(group, group.nodes, waiting, trial.nodes))
+    rows = waiting.numbers.rows(group.fitting(waiting.numbers.all), trial.nodes)
+    nodes = trial.nodes.take(rows)
     passing = np.flatnonzero(cycle.filter(group.pod, nodes).passes)
     scores = cycle.score(group.pod, nodes.take(passing))
     return _Candidates(rows[passing[np.argsort(-scores, kind="stable")]].tolist())

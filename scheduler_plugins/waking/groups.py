@@ -50,6 +50,8 @@ class Entry:
     """How often it was woken and refused again, lately."""
     woken_at: float | None = None
     """When it was woken; None while it waits. [unix s]"""
+    generation: int = 0
+    """The generation of its spec that its group goes by; 0: the API server does not count them."""
     target: str = ""
     """The node that it was woken for."""
     not_before: float = 0.0
@@ -92,12 +94,14 @@ class Group:
     """Those of them that have to be judged again, as something changed."""
     open_ended: bool = False
     """Whether kube-scheduler may know further nodes: it stopped looking when it had found enough."""
-    unseen: bool = False
-    """Whether such further nodes have to be judged."""
     ready: bool = False
     """Whether some node passed when it was last judged."""
     stale_attempts: int = 0
     """Attempts in a row that brought no further node."""
+
+    def fitting(self, everything: int) -> int:
+        """The nodes that may fit otherwise: all there are while kube-scheduler may know further ones."""
+        return everything if self.open_ended else self.nodes
 
     @property
     def guessed(self) -> bool:

@@ -25,14 +25,25 @@ class NodeNumbers:
 
     def bits(self, names: Sequence[str]) -> int:
         """The set of these nodes; names that are new get a number."""
-        numbers = self._numbers
-        for name in names:
-            if name not in numbers:
-                numbers[name] = len(self._names)
-                self._names.append(name)
+        try:
+            numbers = self._looked_up(names)
+        except KeyError:
+            for name in names:
+                if name not in self._numbers:
+                    self._numbers[name] = len(self._names)
+                    self._names.append(name)
+            numbers = self._looked_up(names)
         flags = np.zeros(len(self._names), np.bool_)
-        flags[[numbers[name] for name in names]] = True
-        return _packed(flags)
+        flags[numbers] = True
+        return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+    def _looked_up(self, names: Sequence[str]) -> NDArray[np.intp]:
+        return np.fromiter(map(self._numbers.__getitem__, names), np.intp, len(names))
+
+    @property
+    def all(self) -> int:
+        """The set of all nodes that have a number."""
+        return (1 << len(self._names)) - 1
 
     def rows(self, bits: int, snapshot: Snapshot) -> NDArray[np.intp]:
         """The rows in a snapshot of those nodes of a set that are in it, in the order of their numbers."""
@@ -67,10 +78,6 @@ class NodeNumbers:
             self._rows = np.fromiter((index.get(name, -1) for name in self._names), np.intp, len(self._names))
             self._rows_of = snapshot.names
         return self._rows
-
-
-def _packed(flags: NDArray[np.bool_]) -> int:
-    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
 @dataclass(slots=True)

@@ -1,9 +1,10 @@
 """Waking and telling, put together as a part of the extender."""
 
+import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, Final
 
 from kubeapi import ApiServer
 from kubeapi.events import EventRecorder
@@ -11,6 +12,7 @@ from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.watch import MALFORMED
 from scheduler_plugins.waking.adoption import Adoption
 from scheduler_plugins.waking.groups import Entry
 from scheduler_plugins.waking.metrics import WakingMetrics
@@ -20,8 +22,10 @@ from scheduler_plugins.waking.telling import Teller
 from scheduler_plugins.waking.waiting import Waiting
 from scheduler_plugins.waking.waker import Waker
 
-COMPONENT = "headroom-scheduler"
+COMPONENT: Final = "headroom-scheduler"
 """Who speaks in the Events."""
+
+_LOG: Final = logging.getLogger(__name__)
 
 
 class Waking:
@@ -68,8 +72,13 @@ class Waking:
         """Take note of a pod that was refused on all these nodes. One without a uid is no pod of the API server."""
         if not pod.uid:
             return
-        for tell in self._told:
-            tell(pod, json_pod, names, verdict)
+        try:
+            for tell in self._told:
+                tell(pod, json_pod, names, verdict)
+        except (
+            MALFORMED
+        ) as error:  # the pod was answered for; what cannot be understood of it beyond that is not waited for
+            _LOG.debug("Pod %s cannot be remembered: %s", pod.key, error)
 
     def put_pod(self, pod: Mapping[str, Any]) -> None:
         """Take note of a pod that changed."""

@@ -69,7 +69,12 @@ class Waiting:
 
     def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], node_names: Sequence[str], _: Verdict) -> None:
         """Note that a pod was refused on all these nodes, which are all that fit it otherwise, or a part of them."""
-        now, entry, key = self._clock(), self._entries.get(pod.uid), group_key(pod, json_pod)
+        now, entry = self._clock(), self._entries.get(pod.uid)
+        generation = int((json_pod.get("metadata") or {}).get("generation") or 0)
+        if entry is not None and entry.generation == generation != 0:
+            self._note(entry, node_names, now)
+            return
+        key = group_key(pod, json_pod)
         if entry is None:
             if len(self._entries) >= self._most:
                 self.overflowed += 1
@@ -80,6 +85,10 @@ class Waiting:
             self._leave(entry)
             entry.group = self._group(key, pod)
             self._join(entry)
+        entry.generation = generation
+        self._note(entry, node_names, now)
+
+    def _note(self, entry: Entry, node_names: Sequence[str], now: float) -> None:
         entry.refused_again(now)
         nodes = self.numbers.bits(node_names)
         entry.group.asked_about(nodes, len(node_names), self._nodes())

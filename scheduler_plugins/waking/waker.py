@@ -12,7 +12,7 @@ from typing import Final
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.snapshot.arrays import Snapshot
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.waking.choosing import Trial, choose, rows_of
+from scheduler_plugins.waking.choosing import Trial, choose
 from scheduler_plugins.waking.groups import Entry, Group
 from scheduler_plugins.waking.metrics import WakingMetrics
 from scheduler_plugins.waking.node_sets import Changes
@@ -120,7 +120,7 @@ class Waker:
         left = self._left()
         if not left or self._patcher.paused(self._clocks.monotonic()):
             return []
-        chosen = self._choose(now, left)
+        chosen = await self._choose(now, left)
         return await self._wake(chosen)
 
     def _count(self) -> None:
@@ -146,15 +146,16 @@ class Waker:
         if not (sweep or freed or changed.any()):
             return
         bits = self._waiting.numbers.of_rows(changed, snapshot) | self._waiting.numbers.bits(freed)
+        everything = self._waiting.numbers.all
         for group in self._waiting.groups:
-            group.pending |= group.nodes if sweep else group.nodes & bits
-            group.unseen = group.open_ended
+            fitting = group.fitting(everything)
+            group.pending |= fitting if sweep else fitting & bits
 
     # Judging
 
     async def _judge(self, snapshot: Snapshot) -> None:
         """Find the groups for which a node passes. Requests are answered in between; too much of it goes on later."""
-        groups = [group for group in self._waiting.groups if not group.ready and (group.pending or group.unseen)]
+        groups = [group for group in self._waiting.groups if group.pending and not group.ready]
         spent, started = 0.0, time.perf_counter()
         for number in range(len(groups)):
             group = groups[(self._turn + number) % len(groups)]
@@ -169,15 +170,15 @@ class Waker:
         self._metrics.round_seconds.observe(spent + time.perf_counter() - started)
 
     def _look_at(self, group: Group, snapshot: Snapshot) -> None:
-        rows = rows_of(group, group.pending, self._waiting, snapshot)
-        group.pending, group.unseen = 0, False
+        rows = self._waiting.numbers.rows(group.pending, snapshot)
+        group.pending = 0
         if len(rows):
             group.ready = bool(self._cycle.filter(group.pod, snapshot.take(rows)).passes.any())
 
     # Waking
 
-    def _choose(self, now: float, left: int) -> list[Entry]:
-        """Choose whom to wake, charged beside those that were woken already, on what is known this very moment."""
+    async def _choose(self, now: float, left: int) -> list[Entry]:
+        """Choose whom to wake, charged beside those that were woken already. Requests are answered in between."""
         trial = Trial.of(self._cache.freeze(now))
         index = trial.nodes.index
         for entry in self._waiting.woken():
@@ -185,7 +186,13 @@ class Waker:
                 trial.charge(index[entry.target], entry.request)
         chosen = []
         refill, moment = 1 / self._settings.patches_per_second, self._clocks.monotonic()
+        started = time.perf_counter()
         for entry, node in choose(self._waiting, self._cycle, trial, now, left):
+            if time.perf_counter() - started >= _SLICE_SECONDS:
+                await asyncio.sleep(0)
+                started = time.perf_counter()
+            if entry.uid not in self._waiting.entries:
+                continue
             entry.wake(node, now)
             self._tokens.take(refill, moment)
             chosen.append(entry)

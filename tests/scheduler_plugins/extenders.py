@@ -22,7 +22,7 @@ REFERENCE: Final = ROOT / "scheduler_plugins" / "kube-scheduler-configuration.ya
 """What is shipped for kube-scheduler; every kube-scheduler here runs with it."""
 PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"
 """What is shipped for the extender."""
-PATIENCE_SECONDS: Final = 60.0
+PATIENCE_SECONDS: Final = 120.0
 PLAIN: Final = "default-scheduler"
 """The cluster's own kube-scheduler, which knows nothing of us: the counterfactual."""
 NO_SCORES: Final = {"score": {"disabled": [{"name": "*"}]}}
@@ -154,6 +154,11 @@ class Extender:
         except OSError:
             return False
         return True
+
+    def known(self, node: str) -> Json:
+        """What it knows of a node."""
+        found: Json = json.loads(self.ask(f"/debug/nodes/{node}"))
+        return found
 
     def passing(self, *names: str) -> list[str]:
         """Which of these nodes pass, asked one by one, for a pod that uses nothing and so is not charged."""

@@ -50,7 +50,7 @@ class Stage:
     schedulers: dict[str, Component] = field(default_factory=dict)
     sentinels: list[str] = field(default_factory=list)
     """Two nodes beside the pool, whose NodeMetric and pod are changed last: who has seen that has seen all else."""
-    _refused: bool = False
+    _told: int = 0
 
     @classmethod
     @contextmanager
@@ -68,7 +68,6 @@ class Stage:
         try:
             stage.nodes = stage.add_nodes(count)
             stage.sentinels = stage.add_nodes(2, pool=f"{name}-sentinel")
-            stage.report(dict.fromkeys(stage.sentinels, Usage(1)))
             yield stage
         finally:
             for component in stage.schedulers.values():
@@ -79,11 +78,21 @@ class Stage:
             for node in (*stage.nodes, *stage.sentinels):
                 cluster.api.request("DELETE", f"{METRICS}/{node}")
 
-    def add_nodes(self, count: int, cpu: str = f"{CORES}", memory: str = f"{MEMORY}Gi", pool: str = "") -> list[str]:
-        """Make nodes with empty NodeMetrics."""
+    def add_nodes(
+        self, count: int, cpu: str = f"{CORES}", memory: str = f"{MEMORY}Gi", *, pool: str = "", prefix: str = ""
+    ) -> list[str]:
+        """Make nodes with empty NodeMetrics.
+
+        Args:
+            count: how many.
+            cpu: that they have to give.
+            memory: that they have to give.
+            pool: value of their label; empty: as the stage's.
+            prefix: of their names; empty: the stage's name.
+        """
         taint = {"key": "pool", "value": self.name, "effect": "NoSchedule"}  # keeps the pods of other tests away
         template = NodeTemplate(cpu=cpu, memory=memory, labels={"pool": pool or self.name}, taints=[taint])
-        names = self.cluster.kwok.add(count, template, prefix=self.name)
+        names = self.cluster.kwok.add(count, template, prefix=prefix or self.name)
         metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
         self.cluster.api.create_all((METRICS, {**metric, "metadata": {"name": node}}) for node in names)
         return names
@@ -117,6 +126,12 @@ class Stage:
         self.add_scheduler(name, found)
         return extender
 
+    def remove(self, name: str, extender: Extender) -> None:
+        """Stop a kube-scheduler and an extender, which would only take time from the others."""
+        self.schedulers.pop(name).stop()
+        extender.process.stop()
+        self.extenders.remove(extender)
+
     def wait(self) -> None:
         """Wait until all extenders know the cluster."""
         for extender in self.extenders:
@@ -131,6 +146,7 @@ class Stage:
         since: float = 0,
         interval: int | None = None,
         pods: Mapping[str, Mapping[str, Usage]] | None = None,
+        measured: Mapping[str, Mapping[str, Any]] | None = None,
         status: Mapping[str, Any] | None = None,
     ) -> None:
         """Write NodeMetrics.
@@ -140,9 +156,10 @@ class Stage:
             since: how long ago it was measured. [s]
             interval: in which the spec says that nodes report; None: it does not say. [s]
             pods: what pods of this namespace use of it, by node and name.
+            measured: more of the status' nodeMetric, by node.
             status: more of the status.
         """
-        measured = (datetime.now(UTC) - timedelta(seconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        when = (datetime.now(UTC) - timedelta(seconds=since)).strftime("%Y-%m-%dT%H:%M:%SZ")
         for node, usage in used.items():
             if interval is not None:
                 spec = {"metricCollectPolicy": {"reportIntervalSeconds": interval}}
@@ -151,7 +168,8 @@ class Stage:
                 {"namespace": self.name, "name": name, "podUsage": part.resources()}
                 for name, part in ((pods or {}).get(node) or {}).items()
             ]
-            content = {"updateTime": measured, "nodeMetric": {"nodeUsage": usage.resources()}, "podsMetric": of_pods}
+            of_node = {"nodeUsage": usage.resources(), **((measured or {}).get(node) or {})}
+            content = {"updateTime": when, "nodeMetric": of_node, "podsMetric": of_pods}
             self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": {**content, **(status or {})}})
 
     def settle(
@@ -176,19 +194,16 @@ class Stage:
         # Each kind of object comes in the order it was written: when the last change is seen, all others are.
         running = [extender for extender in self.extenders if extender.process.running]
         by_metric, by_pod = self.sentinels
-        self._refused = not self._refused
-        self.report({by_pod: Usage(1), by_metric: Usage(CORES if self._refused else 1)})
+        self._told += 1
+        self.report({by_metric: Usage(self._told)})
+        name = f"sentinel-{self._told}"
+        self.create(self.pod(name, node=by_pod))
         for extender in running:
-            until(partial(self._told, extender, by_metric), f"{extender.name} seeing the last NodeMetric")
-        if self._refused:
-            self.create(self.pod("sentinel", cpu="100k", node=by_pod))
-        else:
-            self.delete("sentinel")
-        for extender in running:
-            until(partial(self._told, extender, by_pod), f"{extender.name} seeing the last pod")
+            until(partial(self._knows, extender, name), f"{extender.name} seeing the last NodeMetric and pod")
 
-    def _told(self, extender: Extender, sentinel: str) -> bool:
-        return bool(extender.passing(sentinel)) is not self._refused
+    def _knows(self, extender: Extender, name: str) -> bool:
+        metric, pod = (extender.known(node) for node in self.sentinels)
+        return metric.get("load", {}).get("cpu") == self._told * 1000 and f"{self.name}/{name}" in pod.get("pods", ())
 
     # Pods
 
@@ -248,14 +263,10 @@ class Stage:
         """A pod as it is now."""
         return self.cluster.api.get(f"{self.path}/{name}")
 
-    def delete(self, name: str) -> None:
-        """Delete a pod."""
-        self.cluster.api.request("DELETE", f"{self.path}/{name}?gracePeriodSeconds=0")
-
     def clear(self) -> None:
-        """Delete all pods but the sentinel, and wait until they are gone."""
-        self.cluster.api.request("DELETE", f"{self.path}?gracePeriodSeconds=0&fieldSelector=metadata.name!=sentinel")
-        until(lambda: set(self.where()) <= {"sentinel"}, "pods being gone")
+        """Delete all pods, and wait until they are gone."""
+        self.cluster.api.request("DELETE", f"{self.path}?gracePeriodSeconds=0")
+        until(lambda: not self.where(), "pods being gone")
 
     def where(self) -> dict[str, str]:
         """The node of each pod by name; empty where it has none."""

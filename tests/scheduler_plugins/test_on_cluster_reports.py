@@ -1,0 +1,101 @@
+"""What NodeMetrics say of Mid, and how often they come, on the real kube-scheduler."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from devcluster import Cluster
+from tests.scheduler_plugins.extenders import load_aware, profile
+from tests.scheduler_plugins.stage import Stage, Usage, among
+
+pytestmark = pytest.mark.cluster
+
+SHIPPED, WITHOUT = "reports-shipped", "reports-without-mid"
+HOT = "node(s) cpu usage exceed threshold"
+OVERSOLD, EXPIRED = "node(s) Mid resources oversold", "node(s) Mid prediction expired"
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """Two nodes of 32 cores that offer Mid resources; the shipped profile, and one that knows nothing of Mid."""
+    with Stage.open(cluster, "reports", 2) as stage:
+        offer = {"kubernetes.io/mid-cpu": "8000", "kubernetes.io/mid-memory": "16Gi"}
+        for node in stage.nodes:
+            status = {"capacity": offer, "allocatable": offer}
+            cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": status})
+        stage.add(SHIPPED, profile())
+        stage.add(WITHOUT, profile(plugins=[load_aware()]))
+        stage.wait()
+        yield stage
+
+
+def status(*, deficit: bool, age: float = 0) -> Mapping[str, Any]:
+    """Status of a node whose Mid pods bought more than may be sold, or not, predicted so many seconds ago."""
+    time = (datetime.now(UTC) - timedelta(seconds=age)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    condition = {"type": "MidDeficit", "status": "True" if deficit else "False", "reason": "Test", "message": ""}
+    return {"conditions": [{**condition, "lastTransitionTime": time}], "prediction": {"time": time}}
+
+
+@pytest.mark.parametrize(("deficit", "age", "reason"), [(True, 0, OVERSOLD), (False, 1200, EXPIRED)])
+def test_mid_pod_is_refused(stage: Stage, deficit: bool, age: float, reason: str) -> None:  # noqa: FBT001 - a parameter
+    """A Mid pod is refused on a node in deficit or with a stale prediction, with the reason in its event.
+
+    Without the plugin it goes there; a Prod pod may go there; the Mid pod goes there once the reason is gone.
+    """
+    stage.clear()
+    node = stage.nodes[0]
+    stage.report(dict.fromkeys(stage.nodes, Usage()), status=status(deficit=deficit, age=age))
+    stage.seen()
+    amounts, here = {"kubernetes.io/mid-cpu": "1000", "kubernetes.io/mid-memory": "1Gi"}, among(node)
+    mid, careless = (
+        stage.pod(name, scheduler, requests=amounts, limits=amounts, affinity=here)
+        for name, scheduler in (("mid", SHIPPED), ("careless", WITHOUT))
+    )
+    stage.create(mid)
+    stage.refused("mid", reason)
+    assert stage.place(careless, stage.pod("prod", SHIPPED, affinity=here)) == [node, node]
+    stage.report({node: Usage()}, status=status(deficit=False))
+    stage.seen()
+    assert stage.placed("mid") == [node]
+
+
+def test_estimates_bridge_interval(stage: Stage) -> None:
+    """Where NodeMetric.spec says 180 s, pods are estimated until a report covers 180 s of them.
+
+    A node that reports each minute counts as measured after a minute: the same report there lets the next pod in,
+    though the pods have only begun to work.
+    """
+    stage.clear()
+    slow, quick = stage.nodes
+    for node, interval in ((slow, 180), (quick, 60)):
+        stage.report({node: Usage(2)}, interval=interval)
+    stage.seen()
+    names = {node: [f"first-{node}-{number}" for number in range(11)] for node in stage.nodes}
+    for node in stage.nodes:  # 2 + 11 * 0.85 * 2 of 32 cores: 65 percent
+        stage.place(*(begins(stage, name, node) for name in names[node]))
+        stage.create(begins(stage, f"next-{node}", node))
+        stage.refused(f"next-{node}", HOT)
+    # After 61 s the pods use a tenth of what they will.
+    hear(stage, names, seconds=61, each=0.2)
+    assert stage.placed(f"next-{quick}") == [quick]
+    stage.create(begins(stage, f"last-{slow}", slow))
+    stage.refused(f"last-{slow}", HOT)
+    assert not stage.where()[f"next-{slow}"]
+    # After 181 s a whole interval is covered: what was measured counts, and that is less than feared.
+    hear(stage, names, seconds=181, each=1.0)
+    assert set(stage.placed(f"next-{slow}", f"last-{slow}")) == {slow}
+
+
+def begins(stage: Stage, name: str, node: str) -> Any:  # noqa: ANN401 - JSON
+    """A pod for a node that may use two cores."""
+    return stage.pod(name, SHIPPED, cpu="500m", limits={"cpu": "2"}, affinity=among(node))
+
+
+def hear(stage: Stage, names: Mapping[str, list[str]], *, seconds: float, each: float) -> None:
+    """Write what the nodes will report in so many seconds, when each of the pods uses so many cores."""
+    usage = Usage(2 + 11 * each)
+    pods = {node: dict.fromkeys(of_node, Usage(each, 0.1)) for node, of_node in names.items()}
+    stage.report(dict.fromkeys(stage.nodes, usage), since=-seconds, pods=pods)
+    stage.seen()

@@ -133,14 +133,15 @@ class ControlPlane:
         user, groups = CLIENTS[name]
         return self.pki.kubeconfig(name, self.pki.client(name, user, groups), url)
 
-    def add_scheduler(self, name: str, configuration: Mapping[str, object]) -> Component:
+    def add_scheduler(self, name: str, configuration: Mapping[str, object], *, elect: bool = False) -> Component:
         """Start one more kube-scheduler beside the default one.
 
         Args:
             name: unique; names its log.
-            configuration: a KubeSchedulerConfiguration; its client connection and leader election are set here.
+            configuration: a KubeSchedulerConfiguration; its client connection is set here.
+            elect: whether its leader election holds as it says; else there is none.
         """
-        component = self._component(name, lambda _: self._scheduler(name, configuration))
+        component = self._component(name, lambda _: self._scheduler(name, configuration, elect=elect))
         component.launch()
         return component
 
@@ -233,12 +234,12 @@ class ControlPlane:
     def _scheduler_command(self, _: int) -> list[str | Path]:
         return self._scheduler("kube-scheduler", {})
 
-    def _scheduler(self, name: str, configuration: Mapping[str, object]) -> list[str | Path]:
+    def _scheduler(self, name: str, configuration: Mapping[str, object], *, elect: bool = False) -> list[str | Path]:
         document = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             **configuration,
-            "leaderElection": {"leaderElect": False},
+            "leaderElection": configuration["leaderElection"] if elect else {"leaderElect": False},
             "clientConnection": {
                 "kubeconfig": str(self.pki.directory / "scheduler.kubeconfig"),
                 "qps": REQUESTS_PER_SECOND,

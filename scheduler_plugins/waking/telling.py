@@ -109,13 +109,17 @@ class Teller:
         self._due[pod.uid] = reasons
 
     async def run(self) -> None:
-        """Tell, until cancelled."""
+        """Tell, until cancelled. What fails is told once, and is tried again the next time."""
+        trouble = ""
         while True:
             await asyncio.sleep(_INTERVAL_SECONDS)
             try:
                 await self.tell()
-            except PluginError as error:
-                _LOG.debug("A refusal cannot be explained: %s", error)
+                trouble = ""
+            except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
+                if trouble != (trouble := f"{type(error).__name__}: {error}"):
+                    told = None if isinstance(error, PluginError) else error  # it names the plugin and says how
+                    _LOG.error("Refused pods cannot be told of: %s", error, exc_info=told)
 
     async def tell(self) -> None:
         """Write what may be written now, the most important pods first.

@@ -82,6 +82,7 @@ class Waker:
         self._swept_at = float("-inf")
         self._charged: dict[str, str] = {}
         self._turn = 0
+        self._behind = False
         self._last_trouble = ""
 
     async def run(self) -> None:
@@ -91,14 +92,16 @@ class Waker:
             await self.look_and_survive()
 
     async def look_and_survive(self) -> None:
-        """Look, and wake. A plugin that fails is told once, and is asked again the next time."""
+        """Look, and wake. What fails is told once, and is tried again the next time: answers go on without us."""
         try:
             await self.look()
             self._last_trouble = ""
-        except PluginError as error:
-            if str(error) != self._last_trouble:
-                _LOG.error("Waiting pods cannot be judged: %s", error)
-            self._last_trouble = str(error)
+        except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
+            trouble = f"{type(error).__name__}: {error}"
+            if trouble != self._last_trouble:
+                told = None if isinstance(error, PluginError) else error  # it names the plugin and says how
+                _LOG.error("Waiting pods cannot be judged: %s", error, exc_info=told)
+            self._last_trouble = trouble
 
     async def look(self) -> list[Entry]:
         """Judge what changed, and wake whom it helps; the pods that were patched.
@@ -140,7 +143,8 @@ class Waker:
         freed = [node for uid, node in self._charged.items() if charged.get(uid) != node]
         self._charged = charged
         changed = self._changes.since_last(snapshot)
-        sweep = now - self._swept_at >= SWEEP_SECONDS or now < self._swept_at
+        # While groups are left from the last sweep, another one would only keep changes from being looked at.
+        sweep = (now - self._swept_at >= SWEEP_SECONDS and not self._behind) or now < self._swept_at
         if sweep:
             self._swept_at = now
         if not (sweep or freed or changed.any()):
@@ -157,12 +161,14 @@ class Waker:
         """Find the groups for which a node passes. Requests are answered in between; too much of it goes on later."""
         groups = [group for group in self._waiting.groups if group.pending and not group.ready]
         spent, started = 0.0, time.perf_counter()
+        self._behind = False
         for number in range(len(groups)):
             group = groups[(self._turn + number) % len(groups)]
             self._look_at(group, snapshot)
             if (slice_ := time.perf_counter() - started) >= _SLICE_SECONDS:
                 spent += slice_
                 if spent >= _ROUND_SECONDS:
+                    self._behind = number + 1 < len(groups)
                     self._turn = (self._turn + number + 1) % len(groups)
                     break
                 await asyncio.sleep(0)

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -21,7 +21,7 @@ class MetricProvider:
     """Which provider: a name of the registry; empty: NodeMetric, what our own agents report."""
     address: str = ""
     """Its URL; empty: its usual one."""
-    token: str = ""
+    token: str = field(default="", repr=False)
     """Bearer token, or the token of the service."""
     insecure_skip_verify: bool | None = None
     """Whether its certificate is not checked (false)."""

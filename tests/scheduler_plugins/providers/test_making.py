@@ -5,6 +5,7 @@ from typing import Any, cast
 import pytest
 
 from kubeapi import ApiServer
+from scheduler_plugins.arguments import encode
 from scheduler_plugins.providers.provider import Cluster, Provider
 from scheduler_plugins.providers.registry import TYPES
 from scheduler_plugins.providers.runner import make
@@ -78,3 +79,11 @@ def test_good_settings_have_no_mistakes() -> None:
 def test_other_texts_are_no_urls(text: str) -> None:
     """Only http and https with a host are URLs of providers."""
     assert not is_url(text)
+
+
+def test_token_is_not_shown() -> None:
+    """Neither the log's line about a plugin's arguments nor any message has the token."""
+    settings = MetricProvider("SignalFx", token="s3cret")  # noqa: S106
+    assert "s3cret" not in repr(settings)
+    assert encode(settings, secrets=False)["token"] == "..."  # noqa: S105
+    assert encode(settings)["token"] == "s3cret"  # noqa: S105

@@ -269,9 +269,10 @@ class Stage:
         until(lambda: not self.where(), "pods being gone")
 
     def where(self) -> dict[str, str]:
-        """The node of each pod by name; empty where it has none."""
+        """The node of each pod by name, but for the sentinels' pods; empty where it has none."""
         items = self.cluster.api.get(self.path)["items"]
-        return {item["metadata"]["name"]: item["spec"].get("nodeName", "") for item in items}
+        nodes = {item["metadata"]["name"]: item["spec"].get("nodeName", "") for item in items}
+        return {name: node for name, node in nodes.items() if node not in self.sentinels}
 
     def placed(self, *names: str) -> list[str]:
         """Where pods were bound, once all of them are."""

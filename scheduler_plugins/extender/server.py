@@ -23,6 +23,7 @@ from scheduler_plugins.extender.wire import (
 )
 
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
+_LONGEST_LINE: Final = 500
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -88,7 +89,7 @@ class Server:
                 reply = filter_reply(result, asked)
             except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
                 _complain("Cannot answer for pod", asked.pod, error)
-                result = FilterResult(error=f"headroom-scheduler: {error}")
+                result = FilterResult(error=f"headroom-scheduler: {_brief(error)}")
                 reply = filter_reply(result, asked)
             outcome.append(self._outcome(result))
             return Reply(reply)
@@ -139,7 +140,7 @@ class Server:
             reply = answer(asked)
         except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
             _complain(trouble, asked.pod, error)
-            return Reply(error_reply(f"headroom-scheduler: {error}"), 500)
+            return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), 500)
         outcome.append("answered")
         return Reply(reply)
 
@@ -174,9 +175,9 @@ def _parsed(parse_body: Callable[[bytes], _Asked], request: Request, outcome: li
     try:
         return parse_body(request.body)
     except BadRequest as error:
-        _LOG.warning("A request was refused: %s", error)
+        _LOG.warning("A request was refused: %s", _brief(error))
         outcome.append("bad_request")
-        return Reply(error_reply(f"bad request: {error}"), 400)
+        return Reply(error_reply(f"bad request: {_brief(error)}"), 400)
 
 
 def _not_ready(missing: Sequence[str]) -> str:
@@ -185,7 +186,14 @@ def _not_ready(missing: Sequence[str]) -> str:
 
 def _complain(what: str, pod: Mapping[str, Any], error: Exception) -> None:
     """One line for a pod that cannot be read; where it happened, too, for an error of ours."""
-    _LOG.error("%s %s: %s", what, _named(pod), error, exc_info=None if isinstance(error, UnreadablePod) else error)
+    known = isinstance(error, UnreadablePod)
+    _LOG.error("%s %s: %s", what, _named(pod), _brief(error), exc_info=None if known else error)
+
+
+def _brief(error: Exception) -> str:
+    """One line for an event or a log, however long the value is that it quotes."""
+    line = " ".join(str(error).split())
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]} ..."
 
 
 def _named(pod: Any) -> str:  # noqa: ANN401 - Kubernetes JSON

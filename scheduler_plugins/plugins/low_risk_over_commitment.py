@@ -214,8 +214,9 @@ class LowRiskOverCommitment:
         rows = np.flatnonzero(charged & fresh)
         if len(rows):
             some = nodes.take(rows)
-            mean, deviation, known = (_by_resource(some.tables[NAME][key]) for key in ("mean", "deviation", "known"))
-            risk[:, rows] = np.where(known, load_risks(mean, deviation, *self.totals(some)), 0.0)
+            # What is not known has a mean of 0, and so no risk.
+            mean, deviation = (_by_resource(some.tables[NAME][key]) for key in ("mean", "deviation"))
+            risk[:, rows] = load_risks(mean, deviation, *self.totals(some))
         return risk
 
     def risk(self, totals: Totals, load: FloatArray) -> FloatArray:

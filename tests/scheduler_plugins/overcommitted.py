@@ -26,7 +26,7 @@ def percents(
     return Utilisation(parts[0], parts[1], NOW + measured, smoothed)
 
 
-def reported(name: str = "n", updated: float | None = 0, **windows: Mapping[str, Mapping[str, str]]) -> Json:
+def reported(name: str = "n", updated: float | None = 0, **windows: Any) -> Json:  # noqa: ANN401 - type -> amounts
     """A NodeMetric with statistics by window, written m5=... for 5 minutes."""
     aggregated = {f"{window.removeprefix('m')}m0s": usage for window, usage in windows.items()}
     return node_metric(name, "1", "1Gi", updated=updated, aggregated=aggregated)

@@ -159,13 +159,15 @@ def test_window_can_be_chosen() -> None:
     assert other.explain()["metrics"] == "missing"
 
 
-def test_deviation_of_another_window_does_not_count() -> None:
+@pytest.mark.parametrize(("of_average", "of_deviation"), [("m30", "m5"), ("m5", "m30")])
+def test_deviation_of_another_window_does_not_count(of_average: str, of_deviation: str) -> None:
     """A deviation over another window than the average is none."""
     world = Overcommitted()
-    world.cache.put_node_metric(
-        reported(m5={"stdev": {"cpu": "1", "memory": "0"}}, m30={"avg": {"cpu": "2", "memory": "0"}})
-    )
-    assert world.explain()["cpu"]["stdevPercent"] == 0
+    amounts = {"cpu": "2", "memory": "0"}
+    windows: Json = {of_average: {"avg": amounts}, of_deviation: {"stdev": amounts}}
+    world.cache.put_node_metric(reported(**windows))
+    told = world.explain()
+    assert (told["cpu"]["averagePercent"], told["cpu"]["stdevPercent"]) == (50, 0)
 
 
 def test_plain_usage_stands_in() -> None:

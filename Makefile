@@ -10,8 +10,8 @@ STAMP  := $(VENV)/.installed
 SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins service tests
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
-# Tests that share nothing run on all cores. Then come three rows beside each other (tests/rows.py), in each of them one test
-# after the other: those with a real node, the manager's, and the others with a control plane or that take long. Last come those that need a quiet machine. Exit code 5
+# Tests that share nothing run on all cores. Then come four rows, three beside each other (tests/rows.py), in each of them one
+# test after the other: those with a real node, the manager's, the scheduler's, and the others with a control plane or that take long. Last come those that need a quiet machine. Exit code 5
 # is "none was selected": fine where PYTEST_ARGS names a few.
 WORKERS     := --numprocesses logical --maxprocesses 8
 IN_PARALLEL := -m "not cluster and not node and not alone" $(WORKERS) --dist worksteal

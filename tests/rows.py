@@ -1,4 +1,4 @@
-"""Rows of tests that run beside each other, each in its order: with a real node, the manager's, and all others.
+"""Rows of tests that run beside each other, in order each: with a real node, the manager's, the scheduler's, others.
 
 Clusters are shared by many tests, so a row must not be split. pytest-xdist's groups would do that, but do nothing under
 pytest 9.2; its scopes do.
@@ -19,7 +19,10 @@ class Rows(LoadScopeScheduling):
         path = nodeid.partition("::")[0]
         if _needs_node(path):
             return "node"
-        return "manager" if path.startswith("tests/manager/") else "control plane"
+        for row in ("manager", "scheduler_plugins"):
+            if path.startswith(f"tests/{row}/"):
+                return row
+        return "control plane"
 
 
 @cache

@@ -9,7 +9,7 @@ import pytest
 from tests.architecture.sources import ROOT, SERVICES, modules, tree
 
 READ_BY_NOBODY = {
-    "LoadAware.estimator": "accepted as Koordinator does; there is one estimator, and every name means it"
+    "LoadAwareArguments.estimator": "accepted as Koordinator does; there is one estimator, and every name means it"
 }
 
 
@@ -26,7 +26,7 @@ def _dataclass_fields(path: Path) -> Iterator[tuple[ast.ClassDef, str, bool]]:
 
 def _settings(service: str) -> list[Path]:
     """Where a service's settings stand; a plugin's arguments are its own fields."""
-    found = [path for name, path in modules(service) if name.endswith(".settings")]
+    found = [path for name, path in modules(service) if name.endswith((".settings", ".profile.model"))]
     return [*found, *(path for name, path in modules(service) if name.startswith("scheduler_plugins.plugins."))]
 
 

@@ -3,10 +3,12 @@
 import dataclasses
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 import yaml
 
+from scheduler_plugins.__main__ import main
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile
 from scheduler_plugins.settings import Settings, SettingsError, parse_flags
@@ -82,3 +84,25 @@ def test_chart_weighs_like_reference() -> None:
     weights = [set(re.findall(r"\{name: (\w+), weight: (\d+)\}", path.read_text())) for path in (reference, template)]
     assert weights[0] == weights[1]
     assert len(weights[0]) == 8
+
+
+def test_check_says_what_profile_comes_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--check needs no cluster: it prints every argument with its default, and no token."""
+    path = tmp_path / "profile.yaml"
+    args = "{metricProvider: {type: Prometheus, address: 'https://p', token: s3cret}}"
+    head = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"
+    path.write_text(f"{head}plugins: [{{name: LowRiskOverCommitment, args: {args}}}]\n")
+    assert main(["--check", "--profile", str(path), "--mode", "weighted"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith('Plugin LowRiskOverCommitment, weight 1, {"watcherAddress": ')
+    assert '"token": "..."' in told
+    assert "s3cret" not in told
+    assert told.endswith("\nMode weighted\n")
+
+
+def test_check_refuses_wrong_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--check of a wrong profile ends with the status of wrong use, and every mistake."""
+    path = tmp_path / "profile.yaml"
+    path.write_text("kind: HeadroomSchedulerConfiguration\n")
+    assert main(["--check", "--profile", str(path)]) == 2
+    assert "apiVersion: None: must be headroom.dev/v1alpha1" in capsys.readouterr().err

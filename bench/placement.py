@@ -44,7 +44,9 @@ HEADER = (
     "spread between nodes (standard deviation) [points]",
     "mean utilisation [%]",
     "waiting pods, mean",
+    "hot node-hours, of the first line's on the same pods [%]",
 )
+HOT_COLUMN = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,12 @@ def lines(figures: Mapping[str, Sequence[Sequence[float]]]) -> list[list[str]]:
         figures: title of a policy -> per seed the figures of an `Outcome`.
     """
     cells = []
+    base = sum(one[HOT_COLUMN] for one in next(iter(figures.values())))
     for title, found in figures.items():
         columns = list(zip(*found, strict=True))
-        cells.append([title, *(f"{mean(each):.1f} ± {stdev(each) if len(each) > 1 else 0.0:.1f}" for each in columns)])
+        hot = sum(columns[HOT_COLUMN])
+        shares = [f"{mean(each):.1f} ± {stdev(each) if len(each) > 1 else 0.0:.1f}" for each in columns]
+        cells.append([title, *shares, f"{hot / base * 100:.0f}" if base else "-"])
     return [list(HEADER), *cells]
 
 

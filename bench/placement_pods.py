@@ -18,7 +18,7 @@ DAY_STEPS = 288
 STEPS = 7 * DAY_STEPS
 CORES, GIB = 32, 128
 """What a node has."""
-FULL = 0.6
+FULL = 0.8
 """How much of the nodes' CPU the pods request, at the start and on average."""
 DAILY = 0.5
 """Share of the pods that use what a machine with a daily rhythm used."""

@@ -88,8 +88,9 @@ def test_table_has_mean_and_spread() -> None:
     """Each policy has a line with the mean and the deviation over the seeds."""
     one = Outcome(np.array([[0.1, 0.7], [0.2, 0.8]]), 0.0).figures()
     assert one[1] == 50.0
-    header, row = lines({"x": [one, [value + 2.0 for value in one]]})
-    assert len(header) == len(row) == len(HEADER) == len(one) + 1
+    header, row, other = lines({"x": [one, [value + 2.0 for value in one]], "y": [[value / 2 for value in one]]})
+    assert len(header) == len(row) == len(HEADER) == len(one) + 2
+    assert (row[-1], other[-1]) == ("100", f"{25 / 102 * 100:.0f}")
     assert row[2] == "51.0 ± 1.4"
 
 

@@ -75,9 +75,7 @@ class Waking:
         try:
             for tell in self._told:
                 tell(pod, json_pod, names, verdict)
-        except (
-            MALFORMED
-        ) as error:  # the pod was answered for; what cannot be understood of it beyond that is not waited for
+        except MALFORMED as error:  # the pod was answered for all the same
             _LOG.debug("Pod %s cannot be remembered: %s", pod.key, error)
 
     def put_pod(self, pod: Mapping[str, Any]) -> None:

@@ -74,7 +74,9 @@ def test_cooled_node_wakes_pod(stage: Stage) -> None:
     quiet(stage.extenders[0])
     (note,) = until(lambda: _notes(stage, "cooled"), "the event")
     assert f"1 {EXCEEDS}" in note
-    assert f"Closest is {node}: " in note
+    assert f"Closest is {node}: cpu" in note
+    assert "usageThresholds" in note
+    print(note)
     _wake(stage, "cooled", node)
     assert ANNOTATION_SCHEDULING_RETRY in stage.read("cooled")["metadata"]["annotations"]
     _waiting(stage.extenders[0], 0)

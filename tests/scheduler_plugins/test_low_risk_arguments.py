@@ -103,7 +103,7 @@ def test_who_checks_certificates(provider: Any, parity: bool, unchecked: bool) -
         ({"riskLimitWeights": {"cpu": -1}}, "riskLimitWeights.cpu"),
         ({"riskLimitWeights": {"nvidia.com/gpu": 7}}, "riskLimitWeights.nvidia.com/gpu"),
         ({"riskLimitWeights": {"CPU": 0.5}}, "riskLimitWeights.CPU"),
-        ({"riskLimitWeights": {"memroy": 0.5}}, "riskLimitWeights.memroy"),
+        ({"riskLimitWeights": {"mem": 0.5}}, "riskLimitWeights.mem"),
         ({"riskLimitWeight": 1.01}, "riskLimitWeight"),
         ({"metricExpirationSeconds": -1}, "metricExpirationSeconds"),
         ({"nodeMetricAggregatedDuration": "-5m"}, "nodeMetricAggregatedDuration"),

@@ -1,1 +1,1 @@
-"""Scheduler plugins: snapshot, filter, score, respond. Never writes to the cluster."""
+"""Scheduler plugins: snapshot, filter, score, respond. Writes nothing but what `waking` does: an annotation, Events."""

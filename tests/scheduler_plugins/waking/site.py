@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from kubeapi import ApiError, ApiUnavailable
 from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.plugin import LoadAccounting
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes, NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -93,12 +94,16 @@ def overloaded(retry_after: float | None = None) -> ApiUnavailable:
 class Site:
     """Nodes with room, pods that ask for CPU, and a waker."""
 
-    def __init__(self, settings: WakingSettings | None = None, plugin: Room | None = None) -> None:
+    def __init__(
+        self, settings: WakingSettings | None = None, plugin: object | None = None, name: str = "Room"
+    ) -> None:
         self.now = NOW
         plugin = plugin or Room()
         rules = LoadRules(factors={"cpu": 100, "memory": 100})
-        self.cache = ClusterCache(rules, {"Room": plugin})
-        self.cycle = Cycle([Enabled("Room", 1.0, plugin)])
+        if isinstance(plugin, LoadAccounting):
+            rules = plugin.load_rules()
+        self.cache = ClusterCache(rules, {name: plugin})
+        self.cycle = Cycle([Enabled(name, 1.0, plugin)])
         self.settings = settings or WakingSettings()
         self.waiting = Waiting(self.settings.most_pods, lambda: len(self.cache.nodes), self.clock)
         self.api = FakeApi()

@@ -3,6 +3,7 @@
 import pytest
 
 from crds.names import ANNOTATION_SCHEDULING_RETRY
+from scheduler_plugins.waking import waker
 from scheduler_plugins.waking.settings import WakingSettings
 from tests.scheduler_plugins.waking.site import Room, Site, made, overloaded
 
@@ -235,6 +236,22 @@ async def test_room_for_two_wakes_two() -> None:
     for _ in range(20):
         await site.look()
     assert len(site.api.patches) == 2
+
+
+async def test_many_groups_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where judging takes too long for one look the rest has its turn in the next ones."""
+    monkeypatch.setattr(waker, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(waker, "_ROUND_SECONDS", 0.0)
+    site = Site()
+    site.room(a=0)
+    for number in range(5):
+        site.refuse(f"p{number}", nodeSelector={"n": str(number)})
+    for _ in range(7):
+        assert await site.look() == []
+    site.room(a=100_000)
+    woken = [await site.look() for _ in range(5)]
+    assert sorted(name for names in woken for name in names) == [f"p{number}" for number in range(5)]
+    assert max(map(len, woken)) == 1
 
 
 async def test_failed_plugin_is_survived(caplog: pytest.LogCaptureFixture) -> None:

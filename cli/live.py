@@ -2,7 +2,7 @@
 
 import asyncio
 import difflib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -61,14 +61,14 @@ async def objects(api: kubeapi.ApiServer, path: str, **params: str) -> list[Json
     return items
 
 
-async def node_metrics(api: kubeapi.ApiServer) -> list[Json]:
-    """All NodeMetrics.
+async def node_metrics(api: kubeapi.ApiServer, keep: Callable[[Json], Any] | None = None) -> list[Any]:
+    """All NodeMetrics, or what is kept of each.
 
     Raises:
         CommandError: the cluster does not know the kind.
     """
     try:
-        return await objects(api, NODE_METRICS)
+        return await objects(api, NODE_METRICS) if keep is None else (await api.list(NODE_METRICS, keep=keep))[0]
     except kubeapi.ApiError as error:
         raise _unknown_kind(error) from error
 

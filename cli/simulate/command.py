@@ -12,7 +12,7 @@ from cli.simulate import document
 from cli.simulate import profile as profiles
 from cli.simulate import text as as_text
 from cli.simulate.pod_file import GivenPod
-from cli.simulate.simulation import Simulation, build, simulate, without_readings
+from cli.simulate.simulation import Simulation, World, simulate, without_readings
 from scheduler_plugins.snapshot.watch import LIVE_PODS
 
 PRIORITY_CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -64,16 +64,17 @@ async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] =
     """
     chosen = asked.chosen or await profiles.of_cluster(api, asked.headroom_namespace, asked.scheduler_name)
     given = asked.given or [await _live_pod(api, asked.namespace, asked.name)]
-    nodes, node_metrics, pods, classes = await live.together(
-        live.objects(api, kubeapi.paths.NODES),
-        live.node_metrics(api),
-        live.objects(api, kubeapi.paths.PODS, fieldSelector=LIVE_PODS),
+    world = World.empty(chosen.profile, clock())
+    # Each object becomes numbers as its page arrives: of 150,000 pods nobody can hold the JSON.
+    *_, classes = await live.together(
+        api.list(kubeapi.paths.NODES, keep=world.put_node),
+        live.node_metrics(api, world.put_node_metric),
+        api.list(kubeapi.paths.PODS, {"fieldSelector": LIVE_PODS}, world.put_pod),
         _priority_classes(api),
     )
     if asked.node is not None:
         await live.node(api, asked.node)
     priorities = [note for each in given for note in _settle_priority(each, classes)]
-    world = build(chosen.profile, nodes, node_metrics, pods, clock())
     simulations = [simulate(world, each) for each in given]
     notes = [_NOT_SIMULATED, *priorities, *_bound(given)]
     notes += [_no_readings(plugin) for plugin in without_readings(chosen.profile)]

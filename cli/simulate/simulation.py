@@ -1,7 +1,7 @@
 """One pod through the plugins of a profile, over all nodes: the code that the extender runs, on lists read just now."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -25,16 +25,41 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The cluster as the plugins see it."""
+    """The cluster as the plugins see it: filled object by object, as the extender's watches do."""
 
     profile: Profile
     """The plugins."""
+    now: float
+    """When it is read. [unix s]"""
     cache: ClusterCache
     """The nodes, their reports and pods."""
-    now: float
-    """When it was read. [unix s]"""
-    unreadable: Sequence[str]
+    unreadable: list[str] = field(default_factory=list)
     """Objects that could not be understood, each with the reason."""
+
+    @classmethod
+    def empty(cls, profile: Profile, now: float) -> "World":
+        """A cluster without anything."""
+        plugins = {part.name: part.plugin for part in profile.enabled}
+        return cls(profile, now, ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds))
+
+    def put_node(self, node: Json) -> None:
+        """Take a Node."""
+        self._take("Node", self.cache.put_node, node)
+
+    def put_node_metric(self, node_metric: Json) -> None:
+        """Take a NodeMetric."""
+        self._take("NodeMetric", self.cache.put_node_metric, node_metric)
+
+    def put_pod(self, pod: Json) -> None:
+        """Take a Pod."""
+        self._take("Pod", lambda given: self.cache.put_pod(given, self.now), pod)
+
+    def _take(self, kind: str, put: Callable[[Json], None], item: Json) -> None:
+        try:
+            put(item)
+        except MALFORMED as error:
+            name = (item.get("metadata") or {}).get("name")
+            self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,35 +114,6 @@ class Simulation:
     def only(self, node: str) -> "Simulation":
         """The same with one node alone."""
         return replace(self, outcomes=[each for each in self.outcomes if each.node == node])
-
-
-def build(
-    profile: Profile, nodes: Iterable[Json], node_metrics: Iterable[Json], pods: Iterable[Json], now: float
-) -> World:
-    """Deliver what was listed to a cache, as the extender's watches do.
-
-    Args:
-        profile: the plugins.
-        nodes: all Nodes.
-        node_metrics: all NodeMetrics.
-        pods: all Pods that have not ended.
-        now: when they were read. [unix s]
-    """
-    plugins = {part.name: part.plugin for part in profile.enabled}
-    cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds)
-    unreadable = []
-    for kind, items, put in (
-        ("Node", nodes, cache.put_node),
-        ("NodeMetric", node_metrics, cache.put_node_metric),
-        ("Pod", pods, lambda pod: cache.put_pod(pod, now)),
-    ):
-        for item in items:
-            try:
-                put(item)
-            except MALFORMED as error:
-                name = (item.get("metadata") or {}).get("name")
-                unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
-    return World(profile, cache, now, unreadable)
 
 
 def simulate(world: World, given: GivenPod) -> Simulation:

@@ -15,7 +15,9 @@ from manager.telemetry import Telemetry
 from tests.architecture.sources import ROOT
 
 PAGE = (ROOT / "docs/manager.md").read_text(encoding="utf-8")
-METRICS = (ROOT / "docs/metrics.md").read_text(encoding="utf-8").partition("# Metrics of the manager")[2]
+METRICS = (
+    (ROOT / "docs/metrics.md").read_text(encoding="utf-8").partition("# Metrics of the manager")[2].partition("\n# ")[0]
+)
 _ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([\w, ]*)\| (.+) \|$", flags=re.MULTILINE)
 
 _OF_METRICS = {"registry": CollectorRegistry, "return": None}

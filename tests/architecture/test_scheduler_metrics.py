@@ -1,0 +1,54 @@
+"""docs/metrics.md says what the extender exports, docs/scheduler.md which flags it has."""
+
+import re
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics import MetricWrapperBase
+
+from scheduler_plugins.assembly import assemble
+from scheduler_plugins.providers.runner import ProviderMetrics
+from scheduler_plugins.settings import parse_flags
+from scheduler_plugins.telemetry import Telemetry
+from tests.architecture.sources import ROOT
+
+PAGE = (ROOT / "docs/scheduler.md").read_text(encoding="utf-8")
+METRICS = (ROOT / "docs/metrics.md").read_text(encoding="utf-8").partition("# Metrics of the scheduler")[2]
+_ROW = re.compile(r"^\| `(\w+)` \| (\w+) \|([\w, ]*)\| (.+) \|$", flags=re.MULTILINE)
+
+
+def _exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Type and labels of every metric of an extender, those of providers included."""
+    made: list[Telemetry] = []
+
+    def kept() -> Telemetry:
+        made.append(Telemetry())
+        return made[-1]
+
+    monkeypatch.setattr("scheduler_plugins.assembly.Telemetry", kept)
+    assemble(parse_flags([], {}), cast("Any", None))
+    (telemetry,) = made
+    telemetry.part(ProviderMetrics)
+    registry: CollectorRegistry = telemetry.registry
+    return {
+        each._name + ("_total" if each._type == "counter" else ""): (str(each._type), tuple(each._labelnames))
+        for each in registry._collector_to_names
+        if isinstance(each, MetricWrapperBase)
+    }
+
+
+def test_every_metric_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table names every metric, with its type and labels, and no other."""
+    rows = _ROW.findall(METRICS)
+    told = {name: (kind, tuple(filter(None, labels.strip().split(", ")))) for name, kind, labels, _ in rows}
+    assert told == _exported(monkeypatch)
+    assert len(rows) == len(told)
+
+
+def test_every_flag_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    """The table of flags has every flag of --help, and no other."""
+    with pytest.raises(SystemExit):
+        parse_flags(["--help"], {})
+    helped = set(re.findall(r"^  (--[\w-]+)", capsys.readouterr().out, flags=re.MULTILINE))
+    assert set(re.findall(r"^\| `(--[\w-]+)", PAGE, flags=re.MULTILINE)) == helped

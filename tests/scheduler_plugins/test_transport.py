@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.certs import Pki
+from scheduler_plugins.extender.connection import Connection
 from scheduler_plugins.extender.http import Pages, Reply, Request
 from scheduler_plugins.extender.transport import Limits, Served, ServerTls, serve
 
@@ -206,20 +207,41 @@ async def test_memory_is_shared(site: Site) -> None:
 
 
 async def test_slow_clients_are_shown_out(site: Site) -> None:
-    """A request that does not end is a 408, also when it trickles; a connection that says nothing is closed."""
-    async with listening(site, Limits(request_seconds=0.04, idle_seconds=0.05, look_seconds=0.01)) as served:
+    """A request that does not end is a 408, whether its head or its body is missing."""
+    async with listening(site, Limits(request_seconds=0.03, look_seconds=0.01)) as served:
         assert (await say(served, b"POST /echo HTTP/1.1\r\nContent-Length: 5\r\n\r\nab")).startswith(b"HTTP/1.1 408 ")
         assert (await say(served, b"GET /ec")).startswith(b"HTTP/1.1 408 ")
+
+
+def _let_time_run_out(served: Served) -> Connection:
+    """The time of the one connection that there is; it is looked after in a moment."""
+    (connection,) = served._shared.connections
+    connection.deadline = 0.0
+    return connection
+
+
+async def test_idle_connections_are_closed(site: Site) -> None:
+    """A connection that waits for its next request, or for its first, is closed in the end."""
+    async with listening(site, Limits(idle_seconds=0.02, look_seconds=0.01)) as served:
         assert await say(served, b"") == b""
-        assert (await say(served, b"GET /echo HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+    async with listening(site, Limits(look_seconds=0.01)) as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /echo HTTP/1.1\r\n\r\n")
+        await reader.readuntil(b"]")
+        _let_time_run_out(served)
+        assert await _is_closed(reader)
+        writer.close()
 
 
 async def test_slow_pages_are_not_shown_out(site: Site) -> None:
     """The time that an answer takes is ours."""
-    async with listening(site, Limits(request_seconds=0.02, idle_seconds=0.02, look_seconds=0.005)) as served:
+    async with listening(site, Limits(look_seconds=0.01)) as served:
         answer = asyncio.create_task(say(served, b"GET /slow HTTP/1.0\r\n\r\n"))
         await site.entered.wait()
-        await say(served, b"")  # somebody else's time runs out meanwhile
+        connection = _let_time_run_out(served)
+        async with asyncio.timeout(20):
+            while not connection.deadline:  # until it was looked at
+                await say(served, b"GET /echo HTTP/1.0\r\n\r\n")
         site.go.set()
         assert (await answer).endswith(b"slow")
 

@@ -63,6 +63,16 @@ def test_first_refusal_stands() -> None:
     assert verdict.passes.tolist() == [False, False, True]
 
 
+def test_plugin_is_asked_at_its_points() -> None:
+    """A plugin that a profile enables at some points only is asked nowhere else."""
+    nodes = WORLD.nodes("a", "b", "c")
+    for points, passes in ((None, 2), (frozenset({"filter"}), 2), (frozenset({"score"}), 3), (frozenset[str](), 3)):
+        cycle = Cycle([Enabled("r", 1, Refuser("a", "no"), points)])
+        assert int(cycle.filter(POD, nodes).passes.sum()) == passes
+    for points, scored in ((None, 1), (frozenset({"score"}), 1), (frozenset({"filter"}), 0)):
+        assert len(list(Cycle([Enabled("s", 1, Scorer((1, 2, 3)), points)]).scores(POD, nodes))) == scored
+
+
 def test_scores_are_weighed() -> None:
     """The score is the weighted mean: (3 * 100 + 1 * 50) / 4 = 87.5."""
     cycle = _cycle(Scorer((100, 0, 60)), Scorer((50, 0, 60)), weights=(3, 1))

@@ -103,7 +103,7 @@ bench-scheduler: packages ## Measure scheduling on the real kube-scheduler with 
 	@$(PY) -m bench.scheduler $(BENCH_ARGS)
 
 .PHONY: bench-placement
-bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (minutes; BENCH_ARGS)
+bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)
 	@$(PY) -m bench.placement $(BENCH_ARGS)
 
 .PHONY: images

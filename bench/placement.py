@@ -20,7 +20,7 @@ from bench.placement_policies import Policy, Scheduler
 
 START = 1_735_689_600.0
 """2025-01-01T00:00:00Z. [unix s]"""
-NODES, SEEDS, WORKERS = 16, 3, 2
+NODES, SEEDS, WORKERS = 24, 3, 2
 WARM_UP_DAYS = 2
 """Days that do not count: until then nobody has seen a night on which to base a prediction."""
 DELAY_SECONDS = 30.0

@@ -15,7 +15,7 @@ import numpy as np
 
 from bench.manager_table import markdown
 from bench.placement_agents import STEP_SECONDS, SYSTEM_CORES, Agent
-from bench.placement_pods import CORES, DAY_STEPS, STEPS, FloatArray, Pod, population
+from bench.placement_pods import CORES, DAILY, DAY_STEPS, STEPS, FloatArray, Pod, population
 from bench.placement_policies import Policy, Scheduler
 
 START = 1_735_689_600.0
@@ -71,7 +71,7 @@ class Outcome:
         ]
 
 
-def simulate(policy: Policy, nodes: int, seed: int, steps: int = STEPS) -> Outcome:
+def simulate(policy: Policy, nodes: int, seed: int, steps: int = STEPS, daily: float = DAILY) -> Outcome:
     """A week of a policy.
 
     In each step pods leave and come, then the step passes and the nodes report what was used in it. A pod that finds no
@@ -79,7 +79,7 @@ def simulate(policy: Policy, nodes: int, seed: int, steps: int = STEPS) -> Outco
     """
     names = [f"node-{number:03d}" for number in range(nodes)]
     scheduler, agents = Scheduler(policy, names, seed), [Agent(name, policy.prediction) for name in names]
-    coming, waiting = list(reversed(population(nodes, seed, steps))), []
+    coming, waiting = list(reversed(population(nodes, seed, steps, daily))), []
     there: list[dict[int, tuple[Pod, int]]] = [{} for _ in names]
     used, waited = np.zeros((steps, nodes)), np.zeros(steps)
     for step in range(steps):
@@ -123,7 +123,7 @@ def lines(figures: Mapping[str, Sequence[Sequence[float]]]) -> list[list[str]]:
     return [list(HEADER), *cells]
 
 
-def _figures(asked: tuple[Policy, int, int, int]) -> list[float]:
+def _figures(asked: tuple[Policy, int, int, int, float]) -> list[float]:
     return simulate(*asked).figures()
 
 
@@ -134,23 +134,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=SEEDS, help=f"how many populations ({SEEDS})")
     parser.add_argument("--days", type=float, default=STEPS / DAY_STEPS, help="how long, 7 at most")
     parser.add_argument("--sizes", default="", help="sizes of the shortlist to compare beside, such as 1,4,16,64")
+    parser.add_argument("--daily", type=float, default=DAILY, help=f"share of pods with a daily rhythm ({DAILY:g})")
     options = parser.parse_args(arguments)
     steps = int(options.days * DAY_STEPS)
-    if min(options.nodes, options.seeds, steps) < 1 or steps > STEPS:
-        parser.error("there have to be nodes, seeds, and up to seven days")
+    if min(options.nodes, options.seeds, steps) < 1 or steps > STEPS or not 0 <= options.daily <= 1:
+        parser.error("there have to be nodes, seeds, up to seven days, and a share from 0 to 1")
     sizes = [int(part) for part in options.sizes.split(",") if part]
     more = [Policy(f"LoadAware, `shortlist`, K = {size}", load_aware=True, size=size) for size in sizes]
     policies = [*POLICIES, *(policy for policy in more if policy not in POLICIES)]
-    asked = [(policy, options.nodes, seed, steps) for policy in policies for seed in range(options.seeds)]
+    asked = [
+        (policy, options.nodes, seed, steps, options.daily) for policy in policies for seed in range(options.seeds)
+    ]
     with ProcessPoolExecutor(WORKERS) as pool:
         found = list(pool.map(_figures, asked))
     by_title: dict[str, list[list[float]]] = {}
     for (policy, *_), figures in zip(asked, found, strict=True):
         by_title.setdefault(policy.title, []).append(figures)
-    print(
-        f"{options.nodes} nodes of {CORES} cores, {options.days:g} days in steps of 5 minutes, mean ± standard "
-        f"deviation over {options.seeds} populations.\n"
-    )
+    print(f"{options.nodes} nodes of {CORES} cores, {options.days:g} days in steps of 5 minutes; of the pods", end=" ")
+    print(f"{options.daily:.0%} have a daily rhythm. Mean ± standard deviation over {options.seeds} populations.\n")
     print(markdown(lines(by_title)))
     return 0
 

@@ -76,8 +76,8 @@ class Pod:
         }
 
 
-def population(nodes: int, seed: int, steps: int = STEPS) -> Sequence[Pod]:
-    """The pods of a week, in the order in which they come."""
+def population(nodes: int, seed: int, steps: int = STEPS, daily: float = DAILY) -> Sequence[Pod]:
+    """The pods of a week, in the order in which they come; `daily` is the share of those with a daily rhythm."""
     lot = np.random.default_rng(seed)
     found: list[Pod] = []
     requested = 0.0
@@ -86,11 +86,11 @@ def population(nodes: int, seed: int, steps: int = STEPS) -> Sequence[Pod]:
         begins = int(lot.integers(min(FILL_STEPS, steps))) if staying else 0
         ends = steps if staying else _life(lot)
         limit, share = float(lot.choice(LIMITS)), float(np.exp(lot.uniform(np.log(LEAST_SHARE), np.log(MOST_SHARE))))
-        found.append(_pod(lot, len(found), begins, ends, (limit, share)))
+        found.append(_pod(lot, len(found), (begins, ends), (limit, share), daily))
         requested += limit * share
         while not staying and ends < steps:  # one that goes is followed by one like it
             begins, ends = ends, ends + _life(lot)
-            found.append(_pod(lot, len(found), begins, ends, (limit, share)))
+            found.append(_pod(lot, len(found), (begins, ends), (limit, share), daily))
     return sorted(found, key=lambda pod: (pod.begins, pod.number))
 
 
@@ -98,10 +98,10 @@ def _life(lot: np.random.Generator) -> int:
     return 1 + int(lot.exponential(SHORT_STEPS))
 
 
-def _pod(lot: np.random.Generator, number: int, begins: int, ends: int, size: tuple[float, float]) -> Pod:
+def _pod(lot: np.random.Generator, number: int, stay: tuple[int, int], size: tuple[float, float], daily: float) -> Pod:
     """A pod with this limit, of which it requests this share; what it uses is drawn. [cores, 1]"""
-    limit, share = size
-    family = "daily-" if lot.random() < DAILY else "bitbrains-"
+    (begins, ends), (limit, share) = stay, size
+    family = "daily-" if lot.random() < daily else "bitbrains-"
     names = sorted(name for name in traces.load() if name.startswith(family))
     series = traces.load()[names[lot.integers(len(names))]]
     # Another day of the series, at the same time of day.

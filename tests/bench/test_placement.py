@@ -94,7 +94,8 @@ def test_table_has_mean_and_spread() -> None:
     assert row[2] == "51.0 ± 1.4"
 
 
-def test_wrong_plan_is_refused() -> None:
-    """A benchmark of nothing is refused."""
+@pytest.mark.parametrize("flag", ["--seeds=0", "--days=8", "--daily=1.5"])
+def test_wrong_plan_is_refused(flag: str) -> None:
+    """A benchmark of nothing, or of what there is not, is refused."""
     with pytest.raises(SystemExit):
-        main(["--seeds=0"])
+        main([flag])

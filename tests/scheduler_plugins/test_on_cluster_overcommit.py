@@ -108,7 +108,7 @@ def test_small_pods_leave_room(stage: Stage) -> None:
         if scheduler == LEAST:
             assert [*where, *stage.placed(last["metadata"]["name"])] == [small, small, large, large]
         else:
-            assert where == [large, large, large]
+            assert where[1:] == [large, large]  # the first may be on either
             stage.refused(last["metadata"]["name"], "Insufficient cpu")
 
 

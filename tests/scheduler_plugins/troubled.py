@@ -1,0 +1,98 @@
+"""The extender in trouble, to be run with `python -m`. Its own flags, beside those of the extender:
+
+`--late`: news of bound pods comes late, as from an API server that is busy.
+`--forget`: the same without the in-flight ledger, to show what the ledger is good for.
+`--dies-with=FILE`: at its hundredth request it kills itself, and the processes whose ids are in the file, by SIGKILL.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from scheduler_plugins import assembly
+from scheduler_plugins.__main__ import main
+from scheduler_plugins.extender.service import Extender
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.pod import PodRequest
+
+LATE, FORGET, DIES_WITH = "--late", "--forget", "--dies-with="
+LATE_PODS: Final = 300
+"""So many bound pods are not heard of yet while more are bound."""
+LATE_SECONDS: Final = 3.0
+"""All are heard of when there has been no other for so long."""
+LAST_REQUEST: Final = 100
+
+
+class LateCache(ClusterCache):
+    """Hears of pods with a node only after many others."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as the cache takes them
+        super().__init__(*given, **named)
+        self._held: dict[str, tuple[PodRequest, float]] = {}
+        self._heard: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def place(self, request: PodRequest, now: float) -> None:
+        """Take a Pod, later if it is bound."""
+        if not request.node_name or request.uid in self._heard:
+            super().place(request, now)
+            return
+        self._held[request.uid] = (request, now)
+        self._let_go(LATE_PODS)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(LATE_SECONDS, self._let_go, 0)
+
+    def delete_pod(self, uid: str) -> None:
+        """Forget a Pod."""
+        self._held.pop(uid, None)
+        super().delete_pod(uid)
+
+    def _let_go(self, rest: int) -> None:
+        while len(self._held) > rest:
+            uid = next(iter(self._held))
+            self._heard.add(uid)
+            super().place(*self._held.pop(uid))
+
+
+class ForgetfulCache(LateCache):
+    """Keeps no account of pods in flight; pods that are known to be bound count as ever."""
+
+    def charge(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
+        """Charge nothing."""
+
+
+class MortalExtender(Extender):
+    """Dies in the middle of its work."""
+
+    companions = Path()
+    requests = 0
+
+    def filter(self, asked: Any) -> Any:  # noqa: ANN401 - as the extender's
+        """Answer, or die."""
+        self.requests += 1
+        if self.requests == LAST_REQUEST:
+            for pid in map(int, self.companions.read_text(encoding="utf-8").split()):
+                os.kill(pid, signal.SIGKILL)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().filter(asked)
+
+
+def _trouble(word: str) -> bool:
+    """Whether a flag is one of this module; if so it is obeyed."""
+    if word in (LATE, FORGET):
+        setattr(assembly, "ClusterCache", LateCache if word == LATE else ForgetfulCache)  # noqa: B010 - not exported
+    elif word.startswith(DIES_WITH):
+        MortalExtender.companions = Path(word.removeprefix(DIES_WITH))
+        setattr(assembly, "Extender", MortalExtender)  # noqa: B010 - not exported
+    else:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main([word for word in sys.argv[1:] if not _trouble(word)]))

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 from crds import names
 from kubeapi import MERGE_PATCH, ApiError, ApiUnavailable, paths
 
-MISSING_RIGHT: Final = 'apiGroups: [""], resources: [pods], verbs: [patch]'
+MISSING_RIGHT: Final = 'apiGroups: [""], resources: [pods/status], verbs: [patch]'
 """The rule that a role needs, as the chart gives it."""
 
 _FORBIDDEN: Final = 403
@@ -28,7 +28,7 @@ class Patched(StrEnum):
     CHANGED = "changed"
     """There is another pod of that name."""
     FORBIDDEN = "forbidden"
-    """We may not patch pods."""
+    """We may not patch the status of pods."""
     REFUSED = "refused"
     """The API server, or a webhook, refuses this one."""
     UNAVAILABLE = "unavailable"
@@ -62,7 +62,7 @@ class Patcher:
 
     @property
     def troubled(self) -> bool:
-        """Whether the last patch found no API server, or no right to patch pods."""
+        """Whether the last patch found no API server, or no right to do so."""
         return self._told or self._pause != _FIRST_PAUSE_SECONDS
 
     async def patch(self, key: str, uid: str, value: str, now: float) -> Patched:
@@ -77,7 +77,9 @@ class Patcher:
         namespace, _, name = key.partition("/")
         body = {"metadata": {"uid": uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: value}}}
         try:
-            await self._api.patch(paths.pod(namespace, name), body, content_type=MERGE_PATCH)
+            # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
+            # run any image in anybody's pod.
+            await self._api.patch(f"{paths.pod(namespace, name)}/status", body, content_type=MERGE_PATCH)
         except ApiUnavailable as error:
             self._resume_at = now + (error.retry_after or self._pause)
             self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
@@ -95,7 +97,7 @@ class Patcher:
             return Patched.GONE
         if error.conflict:
             return Patched.CHANGED
-        if error.status == _FORBIDDEN and 'cannot patch resource "pods"' in error.message:
+        if error.status == _FORBIDDEN and 'cannot patch resource "pods/status"' in error.message:
             self._resume_at = now + _PAUSE_SECONDS
             if not self._told:
                 said = "Refused pods are not woken when a reason goes away, a role lacks the rule {%s}: %s"

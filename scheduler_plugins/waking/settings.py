@@ -14,7 +14,7 @@ class WakingSettings:
     """The section `waking` of the profile; its keys are these fields' names in camelCase."""
 
     enabled: bool = True
-    """Whether pods are woken when the reason for refusing them has gone. Needs the right to patch pods."""
+    """Whether pods are woken when the reason for refusing them has gone. Needs the right to patch pods/status."""
     patches_per_second: float = 50.0
     """How many pods are woken a second in the long run. [1/s]"""
     patch_burst: int = 100

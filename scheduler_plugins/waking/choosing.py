@@ -68,7 +68,7 @@ def choose(waiting: Waiting, cycle: Cycle, trial: Trial, now: float, most: int) 
         waiting: the pods.
         cycle: judges them.
         trial: where those that were woken already are charged; those chosen here will be, too.
-        now: the present time. [unix s]
+        now: a clock that never jumps. [s]
         most: how many may be woken. [pods]
 
     Raises:

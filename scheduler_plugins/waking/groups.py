@@ -41,7 +41,7 @@ class Entry:
     created: float
     """When it was created. [unix s]"""
     since: float
-    """When it was first refused. [unix s]"""
+    """When it was first refused. [s, monotonic]"""
     group: "Group"
     """The pods that are like it."""
     retried: str = ""
@@ -49,13 +49,13 @@ class Entry:
     wakes: int = 0
     """How often it was woken and refused again, lately."""
     woken_at: float | None = None
-    """When it was woken; None while it waits. [unix s]"""
+    """When it was woken; None while it waits. [s, monotonic]"""
     generation: int = 0
     """The generation of its spec that its group goes by; 0: the API server does not count them."""
     target: str = ""
     """The node that it was woken for."""
-    not_before: float = 0.0
-    """It is not woken before. [unix s]"""
+    not_before: float = float("-inf")
+    """It is not woken before. [s, monotonic]"""
 
     @property
     def request(self) -> PodRequest:

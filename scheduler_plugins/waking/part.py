@@ -20,7 +20,7 @@ from scheduler_plugins.waking.patching import Patcher
 from scheduler_plugins.waking.settings import WakingSettings
 from scheduler_plugins.waking.telling import Teller
 from scheduler_plugins.waking.waiting import Waiting
-from scheduler_plugins.waking.waker import Waker
+from scheduler_plugins.waking.waker import Clocks, Waker
 
 COMPONENT: Final = "headroom-scheduler"
 """Who speaks in the Events."""
@@ -38,6 +38,7 @@ class Waking:
         api: the session.
         metrics: where it is counted.
         clock: the present time. [unix s]
+        monotonic: a clock that never jumps. [s]
     """
 
     def __init__(
@@ -48,11 +49,12 @@ class Waking:
         api: ApiServer,
         metrics: WakingMetrics,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.waiting = Waiting(settings.most_pods, lambda: len(cache.nodes), clock)
+        self.waiting = Waiting(settings.most_pods, lambda: len(cache.nodes), monotonic)
         """Who waits."""
         self._metrics = metrics
-        self._clock = clock
+        self._monotonic = monotonic
         self.waiting.on_forgotten = self._forgotten
         self._told: list[Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]] = []
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
@@ -60,11 +62,13 @@ class Waking:
         if settings.enabled or settings.events:
             self._told.append(self.waiting.refused)
         if settings.enabled:
-            waker = Waker(self.waiting, cache, cycle, Patcher(api), settings, metrics)
+            clocks = Clocks(clock, monotonic)
+            waker = Waker(self.waiting, cache, cycle, Patcher(api), settings, metrics, clocks)
             self.background["waking"] = waker.run
             self.waiting.adopt = Adoption(cache, cycle)
         if settings.events:
-            teller = Teller(self.waiting, cache, cycle, EventRecorder(api, COMPONENT), settings, metrics, clock)
+            recorder = EventRecorder(api, COMPONENT)
+            teller = Teller(self.waiting, cache, cycle, recorder, settings, metrics, clock, monotonic)
             self._told.append(teller.refused)
             self.background["telling"] = teller.run
 
@@ -92,4 +96,4 @@ class Waking:
 
     def _forgotten(self, entry: Entry, placed: bool) -> None:  # noqa: FBT001 - a Forgotten
         if placed:
-            self._metrics.waited.observe(max(self._clock() - entry.since, 0.0))
+            self._metrics.waited.observe(self._monotonic() - entry.since)

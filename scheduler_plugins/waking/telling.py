@@ -102,7 +102,7 @@ class Teller:
         reasons = frozenset(verdict.refusals[each].reason for each in which if each != PASSES)
         told = self._told.get(pod.uid)
         if told is not None:
-            age = self._clock() - told.at
+            age = self._monotonic() - told.at
             if age < (REPEAT_SECONDS if told.reasons == reasons else _SHORTEST_PAUSE_SECONDS):
                 self._metrics.events.labels("suppressed").inc()
                 return
@@ -177,7 +177,7 @@ class Teller:
         return found[0].rstrip(".") if found else ""
 
     def _remember(self, uid: str, reasons: Reasons) -> None:
-        self._told[uid] = _Told(reasons, self._clock())
+        self._told[uid] = _Told(reasons, self._monotonic())
         self._told.move_to_end(uid)
         while len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)

@@ -32,7 +32,7 @@ class Waiting:
     Args:
         most: how many pods are remembered.
         nodes: how many nodes there are.
-        clock: the present time. [unix s]
+        clock: a clock that never jumps. [s]
     """
 
     def __init__(self, most: int, nodes: Callable[[], int], clock: Callable[[], float]) -> None:

@@ -40,7 +40,7 @@ class Clocks:
     wall: Callable[[], float] = time.time
     """Times that objects bear. [unix s]"""
     monotonic: Callable[[], float] = time.monotonic
-    """Rates. Never jumps. [s]"""
+    """Rates and waits. Never jumps. [s]"""
 
 
 class Waker:
@@ -109,21 +109,21 @@ class Waker:
         Raises:
             PluginError: a plugin failed.
         """
-        waiting, now = self._waiting, self._clocks.wall()
+        waiting, now = self._waiting, self._clocks.monotonic()
         waiting.forget_answered(self._cache.in_flight.keys())
         waiting.forget_unanswered(now)
         self._count()
         if not len(waiting):
             self._changes.forget()
             return []
-        snapshot = self._cache.freeze(now)
+        snapshot = self._cache.freeze(self._clocks.wall())
         waiting.tidy(snapshot)
         self._mark(snapshot, now)
         await self._judge(snapshot)
         left = self._left()
         if not left or self._patcher.paused(self._clocks.monotonic()):
             return []
-        chosen = await self._choose(now, left)
+        chosen = await self._choose(left)
         return await self._wake(chosen)
 
     def _count(self) -> None:
@@ -144,7 +144,7 @@ class Waker:
         self._charged = charged
         changed = self._changes.since_last(snapshot)
         # While groups are left from the last sweep, another one would only keep changes from being looked at.
-        sweep = (now - self._swept_at >= SWEEP_SECONDS and not self._behind) or now < self._swept_at
+        sweep = now - self._swept_at >= SWEEP_SECONDS and not self._behind
         if sweep:
             self._swept_at = now
         if not (sweep or freed or changed.any()):
@@ -183,15 +183,15 @@ class Waker:
 
     # Waking
 
-    async def _choose(self, now: float, left: int) -> list[Entry]:
+    async def _choose(self, left: int) -> list[Entry]:
         """Choose whom to wake, charged beside those that were woken already. Requests are answered in between."""
-        trial = Trial.of(self._cache.freeze(now))
+        trial = Trial.of(self._cache.freeze(self._clocks.wall()))
         index = trial.nodes.index
         for entry in self._waiting.woken():
             if entry.target in index:
                 trial.charge(index[entry.target], entry.request)
         chosen = []
-        refill, moment = 1 / self._settings.patches_per_second, self._clocks.monotonic()
+        refill, now = 1 / self._settings.patches_per_second, self._clocks.monotonic()
         started = time.perf_counter()
         for entry, node in choose(self._waiting, self._cycle, trial, now, left):
             if time.perf_counter() - started >= _SLICE_SECONDS:
@@ -200,7 +200,7 @@ class Waker:
             if entry.uid not in self._waiting.entries:
                 continue
             entry.wake(node, now)
-            self._tokens.take(refill, moment)
+            self._tokens.take(refill, now)
             chosen.append(entry)
         self._charged = {entry.uid: entry.target for entry in self._waiting.woken()}
         return chosen
@@ -230,7 +230,7 @@ class Waker:
             case Patched.GONE | Patched.CHANGED:
                 self._waiting.forget(entry)
             case Patched.REFUSED:
-                entry.back_off(self._clocks.wall())
+                entry.back_off(self._clocks.monotonic())
             case _:
                 entry.woken_at = None
         return result

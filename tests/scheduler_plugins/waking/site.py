@@ -63,27 +63,30 @@ class FakeApi:
 
     patches: list[tuple[str, Any]] = field(default_factory=list)
     failures: dict[str, Exception] = field(default_factory=dict)
-    """By the end of the path; "" for all."""
+    """By the end of the pod's path; "" for all."""
 
     async def patch(self, path: str, body: dict[str, Any], content_type: str = "") -> Any:  # noqa: ANN401 - JSON
         """Take a patch."""
         await asyncio.sleep(0)
         assert content_type == "application/merge-patch+json"
         self.patches.append((path, body))
+        pod, _, subresource = path.rpartition("/")
+        assert subresource == "status"  # whose right is not the right to change what a pod runs
         for end, error in self.failures.items():
-            if path.endswith(end):
+            if pod.endswith(end):
                 raise error
         return body
 
     @property
     def names(self) -> list[str]:
         """Names of the pods that were patched, in order."""
-        return [path.rpartition("/")[2] for path, _ in self.patches]
+        return [path.removesuffix("/status").rpartition("/")[2] for path, _ in self.patches]
 
 
 def forbidden() -> ApiError:
     """What RBAC says."""
-    return ApiError(403, "Forbidden", 'pods "p" is forbidden: User "x" cannot patch resource "pods" in API group ""')
+    said = 'pods "p" is forbidden: User "x" cannot patch resource "pods/status" in API group ""'
+    return ApiError(403, "Forbidden", said)
 
 
 def overloaded(retry_after: float | None = None) -> ApiUnavailable:
@@ -98,6 +101,7 @@ class Site:
         self, settings: WakingSettings | None = None, plugin: object | None = None, name: str = "Room"
     ) -> None:
         self.now = NOW
+        self.set_back = 0.0
         plugin = plugin or Room()
         rules = LoadRules(factors={"cpu": 100, "memory": 100})
         if isinstance(plugin, LoadAccounting):
@@ -105,16 +109,25 @@ class Site:
         self.cache = ClusterCache(rules, {name: plugin})
         self.cycle = Cycle([Enabled(name, 1.0, plugin)])
         self.settings = settings or WakingSettings()
-        self.waiting = Waiting(self.settings.most_pods, lambda: len(self.cache.nodes), self.clock)
+        self.waiting = Waiting(self.settings.most_pods, lambda: len(self.cache.nodes), self.monotonic)
         self.api = FakeApi()
         self.metrics = WakingMetrics(CollectorRegistry())
-        clocks = Clocks(self.clock, self.clock)
+        clocks = Clocks(self.clock, self.monotonic)
         self.waker = Waker(self.waiting, self.cache, self.cycle, Patcher(self.api), self.settings, self.metrics, clocks)
         self.pods: dict[str, Json] = {}
 
     def clock(self) -> float:
         """The time."""
         return self.now
+
+    def monotonic(self) -> float:
+        """A clock that is never set."""
+        return self.now + self.set_back
+
+    def set_clock_back(self, seconds: float) -> None:
+        """Set the clock of the machine back."""
+        self.now -= seconds
+        self.set_back += seconds
 
     def room(self, **milli: float) -> None:
         """Set the room on nodes; those that are new are added."""

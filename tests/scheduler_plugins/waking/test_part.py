@@ -18,7 +18,7 @@ def _part(settings: WakingSettings | None = None) -> tuple[Site, Waking]:
     site.room(a=0)
     metrics = WakingMetrics(CollectorRegistry())
     api = cast("ApiServer", site.api)
-    return site, Waking(settings or WakingSettings(), site.cache, site.cycle, api, metrics, site.clock)
+    return site, Waking(settings or WakingSettings(), site.cache, site.cycle, api, metrics, site.clock, site.monotonic)
 
 
 def _refuse(site: Site, part: Waking, item: dict[str, Any]) -> None:

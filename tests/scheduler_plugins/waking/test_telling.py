@@ -34,7 +34,7 @@ class Stage(Site):
         super().__init__(settings)
         self.recorder = FakeRecorder()
         self.teller = Teller(
-            self.waiting, self.cache, self.cycle, self.recorder, self.settings, self.metrics, self.clock, self.clock
+            self.waiting, self.cache, self.cycle, self.recorder, self.settings, self.metrics, self.clock, self.monotonic
         )
         remember = self.waiting.refused
 

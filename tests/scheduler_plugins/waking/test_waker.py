@@ -19,7 +19,7 @@ async def test_cooled_node_wakes_pod() -> None:
     site.room(b=1000)
     assert await site.look() == ["p"]
     (path, body) = site.api.patches[0]
-    assert path == "/api/v1/namespaces/default/pods/p"
+    assert path == "/api/v1/namespaces/default/pods/p/status"
     assert body["metadata"]["uid"] == "uid-p"
     assert body["metadata"]["annotations"][ANNOTATION_SCHEDULING_RETRY].startswith("2025-01-01T00:00:02")
 
@@ -284,3 +284,20 @@ async def test_pods_are_told_apart_by_uid() -> None:
     assert len(site.waiting) == 2
     site.waiting.delete_pod("uid-p")
     assert set(site.waiting.entries) == {"another"}
+
+
+async def test_clock_that_is_set_back_stops_nobody() -> None:
+    """Pods that wait, and one that was woken and not heard of, go by a clock that is never set."""
+    site = Site()
+    site.room(a=0)
+    site.refuse("p", "q")
+    site.room(a=1000)
+    assert await site.look() == ["p"]
+    site.room(a=0)
+    assert site.ask_again("p") == [False]
+    site.set_clock_back(3600)
+    site.room(a=2000)
+    assert sorted([*await site.look(), *await site.look()]) == ["p", "q"]
+    site.set_clock_back(3600)
+    await site.look(after=30)
+    assert len(site.waiting) == 0

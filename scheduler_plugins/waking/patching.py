@@ -11,6 +11,7 @@ MISSING_RIGHT: Final = 'apiGroups: [""], resources: [pods/status], verbs: [patch
 """The rule that a role needs, as the chart gives it."""
 
 _FORBIDDEN: Final = 403
+_INVALID: Final = 422
 _PAUSE_SECONDS: Final = 60.0
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
@@ -95,7 +96,7 @@ class Patcher:
     def _refused(self, key: str, error: ApiError, now: float) -> Patched:
         if error.not_found:
             return Patched.GONE
-        if error.conflict:
+        if error.status == _INVALID and "metadata.uid" in error.message:
             return Patched.CHANGED
         if error.status == _FORBIDDEN and 'cannot patch resource "pods/status"' in error.message:
             self._resume_at = now + _PAUSE_SECONDS

@@ -9,7 +9,8 @@ from scheduler_plugins.waking.patching import MISSING_RIGHT, Patched, Patcher
 from tests.scheduler_plugins.waking.site import FakeApi, Site, forbidden, overloaded
 
 GONE = ApiError(404, "NotFound", 'pods "p" not found')
-CHANGED = ApiError(409, "Conflict", "the UID in the precondition is not the UID in record")
+CHANGED = ApiError(422, "Invalid", 'Pod "p" is invalid: metadata.uid: Invalid value: "u": field is immutable')
+CONTENDED = ApiError(409, "Conflict", "the object has been modified; please apply your changes to the latest version")
 WEBHOOK = ApiError(403, "Forbidden", 'admission webhook "x" denied the request')
 INVALID = ApiError(422, "Invalid", "no")
 
@@ -26,7 +27,7 @@ async def test_gone_pods_are_forgotten(error: ApiError) -> None:
     assert len(site.waiting) == 0
 
 
-@pytest.mark.parametrize("error", [WEBHOOK, INVALID])
+@pytest.mark.parametrize("error", [WEBHOOK, INVALID, CONTENDED])
 async def test_refused_pod_backs_off(error: ApiError) -> None:
     """One pod that may not be patched waits longer each time, and keeps no other from being woken."""
     site = Site()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster import Cluster
-from tests.scheduler_plugins.extenders import NO_SCORES, profile, until
+from tests.scheduler_plugins.extenders import NO_SCORES, load_aware, profile, until
 from tests.scheduler_plugins.stage import Stage
 
 pytestmark = pytest.mark.cluster
@@ -17,10 +17,12 @@ SHORTLIST, WEIGHTED = "headroom-shortlist", "headroom-weighted"
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Stage]:
-    """Twelve nodes of 32 cores, both modes."""
+    """Twelve nodes of 32 cores, both modes, LoadAware alone."""
     with Stage.open(cluster, "load-aware", 12) as stage:
-        stage.add(SHORTLIST, profile("shortlist"))
-        stage.add(WEIGHTED, profile("weighted"), NO_SCORES)  # only our scores decide, so that a test sees them
+        stage.add(SHORTLIST, profile("shortlist", [load_aware()]))
+        stage.add(
+            WEIGHTED, profile("weighted", [load_aware()]), NO_SCORES
+        )  # only our scores decide, so that a test sees them
         stage.wait()
         yield stage
 
@@ -40,6 +42,7 @@ def test_hot_node_is_refused(stage: Stage, scheduler: str) -> None:
 
 def test_cool_nodes_are_preferred(stage: Stage) -> None:
     """Of twelve nodes that all pass, pods go to the eight coolest, the shortlist."""
+    stage.clear()
     warm = dict.fromkeys(stage.nodes[:4], 18.0)
     stage.settle(warm)
     where = stage.place(*(stage.pod(f"cool-{index}", SHORTLIST, cpu="100m") for index in range(12)))
@@ -48,6 +51,7 @@ def test_cool_nodes_are_preferred(stage: Stage) -> None:
 
 def test_scores_reach_scheduler(stage: Stage) -> None:
     """In weighted mode, where nothing else scores, a pod goes to the coolest node."""
+    stage.clear()
     coolest = stage.nodes[7]
     stage.settle({coolest: 1}, otherwise=12)
     assert stage.place(stage.pod("coolest", WEIGHTED, cpu="100m")) == [coolest]
@@ -55,6 +59,7 @@ def test_scores_reach_scheduler(stage: Stage) -> None:
 
 def test_burst_does_not_pile_up(stage: Stage) -> None:
     """Sixty pods at once do not all go to the coldest node, though reports stay the same and nothing else scores."""
+    stage.clear()
     coldest = stage.nodes[5]
     stage.settle({coldest: 1}, otherwise=6)
     names = [f"burst-{index}" for index in range(60)]

@@ -280,8 +280,8 @@ class ClusterCache:
         return PodRequest.from_json(pod, self.rules, self._accounts)
 
     def retain_pods(self, uids: AbstractSet[str]) -> None:
-        """Forget all Pods but these."""
-        for uid in (self._placed.keys() | self.in_flight.keys()) - uids:
+        """Forget all Pods but these, and those in flight: they may be newer than a list, and will end by themselves."""
+        for uid in self._placed.keys() - uids:
             self.delete_pod(uid)
 
     def put_pod(self, pod: Mapping[str, Any], now: float) -> None:

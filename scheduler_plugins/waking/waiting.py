@@ -13,6 +13,8 @@ from scheduler_plugins.waking.groups import Entry, Group, GroupKey, group_key
 from scheduler_plugins.waking.node_sets import NodeNumbers
 
 _UNANSWERED_SECONDS: Final = 30.0
+_LISTING_SECONDS: Final = 60.0
+"""Reading a list of 150,000 pods takes no longer; meanwhile further pods may be created, and refused."""
 
 Forgotten = Callable[[Entry, bool], None]
 """Is told of a pod that waits no longer, and whether that is because it has a node now."""
@@ -137,10 +139,11 @@ class Waiting:
             self.forget(entry)
 
     def retain_pods(self, uids: AbstractSet[str]) -> None:
-        """Forget all pods but these."""
-        self._listed = True
+        """Forget all pods but these, and those that may be newer than the list."""
+        self._listed, listed_since = True, self._clock() - _LISTING_SECONDS
         for uid in self._entries.keys() - uids:
-            self.forget(self._entries[uid])
+            if self._entries[uid].since < listed_since:
+                self.forget(self._entries[uid])
 
     # What waking asks
 

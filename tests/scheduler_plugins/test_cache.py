@@ -71,7 +71,7 @@ def test_order_of_events_is_irrelevant() -> None:
 
 
 def test_relist_forgets_the_rest() -> None:
-    """After a list only what was listed remains."""
+    """After a list only what was listed remains, and for its time what is in flight: it may be newer than the list."""
     world = World().put(*(node(name) for name in "abc"), node_metric("a"), node_metric("b"), pod("p", node="a"))
     world.cache.charge(world.request(pod("q")), ["a"], NOW)
     world.cache.retain_nodes({"b"})
@@ -79,6 +79,8 @@ def test_relist_forgets_the_rest() -> None:
     world.cache.retain_pods(set())
     assert list(world.cache.nodes) == ["b"]
     assert world.cache.ledger("a") is None
+    assert set(world.cache.in_flight) == {"uid-q"}
+    world.cache.freeze(NOW + 31)
     assert not world.cache.in_flight
 
 

@@ -31,10 +31,20 @@ def test_deleted_pod_is_forgotten() -> None:
     site = _refused("p", "q", "r")
     site.waiting.delete_pod("uid-p")
     site.waiting.delete_pod("stranger")
+    site.now += 120
     site.waiting.retain_pods({"uid-q", "stranger"})
     assert set(site.waiting.entries) == {"uid-q"}
     site.waiting.delete_pod("uid-q")
     assert site.waiting.groups == []
+
+
+def test_list_that_took_long_forgets_no_newer_pod() -> None:
+    """A pod that was created while a list was being read is not in it, and still waits."""
+    site = _refused("old")
+    site.now += 120
+    site.refuse("new")
+    site.waiting.retain_pods(set())
+    assert set(site.waiting.entries) == {"uid-new"}
 
 
 async def test_other_replica_takes_over() -> None:

@@ -143,7 +143,7 @@ class LoadAware(LoadAwareArguments):
             percent=percent,
             over=(limit != 0) & (table["allocatable"] != 0) & (percent > limit),
             checked=limit.any(axis=1) & table["reported"],
-            expired=self.expired(table, nodes.now) & (self.filter_expired_node_metrics is not False),
+            expired=self.expired(table, nodes.now) & (self.filter_expired_node_metrics is True),
             known=table["measured"] | by_peak,
         )
 

@@ -71,11 +71,9 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
 
 def _estimates(pod: Mapping[str, Any], band: PriorityBand, rules: LoadRules, annotation: str | None) -> dict[str, int]:
     requests, limits = pod_requests(pod), pod_limits(pod)
-    asked_as = {name: _asked_as(name, band) for name in rules.factors}
     return {
-        name: _estimate(actual, requests, limits, factor) if (actual := asked_as[name]) else 0
+        name: _estimate(actual, requests, limits, factor) if (actual := _asked_as(name, band)) else 0
         for name, factor in _factors(annotation, rules).items()
-        if name in asked_as
     }
 
 
@@ -199,16 +197,24 @@ def estimate_node(node: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=8192)
 def _raw_allocatable(text: str) -> dict[str, Any]:
-    """The quantities of a raw-allocatable annotation; none if any part of it cannot be read."""
+    """The quantities of a raw-allocatable annotation; none if any part of it cannot be read.
+
+    As Go reads them: null is 0, and blanks around a quantity do not count.
+    """
     try:
-        amounts = json.loads(text)
-        if not isinstance(amounts, dict):
+        given = json.loads(text)
+        if not isinstance(given, dict):
             return {}
+        amounts = {name: _as_go_reads(amount) for name, amount in given.items()}
         for name, amount in amounts.items():
             units(name, amount)
     except (ValueError, TypeError, RecursionError):
         return {}
     return amounts
+
+
+def _as_go_reads(amount: object) -> object:
+    return "0" if amount is None else amount.strip() if isinstance(amount, str) else amount
 
 
 def _annotations(thing: Mapping[str, Any]) -> Mapping[str, str]:

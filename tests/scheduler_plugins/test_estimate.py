@@ -1,6 +1,7 @@
 """What a pod is expected to use."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -71,6 +72,14 @@ def test_annotation_replaces_factors(factors: str, cpu: int) -> None:
     assert estimate_pod(_annotated(factors), CUSTOM)["cpu"] == cpu
 
 
+def test_annotation_may_name_further_resources() -> None:
+    """A pod may state a factor for a resource that the rules have none for."""
+    item = _annotated('{"x.io/gpu": 50}')
+    item["spec"]["containers"][0]["resources"]["requests"]["x.io/gpu"] = "4"
+    assert estimate_pod(item, CUSTOM) == {"cpu": 3400, "memory": 6012954214, "x.io/gpu": 2}
+    assert estimate_vector(item, replace(CUSTOM, resources=("cpu", "x.io/gpu"))) == (3400, 2)
+
+
 def test_annotation_needs_permission() -> None:
     """Without allowCustomizeEstimation annotations have no say."""
     assert estimate_pod(_annotated('{"cpu": 50}'), DEFAULTS)["cpu"] == 3400
@@ -132,7 +141,9 @@ def test_window_follows_annotation(text: str, expected: float | None) -> None:
         ({"cpu": "32"}, {"cpu": "32", "memory": "100Gi"}),  # key by key
         ({"x.io/y": 3}, {"cpu": "100", "memory": "100Gi", "x.io/y": 3}),  # JSON numbers are quantities
         ({"cpu": "lots"}, {"cpu": "100", "memory": "100Gi"}),  # unreadable: as if it were not there
-        ({"cpu": None}, {"cpu": "100", "memory": "100Gi"}),
+        ({"cpu": ""}, {"cpu": "100", "memory": "100Gi"}),
+        ({"cpu": None}, {"cpu": "0", "memory": "100Gi"}),  # Go reads null as zero
+        ({"cpu": " 2 "}, {"cpu": "2", "memory": "100Gi"}),  # and passes over blanks
     ],
 )
 def test_raw_allocatable_overlays(raw: dict[str, Any], expected: dict[str, Any]) -> None:

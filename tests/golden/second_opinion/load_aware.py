@@ -79,6 +79,11 @@ def _annotations(thing: Json) -> Mapping[str, str]:
     return thing["metadata"].get("annotations") or {}
 
 
+def _nulls_are_zero(data: Any) -> Any:  # noqa: ANN401 - JSON
+    """A map as Go reads it from JSON."""
+    return {name: 0 if each is None else each for name, each in data.items()} if isinstance(data, dict) else data
+
+
 def negative_factors(pod: Json) -> bool:
     """Whether a pod's annotation has a negative factor: Koordinator then expects negative usage, we ignore it."""
     try:
@@ -93,9 +98,9 @@ def estimate(pod: Json, args: Mapping[str, Any], *, ours: bool = True) -> Amount
     factors = dict(args.get("estimatedScalingFactors") or {})
     if args.get("allowCustomizeEstimation") and FACTORS in _annotations(pod):
         try:
-            custom = json.loads(_annotations(pod)[FACTORS])
+            custom = _nulls_are_zero(json.loads(_annotations(pod)[FACTORS]))
             if isinstance(custom, dict) and all(type(each) is int for each in custom.values()):
-                factors |= {name: each for name, each in custom.items() if (each >= 0 or not ours) and name in factors}
+                factors |= {name: each for name, each in custom.items() if each >= 0 or not ours}
         except ValueError:
             pass
     band, requests, limits = str(priority_class(pod)), pod_requests(pod), pod_limits(pod)

@@ -63,7 +63,9 @@ class Question:
         given = dict((self.node.get("status") or {}).get("allocatable") or {})
         try:
             raw = json.loads((self.node["metadata"].get("annotations") or {}).get(RAW_ALLOCATABLE) or "{}")
-            given |= {name: amount for name, amount in raw.items() if units(name, amount) is not None}
+            # Go reads null as zero and passes over blanks.
+            read = {name: "0" if each is None else str(each).strip() for name, each in raw.items()}
+            given |= {name: each for name, each in read.items() if units(name, each) is not None}
         except (ValueError, AttributeError, QuantityError):
             pass
         return {name: units(name, given[name]) if name in given else 0 for name in self.model.resources}
@@ -166,7 +168,7 @@ def reason(question: Question) -> str | None:
     mode, limits, statistic, word = _group(question)
     if not any(limits.get(name) for name in question.model.resources) or question.status is None:
         return None
-    if question.args.get("filterExpiredNodeMetrics") is not False and question.expired():
+    if question.args.get("filterExpiredNodeMetrics") is True and question.expired():
         fails = question.args.get("enableScheduleWhenNodeMetricsExpired") is False
         return "node(s) nodeMetric expired" if fails else None
     if question.status.get("nodeMetric") is None and mode != "peak":

@@ -52,7 +52,8 @@ class InFlight:
 
     def _overdue(self, now: float) -> Iterator[str]:
         for uid, charge in self._charges.items():
-            if now - charge.since < self._seconds:
+            # A charge of the time to come was made before the clock was set back: nobody knows its age any more.
+            if abs(now - charge.since) < self._seconds:
                 return
             yield uid
 

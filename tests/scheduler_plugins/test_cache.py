@@ -203,6 +203,15 @@ def test_charge_ends_in_time() -> None:
     assert _charged(world) == {"a": 0, "b": 0}
 
 
+def test_charge_outlives_no_clock_that_is_set_back() -> None:
+    """What was charged before the clock was set back by hours does not stay for hours; a small step changes nothing."""
+    world = _answered()
+    world.cache.freeze(NOW - 20)
+    assert len(world.cache.in_flight) == 1
+    world.cache.freeze(NOW - 7200)
+    assert _charged(world) == {"a": 0, "b": 0}
+
+
 def test_new_answer_replaces_charge() -> None:
     """A pod that is asked about again is charged to the new answer alone."""
     world = _answered()

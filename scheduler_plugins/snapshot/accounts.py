@@ -6,7 +6,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
 
-from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.snapshot.units import LARGEST, Vector
 
 _REMEMBERED: Final = 65536
 
@@ -21,6 +21,8 @@ class PodAccount(Protocol):
 
     def amounts(self, pod: Mapping[str, Any]) -> Vector:
         """The numbers of one pod, from its Kubernetes JSON; integers that can be added. Called once per pod and change.
+
+        None is beyond 2^53 on either side, so that sums over hundreds of pods stay in 64 bits.
 
         Raises:
             QuantityError: a request or limit is not a quantity.
@@ -53,7 +55,7 @@ class Accounts:
 
         Raises:
             QuantityError: a request or limit is not a quantity.
-            ValueError: a plugin gives another number of them than it said.
+            ValueError: a plugin gives another number of them than it said, or too large ones.
         """
         return self._shared(tuple(plugin.amounts(pod) for plugin in self._plugins.values()))
 
@@ -69,4 +71,6 @@ class Accounts:
         for (name, plugin), vector in zip(self._plugins.items(), vectors, strict=True):
             if len(vector) != plugin.width():
                 raise ValueError(f"{name} gives {len(vector)} numbers of a pod, not {plugin.width()}")
+            if abs(largest := max(vector, key=abs, default=0)) > LARGEST:
+                raise ValueError(f"{name} gives {largest} of a pod; sums over a node stay in 64 bits up to {LARGEST}")
         return MappingProxyType(dict(zip(self._plugins, vectors, strict=True)))

@@ -1,0 +1,50 @@
+"""Sums over pods that plugins want kept per node."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.snapshot.accounts import Accounts
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.scheduler_plugins.objects import NOW, node, pod
+
+
+@dataclass(frozen=True)
+class Two:
+    """Wants two numbers of a pod, and gives what it is told."""
+
+    given: tuple[int, ...]
+
+    def width(self) -> int:
+        """Two."""
+        return 2
+
+    def amounts(self, _pod: Mapping[str, Any]) -> tuple[int, ...]:
+        """Whatever it is told."""
+        return self.given
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ((1,), "gives 1 numbers of a pod, not 2"),
+        ((0, 2**53 + 1), "gives 9007199254740993 of a pod"),
+        ((-(2**53) - 1, 0), "gives -9007199254740993 of a pod"),
+    ],
+)
+def test_what_cannot_be_summed_is_refused(given: tuple[int, ...], told: str) -> None:
+    """A plugin that gives too few numbers, or too large ones for a sum in 64 bits, is named."""
+    with pytest.raises(ValueError, match=f"greedy {told}"):
+        Accounts({"greedy": Two(given)}).read(pod("p"))
+
+
+def test_largest_amounts_of_many_pods_are_summed() -> None:
+    """A node may have hundreds of pods of the largest amounts."""
+    cache = ClusterCache(LoadRules(), {"large": Two((2**53, -(2**53)))})
+    cache.put_node(node("a"))
+    for number in range(250):
+        cache.put_pod(pod(f"p{number}", node="a"), NOW)
+    assert cache.freeze(NOW).bound("large").tolist() == [[250 * 2**53, -250 * 2**53]]

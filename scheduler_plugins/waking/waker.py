@@ -197,13 +197,14 @@ class Waker:
             if time.perf_counter() - started >= _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
-            if entry.uid not in self._waiting.entries:
-                continue
+            chosen.append((entry, node))
+        # Only now, so that a plugin that fails on the way leaves nobody behind who counts as woken and never was.
+        woken = [(entry, node) for entry, node in chosen if entry.uid in self._waiting.entries]
+        for entry, node in woken:
             entry.wake(node, now)
             self._tokens.take(refill, now)
-            chosen.append(entry)
         self._charged = {entry.uid: entry.target for entry in self._waiting.woken()}
-        return chosen
+        return [entry for entry, _ in woken]
 
     async def _wake(self, chosen: list[Entry]) -> list[Entry]:
         """Patch some pods, a few at the same time; one alone after trouble. Those that were left wait again."""

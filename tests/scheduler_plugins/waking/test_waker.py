@@ -1,8 +1,13 @@
 """Which refused pods are woken, when, and how many."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from crds.names import ANNOTATION_SCHEDULING_RETRY
+from scheduler_plugins.framework.verdict import Verdict
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.waking import waker
 from scheduler_plugins.waking.settings import WakingSettings
 from tests.scheduler_plugins.waking.site import Room, Site, made, overloaded
@@ -301,3 +306,27 @@ async def test_clock_that_is_set_back_stops_nobody() -> None:
     site.set_clock_back(3600)
     await site.look(after=30)
     assert len(site.waiting) == 0
+
+
+@dataclass(frozen=True)
+class FailsSecond(Room):
+    """Fails as soon as a pod is in flight."""
+
+    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
+        """Refuse nodes without room, or fail."""
+        if nodes.in_flight.any():
+            raise RuntimeError("broken")
+        return super().filter(pod, nodes)
+
+
+async def test_plugin_that_fails_midway_strands_nobody() -> None:
+    """A pod that was chosen before a plugin failed over the next one still waits: nobody has patched it."""
+    site = Site(plugin=FailsSecond())
+    site.room(a=0)
+    site.refuse("p", "q")
+    site.room(a=5000)
+    for _ in range(40):
+        site.now += 1
+        await site.waker.look_and_survive()
+    assert site.api.patches == []
+    assert set(site.waiting.entries) == {"uid-p", "uid-q"}

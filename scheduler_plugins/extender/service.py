@@ -13,7 +13,7 @@ from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption,
 from scheduler_plugins.framework.cycle import Cycle, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.verdict import Verdict
-from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
+from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import MALFORMED
@@ -90,7 +90,7 @@ class Extender:
         pod = self._read(asked.pod)
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
         nodes, unknown = self._look_up(asked)
-        verdict = self._judge(pod, nodes)
+        verdict = self._cycle.filter(pod, nodes)
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
             if len(nodes):
@@ -144,7 +144,7 @@ class Extender:
         self._cache.release(pod.uid)
         with self._without(asked.victims):
             nodes, _ = self._cache.select(list(asked.victims), self._clock())
-            verdict = self._judge(pod, nodes)
+            verdict = self._cycle.filter(pod, nodes)
         refusals = ((name, verdict.refusal(row)) for row, name in enumerate(nodes.names))
         hopeless = {name for name, refusal in refusals if refusal is not None and not refusal.eviction_helps}
         victims = {name: found for name, found in asked.victims.items() if name not in hopeless}
@@ -165,13 +165,6 @@ class Extender:
         finally:
             for assigned in gone:
                 self._cache.place(assigned.pod, assigned.timestamp)
-
-    def _judge(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        verdict = self._cycle.filter(pod, nodes)
-        if not verdict.passes.any() and self._cache.in_flight:
-            # Each pod in flight lands on one of the nodes that carry it: no load that will not be refuses a pod.
-            verdict = self._cycle.filter(pod, self._cache.shared(nodes))
-        return verdict
 
     def _look_up(self, asked: Arguments) -> tuple[Nodes, list[str]]:
         """The nodes it is about; names of which the watch has brought nothing, and the request neither, come apart.
@@ -216,15 +209,22 @@ class Extender:
 
     def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:
         """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""
-        names = self._top(pod, nodes, self._cycle.score(pod, nodes))
-        return names + list(unknown[: self._size(pod) - len(names)])
+        size = self._size(pod, len(nodes) + len(unknown))
+        rows = best(self._cycle.score(pod, nodes), size, self._generator).tolist()
+        return [nodes.names[row] for row in rows] + list(unknown[: size - len(rows)])
 
-    def _top(self, pod: PodRequest, nodes: Nodes, scores: FloatArray) -> list[str]:
-        return [nodes.names[row] for row in best(scores, self._size(pod), self._generator).tolist()]
+    def _size(self, pod: PodRequest, count: int) -> int:
+        """How many of so many nodes to name.
 
-    def _size(self, pod: PodRequest) -> int:
+        A pod in flight is charged to every node that is named, though it lands on one. In a burst long lists would
+        soon charge every node with most of the burst, and refuse pods for load that never comes: so the more pods are
+        in flight, the shorter the list, to about one charge per node; a list of one is charged exactly.
+        """
         answering = self._answering
-        return answering.shortlist_size_for_preferences if pod.has_preferences else answering.shortlist_size
+        most, least = answering.shortlist_size, 1
+        if pod.has_preferences:
+            most, least = answering.shortlist_size_for_preferences, answering.shortlist_size
+        return max(least, min(most, count // (1 + len(self._cache.in_flight))))
 
 
 def _refused(nodes: Nodes, verdict: Verdict) -> FilterResult:

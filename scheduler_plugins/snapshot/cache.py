@@ -3,12 +3,10 @@
 import logging
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import add, sub
 from types import MappingProxyType
 from typing import Any, Final, Protocol, runtime_checkable
-
-import numpy as np
 
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import Nodes, NodeState, NodeTable, Snapshot
@@ -352,19 +350,6 @@ class ClusterCache:
             self._rows.charge(names, pod)
             for plugin in self._reserving:
                 plugin.reserve(pod, names, now)
-
-    def shared(self, nodes: Nodes) -> Nodes:
-        """These nodes with each pod in flight divided among the nodes that carry it: what lands there on average."""
-        rows = {name: row for row, name in enumerate(nodes.names)}
-        loads = [np.zeros(part.shape) for part in (nodes.in_flight, nodes.in_flight_prod, nodes.in_flight_sums)]
-        for charge in self.in_flight.values():
-            pod, count = charge.pod, len(charge.names)
-            there = [rows[name] for name in charge.names if name in rows]
-            estimate, amounts = np.array(pod.estimate), np.array(self._accounts.flat(pod.amounts))
-            for load, share in zip(loads, (estimate, estimate * pod.prod, amounts), strict=True):
-                load[there] += share / count
-        whole = [np.ceil(load).astype(np.int64) for load in loads]
-        return replace(nodes, in_flight=whole[0], in_flight_prod=whole[1], in_flight_sums=whole[2])
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""

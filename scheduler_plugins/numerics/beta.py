@@ -93,7 +93,7 @@ def probability_below(mean: ArrayLike, deviation: ArrayLike, threshold: ArrayLik
     mean, deviation = np.asarray(mean, np.float64), np.asarray(deviation, np.float64)
     fit = with_deviation(mean, deviation)
     step = np.where(mean <= threshold, 1.0, 0.0)
-    probability = np.where(np.abs(deviation) < TINY, step, fit.below(threshold))
+    probability = np.where(np.abs(deviation) < TINY, step, np.where(fit.valid, fit.below(threshold), 0.0))
     return np.where(mean == 0, 1.0, probability), fit
 
 

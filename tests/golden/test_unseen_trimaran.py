@@ -109,6 +109,22 @@ def test_wrong_scores_fail() -> None:
         assert found is (Outcome.DEVIATION if lacks else Outcome.FAILED), name
 
 
+@pytest.mark.parametrize(("measured", "value", "theirs", "ours"), [(80, -5, 83, 33), (20, 1001, 33, 83)])
+def test_no_measurements_are_left_out(measured: int, value: int, theirs: int, ours: int) -> None:
+    """A percentage that cannot be is no measurement; the peer cuts it to 0..100."""
+    metrics = [{"type": "CPU", "operator": "AVG", "value": each} for each in (measured, value)]
+    given = {
+        "op": "score",
+        "args": {},
+        "pod": pod("p", {"cpu": "1"}, {"cpu": "1"}),
+        "nodes": [{"node": node("n", "4", "8Gi"), "pods": [pod("q", {"cpu": "1"}, {"cpu": "4"})]}],
+        "watcher": {"data": {"NodeMetricsMap": {"n": {"metrics": metrics}}}},
+    }
+    expected = {"scores": [{"name": "n", "score": theirs}]}
+    assert _outcome("low_risk_overcommitment", given, expected) is Outcome.DEVIATION
+    assert low_risk.scores(given) == [{"name": "n", "score": ours}]
+
+
 @fuzz(seed=st.integers(0, 2**32))
 def test_allocatable_matches_fractions(seed: int) -> None:
     """Scores of NodeResourcesAllocatable, with and without arguments."""

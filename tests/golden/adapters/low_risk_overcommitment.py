@@ -11,6 +11,7 @@ from scheduler_plugins.numerics.beta import Beta, largest_variance, probability_
 from scheduler_plugins.numerics.overcommitment import load_risks, shares, used, widened
 from scheduler_plugins.plugins.low_risk_over_commitment import NAME, RESOURCES, LowRiskOverCommitment, Totals
 from scheduler_plugins.providers.load_watcher import decode as decode_watcher
+from scheduler_plugins.providers.provider import ProviderError
 from scheduler_plugins.providers.readings import CPU, MEMORY, statistic, utilisation
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -50,9 +51,11 @@ class World:
             self.cache.put_pod({**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": name}}, NOW)
 
     def watch(self, watcher: Mapping[str, Any] | None) -> float:
-        """The answer of the load-watcher service, and the time of it."""
-        answer = decode_watcher(watcher, NOW) if watcher else None
-        nodes = answer.nodes if answer else {}
+        """The answer of the load-watcher service, and the time of it. What is no answer of it says nothing."""
+        try:
+            nodes = decode_watcher(watcher, NOW).nodes
+        except ProviderError:
+            nodes = {}
         readings = {name: utilisation(node.metrics, node.measured_at, smoothed=True) for name, node in nodes.items()}
         self.cache.put_readings(NAME, {name: reading for name, reading in readings.items() if reading is not None})
         return max((node.measured_at for node in nodes.values()), default=NOW)

@@ -17,6 +17,7 @@ Usage: TypeAlias = tuple[float, float]
 TINY: Final = 1e-8
 """A deviation below this is none."""
 _TINIEST: Final = 1e-300
+_LARGEST_PERCENT: Final = 1000
 _RESOURCES: Final = (("cpu", "CPU", 1000), ("memory", "Memory", 1))
 _COLUMNS: Final = tuple(enumerate(_RESOURCES))
 
@@ -75,7 +76,7 @@ def scores(vector: Json, *, parity: bool = False) -> list[dict[str, Any]]:
     found = []
     for each in vector["nodes"]:
         name = each["node"]["metadata"]["name"]
-        metrics = metrics_of(vector, name)
+        metrics = [metric for metric in metrics_of(vector, name) if is_measurement(metric)]
         usage = [share(picked(metrics, kind), capacity(each["node"], column)) for column, (_, kind, _) in _COLUMNS]
         asked = Asked(
             pod=vector["pod"],
@@ -108,6 +109,11 @@ def metrics_of(vector: Json, node: str) -> Sequence[Json]:
     """What the load-watcher service of a vector says of a node."""
     nodes = ((vector.get("watcher") or {}).get("data") or {}).get("NodeMetricsMap") or {}
     return (nodes.get(node) or {}).get("metrics") or ()
+
+
+def is_measurement(metric: Json) -> bool:
+    """Whether a metric has a value that we take for a measurement: 0 to 1000 percent."""
+    return 0 <= (metric.get("value") or 0) <= _LARGEST_PERCENT
 
 
 def _risk(asked: Asked, column: int) -> float:
@@ -144,7 +150,9 @@ def limit_risk(request: int, limit: int, capacity: int) -> float:
 def picked(metrics: Sequence[Json], kind: str) -> Usage | None:
     """Average and deviation in percent; None when no metric is of this type."""
     own = [
-        (metric.get("operator") or "", float(metric.get("value") or 0)) for metric in metrics if metric["type"] == kind
+        (metric.get("operator") or "", float(metric.get("value") or 0))
+        for metric in metrics
+        if metric.get("type") == kind
     ]
     if not own:
         return None

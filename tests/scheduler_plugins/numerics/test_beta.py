@@ -102,3 +102,10 @@ def test_steps_include_the_threshold() -> None:
     """Without a deviation, a mean that equals the threshold is below it; a mean of 0 is below everything."""
     probability, _ = probability_below([0.5, 0.5, 0.0, 1.0, 1.0], 0.0, [0.5, 0.4999, 0.0, 0.9, 1.0])
     assert probability.tolist() == [1.0, 0.0, 1.0, 0.0, 1.0]
+
+
+def test_nothing_is_below_where_there_is_no_distribution() -> None:
+    """A deviation that no distribution of the mean has makes nothing certain, not even at the far end."""
+    probability, fit = probability_below([1.0, 0.5, 1.2], 0.5, 1.0)
+    assert probability.tolist() == [0.0, 0.0, 0.0]
+    assert not fit.valid.any()

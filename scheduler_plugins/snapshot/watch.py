@@ -96,7 +96,7 @@ class ClusterWatch:
     ) -> None:
         self._api = api
         self._cache = cache
-        self._unreadable: set[str] = set()
+        self._unreadable: dict[tuple[str, str], str] = {}
         self._settled = False
         self.sources = (
             Source("Nodes", paths.NODES, "", _READABLE, _name, cache.put_node, cache.delete_node, cache.retain_nodes),
@@ -130,8 +130,8 @@ class ClusterWatch:
 
     @property
     def unreadable(self) -> AbstractSet[str]:
-        """Objects that could not be understood when they last changed, as "Kind name"."""
-        return self._unreadable | {f"Node {name}" for name in self._cache.failures}
+        """Objects that could not be understood when they last changed, as "Kind name" or "Kind namespace/name"."""
+        return {*self._unreadable.values(), *(f"Node {name}" for name in self._cache.failures)}
 
     def complaints(self, stale_seconds: float) -> list[str]:
         """What keeps the cache from being trusted, one sentence each; empty when all is well.
@@ -154,10 +154,15 @@ class ClusterWatch:
         )
         async for change in changes:
             if isinstance(change, Relisted):
-                source.retain(set(change.items))
+                listed = set(change.items)
+                source.retain(listed)
+                for kind, gone in [key for key in self._unreadable if key[0] == source.kind and key[1] not in listed]:
+                    del self._unreadable[kind, gone]
                 self._settle()
             elif change.type == "DELETED":
-                source.delete(source.identity(change.object))
+                gone = source.identity(change.object)
+                source.delete(gone)
+                self._unreadable.pop((source.kind, gone), None)
             else:
                 self._put(source, change.object)
 
@@ -178,15 +183,18 @@ class ClusterWatch:
 
     def _put(self, source: Source, item: Json) -> None:
         """Take one object. One that cannot be understood is told once; what was known of it stays."""
-        name = f"{source.kind.removesuffix('s')} {(item.get('metadata') or {}).get('name')}"
+        key = source.kind, source.identity(item)
         try:
             source.put(item)
         except MALFORMED as error:
-            if name not in self._unreadable:
+            metadata = item["metadata"]
+            place = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
+            name = f"{source.kind.removesuffix('s')} {place}"
+            if key not in self._unreadable:
                 _LOG.warning("%s cannot be understood, its last good state counts: %s", name, error)
-            self._unreadable.add(name)
+            self._unreadable[key] = name
         else:
-            self._unreadable.discard(name)
+            self._unreadable.pop(key, None)
 
 
 def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:

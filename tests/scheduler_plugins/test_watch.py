@@ -80,6 +80,16 @@ async def test_unreadable_object_is_passed_over(
     assert world.cache.ledger("b") is not None
 
 
+@pytest.mark.parametrize("end", [Changed("DELETED", pod("p")), Relisted([])])
+async def test_unreadable_object_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch, end: Change) -> None:
+    """Pods come and go for ever: one that could not be read is not kept in mind when it is gone, nor mixed up."""
+    bad, other = pod("p", {"cpu": "lots"}), pod("p", {"cpu": "lots"})
+    other["metadata"] |= {"namespace": "elsewhere", "uid": "other"}
+    changes = [Changed("ADDED", bad), Changed("ADDED", other), Changed("DELETED", other)]
+    assert (await _follow(World(), monkeypatch, {paths.PODS: [*changes]})).unreadable == {"Pod default/p"}
+    assert (await _follow(World(), monkeypatch, {paths.PODS: [*changes, end]})).unreadable == set()
+
+
 @pytest.mark.parametrize(
     "bad",
     [

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
-from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, load_risks, shares, used, widened
+from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, shares, used, widened
 from scheduler_plugins.providers.registry import NODE_METRIC, TYPES
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec, is_url
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
@@ -204,19 +204,11 @@ class LowRiskOverCommitment:
     def load_risk(self, nodes: Nodes) -> FloatArray:
         """The load's risk, shape (2, N); 0 where nothing recent is known.
 
-        Only for nodes with pods in flight does it differ from the record's, and is made anew.
+        It is the record's, made when the node changed, so that a decision costs no beta distribution: what pods in
+        flight request is in it as soon as they are bound, some milliseconds later.
         """
         table = nodes.tables[NAME]
-        fresh = self.fresh(table, nodes.now)
-        risk = _by_resource(table["load_risk"]) * fresh
-        charged = np.zeros(len(nodes), np.bool_)
-        charged[np.flatnonzero(nodes.expected(NAME)) // self.width()] = True
-        rows = np.flatnonzero(charged & fresh)
-        if len(rows):
-            some = nodes.take(rows)
-            # What is not known has a mean of 0, and so no risk.
-            mean, deviation = (_by_resource(some.tables[NAME][key]) for key in ("mean", "deviation"))
-            risk[:, rows] = load_risks(mean, deviation, *self.totals(some))
+        risk: FloatArray = _by_resource(table["load_risk"]) * self.fresh(table, nodes.now)
         return risk
 
     def risk(self, totals: Totals, load: FloatArray) -> FloatArray:

@@ -214,24 +214,18 @@ def test_rule_leaves_higher_limits_alone() -> None:
 
 @pytest.mark.parametrize("fills", [False, True])
 def test_pods_in_flight_count_as_bound(fills: bool) -> None:  # noqa: FBT001
-    """A pod in flight weighs what it weighs once it is bound, in limits and in load."""
+    """A pod in flight weighs in the limits' risk what it weighs once it is bound; in the load's risk not yet."""
     for coming in (burstable("coming", ("1", "4")), BEST_EFFORT):
         flying = Overcommitted(watcher_address=WATCHED, best_effort_may_fill_node=fills)
         flying.put(burstable("a", ("1", "3"))).read(n=percents((60, 10), (30, 10)))
+        before = flying.explain()
         flying.cache.charge(flying.cache.read(coming), ["n"], flying.nodes().now)
         bound = Overcommitted(watcher_address=WATCHED, best_effort_may_fill_node=fills)
         bound.put(burstable("a", ("1", "3")), coming).read(n=percents((60, 10), (30, 10)))
-        assert flying.explain() == bound.explain()
-        assert flying.score() == bound.score()
-
-
-def test_stale_nodes_with_pods_in_flight_stay_stale() -> None:
-    """What is made anew for pods in flight is not made from metrics that are too old, or not there."""
-    world = Overcommitted(watcher_address=WATCHED).put(burstable("a", ("1", "3"))).read(n=percents((90, 10)))
-    world.cache.charge(world.cache.read(burstable("b", ("1", "1"))), ["n"], world.nodes(now=300).now)
-    told = world.explain(now=300)
-    assert (told["metrics"], told["cpu"]["loadRisk"], told["memory"]["loadRisk"]) == ("stale", 0.0, 0.0)
-    assert world.explain()["memory"]["loadRisk"] == 0.0
+        for resource in ("cpu", "memory"):
+            flown, landed = flying.explain()[resource], bound.explain()[resource]
+            assert flown["limitRisk"] == landed["limitRisk"]
+            assert flown["loadRisk"] == before[resource]["loadRisk"]
 
 
 def test_bound_pods_that_leave_are_gone() -> None:

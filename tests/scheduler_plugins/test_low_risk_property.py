@@ -62,7 +62,7 @@ class _Both:
         self.known = [self._node(f"n{index}") for index in range(NODES)]
         self.cache.put_readings(NAME, self.readings)
 
-    def _node(self, name: str) -> tuple[Json, list[Json], list[Usage | None] | None, bool]:
+    def _node(self, name: str) -> tuple[Json, list[Json], list[Json], list[Usage | None] | None, bool]:
         lot = self.lot
         item = node(name, lot.choice(["0", "4", "16"]), lot.choice(["0", "8Gi", "31.5Gi"]))
         self.cache.put_node(item)
@@ -76,7 +76,7 @@ class _Both:
         smoothed = self.watched and lot.random() < 0.5
         usage = self._read(item, age, smoothed=smoothed) if lot.random() < 0.9 else None
         stale = age >= LIMIT and not self.plugin.parity
-        return item, there + coming, None if stale else usage, smoothed
+        return item, there, coming, None if stale else usage, smoothed
 
     def _read(self, item: Json, age: int, *, smoothed: bool) -> list[Usage | None] | None:
         """Usage of the node as shares, after the cache was told of it."""
@@ -108,6 +108,7 @@ class _Both:
                     pod=item,
                     node=each,
                     there=there,
+                    coming=coming,
                     usage=usage,
                     window=plugin.smoothing_window_size if smoothed else 1,
                     weights=plugin.weights.tolist(),
@@ -115,7 +116,7 @@ class _Both:
                     parity=plugin.parity,
                 )
             )
-            for each, there, usage, smoothed in self.known
+            for each, there, coming, usage, smoothed in self.known
         ]
 
 

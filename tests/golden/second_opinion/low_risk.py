@@ -56,9 +56,11 @@ class Asked(NamedTuple):
     node: Json
     """The Node."""
     there: Sequence[Json]
-    """The pods on it, those in flight included."""
+    """The pods on it."""
     usage: Sequence[Usage | None] | None
     """Usage of cpu and memory, each None where unknown; None: nothing at all is known of the node."""
+    coming: Sequence[Json] = ()
+    """Pods in flight to it: their requests and limits count, their part in the load's risk does not yet."""
     window: float = 5
     """How many samples were averaged into one."""
     weights: Sequence[float] = (0.5, 0.5)
@@ -118,9 +120,10 @@ def is_measurement(metric: Json) -> bool:
 
 def _risk(asked: Asked, column: int) -> float:
     own, total = _asked(asked.pod), capacity(asked.node, column)
-    there = [_asked(pod) for pod in asked.there]
+    there, coming = ([_asked(pod) for pod in pods] for pods in (asked.there, asked.coming))
     request, limit = (sum(pod[kind][column] for pod in there) for kind in range(2))
-    limits_risk = limit_risk(min(request + own[0][column], total), limit + own[1][column], total)
+    more, further = (sum(pod[kind][column] for pod in (own, *coming)) for kind in range(2))
+    limits_risk = limit_risk(min(request + more, total), limit + further, total)
     usage = asked.usage[column] if asked.usage else None
     if asked.fills and any(not any((*pod[0], *pod[1])) for pod in there):
         limit = max(limit, total)

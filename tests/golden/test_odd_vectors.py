@@ -60,3 +60,35 @@ def test_durations_of_an_annotation_are_told_back_as_go_writes_them() -> None:
     theirs = {"cpuReclaimThresholdPercent": 28, "metricAggregatePolicy": {"durations": ["1m30s"]}}
     asked = {"op": "get_node_strategy", "config": {"enable": True}, "node": ANNOTATED}
     _is_deviation("colocation_config", asked, {"strategy": {"enable": True, **theirs}})
+
+
+def test_two_rules_of_one_vector() -> None:
+    """A field that has another name here, and arguments that only we check: every error in its place."""
+    arguments = {
+        "nodeMetricExpirationSeconds": 0,
+        "prodUsageThresholds": {"cpu": 101},
+        "estimatedScalingFactors": {"cpu": 0},
+        "estimatedSecondsAfterInitialized": -1,
+        "aggregated": {"usageAggregationType": "p42"},
+    }
+    theirs = [
+        {"field": "nodeMetricExpiredSeconds", "type": "FieldValueInvalid"},
+        {"field": "estimatedScalingFactors", "type": "FieldValueInvalid"},
+        {"field": "aggregated.usageAggregationType", "type": "FieldValueNotSupported"},
+    ]
+    asked = {"op": "validate", "applyDefaults": False, "args": arguments}
+    _is_deviation("loadaware_args", asked, {"valid": False, "errors": theirs})
+    wrong = {"valid": False, "errors": theirs[1:]}
+    assert judge("loadaware_args", {"name": "odd", "input": asked, "expected": wrong}).outcome is Outcome.FAILED
+
+
+def test_default_of_arguments_that_only_we_check() -> None:
+    """The peer finds nothing wrong with a threshold above 100 for Prod pods."""
+    asked = {"op": "defaults", "args": {"prodUsageThresholds": {"cpu": 101}}}
+    _is_deviation("loadaware_args", asked, {"valid": True})
+
+
+def test_provider_of_ours() -> None:
+    """The peer knows no provider of that name."""
+    asked = {"op": "collector_spec", "trimaranSpec": {"metricProvider": {"type": "NodeMetric"}}}
+    _is_deviation("trimaran_args", asked, {"error": "invalid MetricProvider.Type, got NodeMetric"})

@@ -90,6 +90,12 @@ def _no_provider(vector: Input) -> bool:
     return _plugin(vector) == _PLUGINS[0] and not arguments.get("watcherAddress") and not typed
 
 
+def _provider_of_ours(vector: Input) -> bool:
+    arguments = _arguments(vector)
+    typed = (arguments.get("metricProvider") or {}).get("type")
+    return not arguments.get("watcherAddress") and typed == "NodeMetric"
+
+
 def _checks_certificates(vector: Input) -> bool:
     provider = _arguments(vector).get("metricProvider") or {}
     return provider.get("type") == "Prometheus" and provider.get("insecureSkipVerify") is None
@@ -146,6 +152,13 @@ RULES: Final[tuple[Rule, ...]] = (
         "the default provider is NodeMetric",
         ours=_node_metric,
         when=_no_provider,
+    ),
+    Deviation(
+        "trimaran_args",
+        ("collector_spec",),
+        "NodeMetric is a provider, too",
+        ours=lambda _vector, _theirs: {"error": None},
+        when=_provider_of_ours,
     ),
     Deviation(
         "trimaran_args",

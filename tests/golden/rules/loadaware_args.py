@@ -4,7 +4,6 @@ from typing import Any, Final
 
 from tests.golden.rules.rule import Deviation, Input, Rule
 
-
 _FIELDS: Final = {"nodeMetricExpiredSeconds": "nodeMetricExpirationSeconds"}
 """Their names in messages -> the names in JSON."""
 _BEFORE: Final = ("nodeMetricExpirationSeconds", "resourceWeights", "dominantResourceWeight", "usageThresholds")

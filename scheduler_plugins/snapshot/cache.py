@@ -74,7 +74,6 @@ class ClusterCache:
         self._no_sums: Vector = (0,) * self._accounts.width
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
-        self._changes = 0
         self._nodes: dict[str, _NodeFacts] = {}
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
@@ -94,11 +93,6 @@ class ClusterCache:
     def in_flight(self) -> Mapping[str, Charge]:
         """Pods that were answered for and not seen bound, by uid."""
         return self._in_flight.charges
-
-    @property
-    def changes(self) -> int:
-        """Grows with every change of what nodes, reports or readings say; charges in flight do not count."""
-        return self._changes
 
     @property
     def failures(self) -> Mapping[str, str]:
@@ -198,14 +192,13 @@ class ClusterCache:
         elif self._nodes[name] == facts:
             return
         self._nodes[name] = facts
-        self._touch(name)
+        self._stale.add(name)
 
     def delete_node(self, name: str) -> None:
         """Forget a Node. Its pods and report stay until they are gone themselves."""
         if self._nodes.pop(name, None) is not None:
             self._rows.remove(name)
             self._failures.pop(name, None)
-            self._changes += 1
 
     # What plugins' own sources say
 
@@ -230,13 +223,13 @@ class ClusterCache:
             given = self._readings.setdefault(name, {})
             if given.get(plugin) != reading:
                 given[plugin] = reading
-                self._touch(name)
+                self._stale.add(name)
 
     def retain_readings(self, plugin: str, names: AbstractSet[str]) -> None:
         """Forget what a plugin's own source said of all nodes but these."""
         for name in [name for name, given in self._readings.items() if plugin in given and name not in names]:
             del self._readings[name][plugin]
-            self._touch(name)
+            self._stale.add(name)
             if not self._readings[name]:
                 del self._readings[name]
 
@@ -365,16 +358,12 @@ class ClusterCache:
         return self._ledgers.setdefault(name, NodeLedger(self.rules))
 
     def _changed(self, name: str) -> None:
-        self._touch(name)
+        self._stale.add(name)
         ledger = self._ledgers[name]
         if not ledger.pods:
             self._sums.pop(name, None)
         if ledger.empty:
             del self._ledgers[name]
-
-    def _touch(self, name: str) -> None:
-        self._stale.add(name)
-        self._changes += 1
 
 
 def _in_units(amounts: Mapping[str, Any], *most: int) -> dict[str, int]:

@@ -1,6 +1,8 @@
 """The cluster as it is now, and the snapshots of it."""
 
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 from crds import names
 from scheduler_plugins.snapshot.arrays import NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod
 
 
@@ -192,6 +196,54 @@ def test_refusal_drops_the_charge(since: float, charged: int) -> None:
     refused = pod("p", {"cpu": "2"})
     refused["status"]["conditions"] = [condition("PodScheduled", since, "False")]
     assert _charged(world.put(refused))["a"] == charged
+
+
+def test_refusal_in_the_second_of_the_answer_drops_the_charge() -> None:
+    """The API keeps whole seconds: a refusal that bears an earlier time may still be of the attempt in question."""
+    world = World().put(node("a"), node("b"))
+    world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a"], NOW + 0.7)
+    refused = pod("p", {"cpu": "2"})
+    refused["status"]["conditions"] = [condition("PodScheduled", 0, "False")]
+    assert _charged(world.put(refused)) == {"a": 0, "b": 0}
+
+
+def test_pod_that_ends_is_not_charged() -> None:
+    """A pod that fails before it was bound uses nothing."""
+    world = _answered()
+    ended = pod("p", {"cpu": "2"})
+    ended["status"]["phase"] = "Failed"
+    assert _charged(world.put(ended)) == {"a": 0, "b": 0}
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A plugin that keeps account of pods in flight."""
+
+    pods: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def reserve(self, pod: PodRequest, names: Sequence[str], _now: float) -> None:
+        """Write it down."""
+        self.pods[pod.uid] = tuple(names)
+
+    def unreserve(self, uid: str) -> None:
+        """Strike it out."""
+        del self.pods[uid]
+
+
+def test_plugins_hear_of_pods_in_flight() -> None:
+    """A plugin is told of each answer, also for a pod that is expected to use nothing, and once that it is over."""
+    plugin = Ledger()
+    cache = ClusterCache(LoadRules(resources=("x",), factors={"x": 100}), {"ledger": plugin})
+    for name in "abcd":
+        cache.charge(cache.read(pod(name)), ["n", "m"], NOW)
+    cache.charge(cache.read(pod("d")), ["m"], NOW + 10)
+    assert plugin.pods == {"uid-a": ("n", "m"), "uid-b": ("n", "m"), "uid-c": ("n", "m"), "uid-d": ("m",)}
+    cache.put_pod(pod("a", node="n"), NOW)
+    cache.delete_pod("uid-b")
+    cache.delete_pod("uid-b")
+    assert set(plugin.pods) == {"uid-c", "uid-d"}
+    cache.freeze(NOW + 30)
+    assert set(plugin.pods) == {"uid-d"}
 
 
 def test_charge_ends_in_time() -> None:

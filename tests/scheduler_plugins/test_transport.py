@@ -289,6 +289,22 @@ async def test_answers_wait_for_readers(site: Site) -> None:
         writer.close()
 
 
+async def test_pipelines_are_bounded(site: Site) -> None:
+    """No more is read from a client that has sent many requests in advance; all of them are answered in the end."""
+    async with listening(site) as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /slow HTTP/1.1\r\n\r\n" * 30)
+        await site.entered.wait()
+        (connection,) = served._shared.connections
+        assert connection._transport is not None
+        assert not connection._transport.is_reading()
+        writer.write(b"GET /echo HTTP/1.0\r\n\r\n")
+        site.go.set()
+        async with asyncio.timeout(20):
+            assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 31
+        writer.close()
+
+
 async def test_close_answers_what_is_under_way(site: Site) -> None:
     """Closing takes no more connections, drops idle ones, and answers the request that is being worked on."""
     served = await serve(site.pages, "127.0.0.1", 0)

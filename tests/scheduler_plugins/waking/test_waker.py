@@ -231,6 +231,22 @@ async def test_changed_constraints_regroup() -> None:
     assert await site.look() == ["p"]
 
 
+async def test_new_generation_regroups() -> None:
+    """A pod whose spec says that it was changed is looked at anew; one that says that it was not, is not."""
+    site = Site()
+    site.room(a=0, b=0)
+    for generation, node, zone in ((1, "a", "a"), (1, "a", "unseen"), (2, "b", "b")):
+        item = made("p", nodeSelector={"zone": zone})
+        item["metadata"]["generation"] = generation
+        assert not site.ask(item, node)
+    (group,) = site.waiting.groups
+    assert group.nodes == site.waiting.numbers.bits(["b"])
+    site.room(a=1000)
+    assert await site.look() == []
+    site.room(b=1000)
+    assert await site.look() == ["p"]
+
+
 async def test_room_for_two_wakes_two() -> None:
     """Hundreds of waiting pods of one workload are one group; room for two wakes two of them, and no more later."""
     site = Site()

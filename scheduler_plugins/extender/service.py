@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, TypeAlias
 
+import msgspec
 import numpy as np
 
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
@@ -19,6 +20,7 @@ from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import MALFORMED
 
 _REMEMBERED_PODS: Final = 64
+_JSON: Final = msgspec.json.Encoder()
 
 Refused: TypeAlias = Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]
 """Is told of a pod for which every node was refused: the pod, its JSON, the nodes, and per node why."""
@@ -78,7 +80,7 @@ class Extender:
         self._clock = clock
         self._generator = generator
         self._on_refused = on_refused
-        self._pods: OrderedDict[tuple[str, str], PodRequest] = OrderedDict()
+        self._pods: OrderedDict[bytes, PodRequest] = OrderedDict()
 
     def filter(self, asked: Arguments) -> FilterResult:
         """The nodes that the pod may be bound to, or a reason for every node when there is none.
@@ -192,19 +194,17 @@ class Extender:
         return True
 
     def _read(self, pod: Mapping[str, Any]) -> PodRequest:
-        """The pod as numbers; filter and prioritize of one attempt get the same object, so it is remembered."""
-        metadata = pod["metadata"]
-        key = (str(metadata.get("uid")), str(metadata.get("resourceVersion")))
-        request = self._pods.get(key)
+        """The pod as numbers; filter and prioritize of one attempt get the same JSON, so it is remembered."""
+        written = _JSON.encode(pod)
+        request = self._pods.get(written)
         if request is None:
             try:
                 request = self._cache.read(pod)
             except MALFORMED as error:
                 raise UnreadablePod(f"the pod cannot be read: {error}") from error
-            if all(metadata.get(name) for name in ("uid", "resourceVersion")):
-                self._pods[key] = request
-                while len(self._pods) > _REMEMBERED_PODS:
-                    self._pods.popitem(last=False)
+            self._pods[written] = request
+            if len(self._pods) > _REMEMBERED_PODS:
+                self._pods.popitem(last=False)
         return request
 
     def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:

@@ -115,6 +115,7 @@ _ASKED: Final = msgspec.json.Decoder(_Asked)
 _PREEMPTING: Final = msgspec.json.Decoder(_Preempting)
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _ANY: Final = msgspec.json.Decoder(dict[str, Any])
+_PARTS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
@@ -125,6 +126,8 @@ def parse(body: bytes) -> Arguments:
         BadRequest: it is not one.
     """
     asked = _read(_ASKED.decode, body, "Pod and NodeNames")
+    if asked.pod is None:
+        asked = _read(_ASKED.decode, _in_go_case(body, _Asked), "Pod and NodeNames")
     pod = _pod(asked.pod)
     if asked.node_names is not None:
         names = asked.node_names
@@ -142,6 +145,8 @@ def parse_preemption(body: bytes) -> Preemption:
         BadRequest: it is not one.
     """
     asked = _read(_PREEMPTING.decode, body, "Pod and NodeNameToMetaVictims")
+    if asked.pod is None:
+        asked = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
     pod = _pod(asked.pod)
     if asked.node_name_to_meta_victims is not None:
         found = asked.node_name_to_meta_victims
@@ -180,6 +185,17 @@ def _read(decode: Callable[[bytes | msgspec.Raw], _Body], body: bytes | msgspec.
         raise BadRequest(f"the body is not JSON: {error}") from error
     except RecursionError as error:
         raise BadRequest("the body is nested too deeply") from error
+
+
+def _in_go_case(body: bytes, kind: type[msgspec.Struct]) -> bytes:
+    """A body under the keys that it should have: Go reads them in any case, and old clients write them in lower case.
+
+    Raises:
+        BadRequest: it is not a JSON object.
+    """
+    keys = {key.lower(): key for key in kind.__struct_encode_fields__}
+    parts = _read(_PARTS.decode, body, " and ".join(keys.values()))
+    return _ENCODE({keys.get(name.lower(), name): part for name, part in parts.items()})
 
 
 def _pod(pod: Mapping[str, Any] | None) -> Mapping[str, Any]:

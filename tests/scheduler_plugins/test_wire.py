@@ -62,11 +62,30 @@ def test_keys_may_be_missing() -> None:
     assert parse(body).names == ["a"]
 
 
+def test_keys_may_be_in_any_case() -> None:
+    """Go reads keys in any case, and clients of old write them in lower case."""
+    names = json.dumps({"pod": pod(), "nodes": None, "nodenames": ["a"]}).encode()
+    assert parse(names).names == ["a"]
+    full = json.dumps({"pod": pod(), "nodes": {"metadata": {}, "items": [node("a")]}}).encode()
+    assert node_object(parse(full), "a") == node("a")
+    victims = json.dumps({"pod": pod(), "nodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}]}}}).encode()
+    assert parse_preemption(victims).victims == {"a": Victims(("u",), 0)}
+
+
+@pytest.mark.parametrize("names", [[], ["b"]])
+def test_names_count_beside_nodes(names: list[str]) -> None:
+    """Who sends names and nodes gets names."""
+    asked = parse(_body(NodeNames=names, Nodes={"items": [node("a"), node("b")]}))
+    assert (list(asked.names), asked.nodes) == (names, None)
+
+
 @pytest.mark.parametrize(
     ("body", "says"),
     [
         (b"", "is not JSON"),
         (b"{", "is not JSON"),
+        (b"{}", "Pod: is missing"),
+        (b'{"pod":7}', "Pod: Expected `object | null`, got `int`"),
         (b"\xff", "is not JSON"),
         (b'{"Pod":' + b"[" * 100_000, "Pod: Expected `object"),
         (b'{"Pod":{"a":' + b"[" * 100_000, "is nested too deeply"),

@@ -87,6 +87,7 @@ class CertificateKeeper:
             if secret is None:
                 self._await("waits for %s to make Secret %s", self._maker, self._settings.secret_name)
             else:
+                self._awaited = ""
                 self._load(read(secret.get("data")))
             return
         if found.pair is not None:
@@ -95,7 +96,9 @@ class CertificateKeeper:
         if configuration is None:
             # Nobody asks, and the webhook may be on its way out: a Secret written now would have no owner to go with.
             self._await("is not registered (ValidatingWebhookConfiguration %s)", self._settings.configuration_name)
-        elif found.step is Step.ISSUE:
+            return
+        self._awaited = ""
+        if found.step is Step.ISSUE:
             await self._renew(secret, found.pair, found.reason, configuration)
         elif found.step is Step.NARROW and found.pair is not None:
             narrow = Pair(own_authority(found.pair), found.pair.certificate, found.pair.key)
@@ -126,7 +129,6 @@ class CertificateKeeper:
         await self._trust(pair.authorities)  # read anew: trust may just have been widened
 
     def _load(self, pair: Pair) -> None:
-        self._awaited = ""
         ends = facts(pair).ends
         if self._serving.load(pair):
             _LOG.info("The webhook serves a certificate that is valid for %.0f days", (ends - self._wall()) / 86400)

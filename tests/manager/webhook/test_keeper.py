@@ -250,6 +250,19 @@ async def test_uninstalled_while_running(due: str) -> None:
     assert leading.pair is not None  # what is there is served
 
 
+async def test_uninstalled_webhook_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """While a certificate is there and no webhook asks for it, one line says so, however long that lasts."""
+    caplog.set_level(logging.INFO)
+    world = World()
+    world.store(issue(NAMES, NOW))
+    keeper, serving = world.replica()
+    del world.api.objects[HOOK]
+    for _ in range(3):
+        await keeper.step()
+    assert serving.pair == world.stored()
+    assert caplog.text.count("is not registered") == 1
+
+
 async def test_trust_is_put_right() -> None:
     """A bundle that somebody emptied or replaced is put right; one that cert-manager injects is left to it."""
     world = World()

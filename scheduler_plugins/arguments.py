@@ -64,9 +64,11 @@ def decode(cls: type[Any], data: object, path: str) -> Any:  # noqa: ANN401 - an
     Raises:
         ArgumentError: unknown names, wrong types, absent values without a default, all of them.
     """
-    if not isinstance(data, Mapping):
-        raise ArgumentError([f"{path}: {shown(data)} is not an object"])
     fields = json_fields(cls)
+    if not isinstance(data, Mapping):
+        # What `repr` leaves out is a secret: no message quotes it, or what may hold it.
+        given = shown(data) if all(field.repr for field in fields.values()) else f"a {type(data).__name__}"
+        raise ArgumentError([f"{path}: {given} is not an object"])
     types_of = typing.get_type_hints(cls)
     mistakes, values = [], {}
     for name, value in data.items():
@@ -77,7 +79,7 @@ def decode(cls: type[Any], data: object, path: str) -> Any:  # noqa: ANN401 - an
             try:
                 values[field.name] = _value(field.name, types_of[field.name], value, f"{path}.{name}")
             except ArgumentError as error:
-                mistakes.extend(error.mistakes)
+                mistakes.extend(error.mistakes if field.repr else [f"{path}.{name}: what is given is not text"])
     mistakes.extend(
         f"{path}.{name}: is missing" for name, field in fields.items() if data.get(name) is None and _required(field)
     )

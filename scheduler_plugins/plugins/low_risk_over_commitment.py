@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.numerics.overcommitment import limit_risks, load_risk, shares, used, widened
 from scheduler_plugins.providers.registry import NODE_METRIC, TYPES
-from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec, is_url
+from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec, is_url, without_login
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport
@@ -318,7 +318,8 @@ def _provider_problems(args: LowRiskOverCommitment) -> Iterator[Problem]:
     kind = args.metric_provider.type
     if args.watcher_address:
         if not is_url(args.watcher_address):
-            yield _invalid("watcherAddress", f"{args.watcher_address!r}: must be a URL, as in http://load-watcher:2020")
+            address = without_login(args.watcher_address)
+            yield _invalid("watcherAddress", f"{address!r}: must be a URL, as in http://load-watcher:2020")
     elif kind and kind not in TYPES:
         text = f"invalid MetricProvider.Type, got {kind}: supported are {', '.join(TYPES)}"
         yield Problem("metricProvider.type", ProblemKind.NOT_SUPPORTED, text)

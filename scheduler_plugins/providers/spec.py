@@ -57,7 +57,7 @@ class MetricProvider:
         """What cannot be used, as the JSON name of the field and a sentence. The type is not looked at."""
         found = []
         if self.address and not is_url(self.address):
-            found.append(("address", f"{self.address!r}: must be a URL, as in https://prometheus:9090"))
+            found.append(("address", f"{without_login(self.address)!r}: must be a URL, as in https://prometheus:9090"))
         if self.token and self.token_file:
             found.append(("tokenFile", "must not be given beside token"))
         for name, metric in (("cpuMetric", self.cpu_metric), ("memoryMetric", self.memory_metric)):
@@ -87,6 +87,11 @@ def is_url(text: str) -> bool:
         )
     except ValueError:
         return False
+
+
+def without_login(url: str) -> str:
+    """A URL for messages: dots stand for a login and for a query, which may be secrets."""
+    return re.sub(r"[?#].*", "?...", re.sub(r"//.*@", "//...@", url, flags=re.DOTALL), flags=re.DOTALL)
 
 
 def _pattern_mistakes(pattern: str) -> list[str]:

@@ -143,3 +143,24 @@ def test_unknown_names_and_wrong_types(arguments: Any, hint: str) -> None:  # no
     with pytest.raises(ArgumentError) as raised:
         _plugin(arguments)
     assert hint in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"metricProvider": [{"token": "s3cret"}]},
+        {"metricProvider": {"token": ["s3cret"]}},
+        {"metricProvider": {"type": "Prometheus", "address": "http://user:s3cret@p@rometheus:9090"}},
+        {"metricProvider": {"type": "Prometheus", "address": "http://prometheus:9090?token=s3cret"}},
+        {"metricProvider": {"type": "Prometheus", "address": "http://prometheus:9090#s3cret"}},
+        {"watcherAddress": "http://user:s3cret@load-watcher:2020"},
+    ],
+)
+def test_mistakes_quote_no_secrets(arguments: Any) -> None:  # noqa: ANN401 - JSON
+    """What is wrong with a token or a URL is told without what may open something: the log of a pod is read by many."""
+    try:
+        told = " ".join(message for _, message in _problems(arguments))
+    except ArgumentError as error:
+        told = str(error)
+    assert told
+    assert "s3cret" not in told

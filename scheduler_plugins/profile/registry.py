@@ -6,7 +6,8 @@ dataclass whose fields are its arguments, and which takes part in something of `
 
 import dataclasses
 import pkgutil
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final
@@ -17,6 +18,7 @@ from scheduler_plugins.framework.plugin import (
     FilterPlugin,
     PostFilterPlugin,
     PreFilterPlugin,
+    Problem,
     ReservePlugin,
     ScorePlugin,
 )
@@ -26,6 +28,8 @@ ENTRY_POINT_GROUP: Final = "headroom.scheduler_plugins"
 """Where other distributions announce plugins."""
 
 _TAKES_PART: Final = (PreFilterPlugin, FilterPlugin, ScorePlugin, PostFilterPlugin, ReservePlugin)
+_ROOT: Final = re.compile(r"[.\[]")
+"""Ends the name of an argument in a path into it."""
 _UPSTREAM_ARGS: Final = "kubescheduler.config.k8s.io/"
 
 
@@ -57,9 +61,9 @@ def build(name: str, arguments: object, path: str) -> Any:  # noqa: ANN401 - a c
         plugin = decode(kind, arguments, path)
         if isinstance(plugin, Configurable):
             plugin = plugin.defaulted()
-            mistakes += [f"{path}.{problem.field}: {problem.message}" for problem in plugin.problems()]
+            mistakes += _told(plugin.problems(), path)
     except ArgumentError as error:
-        raise ArgumentError([*mistakes, *error.mistakes]) from error
+        raise ArgumentError([*mistakes, *error.mistakes, *_of_the_rest(kind, arguments, path)]) from error
     except Exception as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise ArgumentError([*mistakes, f"{path}: plugin {name}{origin} fails with these arguments: {why}"]) from error
@@ -68,6 +72,30 @@ def build(name: str, arguments: object, path: str) -> Any:  # noqa: ANN401 - a c
     if mistakes:
         raise ArgumentError(mistakes)
     return plugin
+
+
+def _told(problems: Sequence[Problem], path: str) -> list[str]:
+    return [f"{path}.{problem.field}: {problem.message}" for problem in problems]
+
+
+def _of_the_rest(kind: type[Any], arguments: object, path: str) -> list[str]:
+    """What else is wrong, with the arguments that can be read: all mistakes are told at once."""
+    if not isinstance(arguments, Mapping):
+        return []
+    readable = {name: value for name, value in arguments.items() if _can_be_read(kind, {name: value})}
+    if not _can_be_read(kind, readable):
+        return []
+    plugin = decode(kind, readable, path)
+    problems = plugin.defaulted().problems() if isinstance(plugin, Configurable) else ()
+    return _told([problem for problem in problems if _ROOT.split(problem.field)[0] in readable], path)
+
+
+def _can_be_read(kind: type[Any], arguments: Mapping[Any, object]) -> bool:
+    try:
+        decode(kind, arguments, "")
+    except ArgumentError:
+        return False
+    return True
 
 
 def _without_head(name: str, arguments: object, path: str) -> tuple[object, list[str]]:

@@ -153,6 +153,24 @@ def test_mistake_refuses_to_start(tmp_path: Path, text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
+def test_mistakes_of_type_hide_no_others(tmp_path: Path) -> None:
+    """What is out of range is told beside what has the wrong type; nothing is said of what could not be read."""
+    arguments = {
+        "filterExpiredNodeMetrics": "false",
+        "usageThresholds": {"cpu": 165},
+        "aggregated": {"usageAggregationType": "p42"},
+        "estimatedScalingFactors": {"x.io/gpu": "1"},
+        "resourceWeights": {"x.io/gpu": 1},
+        "nodeMetricExpirationSecond": 0,
+    }
+    with pytest.raises(ProfileError) as error:
+        load_profile(_written(tmp_path, yaml.dump({"plugins": [{"name": "LoadAwareScheduling", "args": arguments}]})))
+    told = str(error.value)
+    for name in ("filterExpired", "usageThresholds", "aggregated.usageAggregationType", "nodeMetricExpirationSecond:"):
+        assert told.count(f"args.{name}") == 1
+    assert told.count("estimatedScalingFactors") == 1
+
+
 def test_all_mistakes_come_together(tmp_path: Path) -> None:
     """One look shows everything that is wrong."""
     path = tmp_path / "profile.yaml"

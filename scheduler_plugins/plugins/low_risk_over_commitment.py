@@ -54,7 +54,8 @@ class LowRiskOverCommitment:
     """The plugin; its fields are its arguments."""
 
     watcher_address: str = ""
-    """URL of a load-watcher service; if given, the metrics come from there and `metricProvider` does not count."""
+    """URL of a load-watcher service; if given, the metrics come from there, and `metricProvider` says only how to ask
+    (times, TLS, and a token where it names no type)."""
     metric_provider: MetricProvider = field(default_factory=MetricProvider)
     """Where the metrics come from otherwise."""
     smoothing_window_size: int = 5

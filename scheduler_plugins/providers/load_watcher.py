@@ -83,8 +83,10 @@ def _metric(entry: Any) -> Metric | None:  # noqa: ANN401
 
 
 def make(spec: ProviderSpec, _cluster: Cluster) -> LoadWatcher:
-    """The service at `watcherAddress`; TLS and token are those of `metricProvider`."""
+    """The service at `watcherAddress`, asked as `metricProvider` says, whose token is sent if it names no other type."""
     settings = spec.metric_provider
     address = spec.watcher_address or settings.address
+    if settings.type:  # a token for that provider is nothing that this service may know
+        settings = replace(settings, token="", token_file="")
     site = Site(address, replace(settings, address=address))
     return LoadWatcher(site, smoothed=settings.smoothed is not False)

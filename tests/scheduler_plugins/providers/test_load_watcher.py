@@ -1,12 +1,13 @@
 """The load-watcher service as a provider."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from scheduler_plugins.providers.load_watcher import LoadWatcher, decode
-from scheduler_plugins.providers.provider import Answer, ProviderError
-from scheduler_plugins.providers.spec import MetricProvider
+from kubeapi import ApiServer
+from scheduler_plugins.providers.load_watcher import LoadWatcher, decode, make
+from scheduler_plugins.providers.provider import Answer, Cluster, ProviderError
+from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from scheduler_plugins.providers.web import Site
 from tests.scheduler_plugins.providers.server import NOW, answering
 
@@ -32,6 +33,16 @@ async def test_service_is_asked() -> None:
             answer = await LoadWatcher(Site(address, MetricProvider()), smoothed=True).fetch(NOW)
             assert answer.nodes["n"].metrics == [cpu()]
         assert [path for path, _, _ in server.requests] == ["/watcher", "/watcher"]
+
+
+@pytest.mark.parametrize(("kind", "sent"), [("", "Bearer s3cret"), ("Prometheus", None)])
+async def test_token_of_another_provider_is_not_sent(kind: str, sent: str | None) -> None:
+    """A token goes to the service that it is for: one that `metricProvider` has for Prometheus stays away from it."""
+    cluster = Cluster(cast("ApiServer", None), lambda _: None)
+    async with answering({"/watcher": lambda _: document(cpu())}) as server:
+        spec = ProviderSpec(MetricProvider(kind, "http://elsewhere", token="s3cret"), server.url)  # noqa: S106
+        await make(spec, cluster).fetch(NOW)
+        assert server.requests[-1][2].get("Authorization") == sent
 
 
 async def test_empty_service_is_told() -> None:

@@ -83,7 +83,7 @@ def _metric(entry: Any) -> Metric | None:  # noqa: ANN401
 
 
 def make(spec: ProviderSpec, _cluster: Cluster) -> LoadWatcher:
-    """The service at `watcherAddress`, asked as `metricProvider` says, whose token is sent if it names no other type."""
+    """The service at `watcherAddress`, asked as `metricProvider` says; its token is sent if it names no type."""
     settings = spec.metric_provider
     address = spec.watcher_address or settings.address
     if settings.type:  # a token for that provider is nothing that this service may know

@@ -55,9 +55,9 @@ class Accounts:
 
         Raises:
             QuantityError: a request or limit is not a quantity.
-            ValueError: a plugin gives another number of them than it said, or too large ones.
+            ValueError: a plugin fails, gives another number of them than it said, or too large ones.
         """
-        return self._shared(tuple(plugin.amounts(pod) for plugin in self._plugins.values()))
+        return self._shared(tuple([_amounts(name, plugin, pod) for name, plugin in self._plugins.items()]))
 
     def flat(self, amounts: Mapping[str, Vector]) -> Vector:
         """The numbers of all plugins in the order of `slices`."""
@@ -74,3 +74,12 @@ class Accounts:
             if abs(largest := max(vector, key=abs, default=0)) > LARGEST:
                 raise ValueError(f"{name} gives {largest} of a pod; sums over a node stay in 64 bits up to {LARGEST}")
         return MappingProxyType(dict(zip(self._plugins, vectors, strict=True)))
+
+
+def _amounts(name: str, plugin: PodAccount, pod: Mapping[str, Any]) -> Vector:
+    try:
+        return plugin.amounts(pod)
+    except ValueError:
+        raise
+    except Exception as error:  # plugins may be anybody's, and one pod must not end the watch of all others
+        raise ValueError(f"{name} cannot read it: {type(error).__name__}: {error}") from error

@@ -1,8 +1,9 @@
 """The cluster as it is now, fed by watches: nodes, their reports, their pods, and the pods in flight."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import add, sub
 from types import MappingProxyType
@@ -342,7 +343,8 @@ class ClusterCache:
             self._in_flight.put(pod, names, now)
             self._rows.charge(names, pod)
             for plugin in self._reserving:
-                plugin.reserve(pod, names, now)
+                with _survived("reserve", pod.uid):
+                    plugin.reserve(pod, names, now)
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""
@@ -350,7 +352,8 @@ class ClusterCache:
         if charge is not None:
             self._rows.charge(charge.names, charge.pod, -1)
             for plugin in self._reserving:
-                plugin.unreserve(uid)
+                with _survived("unreserve", uid):
+                    plugin.unreserve(uid)
 
     # Ledgers
 
@@ -364,6 +367,15 @@ class ClusterCache:
             self._sums.pop(name, None)
         if ledger.empty:
             del self._ledgers[name]
+
+
+@contextmanager
+def _survived(what: str, uid: str) -> Iterator[None]:
+    """Log what a plugin fails with: it may be anybody's, and must not end the watch of all pods."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - as said above
+        _LOG.exception("A plugin could not %s pod %s", what, uid)
 
 
 def _in_units(amounts: Mapping[str, Any], *most: int) -> dict[str, int]:

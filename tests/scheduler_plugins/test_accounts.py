@@ -41,6 +41,20 @@ def test_what_cannot_be_summed_is_refused(given: tuple[int, ...], told: str) -> 
         Accounts({"greedy": Two(given)}).read(pod("p"))
 
 
+class _Broken(Two):
+    """Fails."""
+
+    def amounts(self, _pod: Mapping[str, Any]) -> tuple[int, ...]:
+        """Fail."""
+        return self.given[9:][0], 0
+
+
+def test_plugin_that_fails_makes_the_pod_unreadable() -> None:
+    """Whatever a plugin fails with over a pod, it is an error of the kind that a watch survives."""
+    with pytest.raises(ValueError, match="broken cannot read it: IndexError: tuple index out of range"):
+        Accounts({"broken": _Broken((1, 2))}).read(pod("p"))
+
+
 def test_largest_amounts_of_many_pods_are_summed() -> None:
     """A node may have hundreds of pods of the largest amounts."""
     cache = ClusterCache(LoadRules(), {"large": Two((2**53, -(2**53)))})

@@ -246,6 +246,16 @@ def test_plugins_hear_of_pods_in_flight() -> None:
     assert set(plugin.pods) == {"uid-d"}
 
 
+def test_plugin_that_fails_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """A plugin that cannot keep its account is told of in the log; the watch that brought the pod goes on."""
+    world = World().put(node("a"))
+    world.cache._reserving.append(Ledger())  # which has never heard of the pod
+    world.cache._in_flight.put(world.request(pod("p")), ["a"], NOW)
+    world.put(pod("p", node="a"))
+    assert not world.cache.in_flight
+    assert [record.getMessage() for record in caplog.records] == ["A plugin could not unreserve pod uid-p"]
+
+
 def test_charge_ends_in_time() -> None:
     """A pod that is never heard of again is charged for the stated time."""
     world = _answered()

@@ -84,6 +84,10 @@ def _nulls_are_zero(data: Any) -> Any:  # noqa: ANN401 - JSON
     return {name: 0 if each is None else each for name, each in data.items()} if isinstance(data, dict) else data
 
 
+def _is_int64(number: object) -> bool:
+    return type(number) is int and -(2**63) <= number < 2**63
+
+
 def negative_factors(pod: Json) -> bool:
     """Whether a pod's annotation has a negative factor: Koordinator then expects negative usage, we ignore it."""
     try:
@@ -99,7 +103,7 @@ def estimate(pod: Json, args: Mapping[str, Any], *, ours: bool = True) -> Amount
     if args.get("allowCustomizeEstimation") and FACTORS in _annotations(pod):
         try:
             custom = _nulls_are_zero(json.loads(_annotations(pod)[FACTORS]))
-            if isinstance(custom, dict) and all(type(each) is int for each in custom.values()):
+            if isinstance(custom, dict) and all(_is_int64(each) for each in custom.values()):
                 factors |= {name: each for name, each in custom.items() if each >= 0 or not ours}
         except ValueError:
             pass
@@ -144,7 +148,7 @@ def _forced_seconds(pod: Json, args: Mapping[str, Any], annotation: str, name: s
         own = int(text) if text.strip() == text and "_" not in text and text.isascii() else -1
     except ValueError:
         own = -1
-    seconds = own if own >= 0 else args.get(name)
+    seconds = own if own >= 0 and _is_int64(own) else args.get(name)
     return seconds if seconds is not None and seconds > 0 else None
 
 

@@ -51,7 +51,8 @@ class Beta(NamedTuple):
         """The probability of at most x: 0 at 0, 1 at 1, and 0 where that is nothing (no distribution, x outside)."""
         at = np.asarray(x, np.float64)
         inside = special.betainc(self.alpha, self.beta, at)
-        return np.where(at == 0, 0.0, np.where(at == 1, 1.0, np.where(np.isnan(inside), 0.0, inside)))
+        known = self.valid & ~np.isnan(inside)
+        return np.where(at == 0, 0.0, np.where(at == 1, 1.0, np.where(known, inside, 0.0)))
 
 
 def largest_variance(mean: float) -> float:
@@ -110,5 +111,7 @@ def below(alpha: float, beta: float, x: float) -> float:
     """The probability of at most x under one distribution (`Beta.below`)."""
     if x in (0, 1):
         return float(x)
+    if not (alpha > 0 and beta > 0):
+        return 0.0
     inside = float(special.betainc(alpha, beta, x))
     return 0.0 if inside != inside else inside  # noqa: PLR0124 - NaN

@@ -60,7 +60,7 @@ def _world(vector: Mapping[str, Any]) -> tuple[LoadAware, PodRequest, Nodes]:
     cache.put_node(vector["node"])
     if vector.get("nodeMetric"):
         cache.put_node_metric(vector["nodeMetric"])
-    for assigned in vector.get("assignedPods", ()):
+    for assigned in vector.get("assignedPods") or ():
         cache.put_pod(assigned["pod"], seconds(assigned.get("assignedAt") or vector["now"]))
     nodes, _ = cache.freeze(seconds(vector["now"])).select([vector["node"]["metadata"]["name"]])
     return plugin, PodRequest.from_json(vector["pod"], rules), nodes

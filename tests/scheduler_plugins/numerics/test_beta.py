@@ -67,6 +67,13 @@ def test_outside_of_shares_is_nothing() -> None:
     assert below(2.0, 2.0, 1.1) == 0.0
 
 
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 1.0), (1.0, 0.0), (-1.0, 2.0)])
+def test_parameters_of_no_distribution(alpha: float, beta: float) -> None:
+    """A parameter that is not positive makes no distribution, whatever the incomplete beta function says of it."""
+    assert Beta(np.array(alpha), np.array(beta)).below([0.0, 0.5, 1.0]).tolist() == [0.0, 0.0, 1.0]
+    assert below(alpha, beta, 0.5) == 0.0
+
+
 @fuzz(mean=SHARES, part=st.floats(0.01, 0.99), x=st.floats(0, 1))
 def test_probability_has_a_second_opinion(mean: float, part: float, x: float) -> None:
     """The probability agrees with a continued fraction that is summed by hand."""

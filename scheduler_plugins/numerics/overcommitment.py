@@ -17,7 +17,6 @@ from scheduler_plugins.numerics.beta import (
     below,
     fitted,
     largest_variance,
-    probability_below,
 )
 
 
@@ -66,29 +65,6 @@ def limit_risks(request: NDArray[np.int64], limit: NDArray[np.int64], capacity: 
     """
     over = limit - capacity
     risk: FloatArray = np.divide(over, limit - request, out=np.zeros(over.shape), where=over > 0)
-    return risk
-
-
-def load_risks(
-    mean: FloatArray,
-    deviation: FloatArray,
-    request: NDArray[np.int64],
-    limit: NDArray[np.int64],
-    capacity: NDArray[np.int64],
-) -> FloatArray:
-    """`load_risk` of many nodes: arrays of one shape in, an array of that shape out."""
-    some = capacity > 0
-    whole = np.where(some, capacity, 1).astype(np.float64)
-    threshold = np.where(some, np.minimum(request / whole, 1.0), 0.0)
-    within, fit = probability_below(mean, deviation, threshold)
-    conditional = (limit < capacity) & (request <= limit)
-    if conditional.any():
-        share = np.where(conditional, limit / whole, 0.0)
-        reachable = fit.below(share)
-        possible = conditional & (reachable > 0)
-        within = np.where(possible, np.minimum(within / np.where(possible, reachable, 1.0), 1.0), within)
-        within = np.where(conditional & (share == 0), 1.0, within)
-    risk: FloatArray = 1 - within
     return risk
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler_plugins.arguments import decode
 from scheduler_plugins.numerics.beta import Beta, largest_variance, probability_below, with_deviation, with_moments
-from scheduler_plugins.numerics.overcommitment import load_risks, shares, used, widened
+from scheduler_plugins.numerics.overcommitment import load_risk, shares, used, widened
 from scheduler_plugins.plugins.low_risk_over_commitment import NAME, RESOURCES, LowRiskOverCommitment, Totals
 from scheduler_plugins.providers.load_watcher import decode as decode_watcher
 from scheduler_plugins.providers.provider import ProviderError
@@ -178,8 +178,10 @@ def _compute_risk(vector: dict[str, Any]) -> dict[str, Any]:
     world, nodes = _row(vector)
     record, capacity = nodes.tables[NAME], given["nodeCapacity"]
     there = (given["nodeRequestMinusPod"], given["nodeLimitMinusPod"], capacity)
-    mean, deviation, known = (record[key].T for key in ("mean", "deviation", "known"))
-    load = np.where(known, load_risks(mean, deviation, *there), 0.0)
+    mean, deviation, known = (record[key][0].tolist() for key in ("mean", "deviation", "known"))
+    amounts = [part[:, 0].tolist() for part in there]
+    columns = zip(mean, deviation, *amounts, strict=True)
+    load = np.array([[load_risk(*column) if told else 0.0] for told, column in zip(known, columns, strict=True)])
     risk = world.plugin.risk(Totals(given["nodeRequest"], given["nodeLimit"], capacity), load)
     return {"risk": float(risk[RESOURCES.index(vector["resource"]), 0])}
 

@@ -42,14 +42,16 @@ def shares(average: float, stdev: float, capacity: float, request: float = 0.0) 
 def widened(mean: float, deviation: float, window: int = 1) -> float:
     """The deviation before smoothing, at most what a beta distribution of this mean can have.
 
-    sigma' = min(sigma sqrt(window), sqrt(0.99 mean (1 - mean))): mean 0.5, deviation 0.1, window 4 give 0.2.
+    sigma' = min(sigma sqrt(window), sqrt(0.99 mean (1 - mean))): mean 0.5, deviation 0.1, window 4 give 0.2. And 0 for
+    a mean so close to 1 that its last digit leaves no room for a distribution.
 
     Args:
         mean: as a share.
         deviation: of the smoothed samples, as a share.
         window: how many samples were averaged into one.
     """
-    return min(deviation * math.sqrt(window), math.sqrt(largest_variance(mean) * SHARE_OF_LARGEST_VARIANCE))
+    wide = min(deviation * math.sqrt(window), math.sqrt(largest_variance(mean) * SHARE_OF_LARGEST_VARIANCE))
+    return 0.0 if fitted(mean, wide) is None else wide
 
 
 def limit_risks(request: NDArray[np.int64], limit: NDArray[np.int64], capacity: NDArray[np.int64]) -> FloatArray:

@@ -175,10 +175,11 @@ def load_risk(usage: Usage, window: float, request: int, limit: int, capacity: i
     sigma = min(sigma, math.sqrt(mu * (1 - mu) * 0.99))
     threshold = min(max(request / capacity, 0.0), 1.0)
     probability, shape = 1.0, None
-    if mu > 0 and sigma < TINY:
+    variance = (sigma * sigma + mu * mu) - mu * mu
+    if mu > 0 and (sigma < TINY or not 0 < variance < mu * (1 - mu)):
         probability = 1.0 if mu <= threshold else 0.0
     elif mu > 0:
-        k = mu * (1 - mu) / ((sigma * sigma + mu * mu) - mu * mu) - 1
+        k = mu * (1 - mu) / variance - 1
         shape = (mu * k, (1 - mu) * k)
         probability = incomplete_beta(*shape, threshold)
     if limit < capacity and request <= limit:

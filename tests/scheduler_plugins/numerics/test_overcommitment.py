@@ -38,6 +38,13 @@ def test_load_risk_has_a_second_opinion(
     assert risk == pytest.approx(low_risk.load_risk((mean, stdev), window, request, limit, capacity), abs=1e-8)
 
 
+@pytest.mark.parametrize("mean", [1 - 2**-53, 1 - 2**-52])
+def test_mean_next_to_one(mean: float) -> None:
+    """A mean without room for a distribution beside it is one without a deviation, not one that exceeds everything."""
+    assert load_risk(mean, widened(mean, 0.5), 100, 200, 100) == 0.0
+    assert load_risk(mean, widened(mean, 0.5), 99, 200, 100) == 1.0
+
+
 @pytest.mark.parametrize(
     ("row", "risk"),
     [

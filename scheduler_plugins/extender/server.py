@@ -61,6 +61,7 @@ class Server:
         self._health = health
         self._meter = meter
         self._node = node
+        self._last_trouble = ""
 
     def pages(self) -> Pages:
         """All pages."""
@@ -88,7 +89,7 @@ class Server:
                 result = FilterResult(error=_not_ready(missing)) if missing else self._extender.filter(asked)
                 reply = filter_reply(result, asked)
             except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
-                _complain("Cannot answer for pod", asked.pod, error)
+                self._complain("Cannot answer for pod", asked.pod, error)
                 result = FilterResult(error=f"headroom-scheduler: {_brief(error)}")
                 reply = filter_reply(result, asked)
             outcome.append(self._outcome(result))
@@ -139,10 +140,17 @@ class Server:
         try:
             reply = answer(asked)
         except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
-            _complain(trouble, asked.pod, error)
+            self._complain(trouble, asked.pod, error)
             return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), 500)
         outcome.append("answered")
         return Reply(reply)
+
+    def _complain(self, what: str, pod: Mapping[str, Any], error: Exception) -> None:
+        """One line per pod; where it happened, too, for an error of ours that is not the same as the last one."""
+        line = _brief(error)
+        known = isinstance(error, UnreadablePod) or line == self._last_trouble
+        _LOG.error("%s %s: %s", what, _named(pod), line, exc_info=None if known else error)
+        self._last_trouble = line
 
     # For people and probes
 
@@ -182,12 +190,6 @@ def _parsed(parse_body: Callable[[bytes], _Asked], request: Request, outcome: li
 
 def _not_ready(missing: Sequence[str]) -> str:
     return f"headroom-scheduler does not know the cluster yet: {'; '.join(missing)}"
-
-
-def _complain(what: str, pod: Mapping[str, Any], error: Exception) -> None:
-    """One line for a pod that cannot be read; where it happened, too, for an error of ours."""
-    known = isinstance(error, UnreadablePod)
-    _LOG.error("%s %s: %s", what, _named(pod), _brief(error), exc_info=None if known else error)
 
 
 def _brief(error: Exception) -> str:

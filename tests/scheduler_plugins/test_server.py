@@ -26,13 +26,13 @@ class Site:
         self.missing = self.complaint = self.state = ""
         telemetry = Telemetry()
         cycle = Cycle([Enabled(NAME, 1.0, world.plugin)], telemetry.observe_plugin)
-        extender = Extender(world.cache, cycle, Answering(), lambda: NOW, np.random.default_rng(1))
+        self.extender = Extender(world.cache, cycle, Answering(), lambda: NOW, np.random.default_rng(1))
         health = Health(
             {"Nodes listed": lambda: self.missing},
             {"Pods watched": lambda: self.complaint},
             {"source": lambda: self.state},
         )
-        self.pages = Server(extender, health, telemetry, NodePage(world.cache, lambda: NOW)).pages()
+        self.pages = Server(self.extender, health, telemetry, NodePage(world.cache, lambda: NOW)).pages()
 
     def send(self, method: str, path: str, body: bytes = b"", **query: str) -> Reply:
         """The reply to a request."""
@@ -122,6 +122,15 @@ def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     assert "default/p" in caplog.text
     assert "Traceback" not in caplog.text
     assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]
+
+
+def test_broken_plugin_does_not_flood_the_log(ask: Ask, site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    """An error of ours is told with the place where it happened, once, though every pod meets it."""
+    site.extender._cycle._filters.append(("broken", object()))  # type: ignore[arg-type]
+    for number in range(5):
+        assert "broken could not filter" in ask("filter", ["a"], pod(f"p{number}"))[1]["Error"]
+    assert caplog.text.count("Cannot answer for pod default/p") == 5
+    assert caplog.text.count("Traceback") == 2  # that of the plugin, and that of what became of it
 
 
 def test_unsynced_does_not_judge(site: Site, ask: Ask) -> None:

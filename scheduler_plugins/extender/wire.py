@@ -126,7 +126,7 @@ def parse(body: bytes) -> Arguments:
         BadRequest: it is not one.
     """
     asked = _read(_ASKED.decode, body, "Pod and NodeNames")
-    if asked.pod is None:
+    if asked.pod is None or (asked.node_names is None and asked.nodes is None):
         asked = _read(_ASKED.decode, _in_go_case(body, _Asked), "Pod and NodeNames")
     pod = _pod(asked.pod)
     if asked.node_names is not None:
@@ -145,7 +145,7 @@ def parse_preemption(body: bytes) -> Preemption:
         BadRequest: it is not one.
     """
     asked = _read(_PREEMPTING.decode, body, "Pod and NodeNameToMetaVictims")
-    if asked.pod is None:
+    if asked.pod is None or (asked.node_name_to_meta_victims is None and asked.node_name_to_victims is None):
         asked = _read(_PREEMPTING.decode, _in_go_case(body, _Preempting), "Pod and NodeNameToMetaVictims")
     pod = _pod(asked.pod)
     if asked.node_name_to_meta_victims is not None:

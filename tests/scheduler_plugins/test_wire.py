@@ -64,8 +64,9 @@ def test_keys_may_be_missing() -> None:
 
 def test_keys_may_be_in_any_case() -> None:
     """Go reads keys in any case, and clients of old write them in lower case."""
-    names = json.dumps({"pod": pod(), "nodes": None, "nodenames": ["a"]}).encode()
-    assert parse(names).names == ["a"]
+    for key in ("pod", "Pod"):
+        names = json.dumps({key: pod(), "nodes": None, "nodenames": ["a"]}).encode()
+        assert parse(names).names == ["a"]
     full = json.dumps({"pod": pod(), "nodes": {"metadata": {}, "items": [node("a")]}}).encode()
     assert node_object(parse(full), "a") == node("a")
     victims = json.dumps({"pod": pod(), "nodeNameToMetaVictims": {"a": {"Pods": [{"UID": "u"}]}}}).encode()

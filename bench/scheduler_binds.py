@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import psutil
@@ -45,10 +45,13 @@ class Binds:
     """
 
     def __init__(self, api: ApiClient, namespace: str, wanted: int, patience_seconds: int) -> None:
-        path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName!="
-        self._changes = api.watch(path, patience_seconds, METADATA)
+        self._path = f"/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.nodeName!="
+        self._api = api
+        self._changes = api.watch(self._path, patience_seconds, METADATA)
         next(self._changes)  # what happens from here on is seen, whenever it is looked at
+        self._deadline = time.monotonic() + patience_seconds
         self._wanted, self._patience = wanted, patience_seconds
+        self._seen: set[str] = set()
         self._times: list[float] = []
         self._first: Usage | None = None
         self._last: Usage | None = None
@@ -82,15 +85,25 @@ class Binds:
         return {**{name: seconds / len(self._times) * 1000 for name, seconds in spent.items()}, "other": other}
 
     def _follow(self, processes: Mapping[str, int]) -> None:
-        try:
-            for kind, _ in self._changes:
-                if kind != "ADDED":
-                    continue
-                self._times.append(time.monotonic())
-                if len(self._times) == 1:
-                    self._first = Usage.of(processes)
-                if len(self._times) >= self._wanted:
-                    self._last = Usage.of(processes)
-                    return
-        except (OSError, ApiError, psutil.Error):
-            return  # `wait` says that not all were seen
+        for name in self._names():
+            if name in self._seen:
+                continue
+            self._seen.add(name)
+            self._times.append(time.monotonic())
+            if len(self._times) == 1:
+                self._first = Usage.of(processes)
+            if len(self._times) >= self._wanted:
+                self._last = Usage.of(processes)
+                return
+
+    def _names(self) -> Iterator[str]:
+        """Bound pods, some of them more than once. An API server ends a watch that does not keep up."""
+        changes = self._changes
+        while time.monotonic() < self._deadline:
+            try:
+                for kind, found in changes:
+                    items = found["items"] if kind == "LISTED" else [found] if kind == "ADDED" else []
+                    yield from (item["metadata"]["name"] for item in items)
+            except (OSError, ApiError):
+                time.sleep(0.1)
+            changes = self._api.watch(self._path, self._patience, METADATA)

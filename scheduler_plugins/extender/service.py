@@ -209,22 +209,24 @@ class Extender:
 
     def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:
         """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""
-        size = self._size(pod, len(nodes) + len(unknown))
+        size = self._size(pod, [*nodes.names, *unknown])
         rows = best(self._cycle.score(pod, nodes), size, self._generator).tolist()
         return [nodes.names[row] for row in rows] + list(unknown[: size - len(rows)])
 
-    def _size(self, pod: PodRequest, count: int) -> int:
-        """How many of so many nodes to name.
+    def _size(self, pod: PodRequest, names: Sequence[str]) -> int:
+        """How many of these nodes to name.
 
         A pod in flight is charged to every node that is named, though it lands on one. In a burst long lists would
         soon charge every node with most of the burst, and refuse pods for load that never comes: so the more pods are
-        in flight, the shorter the list, to about one charge per node; a list of one is charged exactly.
+        in flight to these nodes, the shorter the list, to about one charge per node; a list of one is charged exactly.
         """
         answering = self._answering
         most, least = answering.shortlist_size, 1
         if pod.has_preferences:
             most, least = answering.shortlist_size_for_preferences, answering.shortlist_size
-        return max(least, min(most, count // (1 + len(self._cache.in_flight))))
+        there = set(names)
+        charged = sum(not there.isdisjoint(charge.names) for charge in self._cache.in_flight.values())
+        return max(least, min(most, len(names) // (1 + charged)))
 
 
 def _refused(nodes: Nodes, verdict: Verdict) -> FilterResult:

@@ -167,6 +167,14 @@ def test_lists_are_short_in_a_burst() -> None:
     assert len(extender.filter(_ask(preferred, *names)).names) == 4  # never shorter than others' longest
 
 
+def test_burst_elsewhere_leaves_lists_long() -> None:
+    """Pods in flight to other nodes shorten no list."""
+    extender = _extender(_cluster(a="10", b="10", c="10", d="10"))
+    for number in range(8):
+        extender.filter(_ask(pod(f"p{number}", {"cpu": "1"}), "c", "d"))
+    assert len(extender.filter(_ask(pod("q"), "a", "b")).names) == 2
+
+
 def test_burst_stays_below_the_threshold() -> None:
     """A burst fills nodes to the threshold by estimates, and not beyond it, wherever on the lists its pods land."""
     world = _cluster(a="40", b="40", c="40", d="40")

@@ -101,8 +101,9 @@ def test_threshold_holds_between_reports(stage: Stage, scheduler: str, holds: bo
     cold, warm = stage.nodes[:2], stage.nodes[2:]
     used: dict[str, float | Usage] = {**dict.fromkeys(cold, 2.0), **dict.fromkeys(warm, 12.0)}
     fill(stage, warm, used, otherwise=2)
-    pods = (stage.pod(f"pod-{number}", scheduler, cpu="500m", limits={"cpu": "2"}) for number in range(24))
-    where = Counter(stage.place(*pods))
+    pods = [stage.pod(f"pod-{number}", scheduler, cpu="500m", limits={"cpu": "2"}) for number in range(24)]
+    stage.create(*pods)  # all in one moment
+    where = Counter(stage.placed(*(pod["metadata"]["name"] for pod in pods)))
     runs = {node: (12.0 if node in warm else 2.0) + 0.85 * 2 * where[node] for node in stage.nodes}
     percent = {node: round(100 * cores / CORES) for node, cores in runs.items()}
     assert (max(percent.values()) <= THRESHOLD) is holds, percent

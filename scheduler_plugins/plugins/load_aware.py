@@ -5,6 +5,7 @@ A counterpart of Koordinator's plugin of that name: same arguments, annotations 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST
 from scheduler_plugins.snapshot.rounding import round_half_away
-from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.snapshot.units import INT64_MAX, Vector
 
 NAME: Final = "LoadAwareScheduling"
 """How profiles and tables call it."""
@@ -41,6 +42,7 @@ class LoadAware(LoadAwareArguments):
             [
                 ("allocatable", np.int64, shape),
                 ("limit", np.int64, shape),  # thresholds in percent, for every pod
+                ("ceiling", np.int64, shape),  # the largest load that passes them; the largest there is: all pass
                 ("prod_limit", np.int64, shape),  # the same for Prod pods, where by_prod is set
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
                 ("score_load", np.int64, shape),  # the same for the score
@@ -70,10 +72,13 @@ class LoadAware(LoadAwareArguments):
         load = ledger.load((group.usage_aggregation_type, group.usage_aggregated_duration) if group.filters else None)
         by_score = self.aggregated
         scored = (by_score.score_aggregation_type, by_score.score_aggregated_duration) if by_score else ("", LONGEST)
+        allocatable, limits = _vector(resources, node.allocatable), _vector(resources, limit)
+        judged = report is not None and report.node_usage is not None
         prod_limit = _vector(resources, thresholds.prod)
         return (
-            _vector(resources, node.allocatable),
-            _vector(resources, limit),
+            allocatable,
+            limits,
+            tuple(map(ceiling, limits, allocatable)) if judged else (INT64_MAX,) * len(resources),
             prod_limit,
             load,
             ledger.load(scored if scored[0] else None),
@@ -107,15 +112,32 @@ class LoadAware(LoadAwareArguments):
         """Refuse nodes whose usage, with this pod, would exceed a threshold, and nodes whose report is too old."""
         if pod.of_daemon_set:
             return Verdict.all_pass(len(nodes))
-        account = self._account(pod, nodes)
         refused = np.full(len(nodes), PASSES, np.int64)
+        rows = np.flatnonzero(self._in_doubt(pod, nodes))
+        if not len(rows):
+            return Verdict(refused, ())
+        refused[rows] = self._judge(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
+        return Verdict(refused, self._refusals())
+
+    def _in_doubt(self, pod: PodRequest, nodes: Nodes) -> BoolArray:
+        """Which nodes might be refused, shape (N,): for most, one comparison of integers says that they are not."""
+        table = nodes.tables[NAME]
+        if self.use_prediction or (pod.prod and table["by_prod"].any()):
+            return np.ones(len(nodes), np.bool_)
+        load = table["load"] + nodes.in_flight + np.array(pod.estimate, np.int64)
+        over: BoolArray = np.any(load > table["ceiling"], axis=1)
+        return over | self.expired(table, nodes.now) if self.filter_expired_node_metrics else over
+
+    def _judge(self, account: Account) -> IntArray:
+        """Indices into the refusals, shape (N,)."""
+        refused = np.full(len(account.checked), PASSES, np.int64)
         exceeds = account.checked & ~account.expired & account.known & account.over.any(axis=1)
         if exceeds.any():
             which = account.groups() * len(self.resources) + account.over.argmax(axis=1)
             refused[exceeds] = which[exceeds]
         if self.enable_schedule_when_node_metrics_expired is False:
             refused[account.checked & account.expired] = len(Group) * len(self.resources)
-        return Verdict(refused, self._refusals())
+        return refused
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """What the filter compares and the score is made of, per node."""
@@ -201,6 +223,31 @@ def usage_percent(load: IntArray, allocatable: IntArray) -> IntArray:
     """Load in percent of allocatable, used/total*100 rounded half away from zero; 0 where there is nothing to use."""
     total = np.where(allocatable == 0, 1, allocatable).astype(np.float64)
     return np.where(allocatable == 0, 0, round_half_away(load.astype(np.float64) / total * _PERCENT))
+
+
+@lru_cache(maxsize=65536)
+def ceiling(limit: int, allocatable: int) -> int:
+    """The largest load that is not above a threshold, exactly as `usage_percent` rounds; INT64_MAX where all pass.
+
+    65 % of 100 cores, in milli-cores: 65499, because 65500 is rounded to 66 %.
+
+    Args:
+        limit: the threshold; 0: not checked. [%]
+        allocatable: what the node has to give; 0: not checked.
+    """
+    if not limit or not allocatable:
+        return INT64_MAX
+
+    def passes(load: int) -> bool:
+        return int(round_half_away(float(load) / float(allocatable) * _PERCENT)) <= limit
+
+    # The rounding of doubles moves the last one that passes by a few at most.
+    found = (2 * limit + 1) * allocatable // (2 * _PERCENT)
+    while not passes(found):
+        found -= 1
+    while passes(found + 1):
+        found += 1
+    return found
 
 
 def _free_percent(load: IntArray, allocatable: IntArray) -> IntArray:

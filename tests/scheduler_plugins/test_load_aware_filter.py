@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from crds import names
 from scheduler_plugins.framework.verdict import Code
-from scheduler_plugins.plugins.load_aware import EXPIRED, NAME, LoadAware
+from scheduler_plugins.plugins.load_aware import EXPIRED, NAME, LoadAware, ceiling, usage_percent
 from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 from tests.scheduler_plugins.objects import NOW, Json, World, load_aware, node, node_metric, pod, pod_metric
 
@@ -214,3 +217,12 @@ def test_no_nodes_no_verdict() -> None:
     world = World()
     assert len(world.plugin.filter(world.request(TINY), world.cache.freeze(NOW).select([])[0]).refused) == 0
     assert NAME in world.cache.freeze(NOW).tables
+
+
+@given(st.integers(-3, 120), st.integers(1, 2**50), st.integers(-3, 3))
+def test_ceiling_is_exact(limit: int, allocatable: int, beside: int) -> None:
+    """A load passes a threshold by its rounded percentage just where it is not above the ceiling."""
+    most = ceiling(limit, allocatable)
+    load = (most if limit else limit * allocatable // 100) + beside
+    passes = limit == 0 or int(usage_percent(np.array([load]), np.array([allocatable]))[0]) <= limit
+    assert passes is (load <= most)

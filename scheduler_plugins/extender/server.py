@@ -141,7 +141,7 @@ class Server:
             reply = answer(asked)
         except Exception as error:  # noqa: BLE001 - the outer runner: one pod's trouble stays its own
             self._complain(trouble, asked.pod, error)
-            return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), 500)
+            return Reply(error_reply(f"headroom-scheduler: {_brief(error)}"), _status(error))
         outcome.append("answered")
         return Reply(reply)
 
@@ -190,6 +190,11 @@ def _parsed(parse_body: Callable[[bytes], _Asked], request: Request, outcome: li
 
 def _not_ready(missing: Sequence[str]) -> str:
     return f"headroom-scheduler does not know the cluster yet: {'; '.join(missing)}"
+
+
+def _status(error: Exception) -> int:
+    """Whose fault it is, as an HTTP status."""
+    return 400 if isinstance(error, UnreadablePod) else 500
 
 
 def _brief(error: Exception) -> str:

@@ -18,6 +18,8 @@ __all__ = ["CertificateError", "Limits", "Served", "ServerTls", "serve"]
 _HANDSHAKE_SECONDS: Final = 10.0
 _BACKLOG: Final = 128
 
+_NO_PASSWORD: Final = ""
+"""For keys: an encrypted one is refused. Without it OpenSSL asks on the terminal, if there is one, and waits."""
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -123,7 +125,7 @@ class _Certificates:
         try:
             self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca)
             """For new connections."""
-            self.context.load_cert_chain(tls.certificate, tls.key)
+            self.context.load_cert_chain(tls.certificate, tls.key, _NO_PASSWORD)
             self._seen = self._versions()
         except OSError as error:  # ssl.SSLError is one
             files = ", ".join(str(path) for path in (tls.certificate, tls.key, tls.client_ca) if path)
@@ -141,8 +143,10 @@ class _Certificates:
             if versions == self._seen:
                 return
             # Into a context apart first: a half-written pair must not spoil the one in use.
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(self._tls.certificate, self._tls.key)
-            self.context.load_cert_chain(self._tls.certificate, self._tls.key)
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                self._tls.certificate, self._tls.key, _NO_PASSWORD
+            )
+            self.context.load_cert_chain(self._tls.certificate, self._tls.key, _NO_PASSWORD)
         except OSError as error:  # ssl.SSLError is one
             if not self._told:
                 path = self._tls.certificate

@@ -118,7 +118,7 @@ def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
     assert "'lots' is not a quantity" in reply["Error"]
     assert reply["NodeNames"] == []
     status, reply = ask("prioritize", ["a"], pod(requests={"cpu": "lots"}))
-    assert status == 500
+    assert status == 400
     assert "default/p" in caplog.text
     assert "Traceback" not in caplog.text
     assert ask("filter", ["a"])[1]["NodeNames"] == ["a"]

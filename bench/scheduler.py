@@ -156,15 +156,19 @@ def _clear(cluster: Cluster, path: str) -> None:
 
 
 def modes_of(kinds: Sequence[str], sizes: Sequence[int], percentages: Sequence[int | None]) -> list[Mode]:
-    """What takes turns: every kind, `shortlist` once for each size, all of them once for each share of nodes."""
+    """What takes turns: every kind, `shortlist` once for each size, all of them once for each share of nodes.
+
+    With the shipped share alone, no extender runs twice: as kube-scheduler comes, which is what all is compared with,
+    and with the shipped share of nodes.
+    """
     every = {
-        NONE: [Mode(NONE)],
+        NONE: [Mode(NONE, percentage=0), Mode(NONE)] if list(percentages) == [None] else [Mode(NONE)],
         NOTHING: [Mode(NOTHING), Mode(NOTHING, SHORT)],
         SHORTLIST: [Mode(SHORTLIST, size) for size in sizes],
         WEIGHTED: [Mode(WEIGHTED)],
     }
     plain = [mode for kind in kinds for mode in every[kind]]
-    return [Mode(mode.kind, mode.size, share) for share in percentages for mode in plain]
+    return [mode if share is None else Mode(mode.kind, mode.size, share) for share in percentages for mode in plain]
 
 
 def _numbers(text: str) -> list[int]:

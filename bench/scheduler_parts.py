@@ -51,7 +51,10 @@ class Mode:
             SHORTLIST: "all plugins, `shortlist`" + (f", K = {self.size}" if self.size else ""),
             WEIGHTED: "all plugins, `weighted`",
         }[self.kind]
-        return title if self.percentage is None else f"{title}, {self.percentage} % of nodes"
+        if self.percentage is None:
+            return title
+        share = f"{self.percentage} % of nodes" if self.percentage else "kube-scheduler's own share of nodes"
+        return f"{title}, {share}"
 
     @property
     def scores(self) -> bool:

@@ -71,13 +71,13 @@ def lines(runs: Iterable[Run]) -> list[list[str]]:
 def _bases(found: Mapping[tuple[int, Mode], Sequence[Run]]) -> dict[tuple[int, int], float]:
     """Mean rate of the runs without extender, by number of nodes and round.
 
-    Where it ran with several shares of nodes, the shipped one counts, else the first.
+    Where it ran with several shares of nodes, kube-scheduler's own (0) counts, else the shipped one, else the first.
     """
     bases: dict[tuple[int, int], list[float]] = {}
     for nodes in {nodes for nodes, _ in found}:
         plain = [mode for count, mode in found if count == nodes and mode.kind == NONE]
         if plain:
-            chosen = min(plain, key=lambda mode: mode.percentage is not None)
+            chosen = min(plain, key=lambda mode: (mode.percentage != 0, mode.percentage is not None))
             for run in found[nodes, chosen]:
                 bases.setdefault((nodes, run.round), []).append(run.per_second)
     return {key: sum(rates) / len(rates) for key, rates in bases.items()}
@@ -88,7 +88,8 @@ def _line(nodes: int, mode: Mode, runs: Sequence[Run], bases: Mapping[tuple[int,
     algorithm = [run.algorithm_ms for run in runs if run.algorithm_ms is not None]
     spent = [_median([run.cpu_ms[one] for run in runs if one in run.cpu_ms]) for one in PROCESSES]
     told = {key: None for run in runs for key in run.extender}
-    shipped = mode.percentage is None and not (mode.kind == NOTHING and mode.size)
+    own = 0 if mode.kind == NONE else None
+    shipped = mode.percentage == own and not (mode.kind == NOTHING and mode.size)
     return [
         f"{nodes:,}",
         mode.title,

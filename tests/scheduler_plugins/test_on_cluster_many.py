@@ -74,9 +74,13 @@ def bindings(stage: Stage) -> Counter[str]:
 
 
 def bound_once(stage: Stage, names: list[str]) -> bool:
-    """Whether each of these pods was bound, and just once."""
-    found = bindings(stage)
-    return all(found[name] == 1 for name in names)
+    """Whether each of these pods is bound, and was just once.
+
+    A kube-scheduler that is killed in the middle of a request gets no answer: the audit log then says of what was done
+    that the client went away. So what counts is that a pod is bound, and that no second binding of it succeeded.
+    """
+    found, where = bindings(stage), stage.where()
+    return all(where[name] and found[name] <= 1 for name in names)
 
 
 @pytest.mark.parametrize("scheduler", [SHORTLIST, WEIGHTED])

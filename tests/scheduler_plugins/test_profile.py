@@ -34,7 +34,7 @@ def test_default_profile_is_all_defaults() -> None:
     assert profile.waking == WakingSettings()
     low_risk = LowRiskOverCommitment(best_effort_may_fill_node=True)
     assert [(part.name, part.weight, part.plugin) for part in profile.enabled] == [
-        ("LoadAwareScheduling", 3.0, LoadAware().defaulted()),
+        ("LoadAwareScheduling", 10.0, LoadAware().defaulted()),
         ("MidResources", 1.0, MidResources()),
         ("LowRiskOverCommitment", 1.0, low_risk.defaulted()),
     ]

@@ -157,6 +157,7 @@ def test_broken_plugin_is_told_by_name(installed: Path, tmp_path: Path) -> None:
     told = done.stderr.splitlines()[1:]
     expected = [
         'plugins[0].args.refusedLetter: unknown; did you mean "refusedLetters"?',
+        "plugins[0].args.pointsPerLetter: must not be negative",
         "plugins[2].args: plugin Choleric (alphabet:Choleric of alphabet) fails with these arguments: not today",
         "plugins[3].args: plugin Idle (alphabet:Idle of alphabet) has neither of filter, score,",
         "plugins[4].args: plugin Loose (alphabet:Loose of alphabet) is not a dataclass",

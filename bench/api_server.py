@@ -93,6 +93,7 @@ def served(pods: Sequence[Json], kubeconfig: Path) -> Iterator[CountingServer]:
         started.set()
         await closing.wait()
         await runner.cleanup()
+        await asyncio.sleep(0)  # a closed connection lets go of its socket in the loop's next turn, and there is no other
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()

@@ -93,7 +93,7 @@ def served(pods: Sequence[Json], kubeconfig: Path) -> Iterator[CountingServer]:
         started.set()
         await closing.wait()
         await runner.cleanup()
-        await asyncio.sleep(0.01)  # closed connections let go of their sockets in the next turns of a loop that ends here
+        await asyncio.sleep(0.01)  # closed connections let go of their sockets in the next turns of the loop
 
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()

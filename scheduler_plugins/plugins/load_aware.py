@@ -114,10 +114,9 @@ class LoadAware(LoadAwareArguments):
             return Verdict.all_pass(len(nodes))
         refused = np.full(len(nodes), PASSES, np.int64)
         rows = np.flatnonzero(self._in_doubt(pod, nodes))
-        if not len(rows):
-            return Verdict(refused, ())
-        refused[rows] = self._judge(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
-        return Verdict(refused, self._refusals())
+        if len(rows):
+            refused[rows] = self._judge(self._account(pod, nodes if len(rows) == len(nodes) else nodes.take(rows)))
+        return Verdict(refused, refusals(self.resources))
 
     def _in_doubt(self, pod: PodRequest, nodes: Nodes) -> BoolArray:
         """Which nodes might be refused, shape (N,): for most, one comparison of integers says that they are not."""
@@ -168,9 +167,6 @@ class LoadAware(LoadAwareArguments):
             expired=self.expired(table, nodes.now) & (self.filter_expired_node_metrics is True),
             known=table["measured"] | by_peak,
         )
-
-    def _refusals(self) -> tuple[Refusal, ...]:
-        return (*(Refusal(group.reason(name)) for group in Group for name in self.resources), Refusal(EXPIRED))
 
     def expired(self, table: Table, now: float) -> BoolArray:
         """Whose report is too old, shape (N,)."""
@@ -223,6 +219,12 @@ def usage_percent(load: IntArray, allocatable: IntArray) -> IntArray:
     """Load in percent of allocatable, used/total*100 rounded half away from zero; 0 where there is nothing to use."""
     total = np.where(allocatable == 0, 1, allocatable).astype(np.float64)
     return np.where(allocatable == 0, 0, round_half_away(load.astype(np.float64) / total * _PERCENT))
+
+
+@lru_cache(maxsize=64)
+def refusals(resources: tuple[str, ...]) -> tuple[Refusal, ...]:
+    """All that a node may be refused for, whether it occurs or not: pods of an earlier run are known by it."""
+    return (*(Refusal(group.reason(name)) for group in Group for name in resources), Refusal(EXPIRED))
 
 
 @lru_cache(maxsize=65536)

@@ -115,6 +115,6 @@ def test_scheduler_is_measured() -> None:
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| 12")]
-    assert [row[2] for row in rows] == ["2", "1", "1", "1", "1"]
+    assert [row[2] for row in rows] == ["2", "1", "1", "1", "1", "1"]
     assert all(float(row[3].split()[0]) > 0 for row in rows)
     assert "filter names 12" in done.stdout

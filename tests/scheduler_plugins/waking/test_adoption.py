@@ -2,8 +2,17 @@
 
 import pytest
 
+from crds import names
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.plugins.load_aware import EXPIRED
+from scheduler_plugins.plugins.mid_resources import ABSENT, DEFICIT, STALE
+from scheduler_plugins.profile.load import load_profile
+from scheduler_plugins.profile.model import DEFAULT_PROFILE
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.waking.adoption import Adoption
 from tests.scheduler_plugins.objects import Json
+from tests.scheduler_plugins.objects import pod as made_pod
 from tests.scheduler_plugins.waking.site import HOT, Site, made
 
 QUOTE = f"0/2 nodes are available: 1 {HOT}, 1 node(s) didn't match Pod's node affinity/selector. preemption: ..."
@@ -78,3 +87,16 @@ async def test_pods_of_another_replica_are_let_go() -> None:
     assert await site.look() == ["p0"]
     assert await site.look(after=31.0) == []
     assert len(site.waiting) == 0
+
+
+@pytest.mark.parametrize("reason", ["node(s) cpu usage exceed threshold", EXPIRED, DEFICIT, STALE, ABSENT])
+def test_reasons_of_shipped_plugins_are_known(reason: str) -> None:
+    """Whatever a shipped plugin may refuse a pod for is known from the start, before it has refused anything."""
+    plugins = {enabled.name: enabled.plugin for enabled in load_profile(DEFAULT_PROFILE).enabled}
+    cache = ClusterCache(LoadRules(), plugins)
+    cycle = Cycle([Enabled(name, 1.0, plugin) for name, plugin in plugins.items()])
+    mid = made_pod("mid", {names.MID_CPU: "100"}, priority=7500)
+    conditions = [
+        {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": f"0/1: 1 {reason}."}
+    ]
+    assert Adoption(cache, cycle)({**mid, "status": {"conditions": conditions}}) is not None

@@ -1,18 +1,13 @@
 """A plugin that somebody else wrote, packaged, and installed beside the scheduler."""
 
-import hashlib
-import os
-import subprocess
-import sys
-import zipfile
-from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import pytest
 
+from tests.packaged import install, python
+
 pytestmark = pytest.mark.alone
 
-ROOT = Path(__file__).parents[2]
 MODULE = '''
 """Nodes by their names."""
 from dataclasses import dataclass
@@ -67,22 +62,16 @@ class Idle:
 class Loose:
     """Not what a plugin is."""
 '''
-FILES = {
-    "alphabet.py": MODULE,
-    "alphabet-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: alphabet\nVersion: 1.0\n",
-    "alphabet-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    "alphabet-1.0.dist-info/entry_points.txt": (
-        "[headroom.scheduler_plugins]\n"
-        "Alphabet = alphabet:Alphabet\n"
-        "Choleric = alphabet:Choleric\n"
-        "Idle = alphabet:Idle\n"
-        "Loose = alphabet:Loose\n"
-        "Missing = alphabet:Nothing\n"
-        "Absent = no_such_module:Nothing\n"
-        # A name of ours stays ours.
-        "NodeResourcesAllocatable = alphabet:Loose\n"
-    ),
-}
+ENTRY_POINTS = """[headroom.scheduler_plugins]
+Alphabet = alphabet:Alphabet
+Choleric = alphabet:Choleric
+Idle = alphabet:Idle
+Loose = alphabet:Loose
+Missing = alphabet:Nothing
+Absent = no_such_module:Nothing
+NodeResourcesAllocatable = alphabet:Loose
+"""
+"""The last one tries to take a name of ours, which stays ours."""
 RUN = """
 import sys
 from pathlib import Path
@@ -104,33 +93,7 @@ HEAD = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which pip has installed the package, without any network."""
-    folder = tmp_path_factory.mktemp("third-party")
-    wheel = folder / "alphabet-1.0-py3-none-any.whl"
-    record = [f"{name},sha256={_digest(text)},{len(text.encode())}" for name, text in FILES.items()]
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name, text in {**FILES, "alphabet-1.0.dist-info/RECORD": "\n".join([*record, ""])}.items():
-            archive.writestr(name, text)
-    options = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder / "site"), str(wheel)]
-    subprocess.run(command, check=True, timeout=120)
-    return folder / "site"
-
-
-def _digest(text: str) -> str:
-    return urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
-
-
-def _python(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return install(tmp_path_factory.mktemp("third-party"), "alphabet", MODULE, ENTRY_POINTS)
 
 
 def test_installed_plugin_takes_part(installed: Path, tmp_path: Path) -> None:
@@ -140,9 +103,9 @@ def test_installed_plugin_takes_part(installed: Path, tmp_path: Path) -> None:
         f"{HEAD}- {{name: NodeResourcesAllocatable, weight: 1}}\n"
         "- {name: Alphabet, weight: 3, args: {refusedLetters: [a], pointsPerLetter: 10}}\n"
     )
-    done = _python(installed, "-c", RUN, str(path))
+    done = python(installed, "-c", RUN, str(path))
     assert done.stdout == "[False, True] [15.0, 30.0]\n", done.stderr
-    checked = _python(installed, "-m", "scheduler_plugins", "--check", "--profile", str(path))
+    checked = python(installed, "-m", "scheduler_plugins", "--check", "--profile", str(path))
     assert 'Plugin Alphabet, weight 3, {"refusedLetters": ["a"], "pointsPerLetter": 10.0}' in checked.stdout
 
 
@@ -152,7 +115,7 @@ def test_broken_plugin_is_told_by_name(installed: Path, tmp_path: Path) -> None:
     names = ("Choleric", "Idle", "Loose", "Missing", "Absent", "Alphabets")
     wrong = "- {name: Alphabet, args: {pointsPerLetter: -1, refusedLetter: [b]}}\n- {name: LoadAwareScheduling}\n"
     path.write_text(f"{HEAD}{wrong}" + "".join(f"- {{name: {name}}}\n" for name in names))
-    done = _python(installed, "-m", "scheduler_plugins", "--profile", str(path))
+    done = python(installed, "-m", "scheduler_plugins", "--profile", str(path))
     assert (done.returncode, done.stdout) == (2, "")
     told = done.stderr.splitlines()[1:]
     expected = [

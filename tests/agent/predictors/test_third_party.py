@@ -1,20 +1,15 @@
 """A model that somebody else wrote, packaged, and installed beside the agent."""
 
-import hashlib
 import json
-import os
-import subprocess
-import sys
-import zipfile
-from base64 import urlsafe_b64encode
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.packaged import install, python
+
 pytestmark = pytest.mark.alone
 
-ROOT = Path(__file__).parents[3]
 MODULE = '''
 """Twice the mean."""
 from dataclasses import dataclass
@@ -41,17 +36,11 @@ class TimesMean:
 class Broken:
     """Not what a model is."""
 '''
-FILES = {
-    "times_mean.py": MODULE,
-    "times_mean-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: times-mean\nVersion: 1.0\n",
-    "times_mean-1.0.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    "times_mean-1.0.dist-info/entry_points.txt": (
-        "[headroom.predictors]\n"
-        "times-mean = times_mean:TimesMean\n"
-        "broken = times_mean:Broken\n"
-        "missing = times_mean:Nothing\n"
-    ),
-}
+ENTRY_POINTS = """[headroom.predictors]
+times-mean = times_mean:TimesMean
+broken = times_mean:Broken
+missing = times_mean:Nothing
+"""
 RUN = """
 import json, sys
 from agent.prediction import NodeFacts, predict
@@ -70,35 +59,13 @@ for policy in json.load(sys.stdin):
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which pip has installed the package, without any network."""
-    folder = tmp_path_factory.mktemp("third-party")
-    wheel = folder / "times_mean-1.0-py3-none-any.whl"
-    record = [f"{name},sha256={_digest(text)},{len(text.encode())}" for name, text in FILES.items()]
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for name, text in {**FILES, "times_mean-1.0.dist-info/RECORD": "\n".join([*record, ""])}.items():
-            archive.writestr(name, text)
-    options = ["--quiet", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check"]
-    command = [sys.executable, "-m", "pip", "install", *options, "--target", str(folder / "site"), str(wheel)]
-    subprocess.run(command, check=True, timeout=120)
-    return folder / "site"
-
-
-def _digest(text: str) -> str:
-    return urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
+    return install(tmp_path_factory.mktemp("third-party"), "times_mean", MODULE, ENTRY_POINTS)
 
 
 def _run(site: Path, *policies: dict[str, Any]) -> list[Any]:
     """Model in force, peak of Prod in milli-cores, and problem, for each policy, of an agent with those packages."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT)])}
-    done = subprocess.run(
-        [sys.executable, "-c", RUN],
-        cwd=ROOT,
-        env=environment,
-        input=json.dumps([{"coldStartPeriodSeconds": 60, **policy} for policy in policies]),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    asked = json.dumps([{"coldStartPeriodSeconds": 60, **policy} for policy in policies])
+    done = python(site, "-c", RUN, stdin=asked)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -104,16 +104,19 @@ def _checks_certificates(vector: Input) -> bool:
 def _checked(vector: Input, theirs: Any) -> Any:  # noqa: ANN401
     if vector["op"] not in ("defaults", "decode_plugin_config"):
         return theirs
-    inside = theirs if vector["op"] == "defaults" else theirs["args"]
-    ours = {**inside, "metricProvider": {**inside["metricProvider"], "insecureSkipVerify": False}}
-    return ours if vector["op"] == "defaults" else {**theirs, "args": ours}
+    return _with_provider(vector, theirs, insecureSkipVerify=False)
 
 
 def _node_metric(vector: Input, theirs: Any) -> Any:  # noqa: ANN401
     if vector["op"] == "collector_spec":
         return {"error": None}
+    return _with_provider(vector, theirs, type="")
+
+
+def _with_provider(vector: Input, theirs: Any, **fields: Any) -> Any:  # noqa: ANN401
+    """Their answer with other fields of the provider, wherever the operation has the arguments."""
     inside = theirs if vector["op"] == "defaults" else theirs["args"]
-    ours = {**inside, "metricProvider": {**inside["metricProvider"], "type": ""}}
+    ours = {**inside, "metricProvider": {**inside["metricProvider"], **fields}}
     return ours if vector["op"] == "defaults" else {**theirs, "args": ours}
 
 

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from crds.names import CONFIG_MAP_NAME
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
@@ -163,7 +163,19 @@ async def _run(settings: Settings, connection: Connection, context: Context) -> 
         await _first_contact(api, context, stop)
         await serve(api, context, stop)
     heartbeat.cancel()
+    asyncio.get_running_loop().set_exception_handler(_at_the_end)
     _LOG.info("Stopped")
+
+
+def _at_the_end(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Pass over generators that kopf leaves behind.
+
+    asyncio closes them all at once, one inside another, and the inner one is then busy when its own turn comes.
+    """
+    if "asyncgen" in context:
+        _LOG.debug("%s", context.get("message"))
+    else:
+        loop.default_exception_handler(context)
 
 
 def _fail(line: str) -> int:

@@ -54,6 +54,8 @@ ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
 """Pod annotation: "true" marks a reservation's placeholder, which runs nowhere."""
 ANNOTATION_SCHEDULING_RETRY: Final = "headroom.sh/scheduling-retry"
 """Pod annotation by the scheduler extender: when it last had kube-scheduler try a pod again that it had refused."""
+ANNOTATION_RECLAIM_HOLD: Final = "headroom.sh/reclaim-hold"
+"""Pod annotation by the scheduler extender: the room that was freed for the pod, and until when it is kept; JSON."""
 
 ANNOTATION_CONFIG_HASH: Final = "kubernetes.io/config.hash"
 """Pod annotation by kubelet: the uid under which a static pod runs on the node."""

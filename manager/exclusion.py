@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
+from crds.selector import matches
 from manager.calculators.base import Degraded, Result
-from manager.config.selector import matches
 
 DEFAULT: Final = "type=virtual-kubelet"
 """The label of the Virtual Kubelet project."""
@@ -22,7 +22,7 @@ _BETWEEN: Final = re.compile(r",(?![^()]*\))")
 
 
 def parse(text: str) -> dict[str, Any] | None:
-    """A selector such as `type=virtual-kubelet,zone in (a, b),!real`, as `config.selector.matches` takes it.
+    """A selector such as `type=virtual-kubelet,zone in (a, b),!real`, as `crds.selector.matches` takes it.
 
     Returns:
         `None` for an empty text: it selects nothing.

@@ -10,7 +10,7 @@ import numpy as np
 
 from kubeapi import ApiServer
 from scheduler_plugins.extender.debug import NodePage
-from scheduler_plugins.extender.health import Health, of_watches, silence
+from scheduler_plugins.extender.health import Health, of_watches
 from scheduler_plugins.extender.http import Pages
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Extender
@@ -20,6 +20,7 @@ from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.source import silence
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from scheduler_plugins.telemetry import Telemetry
 from scheduler_plugins.waking.metrics import WakingMetrics

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crds.colocation import ColocationConfig, NodeStrategy
+from crds.selector import matches
 from manager.config import label_sets
 from manager.config.findings import Finding, entry_name, join
-from manager.config.selector import matches, overlap
+from manager.config.selector import overlap
 
 MOST_COMPARED: Final = 100
 """So many entries are compared with one another; beyond that only live nodes tell."""

@@ -14,11 +14,11 @@ from crds import names
 from crds.codec import from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
+from crds.selector import matches
 from manager.config.findings import Finding, entry_name, shown
 from manager.config.layers import Layers
 from manager.config.models import PART, faults_together
 from manager.config.parse import parse_strategy
-from manager.config.selector import matches
 
 _PLAIN: Final = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]{1,3})?")
 DEFAULT: Final = "default"

@@ -89,25 +89,6 @@ def _expression_faults(expression: Any, path: str) -> list[Finding]:  # noqa: AN
     return found or _label_faults(expression["key"], values or (), path)
 
 
-def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Whether a well-formed selector matches labels; an absent one matches nothing, an empty one everything."""
-    if selector is None:
-        return False
-    if any(labels.get(name) != wanted for name, wanted in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_expression_matches(expression, labels) for expression in selector.get("matchExpressions") or ())
-
-
-def _expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    key, operator = expression["key"], expression["operator"]
-    if operator == "Exists":
-        return key in labels
-    if operator == "DoesNotExist":
-        return key not in labels
-    listed = labels.get(key) in expression["values"]
-    return listed if operator == "In" else not listed
-
-
 def overlap(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> dict[str, str] | None:
     """Labels that two well-formed selectors both match, as few as possible; `None` when there can be none.
 

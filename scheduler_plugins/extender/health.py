@@ -1,13 +1,13 @@
 """How the extender says that it is well: named checks, and named states that are told but fail nothing."""
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from scheduler_plugins.snapshot.watch import ClusterWatch, Source
+from scheduler_plugins.snapshot.source import Source
+from scheduler_plugins.snapshot.watch import ClusterWatch
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -69,12 +69,6 @@ def of_watches(watch: ClusterWatch, stale_seconds: float) -> Health:
         health.required[f"{source.kind} listed"] = partial(_unlisted, source)
         health.checks[f"{source.kind} watched"] = partial(source.complaint, stale_seconds)
     return health
-
-
-def silence(source: Source) -> float:
-    """How long the API server has been silent about a kind of object; without end before it was heard at all. [s]"""
-    heard = source.health.last_contact
-    return float("inf") if heard is None else time.monotonic() - heard
 
 
 def _unlisted(source: Source) -> str:

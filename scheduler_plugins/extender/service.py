@@ -100,8 +100,8 @@ class Extender:
             return _refused(nodes, verdict)
         if self._answering.mode is Mode.WEIGHTED:
             names = [nodes.names[row] for row in passing.tolist()] + unknown
-            if len(names) == 1:  # kube-scheduler does not ask for scores then
-                self._cache.charge(pod, names, nodes.now)
+            # Which of several nodes it will be is known when scores are asked for, which they are not for one alone.
+            self._cache.charge(pod, names if len(names) == 1 else [], nodes.now)
             return FilterResult(names)
         candidates = nodes if len(passing) == len(nodes) else nodes.take(passing)
         names = self._best(pod, candidates, unknown)
@@ -146,7 +146,7 @@ class Extender:
         self._cache.release(pod.uid)
         with self._without(asked.victims):
             nodes, _ = self._cache.select(list(asked.victims), self._clock())
-            verdict = self._cycle.filter(pod, nodes)
+            verdict = self._cycle.filter(pod, nodes, preempting=True)
         refusals = ((name, verdict.refusal(row)) for row, name in enumerate(nodes.names))
         hopeless = {name for name, refusal in refusals if refusal is not None and not refusal.eviction_helps}
         victims = {name: found for name, found in asked.victims.items() if name not in hopeless}

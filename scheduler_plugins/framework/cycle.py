@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -83,29 +84,46 @@ class Cycle:
         ]
         self._observe = observe
 
-    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
+    def filter(self, pod: PodRequest, nodes: Nodes, *, preempting: bool = False) -> Verdict:
         """The verdict over the nodes: a node's first refusal stands, and what refuses the pod as such comes first.
+
+        Args:
+            pod: the pod.
+            nodes: the nodes.
+            preempting: leave out plugins that have a say in preemption: they judge there what eviction can cure.
 
         Raises:
             PluginError: a plugin failed.
         """
+        passed_over = {name for name, _ in self._post_filters} if preempting else set()
         verdict = Verdict.all_pass(len(nodes))
-        for _, found in self.verdicts(pod, nodes):
+        for _, found in self.verdicts(pod, nodes, passed_over):
             verdict = verdict.then(found)
         return verdict
 
-    def verdicts(self, pod: PodRequest, nodes: Nodes) -> Iterator[tuple[str, Verdict]]:
+    def verdicts(
+        self, pod: PodRequest, nodes: Nodes, passed_over: AbstractSet[str] = frozenset()
+    ) -> Iterator[tuple[str, Verdict]]:
         """The verdict of each plugin, by name and in order; one that refuses the pod as such refuses every node.
+
+        Args:
+            pod: the pod.
+            nodes: the nodes.
+            passed_over: names of plugins that are not asked.
 
         Raises:
             PluginError: a plugin failed.
         """
         for name, plugin in self._pre_filters:
+            if name in passed_over:
+                continue
             with self._guarded(name, "pre_filter"):
                 refusal = plugin.pre_filter(pod, nodes)
             if refusal is not None:
                 yield name, Verdict.all_refused(len(nodes), refusal)
         for name, judge in self._filters:
+            if name in passed_over:
+                continue
             with self._guarded(name, "filter"):
                 verdict = judge.filter(pod, nodes)
             yield name, verdict

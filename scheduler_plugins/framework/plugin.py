@@ -2,7 +2,8 @@
 
 At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
-`LoadAccounting` says how load is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers.
+`Keeping` keeps an account of the whole cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` says how
+load is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,17 +15,21 @@ from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.providers.spec import ProviderSpec
 from scheduler_plugins.snapshot.accounts import PodAccount
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes, NodeTable
-from scheduler_plugins.snapshot.cache import Reserving as ReservePlugin
 from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.kept import Keeping, Kept, PodFacts
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.reserving import Reserving as ReservePlugin
 
 __all__ = [
     "Configurable",
     "ExplainingPlugin",
     "FilterPlugin",
+    "Keeping",
+    "Kept",
     "LoadAccounting",
     "NodeTable",
     "PodAccount",
+    "PodFacts",
     "PostFilterPlugin",
     "PreFilterPlugin",
     "Problem",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 PLUGINS: Final[Mapping[str, str]] = {
+    "CapacityScheduling": "scheduler_plugins.plugins.capacity_scheduling:CapacityScheduling",
     "LoadAwareScheduling": "scheduler_plugins.plugins.load_aware:LoadAware",
     "LowRiskOverCommitment": "scheduler_plugins.plugins.low_risk_over_commitment:LowRiskOverCommitment",
     "MidResources": "scheduler_plugins.plugins.mid_resources:MidResources",

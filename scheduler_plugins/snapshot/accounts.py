@@ -1,14 +1,17 @@
 """Sums over pods that plugins want kept per node: what the pods of a node request, for instance."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
+from scheduler_plugins.snapshot.kept import PodFacts
 from scheduler_plugins.snapshot.units import LARGEST, Vector
 
 _REMEMBERED: Final = 65536
+
+_Read = TypeVar("_Read")
 
 
 @runtime_checkable
@@ -39,6 +42,7 @@ class Accounts:
 
     def __init__(self, plugins: Mapping[str, object]) -> None:
         self._plugins = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, PodAccount)}
+        self._curious = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, PodFacts)}
         slices, start = {}, 0
         for name, plugin in self._plugins.items():
             slices[name] = slice(start, start + plugin.width())
@@ -57,7 +61,19 @@ class Accounts:
             QuantityError: a request or limit is not a quantity.
             ValueError: a plugin fails, gives another number of them than it said, or too large ones.
         """
-        return self._shared(tuple([_amounts(name, plugin, pod) for name, plugin in self._plugins.items()]))
+        return self._shared(tuple([_guarded(name, plugin.amounts, pod) for name, plugin in self._plugins.items()]))
+
+    def facts(self, pod: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What plugins want to know of a pending pod beside numbers, by their names.
+
+        Raises:
+            ValueError: a plugin cannot read it.
+        """
+        return {name: _guarded(name, plugin.facts, pod) for name, plugin in self._curious.items()}
+
+    def alike(self, facts: Mapping[str, Any]) -> tuple[Hashable, ...]:
+        """The part of such facts that is the same for pods that are judged alike."""
+        return tuple(plugin.alike(facts[name]) for name, plugin in self._curious.items() if name in facts)
 
     def flat(self, amounts: Mapping[str, Vector]) -> Vector:
         """The numbers of all plugins in the order of `slices`."""
@@ -76,9 +92,9 @@ class Accounts:
         return MappingProxyType(dict(zip(self._plugins, vectors, strict=True)))
 
 
-def _amounts(name: str, plugin: PodAccount, pod: Mapping[str, Any]) -> Vector:
+def _guarded(name: str, read: Callable[[Mapping[str, Any]], _Read], pod: Mapping[str, Any]) -> _Read:
     try:
-        return plugin.amounts(pod)
+        return read(pod)
     except ValueError:
         raise
     except Exception as error:  # plugins may be anybody's, and one pod must not end the watch of all others

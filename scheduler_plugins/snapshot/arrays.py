@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler_plugins.snapshot.kept import Kept
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.units import Vector
 
@@ -66,6 +67,8 @@ class Nodes:
     """The same over the pods in flight, shape (N, W)."""
     accounts: Mapping[str, slice]
     """Which columns of the sums belong to a plugin, by its name."""
+    kept: Mapping[str, Kept]
+    """What plugins keep of the whole cluster, by their names: as it is now, not as it was."""
     now: float
     """The time to judge ages by. [unix s]"""
 
@@ -86,6 +89,7 @@ class Nodes:
             sums=self.sums.take(rows, 0),
             in_flight_sums=self.in_flight_sums.take(rows, 0),
             accounts=self.accounts,
+            kept=self.kept,
             now=self.now,
         )
 

@@ -1,21 +1,22 @@
 """The cluster as it is now, fed by watches: nodes, their reports, their pods, and the pods in flight."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import add, sub
 from types import MappingProxyType
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import Nodes, NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
 from scheduler_plugins.snapshot.in_flight import Charge, InFlight
+from scheduler_plugins.snapshot.kept import Keeping, Kept
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
+from scheduler_plugins.snapshot.reserving import Reservations, Reserving
 from scheduler_plugins.snapshot.rows import Rows
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
 
@@ -32,32 +33,13 @@ class _NodeFacts:
     own_allocatable: Mapping[str, int]  # all that 64 bits hold
 
 
-@runtime_checkable
-class Reserving(Protocol):
-    """A plugin that keeps an account of pods between our answer and what becomes of them (Reserve and Unreserve)."""
-
-    def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
-        """A pod was answered for.
-
-        Args:
-            pod: the pod; it may be reserved already, and this replaces that.
-            names: the nodes of the answer.
-            now: when. [unix s]
-        """
-        ...
-
-    def unreserve(self, uid: str) -> None:
-        """The pod was seen bound, refused or gone, or never heard of again."""
-        ...
-
-
 class ClusterCache:
     """Takes changes one by one; `freeze` makes one snapshot of all that came since the last.
 
     Args:
         rules: how load is counted.
-        plugins: the plugins by name; those that want something kept for them (`NodeTable`, `PodAccount`, `Reserving`)
-            are served.
+        plugins: the plugins by name; those that want something kept for them (`NodeTable`, `PodAccount`, `Reserving`,
+            `Keeping`) are served.
         in_flight_seconds: how long a pod that is never seen bound, refused or gone stays charged. [s]
     """
 
@@ -69,9 +51,13 @@ class ClusterCache:
         """How load is counted."""
         self._accounts = Accounts(plugins)
         self._tables = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, NodeTable)}
-        self._reserving = [plugin for plugin in plugins.values() if isinstance(plugin, Reserving)]
+        keeping = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, Keeping)}
+        self.kept: Mapping[str, Kept] = {name: plugin.keep() for name, plugin in keeping.items()}
+        """What plugins keep of the whole cluster, by their names. Whoever feeds this cache feeds it, too."""
+        everybody = (*plugins.values(), *self.kept.values())
+        self._reservations = Reservations([each for each in everybody if isinstance(each, Reserving)])
         dtypes = {name: table.dtype() for name, table in self._tables.items()}
-        self._rows = Rows(len(rules.resources), dtypes, self._accounts)
+        self._rows = Rows(len(rules.resources), dtypes, self._accounts, self.kept)
         self._no_sums: Vector = (0,) * self._accounts.width
         self._sums: dict[str, Vector] = {}
         self._readings: dict[str, dict[str, Any]] = {}
@@ -135,7 +121,8 @@ class ClusterCache:
     def _catch_up(self, now: float) -> None:
         """Write what changed since the last time into the arrays."""
         for uid in self._in_flight.expired(now):
-            self.release(uid)
+            self._uncharge(uid)
+        self._reservations.expire(now)
         for name in self._stale:
             if name in self._nodes:
                 self._write_records(name)
@@ -302,7 +289,8 @@ class ClusterCache:
             self._placed[request.uid] = target
             self._add(target, request.amounts, former_amounts)
             self._changed(target)
-        if target or not request.present or self._in_flight.refused(request):
+        refused = self._in_flight.refused(request) or self._reservations.refused(request)
+        if target or not request.present or refused:
             self.release(request.uid)
 
     def delete_pod(self, uid: str) -> None:
@@ -334,26 +322,26 @@ class ClusterCache:
 
         Args:
             pod: the pod that was answered for.
-            names: the nodes of the answer.
+            names: the nodes of the answer; none while it is not known which of them it will be.
             now: when. [unix s]
         """
         self.release(pod.uid)
-        counts = any(pod.estimate) or any(map(any, pod.amounts.values())) or self._reserving
-        if names and counts and pod.uid not in self._placed:
+        if pod.uid in self._placed:
+            return
+        self._reservations.reserve(pod, names, now)
+        if names and (any(pod.estimate) or any(map(any, pod.amounts.values()))):
             self._in_flight.put(pod, names, now)
             self._rows.charge(names, pod)
-            for plugin in self._reserving:
-                with _survived("reserve", pod.uid):
-                    plugin.reserve(pod, names, now)
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""
+        self._uncharge(uid)
+        self._reservations.unreserve(uid)
+
+    def _uncharge(self, uid: str) -> None:
         charge = self._in_flight.pop(uid)
         if charge is not None:
             self._rows.charge(charge.names, charge.pod, -1)
-            for plugin in self._reserving:
-                with _survived("unreserve", uid):
-                    plugin.unreserve(uid)
 
     # Ledgers
 
@@ -367,15 +355,6 @@ class ClusterCache:
             self._sums.pop(name, None)
         if ledger.empty:
             del self._ledgers[name]
-
-
-@contextmanager
-def _survived(what: str, uid: str) -> Iterator[None]:
-    """Log what a plugin fails with: it may be anybody's, and must not end the watch of all pods."""
-    try:
-        yield
-    except Exception:  # noqa: BLE001 - as said above
-        _LOG.exception("A plugin could not %s pod %s", what, uid)
 
 
 def _in_units(amounts: Mapping[str, Any], *most: int) -> dict[str, int]:

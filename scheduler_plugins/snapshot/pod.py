@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
@@ -59,7 +59,11 @@ class PodRequest:
     present: bool
     """Whether it uses anything where it is: not terminated, and no reservation's placeholder."""
     amounts: Mapping[str, Vector] = field(default_factory=lambda: _NO_AMOUNTS)
-    """What plugins wanted to know of it, by plugin name."""
+    """Numbers that plugins wanted to know of it, by plugin name."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What else they wanted to know of it while it is pending, by plugin name."""
+    alike: tuple[Hashable, ...] = ()
+    """The part of these facts that is the same for pods that are judged alike."""
 
     @property
     def prod(self) -> bool:
@@ -80,6 +84,7 @@ class PodRequest:
             ValueError: a time is not RFC 3339.
         """
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        facts = accounts.facts(pod) if accounts and not spec.get("nodeName") else {}
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
         annotations = metadata.get("annotations") or {}
         return cls(
@@ -99,6 +104,8 @@ class PodRequest:
             has_preferences=_has_preferences(spec),
             present=not is_terminal(pod) and annotations.get(names.ANNOTATION_RESERVE_POD) != "true",
             amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,
+            facts=facts,
+            alike=accounts.alike(facts) if accounts and facts else (),
         )
 
 

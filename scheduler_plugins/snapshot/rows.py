@@ -8,6 +8,7 @@ import numpy as np
 
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table
+from scheduler_plugins.snapshot.kept import Kept
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 
@@ -24,9 +25,13 @@ class Rows:
         resources: number of resources of the load rules.
         dtypes: a record per node, by plugin name.
         accounts: sums over pods, by plugin name.
+        kept: what plugins keep, by their names; it is not copied.
     """
 
-    def __init__(self, resources: int, dtypes: Mapping[str, np.dtype[Any]], accounts: Accounts) -> None:
+    def __init__(
+        self, resources: int, dtypes: Mapping[str, np.dtype[Any]], accounts: Accounts, kept: Mapping[str, Kept]
+    ) -> None:
+        self._kept = kept
         self._tables = tuple(dtypes)
         self._accounts = accounts
         self._names: list[str] = []
@@ -115,6 +120,7 @@ class Rows:
             sums=self._arrays[_SUMS],
             in_flight_sums=self._arrays[_IN_FLIGHT_SUMS],
             accounts=self._accounts.slices,
+            kept=self._kept,
             now=now,
             index=self._index,
         )
@@ -136,6 +142,7 @@ class Rows:
             sums=self._frozen[_SUMS],
             in_flight_sums=self._frozen[_IN_FLIGHT_SUMS],
             accounts=self._accounts.slices,
+            kept=self._kept,
             now=now,
             index=self._frozen_index,
         )

@@ -3,16 +3,15 @@
 import asyncio
 import gc
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
-from kubeapi import ApiServer, Relisted, WatchHealth, list_and_watch, paths
+from kubeapi import ApiServer, Relisted, list_and_watch, paths
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
 NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
 """Path of the NodeMetrics."""
@@ -28,41 +27,6 @@ _LOG: Final = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 _Taken = TypeVar("_Taken")
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One kind of object that is watched, and where it goes."""
-
-    kind: str
-    """What it is called in messages."""
-    path: str
-    """Path of its collection."""
-    selector: str
-    """Field selector."""
-    hint: str
-    """What to look at when it cannot be listed."""
-    identity: Callable[[Json], str]
-    """What it is known by in the cache."""
-    put: Callable[[Json], None]
-    """Add or update one."""
-    delete: Callable[[str], None]
-    """Forget one."""
-    retain: Callable[[AbstractSet[str]], None]
-    """Forget all others."""
-    health: WatchHealth = field(default_factory=WatchHealth)
-    """How the watch is doing."""
-
-    def complaint(self, stale_seconds: float) -> str:
-        """Why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well.
-
-        Args:
-            stale_seconds: how long the API server may be silent. [s]
-        """
-        if not self.health.synced:
-            return f"{self.kind} have not been listed yet ({self.hint})"
-        silent = _silence(self.health)
-        return f"{self.kind}: the API server has not been heard for {silent:.0f} s" if silent > stale_seconds else ""
 
 
 class PodFollower(Protocol):
@@ -98,14 +62,25 @@ class ClusterWatch:
         self._cache = cache
         self._unreadable: dict[tuple[str, str], str] = {}
         self._settled = False
-        self.sources = (
-            Source("Nodes", paths.NODES, "", _READABLE, _name, cache.put_node, cache.delete_node, cache.retain_nodes),
+        kept = list(cache.kept.values())
+        followers = [*kept, *followers]
+        self.sources: tuple[Source, ...] = (
+            Source(
+                "Nodes",
+                paths.NODES,
+                "",
+                _READABLE,
+                by_name,
+                _each(*(one.put_node for one in kept), cache.put_node),
+                _each(*(one.delete_node for one in kept), cache.delete_node),
+                _each(*(one.retain_nodes for one in kept), cache.retain_nodes),
+            ),
             Source(
                 "NodeMetrics",
                 NODE_METRICS,
                 "",
                 f"is the CRD nodemetrics.{GROUP} installed?",
-                _name,
+                by_name,
                 cache.put_node_metric,
                 cache.delete_node_metric,
                 cache.retain_node_metrics,
@@ -115,11 +90,12 @@ class ClusterWatch:
                 paths.PODS,
                 LIVE_PODS,
                 _READABLE,
-                _uid,
+                by_uid,
                 _each(*(one.put_pod for one in followers), lambda pod: cache.put_pod(pod, clock())),
                 _each(*(one.delete_pod for one in followers), cache.delete_pod),
                 _each(*(one.retain_pods for one in followers), cache.retain_pods),
             ),
+            *(source for one in kept for source in one.sources()),
         )
         """What is watched."""
 
@@ -207,15 +183,3 @@ def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:
             taker(taken)
 
     return take
-
-
-def _silence(health: WatchHealth) -> float:
-    return time.monotonic() - health.last_contact if health.last_contact is not None else float("inf")
-
-
-def _name(item: Json) -> str:
-    return str(item["metadata"]["name"])
-
-
-def _uid(item: Json) -> str:
-    return str(item["metadata"]["uid"])

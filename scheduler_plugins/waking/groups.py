@@ -13,7 +13,9 @@ GroupKey = tuple[Any, ...]
 TRUNCATED_FROM: Final = 100
 """kube-scheduler stops looking for nodes once it has found enough, which is never fewer than these. [nodes]"""
 
-_OWN: Final = frozenset({"uid", "key", "node_name", "created", "scheduled_at", "refused_at", "fingerprint", "amounts"})
+_OWN: Final = frozenset(
+    {"uid", "key", "node_name", "created", "scheduled_at", "refused_at", "fingerprint", "amounts", "facts"}
+)
 _ALIKE: Final = tuple(part.name for part in fields(PodRequest) if part.name not in _OWN)
 _CONSTRAINTS: Final = (
     "schedulerName",

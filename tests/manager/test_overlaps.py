@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from crds.selector import matches
 from manager.config import label_sets
 from manager.config.overlaps import MOST_COMPARED, by_selectors, on_nodes
 from manager.config.parse import parse_config
-from manager.config.selector import faults, matches, overlap
+from manager.config.selector import faults, overlap
 
 KEYS, VALUES = ("pool", "zone"), ("a", "b", "c")
 EXPRESSIONS = st.one_of(

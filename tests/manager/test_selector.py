@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from manager.config.selector import faults, matches
+from crds.selector import matches
+from manager.config.selector import faults
 
 LABELS = {"pool": "y", "zone": "a"}
 

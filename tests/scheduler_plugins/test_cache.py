@@ -243,16 +243,18 @@ def test_plugins_hear_of_pods_in_flight() -> None:
     cache.delete_pod("uid-b")
     assert set(plugin.pods) == {"uid-c", "uid-d"}
     cache.freeze(NOW + 30)
+    assert set(plugin.pods) == {"uid-c", "uid-d"}, "an account lasts as long as kube-scheduler may take to bind"
+    cache.freeze(NOW + 600)
     assert set(plugin.pods) == {"uid-d"}
 
 
 def test_plugin_that_fails_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """A plugin that cannot keep its account is told of in the log; the watch that brought the pod goes on."""
-    world = World().put(node("a"))
-    world.cache._reserving.append(Ledger())  # which has never heard of the pod
-    world.cache._in_flight.put(world.request(pod("p")), ["a"], NOW)
-    world.put(pod("p", node="a"))
-    assert not world.cache.in_flight
+    cache = ClusterCache(LoadRules(), {"ledger": (plugin := Ledger())})
+    cache.charge(cache.read(pod("p")), ["a"], NOW)
+    plugin.pods.clear()  # it knows nothing of the pod any more
+    cache.put_pod(pod("p", node="a"), NOW)
+    assert not cache.in_flight
     assert [record.getMessage() for record in caplog.records] == ["A plugin could not unreserve pod uid-p"]
 
 

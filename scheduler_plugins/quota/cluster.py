@@ -1,0 +1,235 @@
+"""The cluster as quotas see it, fed by watches: quotas, pods, nodes, disruption budgets, and who has claims."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from types import MappingProxyType
+from typing import Any, Final
+
+from crds.elastic_quota import GROUP, PLURAL, VERSION
+from scheduler_plugins.quota.admission import Claim
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
+from scheduler_plugins.quota.book import QuotaBook
+from scheduler_plugins.quota.budget import Budget
+from scheduler_plugins.quota.node import QuotaNode
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import MaxMissing, Quota
+from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.source import Source, by_uid
+
+ELASTIC_QUOTAS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
+"""Path of the ElasticQuotas of all namespaces."""
+BUDGETS: Final = "/apis/policy/v1/poddisruptionbudgets"
+"""Path of the PodDisruptionBudgets of all namespaces."""
+
+Json = Mapping[str, Any]
+_NO_PODS: Final[Mapping[str, QuotaPod]] = MappingProxyType({})
+
+
+class QuotaCluster:
+    """Takes changes one by one.
+
+    Args:
+        name: of the plugin that keeps it, which has read pending pods under that name.
+        max_missing: what `max` says of core resources that it does not name.
+    """
+
+    def __init__(self, name: str, max_missing: MaxMissing) -> None:
+        self._name = name
+        self._max_missing = max_missing
+        self.book: Final = QuotaBook()
+        """Quotas and charges."""
+        self._pods: dict[str, QuotaPod] = {}
+        self._on_node: dict[str, dict[str, QuotaPod]] = {}
+        self._requested: dict[str, dict[str, int]] = {}
+        self._nodes: dict[str, QuotaNode] = {}
+        self._budgets: dict[str, Budget] = {}
+        self._claiming: dict[str, QuotaPod] = {}
+        self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
+        self._claims_version = 0
+
+    # What is known
+
+    @property
+    def version(self) -> int:
+        """Changes with everything that may change a verdict on any node."""
+        return self.book.version + self._claims_version
+
+    @property
+    def pods(self) -> Mapping[str, QuotaPod]:
+        """Every pod that has not ended, by uid."""
+        return self._pods
+
+    @property
+    def nodes(self) -> Mapping[str, QuotaNode]:
+        """Every node by name."""
+        return self._nodes
+
+    @property
+    def budgets(self) -> Sequence[Budget]:
+        """Every PodDisruptionBudget."""
+        return list(self._budgets.values())
+
+    def on_node(self, node: str) -> Mapping[str, QuotaPod]:
+        """The pods that are bound to a node and have not ended, by uid."""
+        return self._on_node.get(node, _NO_PODS)
+
+    def requested(self, node: str) -> Amounts:
+        """What the pods request together that are bound to a node."""
+        return self._requested.get(node, NOTHING)
+
+    def answered(self, node: str) -> Iterator[QuotaPod]:
+        """The pods that may be on their way to a node: answered for, and not seen bound."""
+        return (pod for pod, nodes in self._answered.values() if node in nodes)
+
+    def claims(self, now: float) -> list[Claim]:
+        """Room that pending pods have a claim to: by nomination, or because it is held for them.
+
+        A hold that has expired is none, nor is a nomination to a node that is not there.
+
+        Args:
+            now: the time to judge holds by. [unix s]
+        """
+        return [claim for pod in self._claiming.values() if (claim := self.claim_of(pod, now)) is not None]
+
+    def claim_of(self, pod: QuotaPod, now: float) -> Claim | None:
+        """The claim of one pod, if it has one."""
+        held = pod.hold.node if pod.hold is not None and now < pod.hold.until else ""
+        node = held or pod.nominated
+        if pod.node or not pod.live or pod.terminating or node not in self._nodes:
+            return None
+        return Claim(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node)
+
+    def holding(self, now: float) -> list[QuotaPod]:
+        """The pending pods for which room is held."""
+        return [
+            pod
+            for pod in self._claiming.values()
+            if pod.hold is not None and now < pod.hold.until and not pod.terminating
+        ]
+
+    # Watches
+
+    def sources(self) -> Sequence[Source]:
+        """Further kinds of objects to watch."""
+        return (
+            Source(
+                "ElasticQuotas",
+                ELASTIC_QUOTAS,
+                "",
+                f"is the CRD {PLURAL}.{GROUP} installed?",
+                by_uid,
+                self.put_quota,
+                self.book.delete_quota,
+                self.book.retain_quotas,
+            ),
+            Source(
+                "PodDisruptionBudgets",
+                BUDGETS,
+                "",
+                "may we list them?",
+                by_uid,
+                self.put_budget,
+                self.delete_budget,
+                self.retain_budgets,
+            ),
+        )
+
+    def put_quota(self, quota: Json) -> None:
+        """An ElasticQuota is there, or has changed.
+
+        Raises:
+            QuantityError: an amount is not a quantity.
+        """
+        self.book.put_quota(Quota.from_json(quota, self._max_missing))
+
+    def put_budget(self, budget: Json) -> None:
+        """A PodDisruptionBudget is there, or has changed."""
+        read = Budget.from_json(budget)
+        self._budgets[read.uid] = read
+
+    def delete_budget(self, uid: str) -> None:
+        """A PodDisruptionBudget is gone."""
+        self._budgets.pop(uid, None)
+
+    def retain_budgets(self, uids: AbstractSet[str]) -> None:
+        """There are these PodDisruptionBudgets and no others."""
+        self._budgets = {uid: budget for uid, budget in self._budgets.items() if uid in uids}
+
+    def put_node(self, node: Json) -> None:
+        """A Node is there, or has changed.
+
+        Raises:
+            QuantityError: an amount is not a quantity.
+        """
+        read = QuotaNode.from_json(node)
+        if read.name not in self._nodes:
+            self._claims_version += 1
+        self._nodes[read.name] = read
+
+    def delete_node(self, name: str) -> None:
+        """A Node is gone."""
+        if self._nodes.pop(name, None) is not None:
+            self._claims_version += 1
+
+    def retain_nodes(self, names: AbstractSet[str]) -> None:
+        """There are these Nodes and no others."""
+        for name in self._nodes.keys() - names:
+            self.delete_node(name)
+
+    def put_pod(self, pod: Json) -> None:
+        """A pod is there, or has changed.
+
+        Raises:
+            QuantityError: a request is not a quantity.
+            ValueError: a time cannot be read.
+        """
+        self.place(QuotaPod.from_json(pod))
+
+    def place(self, pod: QuotaPod) -> None:
+        """A pod that was read is there, or has changed."""
+        self._forget(pod.uid)
+        if pod.live:
+            self._pods[pod.uid] = pod
+        if pod.counted:
+            self._on_node.setdefault(pod.node, {})[pod.uid] = pod
+            self._requested[pod.node] = plus(self._requested.get(pod.node, NOTHING), pod.requests)
+        elif pod.live and (pod.nominated or pod.hold is not None):
+            self._claiming[pod.uid] = pod
+            self._claims_version += 1
+        self.book.put_pod(pod)
+
+    def delete_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        self._forget(uid)
+        self.book.delete_pod(uid)
+
+    def retain_pods(self, uids: AbstractSet[str]) -> None:
+        """There are these pods and no others, but those that were answered for since."""
+        for uid in self._pods.keys() - uids:
+            self.delete_pod(uid)
+
+    def _forget(self, uid: str) -> None:
+        if self._claiming.pop(uid, None) is not None:
+            self._claims_version += 1
+        former = self._pods.pop(uid, None)
+        if former is None or not former.counted:
+            return
+        there = self._on_node[former.node]
+        del there[uid]
+        if there:
+            self._requested[former.node] = minus(self._requested[former.node], former.requests)
+        else:
+            del self._on_node[former.node], self._requested[former.node]
+
+    # Answers
+
+    def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:  # noqa: ARG002 - as Reserving has it
+        """Charge a pod that was answered for."""
+        asked: QuotaPod = pod.facts[self._name]
+        self.book.admit(asked)
+        self._answered[pod.uid] = asked, frozenset(names)
+
+    def unreserve(self, uid: str) -> None:
+        """Take back what a pod was charged that is not bound."""
+        self._answered.pop(uid, None)
+        self.book.withdraw(uid)

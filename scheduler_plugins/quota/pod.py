@@ -1,0 +1,120 @@
+"""A pod as quotas see it: whose it is, what is charged for it, and what decides whether it may be evicted."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final
+
+from crds.pod import is_terminal, pod_requests
+from scheduler_plugins.quota.amounts import Amounts, is_counted
+from scheduler_plugins.quota.charge import charge_of
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.snapshot.units import INT64_MAX, units, unix_time
+
+_REMEMBERED: Final = 65536
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaPod:
+    """One pod, pending or placed."""
+
+    uid: str
+    """Its identity."""
+    namespace: str
+    """Whose quota it is charged to."""
+    name: str
+    """Its name."""
+    node: str
+    """Where it is bound; empty while it is pending."""
+    live: bool
+    """Whether it uses anything, or may: its phase is neither Succeeded nor Failed."""
+    terminating: bool
+    """Whether it has been told to end."""
+    priority: int
+    """Its `spec.priority`; 0 where it states none."""
+    never_preempts: bool
+    """Whether its preemptionPolicy is Never."""
+    started: float | None
+    """Its `status.startTime`; None: not yet. [unix s]"""
+    created: float
+    """When it was created. [unix s]"""
+    charge: Amounts
+    """What its quota is charged. [milli-cores for cpu, else base units]"""
+    requests: Amounts
+    """What kube-scheduler sets aside for it on a node; one pod in `pods`. [milli-cores for cpu, else base units]"""
+    labels: Mapping[str, str]
+    """Its labels."""
+    nominated: str
+    """Its `status.nominatedNodeName`; empty where it has none."""
+    hold: Hold | None
+    """The room that is kept for it."""
+    host_ports: tuple[tuple[str, str, int], ...] = ()
+    """Ports of the node that it takes: (address, protocol, port)."""
+    json: Mapping[str, Any] | None = field(default=None, compare=False)
+    """All of it, while it is pending."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def counted(self) -> bool:
+        """Whether its quota is charged for it: it has a node and has not ended."""
+        return bool(self.node) and self.live
+
+    @classmethod
+    def from_json(cls, pod: Mapping[str, Any]) -> "QuotaPod":
+        """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
+
+        Raises:
+            QuantityError: a request is not a quantity.
+            ValueError: a time is not RFC 3339.
+        """
+        metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
+        node, priority = str(spec.get("nodeName") or ""), spec.get("priority")
+        return cls(
+            uid=sys.intern(str(metadata.get("uid") or "")),
+            namespace=sys.intern(str(metadata.get("namespace") or "")),
+            name=str(metadata.get("name") or ""),
+            node=sys.intern(node),
+            live=not is_terminal(pod),
+            terminating=bool(metadata.get("deletionTimestamp")),
+            priority=priority if type(priority) is int else 0,
+            never_preempts=spec.get("preemptionPolicy") == "Never",
+            started=unix_time(status.get("startTime")),
+            created=unix_time(metadata.get("creationTimestamp")) or 0.0,
+            charge=_shared(tuple(charge_of(pod).items())),
+            requests=_shared(tuple(_set_aside(pod).items())),
+            labels=_shared_labels(tuple((metadata.get("labels") or {}).items())),
+            nominated=str(status.get("nominatedNodeName") or ""),
+            hold=Hold.of_pod(pod),
+            host_ports=tuple(_host_ports(spec)),
+            json=None if node else pod,
+        )
+
+
+def _set_aside(pod: Mapping[str, Any]) -> dict[str, int]:
+    amounts = {name: units(name, amount, INT64_MAX) for name, amount in pod_requests(pod).items() if is_counted(name)}
+    return {**amounts, "pods": 1}
+
+
+def _host_ports(spec: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    return [
+        (str(port.get("hostIP") or "0.0.0.0"), str(port.get("protocol") or "TCP"), int(port["hostPort"]))  # noqa: S104
+        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    ]
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _shared(items: tuple[tuple[str, int], ...]) -> Amounts:
+    return MappingProxyType(dict(items))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _shared_labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return MappingProxyType(dict(items))

@@ -1,0 +1,72 @@
+"""One ElasticQuota: what its namespace is guaranteed and may use at most."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of
+from scheduler_plugins.snapshot.units import unix_time
+
+_BOUNDED: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+class MaxMissing(StrEnum):
+    """What a `max` that is present says of cpu, memory and ephemeral-storage where it does not name them."""
+
+    ZERO = "zero"
+    """None of it may be used, as upstream's code has it."""
+    INFINITE = "infinite"
+    """It is not limited, as the design text has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The bounds of a namespace."""
+
+    uid: str
+    """Of the ElasticQuota."""
+    namespace: str
+    """Whose bounds these are."""
+    name: str
+    """Of the ElasticQuota."""
+    created: float
+    """When it was created; of several in a namespace the oldest is in force. [unix s]"""
+    min: Amounts
+    """Guaranteed to the namespace; what is absent is 0. [milli-cores for cpu, else base units]"""
+    max: Amounts
+    """Never exceeded; a scalar that is absent is not limited. [milli-cores for cpu, else base units]"""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def seniority(self) -> tuple[float, str]:
+        """Sorts the quotas of a namespace: the first is in force."""
+        return self.created, self.name
+
+    @classmethod
+    def from_json(cls, quota: Mapping[str, Any], max_missing: MaxMissing = MaxMissing.ZERO) -> "Quota":
+        """Read an ElasticQuota.
+
+        Args:
+            quota: Kubernetes JSON.
+            max_missing: what `max` says of core resources that it does not name.
+
+        Raises:
+            QuantityError: an amount is not a quantity.
+            ValueError: a time is not RFC 3339.
+        """
+        metadata, spec = quota.get("metadata") or {}, quota.get("spec") or {}
+        given_max = spec.get("max")
+        missing = 0 if given_max is not None and max_missing is MaxMissing.ZERO else UNLIMITED
+        return cls(
+            uid=str(metadata.get("uid") or f"{metadata.get('namespace')}/{metadata.get('name')}"),
+            namespace=str(metadata.get("namespace") or ""),
+            name=str(metadata.get("name") or ""),
+            created=unix_time(metadata.get("creationTimestamp")) or 0.0,
+            min=amounts_of(spec.get("min")) or NOTHING,
+            max={**dict.fromkeys(_BOUNDED, missing), **amounts_of(given_max)},
+        )

@@ -1,0 +1,73 @@
+"""What a plugin keeps of the whole cluster beside what all plugins see: quotas and what is charged to them."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Protocol, runtime_checkable
+
+from scheduler_plugins.snapshot.source import Source
+
+Json = Mapping[str, Any]
+
+
+@runtime_checkable
+class Kept(Protocol):
+    """Fed by the watches; `Nodes.kept` has it by the plugin's name."""
+
+    @property
+    def version(self) -> int:
+        """Changes with everything here that may change a verdict on any node: waiting pods are judged again then."""
+        ...
+
+    def sources(self) -> Sequence[Source]:
+        """Further kinds of objects to watch. Asked once at start."""
+        ...
+
+    def put_node(self, node: Json) -> None:
+        """A Node is there, or has changed."""
+        ...
+
+    def delete_node(self, name: str) -> None:
+        """A Node is gone."""
+        ...
+
+    def retain_nodes(self, names: AbstractSet[str]) -> None:
+        """There are these Nodes and no others."""
+        ...
+
+    def put_pod(self, pod: Json) -> None:
+        """A pod is there, or has changed."""
+        ...
+
+    def delete_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        ...
+
+    def retain_pods(self, uids: AbstractSet[str]) -> None:
+        """There are these pods and no others, but those that were answered for since."""
+        ...
+
+
+@runtime_checkable
+class Keeping(Protocol):
+    """A plugin that keeps something."""
+
+    def keep(self) -> Kept:
+        """A new, empty one. Asked once at start."""
+        ...
+
+
+@runtime_checkable
+class PodFacts(Protocol):
+    """A plugin that wants to know more of a pending pod than numbers."""
+
+    def facts(self, pod: Json) -> Hashable:
+        """What it wants to know, from Kubernetes JSON; `PodRequest.facts` has it by the plugin's name.
+
+        Raises:
+            ValueError: the pod cannot be understood.
+        """
+        ...
+
+    def alike(self, facts: Any) -> Hashable:  # noqa: ANN401 - what `facts` made
+        """The part of it that is the same for pods that are judged alike."""
+        ...

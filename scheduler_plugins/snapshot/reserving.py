@@ -1,0 +1,86 @@
+"""Plugins that keep an account of pods between our answer and what becomes of them (Reserve and Unreserve)."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, Protocol, runtime_checkable
+
+from scheduler_plugins.snapshot.in_flight import InFlight
+from scheduler_plugins.snapshot.pod import PodRequest
+
+LONGEST_SECONDS: Final = 600.0
+"""How long kube-scheduler may take to bind a pod, for instance while a volume is made: its bindTimeoutSeconds. [s]"""
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Reserving(Protocol):
+    """A plugin, or what it keeps, that wants to know of every answer."""
+
+    def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
+        """A pod was answered for.
+
+        Args:
+            pod: the pod; it may be reserved already, and this replaces that.
+            names: the nodes of the answer; none while it is not known which of them it will be.
+            now: when. [unix s]
+        """
+        ...
+
+    def unreserve(self, uid: str) -> None:
+        """The pod was seen bound, refused or gone, is asked about again, or was not heard of for ten minutes."""
+        ...
+
+
+class Reservations:
+    """Who is reserved. Unlike load, which is measured soon, it lasts until something is heard of the pod.
+
+    Args:
+        reserving: who wants to know.
+    """
+
+    def __init__(self, reserving: Sequence[Reserving]) -> None:
+        self._reserving = reserving
+        self._reserved = InFlight(LONGEST_SECONDS)
+
+    def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
+        """Tell that a pod was answered for."""
+        if not self._reserving:
+            return
+        self._reserved.pop(pod.uid)
+        self._reserved.put(pod, names, now)
+        for plugin in self._reserving:
+            with _survived("reserve", pod.uid):
+                plugin.reserve(pod, names, now)
+
+    def unreserve(self, uid: str) -> None:
+        """Tell that a pod was heard of, if it is reserved."""
+        if self._reserved.pop(uid) is None:
+            return
+        for plugin in self._reserving:
+            with _survived("unreserve", uid):
+                plugin.unreserve(uid)
+
+    def refused(self, pod: PodRequest) -> bool:
+        """Whether the pod says, surely later than we answered for it, that it could not be scheduled.
+
+        The API keeps whole seconds, and a pod may be refused, asked about again and admitted within one. Whoever doubts
+        keeps it reserved: it is asked about again soon.
+        """
+        reserved = self._reserved.charges.get(pod.uid)
+        return reserved is not None and pod.refused_at is not None and pod.refused_at > reserved.since
+
+    def expire(self, now: float) -> None:
+        """Drop what has lasted its time."""
+        for uid in self._reserved.expired(now):
+            self.unreserve(uid)
+
+
+@contextmanager
+def _survived(what: str, uid: str) -> Iterator[None]:
+    """Log what a plugin fails with: it may be anybody's, and must not end the watch of all pods."""
+    try:
+        yield
+    except Exception:  # noqa: BLE001 - as said above
+        _LOG.exception("A plugin could not %s pod %s", what, uid)

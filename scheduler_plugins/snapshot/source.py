@@ -1,0 +1,62 @@
+"""A kind of object that is watched, and where it goes."""
+
+import time
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubeapi import WatchHealth
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One kind of object that is watched, and where it goes."""
+
+    kind: str
+    """What it is called in messages."""
+    path: str
+    """Path of its collection."""
+    selector: str
+    """Field selector."""
+    hint: str
+    """What to look at when it cannot be listed."""
+    identity: Callable[[Json], str]
+    """What it is known by in the cache."""
+    put: Callable[[Json], None]
+    """Add or update one."""
+    delete: Callable[[str], None]
+    """Forget one."""
+    retain: Callable[[AbstractSet[str]], None]
+    """Forget all others."""
+    health: WatchHealth = field(default_factory=WatchHealth)
+    """How the watch is doing."""
+
+    def complaint(self, stale_seconds: float) -> str:
+        """Why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well.
+
+        Args:
+            stale_seconds: how long the API server may be silent. [s]
+        """
+        if not self.health.synced:
+            return f"{self.kind} have not been listed yet ({self.hint})"
+        silent = silence(self)
+        return f"{self.kind}: the API server has not been heard for {silent:.0f} s" if silent > stale_seconds else ""
+
+
+def silence(source: Source) -> float:
+    """How long the API server has been silent about a kind of object; without end before it was heard at all. [s]"""
+    heard = source.health.last_contact
+    return float("inf") if heard is None else time.monotonic() - heard
+
+
+def by_name(item: Json) -> str:
+    """What an object without a namespace is known by."""
+    return str(item["metadata"]["name"])
+
+
+def by_uid(item: Json) -> str:
+    """What an object is known by that may come again under the same name."""
+    return str(item["metadata"]["uid"])

@@ -6,18 +6,20 @@ the numbers then: where a deviation is 0 a last digit decides between all and no
 """
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduler_plugins.numerics.beta import (
     SHARE_OF_LARGEST_VARIANCE,
-    TINY,
-    FloatArray,
-    below,
-    fitted,
     largest_variance,
+    probability_below,
+    with_moments,
 )
+
+IntArray: TypeAlias = NDArray[np.int64]
+FloatArray: TypeAlias = NDArray[np.float64]
 
 
 def used(percent: float, capacity: float) -> float:
@@ -51,10 +53,13 @@ def widened(mean: float, deviation: float, window: int = 1) -> float:
         window: how many samples were averaged into one.
     """
     wide = min(deviation * math.sqrt(window), math.sqrt(largest_variance(mean) * SHARE_OF_LARGEST_VARIANCE))
-    return 0.0 if fitted(mean, wide) is None else wide
+    fit = with_moments(mean, wide * wide + mean * mean)
+    return 0.0 if fit is None or math.isinf(fit.alpha + fit.beta) else wide
 
 
-def limit_risks(request: NDArray[np.int64], limit: NDArray[np.int64], capacity: NDArray[np.int64]) -> FloatArray:
+def limit_risks(
+    request: NDArray[np.int64], limit: NDArray[np.int64], capacity: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """The part of what pods may use beyond their requests that the nodes do not have, within 0 and 1.
 
     (limit - capacity) / (limit - request) where the limit exceeds the capacity, else 0. Requests of 2, limits of 6 on a
@@ -85,14 +90,11 @@ def load_risk(mean: float, deviation: float, request: int, limit: int, capacity:
         capacity: what the node has.
     """
     threshold = min(float(request) / float(capacity), 1.0) if capacity > 0 else 0.0
-    spread = mean != 0 and abs(deviation) >= TINY
-    fit = fitted(mean, deviation) if spread else None
-    step = float(mean == 0 or (not spread and mean <= threshold))
-    within = below(*fit, threshold) if fit is not None else step
+    within, fit = probability_below(mean, deviation, threshold)
     if limit < capacity and request <= limit:
         if not limit:
             return 0.0
-        reachable = below(*fit, float(limit) / float(capacity)) if fit is not None else 0.0
+        reachable = fit.below(float(limit) / float(capacity)) if fit is not None else 0.0
         if reachable > 0:
             within = min(within / reachable, 1.0)
     return 1 - within

@@ -1,6 +1,5 @@
 """low_risk_overcommitment: the LowRiskOverCommitment plugin, its formulas, and what it reads of pods and metrics."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -75,14 +74,14 @@ def _row(vector: Mapping[str, Any], pods: Sequence[Mapping[str, Any]] = ()) -> t
 
 
 def _beta(vector: Mapping[str, Any]) -> Beta:
-    return Beta(np.array(vector["alpha"], np.float64), np.array(vector["beta"], np.float64))
+    return Beta(float(vector["alpha"]), float(vector["beta"]))
 
 
 def _beta_new(vector: dict[str, Any]) -> dict[str, Any]:
     beta = _beta(vector)
     if not beta.valid:
         return {"valid": False}
-    first, second, third = map(float, beta.moments())
+    first, second, third = beta.moments()
     return {
         "valid": True,
         "alpha": vector["alpha"],
@@ -93,9 +92,8 @@ def _beta_new(vector: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _fitted(fit: Beta) -> dict[str, Any]:
-    known = not math.isnan(fit.alpha)
-    return {"alpha": float(fit.alpha) if known else None, "beta": float(fit.beta) if known else None}
+def _fitted(fit: Beta | None) -> dict[str, Any]:
+    return {"alpha": None, "beta": None} if fit is None else {"alpha": fit.alpha, "beta": fit.beta}
 
 
 def _match_moments(vector: dict[str, Any]) -> dict[str, Any]:
@@ -106,7 +104,7 @@ def _match_moments(vector: dict[str, Any]) -> dict[str, Any]:
 def _compute_probability(vector: dict[str, Any]) -> dict[str, Any]:
     probability, fit = probability_below(vector["mu"], vector["sigma"], vector["threshold"])
     parameters = _fitted(fit)
-    return {"probability": float(probability), "fitted": parameters["alpha"] is not None, **parameters}
+    return {"probability": probability, "fitted": parameters["alpha"] is not None, **parameters}
 
 
 def _fit_from_metrics(vector: dict[str, Any]) -> dict[str, Any]:
@@ -212,8 +210,8 @@ def _watcher_node_metrics(vector: dict[str, Any]) -> dict[str, Any]:
 OPERATIONS: Final[Mapping[str, Adapter]] = {
     "beta_new": _beta_new,
     "beta_match_moments": _match_moments,
-    "beta_pdf": lambda vector: {"value": float(_beta(vector).density(vector["x"]))},
-    "beta_cdf": lambda vector: {"value": float(_beta(vector).below(vector["x"]))},
+    "beta_pdf": lambda vector: {"value": _beta(vector).density(vector["x"])},
+    "beta_cdf": lambda vector: {"value": _beta(vector).below(vector["x"])},
     "beta_max_variance": lambda vector: {"value": float(largest_variance(vector["m1"]))},
     "compute_probability": _compute_probability,
     "fit_from_metrics": _fit_from_metrics,

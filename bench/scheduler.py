@@ -58,7 +58,8 @@ def measure(plan: Plan) -> Iterator[Run]:
     with Cluster(say=_quiet) as cluster:
         cluster.control_plane.scheduler.stop()
         cluster.control_plane.controller_manager.stop()  # it would find that no kubelet renews its Lease
-        cluster.define(ROOT / "crds" / "node_metric.yaml")
+        for kind in ("node_metric", "elastic_quota"):
+            cluster.define(ROOT / "crds" / f"{kind}.yaml")
         there = 0
         for count in sorted(plan.nodes):
             _grow(cluster, there, count)

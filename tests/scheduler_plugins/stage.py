@@ -62,7 +62,8 @@ class Stage:
             name: of the namespace, the label and the taint; unique.
             count: how many nodes.
         """
-        cluster.define(ROOT / "crds" / "node_metric.yaml")
+        for kind in ("node_metric", "elastic_quota"):
+            cluster.define(ROOT / "crds" / f"{kind}.yaml")
         cluster.create_namespace(name)
         stage = cls(cluster, name)
         try:

@@ -9,11 +9,13 @@ import yaml
 from scheduler_plugins.arguments import encode
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from scheduler_plugins.plugins.mid_resources import MidResources
 from scheduler_plugins.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
+from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.waking.settings import WakingSettings
 
 ALLOCATABLE = "{name: NodeResourcesAllocatable, args: {mode: %s}}"
@@ -27,13 +29,14 @@ def _written(folder: Path, text: str) -> Path:
 
 
 def test_default_profile_is_all_defaults() -> None:
-    """The profile that ships says what holds without it, but for the rule on best-effort pods, which it turns on."""
+    """The profile that ships says what holds without it, but for best-effort pods, and for what a max does not name."""
     profile = load_profile(DEFAULT_PROFILE)
     assert profile.answering == Answering()
     assert profile.in_flight_seconds == Profile([]).in_flight_seconds
     assert profile.waking == WakingSettings()
     low_risk = LowRiskOverCommitment(best_effort_may_fill_node=True)
     assert [(part.name, part.weight, part.plugin) for part in profile.enabled] == [
+        ("CapacityScheduling", 1.0, CapacityScheduling(max_missing=MaxMissing.INFINITE)),
         ("LoadAwareScheduling", 10.0, LoadAware().defaulted()),
         ("MidResources", 1.0, MidResources()),
         ("LowRiskOverCommitment", 1.0, low_risk.defaulted()),

@@ -10,6 +10,7 @@ BENCHMARKS: dict[str, str] = {
     "manager-memory": "bench.manager_memory:measure",
     "scheduler-compute": "bench.scheduler_compute:measure",
     "extender": "bench.extender:measure",
+    "quota": "bench.quota:measure",
 }
 """Name -> function of `quick` that yields `bench.measurement.Measurement`s; quick ones only show that they run."""
 

@@ -1,0 +1,26 @@
+"""What quotas cost the extender: admission per pod. In a process that does nothing else."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from bench.machine import ROOT
+from bench.measurement import Measurement
+
+NODES: tuple[int, ...] = (1000, 5000)
+QUICK_NODES: tuple[int, ...] = (20,)
+CALLS, QUICK_CALLS = 200, 3
+
+
+def measure(*, quick: bool = False) -> Iterator[Measurement]:
+    """Admission with the most nodes."""
+    sizes, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
+    yield from _run("bench.quota_admission", sizes[-1], calls)
+
+
+def _run(module: str, *numbers: int) -> Iterator[Measurement]:
+    words = [sys.executable, "-m", module, *map(str, numbers)]
+    done = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
+    for line in done.stdout.splitlines():
+        yield Measurement(*json.loads(line))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from crds.codec import Part, QuantityText
-from crds.meta import ObjectMeta
+from crds.meta import Condition, ObjectMeta
 
 GROUP: Final = "scheduling.x-k8s.io"
 VERSION: Final = "v1alpha1"
@@ -24,10 +24,12 @@ class ElasticQuotaSpec(Part):
 
 @dataclass(frozen=True, slots=True)
 class ElasticQuotaStatus(Part):
-    """What admission charges."""
+    """What admission charges, and how the quota stands beside others, the cluster and the namespace's ResourceQuota."""
 
     used: Mapping[str, QuantityText] | None = None
     """In use, per resource."""
+    conditions: tuple[Condition, ...] | None = None
+    """Whether all is well with it: `InForce`, `MinWithinMax`, `MinWithinCapacity`, `MaxWithinResourceQuota`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,4 +44,4 @@ class ElasticQuota(Part):
     spec: ElasticQuotaSpec = field(default_factory=ElasticQuotaSpec)
     """Written by the operator."""
     status: ElasticQuotaStatus | None = None
-    """Written by the scheduler plugin."""
+    """Written by the leading extender."""

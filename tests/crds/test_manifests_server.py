@@ -144,6 +144,8 @@ async def test_sound_quota_is_accepted(api: kubeapi.ApiServer, minimum: Any, max
         ({"memory": "1Gi"}, {"memory": "1G"}),
         ({"ephemeral-storage": "2k"}, {"ephemeral-storage": "1Ki"}),
         ({"nvidia.com/gpu": "9"}, {"nvidia.com/gpu": "8"}),
+        ({"kubernetes.io/mid-cpu": "2k"}, {"kubernetes.io/mid-cpu": 1999}),
+        ({"huawei.com/Ascend910": "2"}, {"huawei.com/Ascend910": "1"}),
         ({"example.com/r": 2}, {"example.com/r": 1}),
     ],
 )

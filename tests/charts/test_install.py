@@ -124,6 +124,10 @@ ALLOWED: Final = [
     ("scheduler", "list", "pods", "-A"),
     ("scheduler", "create", "pods", "--subresource=binding", "-A"),
     ("scheduler", "update", "leases.coordination.k8s.io/headroom-scheduler", "-n", NAMESPACE),
+    ("scheduler", "get", "leases.coordination.k8s.io/headroom-scheduler", "-n", NAMESPACE),
+    ("scheduler", "watch", "elasticquotas.scheduling.x-k8s.io", "-A"),
+    ("scheduler", "patch", "elasticquotas.scheduling.x-k8s.io/any", "--subresource=status", "-A"),
+    ("scheduler", "create", "pods", "--subresource=eviction", "-A"),
 ]
 REFUSED: Final = [
     ("agent", "patch", "nodes/any"),
@@ -146,6 +150,9 @@ REFUSED: Final = [
     ("scheduler", "patch", "nodes/any"),
     ("scheduler", "patch", "nodemetrics.slo.koordinator.sh/any"),
     ("scheduler", "update", "leases.coordination.k8s.io/headroom-manager", "-n", NAMESPACE),
+    ("scheduler", "patch", "elasticquotas.scheduling.x-k8s.io/any", "-A"),
+    ("scheduler", "delete", "elasticquotas.scheduling.x-k8s.io/any", "-A"),
+    ("scheduler", "create", "pods", "-A"),
     ("scheduler", "list", "secrets", "-A"),
 ]
 

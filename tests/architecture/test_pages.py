@@ -1,0 +1,124 @@
+"""What runs the pages of docs/ notices when a page is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.pages import Block, PageError, Reader, blocks, matches
+
+PAGE = """# A page
+
+Not run:
+
+    exit 1
+
+```yaml
+not: run
+```
+
+```sh
+export WHO=world
+greet() { echo "hello $1"; }
+```
+
+Text between.
+
+```sh
+greet "$WHO"
+```
+
+```text
+hello …
+```
+
+```sh again
+echo .x >> counted; wc -l < counted
+```
+
+It takes a while:
+
+```text
+3
+```
+"""
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """A reader in an empty folder."""
+    return Reader(tmp_path, {"PATH": "/usr/local/bin:/usr/bin:/bin"})
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    """A page with this text."""
+    page = tmp_path / "page.md"
+    page.write_text(text, encoding="utf-8")
+    return page
+
+
+def test_blocks_are_found() -> None:
+    """Only `sh` blocks are run, each with the output that follows it and the line where it begins."""
+    found = list(blocks(PAGE))
+    assert [(block.line, block.expected, block.again) for block in found] == [
+        (11, "", False),
+        (18, "hello …\n", False),
+        (26, "3\n", True),
+    ]
+    assert found[1] == Block(18, 'greet "$WHO"\n', "hello …\n")
+
+
+def test_page_is_followed(reader: Reader, tmp_path: Path) -> None:
+    """Variables and functions live on from block to block, and a block is repeated where the page says so."""
+    assert reader.follow(written(tmp_path, PAGE)) == 3
+    assert (tmp_path / "counted").read_text() == ".x\n" * 3
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        ("```sh\necho hello\n```\n\n```text\ngoodbye\n```\n", "it prints\nhello"),
+        ("```sh\necho hello\n```\n", "it prints\nhello"),  # it shows no output, so there must be none
+        ("```sh\ntrue\n```\n\n```text\nhello\n```\n", "the page says\nhello"),
+        ("```sh\nfalse\n```\n", "exit code 1"),
+        ("```sh\nfalse | true\n```\n", "exit code 1"),
+        ("```sh\necho $NOBODY_SET_THIS\n```\n", "unbound variable"),
+        ("```sh\necho lost >&2; false\n```\n\n```text\nlost\n```\n", "exit code 1"),
+    ],
+)
+def test_wrong_page_fails(reader: Reader, tmp_path: Path, block: str, said: str) -> None:
+    """A page whose block fails or prints something else fails, with the line, both outputs and the exit code."""
+    page = written(tmp_path, f"text\n\n{block}")
+    with pytest.raises(PageError, match=r"page\.md, line 3") as caught:
+        reader.follow(page)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["```sh twice\ntrue\n```\n", "```text\nhello\n```\n"])
+def test_odd_blocks_are_refused(text: str) -> None:
+    """An info string that is not understood, and an output without commands, are errors, not passed over."""
+    with pytest.raises(PageError, match="line 1"):
+        list(blocks(text))
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "same"),
+    [
+        ("NAME   USED\na      2", "NAME      USED\na         2  \n", True),
+        ("NAME   USED\na      2", "NAME      USED\na         3\n", False),
+        ("a", "a\nb", False),
+        ("a\n…", "a\nb\nc", True),
+        ("…\nc", "a\nb\nc", True),
+        ("a\n…\nc", "a\nc", True),
+        ("a\n…\nc", "a\nd", False),
+        ("age …s ok", "age 12s ok", True),
+        ("age …s ok", "age 12m ok", False),
+        ("used 4 (…)", "used 4 (of 6)", True),
+        ("a.c", "abc", False),  # no regular expression
+        ("", "", True),
+        ("", "a", False),
+        ("…", "", True),
+    ],
+)
+def test_outputs_are_compared(expected: str, actual: str, same: bool) -> None:  # noqa: FBT001 - a parameter
+    """Blanks do not count, `…` stands for what varies, and all else counts."""
+    assert matches(expected, actual) is same

@@ -5,7 +5,7 @@ import json
 import logging
 import random
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ _LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
 _LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
 _BUSY: Final = frozenset({429, 503})
 _GONE: Final = 410
+_SURELY_ABSENT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class WatchHealth:
 
 @dataclass(frozen=True, slots=True)
 class WatchTiming:
-    """How patient a watch is."""
+    """How patient a watch is, and what it puts up with."""
 
     first_delay_seconds: float = 0.5
     """Wait after the first failure; doubles with each further one. [s]"""
@@ -71,6 +72,8 @@ class WatchTiming:
     """A watch that says nothing for this long, not even a bookmark, is not trusted: everything is listed again. [s]"""
     healthy_seconds: float = 5.0
     """A watch that lasted this long was no failure, even without a change. [s]"""
+    absent_is_empty: bool = False
+    """Whether a kind that the server twice says not to know is one without objects; `WatchHealth.not_found` tells."""
 
 
 DEFAULT_TIMING: Final = WatchTiming()
@@ -165,9 +168,8 @@ async def list_and_watch(
         except _Gone:
             watch.version = ""
         except ApiError as error:
-            watch.version = ""
-            if not error.gone:
-                watch.backoff.report(error)
+            for nothing in watch.refused(error):
+                yield nothing
         except ApiUnavailable as error:
             if error.status is not None and error.status not in _BUSY:
                 watch.version = ""  # the answer may be about the version (a restored etcd): do not insist on it
@@ -190,13 +192,27 @@ class _Watch:
         """Resource version up to which everything is known; empty: list first."""
         self.lasted = False
         """Whether the last stream lived long enough to be followed by the next at once."""
+        self._not_found = 0
 
     async def relist(self) -> Relisted:
         """Read everything."""
         items, self.version = await self._api.list(self._path, self._query, self.keep)
         self._health.synced, self._health.not_found = True, False
         self._health.heard()
+        self._not_found = 0
         return Relisted(items)
+
+    def refused(self, error: ApiError) -> Iterator[Relisted]:
+        """Note a refusal; it may tell that there are no objects, because there is no such kind."""
+        self.version = ""
+        if not error.gone:
+            self.backoff.report(error)
+        # Once is not enough: of several servers one may learn of a new definition a moment after the others.
+        self._not_found = self._not_found + 1 if error.not_found else 0
+        if self._timing.absent_is_empty and self._not_found >= _SURELY_ABSENT:
+            self._health.synced = True
+            self._health.heard()
+            yield Relisted([])
 
     async def follow(self) -> AsyncGenerator[Changed, None]:
         """The changes of one stream, until it ends."""

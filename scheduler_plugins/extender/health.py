@@ -68,6 +68,8 @@ def of_watches(watch: ClusterWatch, stale_seconds: float) -> Health:
     for source in watch.sources:
         health.required[f"{source.kind} listed"] = partial(_unlisted, source)
         health.checks[f"{source.kind} watched"] = partial(source.complaint, stale_seconds)
+        if source.absent_is_empty:
+            health.states[f"{source.kind} defined"] = source.absence
     return health
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from copy import copy
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -36,7 +38,7 @@ class QuotaCluster:
     def __init__(self, name: str, max_missing: MaxMissing) -> None:
         self._name = name
         self._max_missing = max_missing
-        self.book: Final = QuotaBook()
+        self.book = QuotaBook()
         """Quotas and charges."""
         self._pods: dict[str, QuotaPod] = {}
         self._on_node: dict[str, dict[str, QuotaPod]] = {}
@@ -107,6 +109,13 @@ class QuotaCluster:
             if pod.hold is not None and now < pod.hold.until and not pod.terminating
         ]
 
+    def fork(self) -> "QuotaCluster":
+        """A copy in which pods can be reserved without changing this one; what watches tell does not reach it."""
+        fork = copy(self)
+        fork.book = self.book.fork()
+        fork._answered = dict(self._answered)  # noqa: SLF001 - its own class
+        return fork
+
     # Watches
 
     def sources(self) -> Sequence[Source]:
@@ -116,11 +125,12 @@ class QuotaCluster:
                 "ElasticQuotas",
                 ELASTIC_QUOTAS,
                 "",
-                f"is the CRD {PLURAL}.{GROUP} installed?",
+                f"is the CRD {PLURAL}.{GROUP} installed, and may we list them?",
                 by_uid,
                 self.put_quota,
                 self.book.delete_quota,
                 self.book.retain_quotas,
+                absent_is_empty=True,
             ),
             Source(
                 "PodDisruptionBudgets",
@@ -226,6 +236,8 @@ class QuotaCluster:
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:  # noqa: ARG002 - as Reserving has it
         """Charge a pod that was answered for."""
         asked: QuotaPod = pod.facts[self._name]
+        if asked.uid != pod.uid:  # facts of another pod that is judged alike
+            asked = replace(asked, uid=pod.uid, name=pod.key.partition("/")[2])
         self.book.admit(asked)
         self._answered[pod.uid] = asked, frozenset(names)
 

@@ -33,6 +33,8 @@ class Source:
     """Forget all others."""
     health: WatchHealth = field(default_factory=WatchHealth)
     """How the watch is doing."""
+    absent_is_empty: bool = False
+    """Whether a cluster that does not know the kind counts as one without such objects; else nothing is answered."""
 
     def complaint(self, stale_seconds: float) -> str:
         """Why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well.
@@ -44,6 +46,12 @@ class Source:
             return f"{self.kind} have not been listed yet ({self.hint})"
         silent = silence(self)
         return f"{self.kind}: the API server has not been heard for {silent:.0f} s" if silent > stale_seconds else ""
+
+    def absence(self) -> str:
+        """That the cluster does not know the kind, and what to do, in one sentence; empty where it does."""
+        if not self.health.not_found:
+            return ""
+        return f"the cluster does not know {self.kind}, which counts as having none ({self.hint})"
 
 
 def silence(source: Source) -> float:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
-from kubeapi import ApiServer, Relisted, list_and_watch, paths
+from kubeapi import ApiServer, Relisted, WatchTiming, list_and_watch, paths
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
@@ -126,7 +126,12 @@ class ClusterWatch:
     async def _follow(self, source: Source) -> None:
         # Listed objects are taken page by page as they arrive: the JSON of 150,000 pods would fill the memory.
         changes = list_and_watch(
-            self._api, source.path, source.selector, health=source.health, keep=partial(self._take, source)
+            self._api,
+            source.path,
+            source.selector,
+            health=source.health,
+            keep=partial(self._take, source),
+            timing=WatchTiming(absent_is_empty=source.absent_is_empty),
         )
         async for change in changes:
             if isinstance(change, Relisted):

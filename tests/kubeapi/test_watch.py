@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -321,3 +322,38 @@ async def test_missing_kind_is_noted(fake: Fake) -> None:
     assert await _take(1, list_and_watch(api, PATH, health=health, timing=QUICK)) == [["a"]]
     assert found == [False, True]
     assert not health.not_found
+
+
+async def test_absent_kind_may_be_an_empty_one(fake: Fake) -> None:
+    """Who can do without a kind is told that there is none of it when the server has said twice that it knows no such.
+
+    Once might be one of several servers that has not heard of a new definition yet.
+    """
+    server, api = fake
+    health = WatchHealth()
+
+    async def missing(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=404, text="404 page not found")
+
+    server.add("list", missing, missing, listed("7", "a"), missing, listed("8", "b"))
+    server.add("watch", refused(410, "Expired"))
+    watch = list_and_watch(api, PATH, health=health, timing=replace(QUICK, absent_is_empty=True))
+    async with aclosing(watch):
+        assert await anext(watch) == Relisted([])
+        assert (health.synced, health.not_found) == (True, True)
+        assert len(server.queries("list")) == 2
+        assert health.last_contact is not None
+        assert await _take(2, watch) == [["a"], ["b"]]
+    assert not health.not_found
+
+
+async def test_kind_that_goes_away_is_an_empty_one(fake: Fake) -> None:
+    """A definition that is removed takes its objects with it, also those whose deletion nobody saw."""
+    server, api = fake
+
+    async def missing(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=404, text="404 page not found")
+
+    server.add("list", listed("7", "a"), missing, missing)
+    server.add("watch", missing, missing)
+    assert await _take(2, list_and_watch(api, PATH, timing=replace(QUICK, absent_is_empty=True))) == [["a"], []]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kubeapi import ApiServer, Changed, Connection, Relisted, WatchHealth, paths
+from kubeapi import ApiServer, Changed, Connection, Relisted, WatchHealth, WatchTiming, paths
 from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
 from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
@@ -19,7 +19,13 @@ async def _follow(world: World, monkeypatch: pytest.MonkeyPatch, changes: dict[s
     """Let the watches bring these changes, and return when they have."""
 
     async def brought(
-        _api: ApiServer, path: str, _selector: str, *, health: WatchHealth, keep: Callable[[Json], str]
+        _api: ApiServer,
+        path: str,
+        _selector: str,
+        *,
+        health: WatchHealth,
+        keep: Callable[[Json], str],
+        timing: WatchTiming,  # noqa: ARG001 - as there
     ) -> AsyncIterator[Change]:
         health.synced = True
         health.heard()

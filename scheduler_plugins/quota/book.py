@@ -185,6 +185,18 @@ class QuotaBook:
             self._total_used = plus(self._total_used, amounts)
             self.version += 1
 
+    def fork(self) -> "QuotaBook":
+        """A copy to charge pods in without changing this one. Amounts are shared: they are replaced whole."""
+        return QuotaBook(
+            dict(self._quotas),
+            dict(self._charges),
+            dict(self._used),
+            set(self._tentative),
+            self._total_used,
+            self._total_min,
+            self.version,
+        )
+
     # Checking
 
     def differences(self, pods: Iterable[QuotaPod]) -> Mapping[str, tuple[Amounts, Amounts]]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from scheduler_plugins.snapshot.source import Source
 
@@ -16,6 +16,10 @@ class Kept(Protocol):
     @property
     def version(self) -> int:
         """Changes with everything here that may change a verdict on any node: waiting pods are judged again then."""
+        ...
+
+    def fork(self) -> Self:
+        """A copy in which pods can be reserved without changing this one, where it is told of that; cheap."""
         ...
 
     def sources(self) -> Sequence[Source]:

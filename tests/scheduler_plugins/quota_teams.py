@@ -1,0 +1,195 @@
+"""Namespaces with quotas of GPUs on a stage, and a watch that keeps account of them independently of the extender."""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from devcluster.api import ApiError
+from tests.scheduler_plugins.extenders import Json, until
+from tests.scheduler_plugins.stage import Stage
+
+GPU: Final = "nvidia.com/gpu"
+QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"
+CAPACITY_SCHEDULING: Final[Json] = {"name": "CapacityScheduling", "args": {"maxMissing": "infinite"}}
+"""The plugin in a profile."""
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+def requested(pod: Mapping[str, Any]) -> int:
+    """The GPUs that a pod requests."""
+    return sum(int(each["resources"].get("requests", {}).get(GPU, 0)) for each in pod["spec"]["containers"])
+
+
+@dataclass(frozen=True)
+class Team:
+    """A namespace with a quota of GPUs."""
+
+    stage: Stage
+    name: str
+    """Of the namespace and of its quota."""
+
+    @classmethod
+    def make(cls, stage: Stage, name: str, least: int, most: int) -> "Team":
+        """Make the namespace and its quota.
+
+        Args:
+            stage: where.
+            name: unique in the cluster.
+            least: its min. [GPUs]
+            most: its max. [GPUs]
+        """
+        stage.cluster.create_namespace(name)
+        team = cls(stage, name)
+        quota = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": name}}
+        # Whatever its pods request beside GPUs is guaranteed.
+        spec = {"min": {"cpu": "1000", "memory": "4000Gi", GPU: f"{least}"}, "max": {GPU: f"{most}"}}
+        stage.cluster.api.create_all([(f"{QUOTAS}/namespaces/{name}/elasticquotas", {**quota, "spec": spec})])
+        return team
+
+    @property
+    def path(self) -> str:
+        """Of its pods."""
+        return f"/api/v1/namespaces/{self.name}/pods"
+
+    @property
+    def quota(self) -> str:
+        """Path of its quota."""
+        return f"{QUOTAS}/namespaces/{self.name}/elasticquotas/{self.name}"
+
+    def pod(self, name: str, scheduler: str, gpus: int = 1, **more: Any) -> Json:  # noqa: ANN401 - as the stage takes it
+        """A pod with GPUs; see `Stage.pod`."""
+        amounts = {"cpu": "100m", "memory": "128Mi", GPU: f"{gpus}"}
+        pod = self.stage.pod(name, scheduler, requests=amounts, limits={GPU: f"{gpus}"}, **more)
+        pod["metadata"]["namespace"] = self.name
+        return pod
+
+    def create(self, *pods: Json) -> None:
+        """Create pods."""
+        self.stage.cluster.api.create_all((self.path, pod) for pod in pods)
+
+    def read(self) -> dict[str, Json]:
+        """Its pods as they are now, by name."""
+        return {pod["metadata"]["name"]: pod for pod in self.stage.cluster.api.get(self.path)["items"]}
+
+    def bound(self) -> dict[str, str]:
+        """The nodes of its bound pods, by name."""
+        return {name: pod["spec"]["nodeName"] for name, pod in self.read().items() if pod["spec"].get("nodeName")}
+
+    def delete(self, *names: str) -> None:
+        """Delete pods."""
+        for name in names:
+            self.stage.cluster.api.request("DELETE", f"{self.path}/{name}?gracePeriodSeconds=0")
+
+    def clear(self) -> None:
+        """Delete all its pods, and wait until they are gone."""
+        self.stage.cluster.api.request("DELETE", f"{self.path}?gracePeriodSeconds=0")
+        until(lambda: not self.read(), f"the pods of {self.name} being gone")
+
+    def close(self) -> None:
+        """Delete the quota, whose min would count for everybody, and the namespace."""
+        self.stage.cluster.api.request("DELETE", self.quota)
+        self.stage.cluster.api.request("DELETE", f"/api/v1/namespaces/{self.name}")
+
+
+def give_gpus(stage: Stage, gpus: int) -> None:
+    """Give every node of the pool so many GPUs."""
+    for node in stage.nodes:
+        status = {"capacity": {GPU: f"{gpus}"}, "allocatable": {GPU: f"{gpus}"}}
+        stage.cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": status})
+
+
+@contextmanager
+def teams(stage: Stage, quotas: Mapping[str, tuple[int, int]]) -> Iterator[dict[str, Team]]:
+    """Namespaces with quotas, by name, until the end.
+
+    Args:
+        stage: where.
+        quotas: min and max by name. [GPUs]
+    """
+    made: dict[str, Team] = {}
+    try:
+        for name, (least, most) in quotas.items():
+            made[name] = Team.make(stage, name, least, most)
+        yield made
+    finally:
+        for team in made.values():
+            team.close()
+
+
+@dataclass
+class Observed:
+    """What a watch of all pods saw of some namespaces: every state that the API server was in, one after another."""
+
+    stage: Stage
+    namespaces: frozenset[str]
+    used: dict[str, int] = field(default_factory=dict)
+    """GPUs of the bound pods, by namespace."""
+    most: dict[str, int] = field(default_factory=dict)
+    """The most that was seen, by namespace."""
+    most_together: int = 0
+    """The most that was seen at one time over all of them."""
+    bindings: int = 0
+    """How many pods were seen becoming bound."""
+    deleted: dict[str, Json] = field(default_factory=dict)
+    """Pods that were seen being told to end, or gone, by uid: as they were first seen so."""
+    broken: str = ""
+    """Why the watch ended before it was told to."""
+    _charged: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    @contextmanager
+    def watching(cls, stage: Stage, *teams: Team) -> Iterator["Observed"]:
+        """Watch until the end of the block; what happens in it is seen from the beginning."""
+        seen = cls(stage, frozenset(team.name for team in teams))
+        changes = stage.cluster.api.watch("/api/v1/pods")
+        for pod in next(changes)[1]["items"]:
+            seen._take("LISTED", pod)
+        thread = threading.Thread(target=seen._follow, args=(changes,), daemon=True)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            seen._stop.set()
+            seen._nudge()
+            thread.join(30)
+            assert not thread.is_alive(), "the watch does not end"
+
+    def _follow(self, changes: Iterator[tuple[str, Json]]) -> None:
+        try:
+            for kind, pod in changes:
+                self._take(kind, pod)
+                if self._stop.is_set():
+                    return
+        except (OSError, ApiError) as error:
+            self.broken = str(error)
+        else:
+            self.broken = "the API server ended the watch"
+
+    def _nudge(self) -> None:
+        """Have something happen, so that the thread sees that it is to end."""
+        name = f"nudge-{time.monotonic_ns()}"
+        self.stage.create(self.stage.pod(name, node=self.stage.nodes[0]))
+        self.stage.cluster.api.request("DELETE", f"{self.stage.path}/{name}?gracePeriodSeconds=0")
+
+    def _take(self, kind: str, pod: Json) -> None:
+        namespace, uid = pod["metadata"]["namespace"], pod["metadata"]["uid"]
+        if namespace not in self.namespaces:
+            return
+        if kind == "DELETED" or pod["metadata"].get("deletionTimestamp"):
+            self.deleted.setdefault(uid, pod)
+        uses = kind != "DELETED" and pod["spec"].get("nodeName") and pod["status"].get("phase") not in _ENDED
+        if not uses:
+            self._charged.pop(uid, None)
+        elif uid not in self._charged:
+            self._charged[uid] = namespace, requested(pod)
+            self.bindings += kind != "LISTED"
+        self.used = dict.fromkeys(self.namespaces, 0)
+        for owner, gpus in self._charged.values():
+            self.used[owner] += gpus
+        for owner, gpus in self.used.items():
+            self.most[owner] = max(self.most.get(owner, 0), gpus)
+        self.most_together = max(self.most_together, sum(self.used.values()))

@@ -7,8 +7,7 @@ right before each write whether its Lease is surely still its own, and each writ
 import asyncio
 import logging
 import random
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -23,34 +22,6 @@ Json = dict[str, Any]
 
 class NotLeading(ApiUnavailable):
     """Another replica may be writing now; this one must not."""
-
-
-class Elapsed:
-    """Seconds that have passed for sure or perhaps: of several clocks, the one that went furthest since the last look.
-
-    One clock stands still while a virtual machine is frozen, another one is set back.
-    """
-
-    def __init__(self, clocks: Sequence[Callable[[], float]]) -> None:
-        self._clocks = clocks
-        self._last = [clock() for clock in clocks]
-        self._sum = 0.0
-
-    def __call__(self) -> float:
-        """Seconds since it was made; never falls. [s]"""
-        now = [clock() for clock in self._clocks]
-        self._sum += max(0.0, *(new - old for new, old in zip(now, self._last, strict=True)))
-        self._last = now
-        return self._sum
-
-
-def perhaps_elapsed() -> Elapsed:
-    """The clock by which a leader judges its own Lease, on the safe side."""
-    return Elapsed([time.monotonic, time.time, _since_boot])
-
-
-def _since_boot() -> float:
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Leadership:

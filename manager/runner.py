@@ -15,10 +15,11 @@ from kubeapi.events import EventRecorder
 from manager.context import Context, Run
 from manager.handlers import config, node_metric_watch, pods
 from manager.handlers.config import ConfigKeeper
-from manager.leader import Leadership, NotLeading, perhaps_elapsed
+from manager.leader import Leadership, NotLeading
 from manager.operator import WatchesEnded, operate
 from manager.queue import NodeQueue
 from manager.workers import Workers
+from service.elapsed import perhaps_elapsed
 
 _LOG: Final = logging.getLogger(__name__)
 _FIRST_PAUSE_SECONDS: Final = 1.0

@@ -18,6 +18,7 @@ from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import SourcedPlugin
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
+from scheduler_plugins.reclaim.leader import Leader
 from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import silence
@@ -72,6 +73,9 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         lambda: max(map(silence, watch.sources)),
     )
     health = of_watches(watch, settings.stale_seconds)
+    leader = Leader(api, settings.leader_lease, settings.leader_identity)
+    telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
+    health.states["leader"] = lambda: leader.words
     polling = _providers(profile.enabled, cache, api, health, telemetry)
     source = NodeMetricsSource(cache)
     return Parts(
@@ -80,7 +84,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         health,
         Server(extender, health, telemetry, NodePage(cache, time.time)),
         pages(lambda: source.document(time.time()), lambda: not health.complaints()),
-        {**waking.background, **polling},
+        {**waking.background, **polling, "leader": leader.run},
     )
 
 

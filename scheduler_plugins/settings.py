@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from scheduler_plugins.extender.service import Mode
 from scheduler_plugins.extender.transport import ServerTls
 from scheduler_plugins.profile import DEFAULT_PROFILE, KIND, Profile, ProfileError, load_profile
 from scheduler_plugins.profile.upstream import KIND as UPSTREAM_KIND
+from scheduler_plugins.reclaim.leader import LeaseName
 from service import logs
 
 _HIGHEST_PORT: Final = 65535
@@ -42,6 +44,10 @@ class Settings:
     """Certificates to serve with; None: plain HTTP."""
     watcher: tuple[str, int] | None = None
     """Address and port to serve load-watcher's protocol on; None: it is not served."""
+    leader_lease: LeaseName | None = None
+    """kube-scheduler's own Lease: who holds it decides for the whole cluster; None: this is the only replica."""
+    leader_identity: str = ""
+    """Under which name this replica's kube-scheduler holds the Lease, up to the underscore: its host name."""
     check: bool = False
     """Whether only to say what the profile comes to, and end."""
 
@@ -77,6 +83,8 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
         log_level=flags.log_level,
         tls=_tls(flags.tls_cert_file, flags.tls_private_key_file, flags.tls_client_ca_file),
         watcher=_address("--watcher-listen", flags.watcher_listen) if flags.watcher_listen else None,
+        leader_lease=_lease(flags.leader_lease),
+        leader_identity=flags.leader_identity or socket.gethostname(),
         check=flags.check,
     )
 
@@ -111,6 +119,13 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add(
         "--watcher-listen", None, "address and port for GET /watcher, load-watcher's protocol, as in :2020; off without"
     )
+    add(
+        "--leader-lease",
+        None,
+        "kube-scheduler's Lease as NAMESPACE/NAME: this replica evicts and writes status of quotas only while its own "
+        "kube-scheduler holds it; without it, always",
+    )
+    add("--leader-identity", None, "host name under which this replica's kube-scheduler holds the Lease; default: ours")
     add("--tls-cert-file", None, "PEM file with the certificate to serve HTTPS with, read again when it changes")
     add("--tls-private-key-file", None, "PEM file with its private key")
     add("--tls-client-ca-file", None, "PEM file with the CA whose certificates clients must show; needs the two above")
@@ -132,6 +147,15 @@ def _tls(certificate: str | None, key: str | None, client_ca: str | None) -> Ser
     if not (certificate and key):
         raise SettingsError("--tls-cert-file and --tls-private-key-file: give both for HTTPS, or neither for HTTP")
     return ServerTls(Path(certificate), Path(key), Path(client_ca) if client_ca else None)
+
+
+def _lease(text: str | None) -> LeaseName | None:
+    if not text:
+        return None
+    namespace, _, name = text.partition("/")
+    if not (namespace and name) or "/" in name:
+        raise SettingsError(f"--leader-lease {text}: must be a namespace and a name, as in kube-system/kube-scheduler")
+    return LeaseName(namespace, name)
 
 
 def _seconds(flag: str, text: str) -> float:

@@ -5,7 +5,7 @@ no quotas; `scheduler_plugins.reclaim` gives borrowed resources back.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from scheduler_plugins.quota.admission import Over, refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -32,6 +33,8 @@ class CapacityScheduling:
     max_missing: MaxMissing = MaxMissing.ZERO
     """What a `max` says of cpu, memory and ephemeral-storage that it does not name: zero, as upstream's code has it, or
     infinite, as its design text has it."""
+    reclaim: ReclaimSettings = field(default_factory=ReclaimSettings)
+    """How borrowed resources are given back."""
 
     def defaulted(self) -> "CapacityScheduling":
         """Itself: no default depends on another argument."""
@@ -39,7 +42,8 @@ class CapacityScheduling:
 
     def problems(self) -> Sequence[Problem]:
         """Everything wrong with the arguments."""
-        return ()
+        found = self.reclaim.problems()
+        return tuple(Problem(f"reclaim.{problem.field}", problem.kind, problem.message) for problem in found)
 
     def keep(self) -> QuotaCluster:
         """The cluster as quotas see it."""

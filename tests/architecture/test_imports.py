@@ -93,6 +93,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.quota",
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
+        "service.elapsed",
         "service.token_bucket",
         "kubeapi",
         "crds",

@@ -6,8 +6,9 @@ from typing import cast
 import pytest
 
 from kubeapi import ApiServer, ApiUnavailable
-from manager.leader import Elapsed, Leadership, NotLeading
+from manager.leader import Leadership, NotLeading
 from manager.settings import LeaderSettings
+from service.elapsed import Elapsed
 from tests.manager.made import FakeApi
 from tests.manager.test_queue import Clock
 

@@ -1,0 +1,82 @@
+"""What can be set about giving borrowed resources back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from crds.codec import json_name
+from scheduler_plugins.framework.plugin import Problem, ProblemKind
+
+_LONGEST_NAME: Final = 253
+
+
+class BudgetsRule(StrEnum):
+    """What a PodDisruptionBudget means to eviction."""
+
+    RESPECT = "respect"
+    """It holds: evictions go through the Eviction API, and a node whose victims it protects is left alone."""
+    COUNT = "count"
+    """Nodes with fewer violations come first, then the pods are deleted, as kube-scheduler's own preemption does."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimSettings:
+    """The argument `reclaim` of CapacityScheduling; its keys are these fields' names in camelCase."""
+
+    enabled: bool = True
+    """Whether pods are evicted so that others get what their quota guarantees them. Needs the right to create
+    pods/eviction (or to delete pods, see `disruptionBudgets`) and to patch pods/status."""
+    dry_run: bool = False
+    """Whether only to tell, in Events, who would be evicted for whom."""
+    cross_node: bool = False
+    """Whether victims on several nodes may be combined where no single node can free enough of a quota."""
+    disruption_budgets: BudgetsRule = BudgetsRule.RESPECT
+    """respect: PodDisruptionBudgets hold. count: they only make a node less likely, as upstream has it."""
+    scheduler_names: tuple[str, ...] = ("headroom-scheduler",)
+    """For the pods of which schedulers room is made: those that ask this extender."""
+    hold_seconds: float = 120.0
+    """How long the freed room is kept for the pod, beyond its victims' longest grace period. [s]"""
+    evictions_per_second: float = 10.0
+    """How many pods are evicted a second in the long run. [1/s]"""
+    eviction_burst: int = 50
+    """How many may be evicted at once after a quiet time. [pods]"""
+    back_off_seconds: float = 60.0
+    """How long nobody is evicted for a pod again after it did not use the room in time, and for a workload whose pod
+    ended soon after room was made for it; doubles each time. [s]"""
+    longest_back_off_seconds: float = 3600.0
+    """Longest such time. [s]"""
+
+    def problems(self) -> Sequence[Problem]:
+        """Everything wrong with the values, in order."""
+        found = [
+            Problem(
+                json_name(name), ProblemKind.INVALID, f"{getattr(self, name):g} is not in the range {low:g} to {high:g}"
+            )
+            for name, (low, high) in RANGES.items()
+            if not low <= getattr(self, name) <= high
+        ]
+        if self.back_off_seconds > self.longest_back_off_seconds:
+            said = f"{self.longest_back_off_seconds:g} is less than backOffSeconds, {self.back_off_seconds:g}"
+            found.append(Problem("longestBackOffSeconds", ProblemKind.INVALID, said))
+        if not self.scheduler_names:
+            found.append(Problem("schedulerNames", ProblemKind.INVALID, "must name at least one scheduler"))
+        found += [
+            Problem(f"schedulerNames[{index}]", ProblemKind.INVALID, f"{name[:60]!r} is no name of a scheduler")
+            for index, name in enumerate(self.scheduler_names)
+            if not 0 < len(name) <= _LONGEST_NAME
+        ]
+        return tuple(found)
+
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
+    {
+        "hold_seconds": (5, 3600),
+        "evictions_per_second": (0.01, 1000),
+        "eviction_burst": (1, 10_000),
+        "back_off_seconds": (1, 3600),
+        "longest_back_off_seconds": (1, 86_400),
+    }
+)
+"""What each number may be, both ends included."""

@@ -1,6 +1,7 @@
 """What the extender tells about itself at /metrics."""
 
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from time import perf_counter
 from typing import Any, Final, TypeVar
@@ -76,7 +77,7 @@ class Telemetry:
         if failed:
             self._plugin_errors.labels(plugin, step).inc()
 
-    def refused(self, reasons: set[str]) -> None:
+    def refused(self, reasons: AbstractSet[str]) -> None:
         """Note a pod that found every node refused."""
         for reason in reasons:
             # Reasons come from plugins, whoever wrote them: their number is bounded here.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, TypeVar
 
@@ -37,7 +38,7 @@ class Meter(Protocol):
         """Time a request; the outcome is put into the list."""
         ...
 
-    def refused(self, reasons: set[str]) -> None:
+    def refused(self, reasons: AbstractSet[str]) -> None:
         """Note a pod that found every node refused."""
         ...
 
@@ -98,10 +99,9 @@ class Server:
     def _outcome(self, result: FilterResult) -> str:
         if result.error:
             return "error"
-        reasons = {*(result.failed or {}).values(), *(result.unresolvable or {}).values()}
-        if result.names or not reasons:
+        if result.names or not result.families:
             return "answered"
-        self._meter.refused(reasons)
+        self._meter.refused(result.families)
         return "refused_all"
 
     def prioritize(self, request: Request) -> Reply:

@@ -232,8 +232,10 @@ class Extender:
 def _refused(nodes: Nodes, verdict: Verdict) -> FilterResult:
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
+    families = set()
     for row, name in enumerate(nodes.names):
         refusal = verdict.refusal(row)
         if refusal is not None:
             (failed if refusal.eviction_helps else unresolvable)[name] = refusal.reason
-    return FilterResult(failed=failed, unresolvable=unresolvable)
+            families.add(refusal.family)
+    return FilterResult(failed=failed, unresolvable=unresolvable, families=frozenset(families))

@@ -43,6 +43,8 @@ class FilterResult:
     """Refused nodes with their reasons, on which it does not."""
     error: str = ""
     """Why there is no answer."""
+    families: frozenset[str] = frozenset()
+    """What the refusals are counted as, where no node is left: their reasons, without numbers."""
 
 
 @dataclass(frozen=True, slots=True)

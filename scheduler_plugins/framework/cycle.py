@@ -14,10 +14,11 @@ from scheduler_plugins.framework.plugin import (
     FilterPlugin,
     PostFilterPlugin,
     PreFilterPlugin,
+    RecognisingPlugin,
     ScorePlugin,
     Victims,
 )
-from scheduler_plugins.framework.verdict import Verdict
+from scheduler_plugins.framework.verdict import Refusal, Verdict
 from scheduler_plugins.snapshot.arrays import FloatArray, IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -77,6 +78,7 @@ class Cycle:
             if isinstance(part.plugin, PostFilterPlugin) and part.at("post_filter")
         ]
         self._explaining = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, ExplainingPlugin)]
+        self._recognising = [(part.name, part.plugin) for part in enabled if isinstance(part.plugin, RecognisingPlugin)]
         self._scores = [
             (part.name, part.plugin, part.weight)
             for part in enabled
@@ -99,7 +101,34 @@ class Cycle:
         verdict = Verdict.all_pass(len(nodes))
         for _, found in self.verdicts(pod, nodes, passed_over):
             verdict = verdict.then(found)
+            if len(nodes) and not verdict.passes.any():
+                break  # nothing further would count
         return verdict
+
+    def refuses(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
+        """Why no node may have the pod, whatever the node; None: that depends on the node.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        for name, plugin in self._pre_filters:
+            with self._guarded(name, "pre_filter"):
+                refusal = plugin.pre_filter(pod, nodes)
+            if refusal is not None:
+                return refusal
+        return None
+
+    def recognises(self, text: str) -> bool:
+        """Whether a text quotes a reason of a plugin whose reasons hold numbers.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        for name, plugin in self._recognising:
+            with self._guarded(name, "recognise"):
+                if plugin.recognises(text):
+                    return True
+        return False
 
     def verdicts(
         self, pod: PodRequest, nodes: Nodes, passed_over: AbstractSet[str] = frozenset()

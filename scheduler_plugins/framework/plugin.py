@@ -3,7 +3,8 @@
 At the extension points, in this order: `PreFilterPlugin`, `FilterPlugin`, `ScorePlugin`, `ReservePlugin`;
 `PostFilterPlugin` when no node is left. Beside them: `NodeTable` and `PodAccount` have numbers kept ready per node,
 `Keeping` keeps an account of the whole cluster, `PodFacts` reads more of a pod than numbers, `LoadAccounting` says how
-load is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers.
+load is counted, `Configurable` checks arguments, `ExplainingPlugin` tells its numbers, `RecognisingPlugin` knows its
+reasons again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,7 @@ __all__ = [
     "PreFilterPlugin",
     "Problem",
     "ProblemKind",
+    "RecognisingPlugin",
     "ReservePlugin",
     "ScorePlugin",
     "SourcedPlugin",
@@ -133,6 +135,15 @@ class ExplainingPlugin(Protocol):
         `binding`, where a filter refuses the node, is one sentence with the limit that binds and the numbers against
         it: "cpu: 24.0 of 32 cores in use and 0.9 expected are 78 % of allocatable, usageThresholds.cpu is 65 %".
         """
+        ...
+
+
+@runtime_checkable
+class RecognisingPlugin(Protocol):
+    """Refuses pods for reasons that hold numbers, which are others each time."""
+
+    def recognises(self, text: str) -> bool:
+        """Whether a text quotes one of its reasons, such as what kube-scheduler wrote down of a pod it refused."""
         ...
 
 

@@ -28,6 +28,13 @@ class Refusal:
     """What the user reads in the FailedScheduling event, after the number of nodes."""
     eviction_helps: bool = False
     """Whether removing pods from the node can cure it, so that kube-scheduler may try preemption there."""
+    kind: str = ""
+    """The reason without the numbers of this moment, where it has such; empty: the reason is the same every time."""
+
+    @property
+    def family(self) -> str:
+        """What it is counted as, and known by when it comes again with other numbers."""
+        return self.kind or self.reason
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,57 @@
+"""Victims on several nodes, where no single node frees enough quota."""
+
+from collections.abc import Iterable
+
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.reclaim.budgets import BudgetsRule
+from scheduler_plugins.reclaim.choosing import pick
+from scheduler_plugins.reclaim.situation import Situation, importance
+from scheduler_plugins.reclaim.victims import Candidate, Misfit
+
+
+def combine(situation: Situation, nodes: Iterable[str], misfit: Misfit, budgets_rule: BudgetsRule) -> Candidate | None:
+    """Who has to leave, on the node where the pod goes and elsewhere; None: nothing helps.
+
+    Args:
+        situation: of the pod that found no node.
+        nodes: names of the nodes that come into question.
+        misfit: judges whether the pod fits.
+        budgets_rule: what PodDisruptionBudgets mean.
+    """
+    around = (_around(situation, node, misfit) for node in nodes)
+    found = [candidate for candidate in around if candidate is not None]
+    if budgets_rule is BudgetsRule.RESPECT:
+        found = [candidate for candidate in found if not situation.budgets.refuse(candidate.victims)]
+    return pick(found) if found else None
+
+
+def _around(situation: Situation, node: str, misfit: Misfit) -> Candidate | None:
+    cluster, pod = situation.cluster, situation.pod
+    usage, gone = situation.usage(), set(situation.going)
+    elsewhere = sorted((each for each in cluster.pods.values() if each.counted), key=importance, reverse=True)
+    order = [each for each in elsewhere if each.node == node] + [each for each in elsewhere if each.node != node]
+    potential: list[QuotaPod] = []
+    for each in order:
+        if each.uid not in situation.going and situation.may_go(each, usage):
+            potential.append(each)
+            usage.take(each.namespace, each.charge)
+            if each.node == node:
+                gone.add(each.uid)
+    if not potential or situation.is_refused(usage) or misfit(pod, node, gone) is not None:
+        return None
+    protected, others = situation.budgets.split(sorted(potential, key=importance))
+    victims: list[QuotaPod] = []
+    for each in (*protected, *others):
+        local = each.node == node
+        usage.give(each.namespace, each.charge)
+        if local:
+            gone.remove(each.uid)
+        if situation.is_refused(usage) or (local and misfit(pod, node, gone) is not None):
+            usage.take(each.namespace, each.charge)
+            if local:
+                gone.add(each.uid)
+            victims.append(each)
+    if not victims:
+        return None
+    uids = {each.uid for each in protected}
+    return Candidate(node, tuple(sorted(victims, key=importance)), sum(each.uid in uids for each in victims))

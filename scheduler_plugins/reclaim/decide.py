@@ -1,0 +1,136 @@
+"""Who has to leave for a pod that found no node: all rules together."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.reclaim.arithmetic import arithmetic
+from scheduler_plugins.reclaim.budgets import BudgetsRule
+from scheduler_plugins.reclaim.choosing import pick
+from scheduler_plugins.reclaim.cross_node import combine
+from scheduler_plugins.reclaim.eligibility import ineligible
+from scheduler_plugins.reclaim.situation import Situation
+from scheduler_plugins.reclaim.victims import Candidate, Misfit, Rejected, select_victims
+
+NOBODY: Final = "run no pod that may be evicted for it"
+"""How nodes are told of that nobody may be evicted from."""
+_TOLD: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Who has to leave."""
+
+    node: str
+    """Where the pod is to go."""
+    victims: tuple[QuotaPod, ...]
+    """Who has to leave, the most important first; with `cross_node` from other nodes, too."""
+    violations: int
+    """How many of them a PodDisruptionBudget protects. [pods]"""
+    cross_node: bool
+    """Whether some of them are on other nodes."""
+    arithmetic: str
+    """Why they and not others: one sentence with the numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """Nobody is to leave."""
+
+    reason: str
+    """Why, one sentence for people."""
+    rejected: Mapping[str, str]
+    """Why not, by node, where it was looked at."""
+
+
+def decide(
+    pod: QuotaPod,
+    cluster: QuotaCluster,
+    now: float,
+    misfit: Misfit,
+    *,
+    cross_node: bool = False,
+    nodes: Iterable[str] | None = None,
+    budgets_rule: BudgetsRule = BudgetsRule.RESPECT,
+    nominated_status: str | None = None,
+) -> Decision | Undecided:
+    """Who has to leave for a pod that found no node.
+
+    Nobody leaves where the pod could go without that, or once those are gone who were evicted for others; nor where it
+    would be refused all the same for room that others have a claim to.
+
+    Args:
+        pod: the pod.
+        cluster: the cluster.
+        now: the time to judge holds by. [unix s]
+        misfit: judges whether the pod fits.
+        cross_node: whether pods of several nodes may be evicted together.
+        nodes: names of the nodes that come into question; None: all.
+        budgets_rule: what PodDisruptionBudgets mean.
+        nominated_status: what kube-scheduler found of the node that the pod is nominated to; None: nothing.
+    """
+    if (reason := ineligible(pod, cluster, now, nominated_status)) is not None:
+        return Undecided(reason, {})
+    situation = Situation.of(pod, cluster, now)
+    names = list(cluster.nodes if nodes is None else nodes)
+    if not situation.is_refused(situation.usage()):
+        roomy = next((name for name in names if misfit(pod, name, situation.going) is None), None)
+        if roomy is not None:
+            return Undecided(f"node {roomy} has room for it without evicting anybody else", {})
+    candidates, rejected = survey(situation, now, names, misfit)
+    helpful: list[Candidate] = []
+    for candidate in candidates:
+        why_not = _spared(situation, candidate, budgets_rule)
+        if why_not is None:
+            helpful.append(candidate)
+        else:
+            rejected[candidate.node] = why_not
+    best = pick(helpful) if helpful else None
+    if best is None and cross_node:
+        best = combine(situation, names, misfit, budgets_rule)
+    if best is None:
+        return Undecided(_in_short(rejected), rejected)
+    elsewhere = any(victim.node != best.node for victim in best.victims)
+    return Decision(best.node, best.victims, best.violations, elsewhere, arithmetic(situation, best.victims))
+
+
+def survey(
+    situation: Situation, now: float, nodes: Iterable[str], misfit: Misfit
+) -> tuple[list[Candidate], dict[str, str]]:
+    """What each node would cost, and why not, by node, where no eviction helps.
+
+    Args:
+        situation: of the pod that found no node.
+        now: the time to judge holds by. [unix s]
+        nodes: names of the nodes that come into question.
+        misfit: judges whether the pod fits.
+    """
+    candidates: list[Candidate] = []
+    rejected: dict[str, str] = {}
+    for node in nodes:
+        found = select_victims(situation.pod, node, situation.cluster, now, misfit, situation)
+        if isinstance(found, Rejected):
+            rejected[node] = found.reason
+        else:
+            candidates.append(found)
+    return candidates, rejected
+
+
+def _spared(situation: Situation, candidate: Candidate, rule: BudgetsRule) -> str | None:
+    """Why nobody is evicted from a node although it would help; None: they may be."""
+    if not candidate.admitted:
+        return "its quota would refuse it all the same: others have a claim to what is freed"
+    if rule is BudgetsRule.RESPECT and (protected := situation.budgets.refuse(candidate.victims)):
+        return f"PodDisruptionBudgets protect {', '.join(victim.key for victim in protected)}"
+    return None
+
+
+def _in_short(rejected: Mapping[str, str]) -> str:
+    """Why no eviction helps, counted over the nodes."""
+    counts = Counter(NOBODY if reason.startswith("No victims found") else reason for reason in rejected.values())
+    told = ", ".join(f"{count} {reason}" for reason, count in counts.most_common(_TOLD))
+    more = f", and {len(counts) - _TOLD} other reasons" if len(counts) > _TOLD else ""
+    return f"no eviction helps on any of {len(rejected)} nodes: {told}{more}" if rejected else "there is no node"

@@ -24,6 +24,9 @@ NAME: Final = "CapacityScheduling"
 """How profiles and tables call it."""
 HELD: Final = "node(s) room held for a pod that others were evicted for"
 """Reason for refusing a node whose free room belongs to another pod."""
+_QUOTED: Final = "ElasticQuota "  # every refusal by quota begins with it
+_MAX: Final = "ElasticQuota max exceeded"
+_TOTAL: Final = "sum of min over all ElasticQuotas exceeded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,11 @@ class CapacityScheduling:
         """Refuse a pod that its namespace's max, or the sum of all min, leaves no room for."""
         cluster, asked = kept(nodes), _asked(pod)
         over = refusal(asked, cluster.book, cluster.claims(nodes.now))
-        return None if over is None else Refusal(sentence(over))
+        return None if over is None else Refusal(sentence(over), kind=_TOTAL if over.total else _MAX)
+
+    def recognises(self, text: str) -> bool:
+        """Whether a text quotes a refusal by quota."""
+        return _QUOTED in text
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
         """Refuse nodes whose room is held for another pod, of no less priority, that would no longer fit beside."""
@@ -88,7 +95,7 @@ def sentence(over: Over) -> str:
     """Why a pod is refused, with the arithmetic."""
     amounts = f"used {over.used}, claimed {over.claimed}, requested {over.requested}"
     bound = "sum of min" if over.total else "max"
-    return f"ElasticQuota {over.quota.key}: {over.resource}: {amounts}, {bound} {over.bound}"
+    return f"{_QUOTED}{over.quota.key}: {over.resource}: {amounts}, {bound} {over.bound}"
 
 
 def _asked(pod: PodRequest) -> QuotaPod:

@@ -1,6 +1,6 @@
 """The cluster as quotas see it, fed by watches: quotas, pods, nodes, disruption budgets, and who has claims."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import replace
@@ -12,11 +12,12 @@ from scheduler_plugins.quota.admission import Claim
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.budget import Budget
+from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
 from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.source import Source, by_uid
+from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
 ELASTIC_QUOTAS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 """Path of the ElasticQuotas of all namespaces."""
@@ -40,7 +41,10 @@ class QuotaCluster:
         self._max_missing = max_missing
         self.book = QuotaBook()
         """Quotas and charges."""
+        self.namespaces: Final = Namespaces()
+        """Labels of namespaces."""
         self._pods: dict[str, QuotaPod] = {}
+        self._repelling: dict[str, QuotaPod] = {}
         self._on_node: dict[str, dict[str, QuotaPod]] = {}
         self._requested: dict[str, dict[str, int]] = {}
         self._nodes: dict[str, QuotaNode] = {}
@@ -82,6 +86,16 @@ class QuotaCluster:
     def answered(self, node: str) -> Iterator[QuotaPod]:
         """The pods that may be on their way to a node: answered for, and not seen bound."""
         return (pod for pod, nodes in self._answered.values() if node in nodes)
+
+    @property
+    def on_their_way(self) -> Iterable[tuple[QuotaPod, AbstractSet[str]]]:
+        """The pods that were answered for and not seen bound, and the nodes that they may be on their way to."""
+        return self._answered.values()
+
+    @property
+    def repelling(self) -> Iterable[QuotaPod]:
+        """The bound pods that keep others away by anti-affinity."""
+        return self._repelling.values()
 
     def claims(self, now: float) -> list[Claim]:
         """Room that pending pods have a claim to: by nomination, or because it is held for them.
@@ -141,6 +155,16 @@ class QuotaCluster:
                 self.put_budget,
                 self.delete_budget,
                 self.retain_budgets,
+            ),
+            Source(
+                "Namespaces",
+                NAMESPACES,
+                "",
+                "may we list them?",
+                by_name,
+                self.namespaces.put,
+                self.namespaces.delete,
+                self.namespaces.retain,
             ),
         )
 
@@ -203,6 +227,8 @@ class QuotaCluster:
         if pod.counted:
             self._on_node.setdefault(pod.node, {})[pod.uid] = pod
             self._requested[pod.node] = plus(self._requested.get(pod.node, NOTHING), pod.requests)
+            if pod.anti_affinity:
+                self._repelling[pod.uid] = pod
         elif pod.live and (pod.nominated or pod.hold is not None):
             self._claiming[pod.uid] = pod
             self._claims_version += 1
@@ -224,6 +250,7 @@ class QuotaCluster:
         former = self._pods.pop(uid, None)
         if former is None or not former.counted:
             return
+        self._repelling.pop(uid, None)
         there = self._on_node[former.node]
         del there[uid]
         if there:

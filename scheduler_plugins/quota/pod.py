@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.pod import is_terminal, pod_requests
+from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
 from scheduler_plugins.quota.amounts import Amounts, is_counted
 from scheduler_plugins.quota.charge import charge_of
 from scheduler_plugins.quota.hold import Hold
@@ -52,6 +53,8 @@ class QuotaPod:
     """The room that is kept for it."""
     host_ports: tuple[tuple[str, str, int], ...] = ()
     """Ports of the node that it takes: (address, protocol, port)."""
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    """Whom it keeps away."""
     json: Mapping[str, Any] | None = field(default=None, compare=False)
     """All of it, while it is pending."""
 
@@ -92,6 +95,7 @@ class QuotaPod:
             nominated=str(status.get("nominatedNodeName") or ""),
             hold=Hold.of_pod(pod),
             host_ports=tuple(_host_ports(spec)),
+            anti_affinity=required_terms(pod, ANTI_AFFINITY),
             json=None if node else pod,
         )
 
@@ -102,9 +106,10 @@ def _set_aside(pod: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _host_ports(spec: Mapping[str, Any]) -> list[tuple[str, str, int]]:
+    sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
     return [
         (str(port.get("hostIP") or "0.0.0.0"), str(port.get("protocol") or "TCP"), int(port["hostPort"]))  # noqa: S104
-        for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+        for container in (*(spec.get("containers") or ()), *sidecars)
         for port in container.get("ports") or ()
         if port.get("hostPort")
     ]

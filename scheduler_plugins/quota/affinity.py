@@ -1,0 +1,75 @@
+"""Terms of inter-pod affinity and anti-affinity: near which pods a pod must, or must not, be placed."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from crds.selector import matches
+
+Json = Mapping[str, Any]
+
+AFFINITY: Final = "podAffinity"
+"""The part of a pod's affinity that says near whom it must be."""
+ANTI_AFFINITY: Final = "podAntiAffinity"
+"""The part that says near whom it must not be."""
+_REMEMBERED: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """Some pods, and how near is near."""
+
+    topology_key: str
+    """Nodes that have the same value of this label are near each other."""
+    namespaces: frozenset[str]
+    """Pods of these namespaces are meant."""
+    namespace_selector: Json | None
+    """Pods of namespaces with such labels are meant, too; None: no further ones."""
+    selector: Json | None
+    """Pods with such labels are meant; None: no pods at all."""
+
+    def reaches(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether pods of a namespace are meant.
+
+        Args:
+            namespace: its name.
+            labels: of the namespace.
+        """
+        return namespace in self.namespaces or matches(self.namespace_selector, labels)
+
+    def picks(self, labels: Mapping[str, str]) -> bool:
+        """Whether pods with these labels are meant, if their namespace is."""
+        return matches(self.selector, labels)
+
+
+def required_terms(pod: Json, part: str) -> tuple[AffinityTerm, ...]:
+    """What a pod requires; what it only prefers is left out.
+
+    Args:
+        pod: Kubernetes JSON.
+        part: AFFINITY or ANTI_AFFINITY.
+    """
+    affinity = ((pod.get("spec") or {}).get("affinity") or {}).get(part) or {}
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if not terms:
+        return ()
+    return _read(str((pod.get("metadata") or {}).get("namespace") or ""), json.dumps(terms, sort_keys=True))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _read(namespace: str, terms: str) -> tuple[AffinityTerm, ...]:
+    """Pods of one workload have the same terms, which are kept once.
+
+    `matchLabelKeys` and `mismatchLabelKeys` are not looked at: the API server writes them into the selector.
+    """
+    return tuple(
+        AffinityTerm(
+            str(term.get("topologyKey") or ""),
+            frozenset(term.get("namespaces") or (() if term.get("namespaceSelector") is not None else (namespace,))),
+            term.get("namespaceSelector"),
+            term.get("labelSelector"),
+        )
+        for term in json.loads(terms)
+    )

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import kubeapi
@@ -66,11 +67,12 @@ async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] =
     given = asked.given or [await _live_pod(api, asked.namespace, asked.name)]
     world = World.empty(chosen.profile, clock())
     # Each object becomes numbers as its page arrives: of 150,000 pods nobody can hold the JSON.
-    *_, classes = await live.together(
+    *_, classes, absent = await live.together(
         api.list(kubeapi.paths.NODES, keep=world.put_node),
         live.node_metrics(api, world.put_node_metric),
         api.list(kubeapi.paths.PODS, {"fieldSelector": LIVE_PODS}, world.put_pod),
         _priority_classes(api),
+        read_kept(api, world),
     )
     if asked.node is not None:
         await live.node(api, asked.node)
@@ -78,7 +80,7 @@ async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] =
     simulations = [simulate(world, each) for each in given]
     notes = [_NOT_SIMULATED, *priorities, *_bound(given)]
     notes += [_no_readings(plugin) for plugin in without_readings(chosen.profile)]
-    notes += [*chosen.profile.notes, *_shortened(world.unreadable)]
+    notes += [*chosen.profile.notes, *absent, *_shortened(world.unreadable)]
     if asked.output == "table":
         show(chosen, simulations, notes, asked.limit, asked.node)
     else:
@@ -97,6 +99,23 @@ def show(
             print()
     for note in notes:
         print(f"- {note}")
+
+
+async def read_kept(api: kubeapi.ApiServer, world: World) -> list[str]:
+    """List the kinds of objects that plugins keep an account of.
+
+    Returns:
+        A sentence about each kind that the cluster does not know and can do without.
+    """
+    notes = []
+    for source in world.sources():
+        try:
+            await api.list(source.path, keep=partial(world.put_kept, source))
+        except kubeapi.ApiError as error:
+            if not (error.not_found and source.absent_is_empty):
+                raise
+            notes.append(f"The cluster does not know {source.kind}, so there are none ({source.hint}).")
+    return notes
 
 
 async def _live_pod(api: kubeapi.ApiServer, namespace: str, name: str) -> GivenPod:

@@ -15,6 +15,7 @@ from scheduler_plugins.profile import Profile
 from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.source import Source
 from scheduler_plugins.snapshot.watch import MALFORMED
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -42,21 +43,37 @@ class World:
         plugins = {part.name: part.plugin for part in profile.enabled}
         return cls(profile, now, ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds))
 
+    def sources(self) -> list[Source]:
+        """Further kinds of objects that plugins keep an account of: to be listed, and given to `put_kept`."""
+        return [source for kept in self.cache.kept.values() for source in kept.sources()]
+
+    def put_kept(self, source: Source, item: Json) -> None:
+        """Take an object of one of these kinds."""
+        self._take(source.kind.removesuffix("s"), [source.put], item)
+
     def put_node(self, node: Json) -> None:
         """Take a Node."""
-        self._take("Node", self.cache.put_node, node)
+        self._take("Node", [*(kept.put_node for kept in self.cache.kept.values()), self.cache.put_node], node)
 
     def put_node_metric(self, node_metric: Json) -> None:
         """Take a NodeMetric."""
-        self._take("NodeMetric", self.cache.put_node_metric, node_metric)
+        self._take("NodeMetric", [self.cache.put_node_metric], node_metric)
 
     def put_pod(self, pod: Json) -> None:
         """Take a Pod."""
-        self._take("Pod", lambda given: self.cache.put_pod(given, self.now), pod)
+        kept = [kept.put_pod for kept in self.cache.kept.values()]
+        self._take("Pod", [*kept, lambda given: self.cache.put_pod(given, self.now)], pod)
 
-    def _take(self, kind: str, put: Callable[[Json], None], item: Json) -> None:
+    def delete_pod(self, uid: str) -> None:
+        """Forget a Pod."""
+        for kept in self.cache.kept.values():
+            kept.delete_pod(uid)
+        self.cache.delete_pod(uid)
+
+    def _take(self, kind: str, puts: Sequence[Callable[[Json], None]], item: Json) -> None:
         try:
-            put(item)
+            for put in puts:
+                put(item)
         except MALFORMED as error:
             name = (item.get("metadata") or {}).get("name")
             self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
@@ -123,11 +140,11 @@ def simulate(world: World, given: GivenPod) -> Simulation:
         CommandError: the pod cannot be understood, or a plugin fails.
     """
     try:
-        pod = world.cache.read(given.pod)
+        pod = world.cache.read(_as_pending(given.pod))
     except MALFORMED as error:
         raise CommandError(f"{given.title} cannot be understood: {error}") from error
     # A pod that is there already is simulated as if it were not: its own requests must not be in its way.
-    world.cache.delete_pod(pod.uid)
+    world.delete_pod(pod.uid)
     nodes, cycle = world.cache.freeze(world.now), Cycle(world.profile.enabled)
     try:
         refusals = _refusals(cycle, pod, nodes)
@@ -143,6 +160,11 @@ def simulate(world: World, given: GivenPod) -> Simulation:
     estimate = dict(zip(world.cache.rules.resources, pod.estimate, strict=True))
     scheduler_name = str(given.pod["spec"].get("schedulerName") or DEFAULT_SCHEDULER)
     return Simulation(given.title, pod, estimate, outcomes, [name for name, _, _ in scores], scheduler_name)
+
+
+def _as_pending(pod: Json) -> Json:
+    """The pod as it would be asked about: plugins may want to know more of pods that have no node yet."""
+    return {**pod, "spec": {name: value for name, value in pod["spec"].items() if name != "nodeName"}}
 
 
 def _outcomes(

@@ -27,6 +27,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.framework",
         "scheduler_plugins.plugins",
         "scheduler_plugins.profile",
+        "scheduler_plugins.quota",
+        "scheduler_plugins.reclaim",
         "scheduler_plugins.snapshot",
         "scheduler_plugins.extender.service",
     ),

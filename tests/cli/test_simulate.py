@@ -255,3 +255,45 @@ def test_names_and_files_are_told_apart(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "plain").write_text("")
     assert [pod_file.is_file(each) for each in ("-", "plain", "./x", "x.yaml", "x.json")] == [True] * 5
     assert [pod_file.is_file(each) for each in ("web-1", "x\0", "x" * 5000)] == [False] * 3
+
+
+async def test_quotas_are_simulated(written: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What plugins keep of the whole cluster is read, too: a quota that is used up refuses the pod on every node."""
+    quota = {
+        "metadata": {"name": "team", "namespace": "default", "uid": "q"},
+        "spec": {"min": {"cpu": "12", "memory": "100Gi"}, "max": {"cpu": "12", "memory": "100Gi"}},
+    }
+    there = pod("other", {"cpu": "5"}, node="cold", scheduled=-10)
+    given = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}, {LOAD_AWARE}]\n", there)
+    given.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
+    await _run(given, written, "-o", "json")
+    (simulated,) = json.loads(capsys.readouterr().out)["pods"]
+    refusals = [each["refusals"][0] for each in simulated["nodes"]]
+    assert [each["plugin"] for each in refusals] == ["CapacityScheduling"] * 3
+    assert "default/team" in refusals[0]["reason"]
+
+
+async def test_pod_itself_is_not_charged(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod of the cluster that fills its quota is judged as if it did not: it passes."""
+    quota = {
+        "metadata": {"name": "team", "namespace": "default", "uid": "q"},
+        "spec": {"min": {"cpu": "12", "memory": "100Gi"}},
+    }
+    there = pod("web", {"cpu": "10", "memory": "10Gi"}, node="cold", scheduled=-10)
+    given = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n", there)
+    given.put("/apis/scheduling.x-k8s.io/v1alpha1/elasticquotas/team", quota)
+    await _run(given, "web", "-o", "json")
+    (simulated,) = json.loads(capsys.readouterr().out)["pods"]
+    assert [each["passes"] for each in simulated["nodes"]] == [True, True, True]
+
+
+async def test_missing_kind_is_told(written: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A cluster that does not know quotas has none, and the output says which CRD is missing."""
+    given = _cluster(f"{HEAD}plugins: [{{name: CapacityScheduling}}]\n")
+    given.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(404, "NotFound", "no such kind")
+    await _run(given, written)
+    (line,) = [line for line in _lines(capsys) if "does not know ElasticQuotas" in line]
+    assert "elasticquotas.scheduling.x-k8s.io" in line
+    given.fails["LIST /apis/scheduling.x-k8s.io"] = ApiError(403, "Forbidden", "no")
+    with pytest.raises(ApiError):
+        await _run(given, written)

@@ -53,7 +53,16 @@ class Adoption:
         if not quoted:
             return None
         request = self._cache.read(pod)
-        return request if any(reason in quoted for reason in self._reasons(request)) else None
+        return request if self._quotes(quoted, request) else None
+
+    def _quotes(self, text: str, pod: PodRequest) -> bool:
+        """Whether a text quotes one of the reasons for which a pod may be refused."""
+        try:
+            recognised = self._cycle.recognises(text)
+        except PluginError as error:
+            _LOG.debug("Reasons with numbers cannot be recognised: %s", error)
+            recognised = False
+        return recognised or any(reason in text for reason in self._reasons(pod))
 
     def _reasons(self, pod: PodRequest) -> AbstractSet[str]:
         """The reasons for which a pod may be refused at all: a plugin's verdict names them, whichever occur."""

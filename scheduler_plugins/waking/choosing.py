@@ -2,17 +2,22 @@
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from functools import partial
+from typing import Final, Self
 
 import numpy as np
 
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.snapshot.arrays import Snapshot
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.reserving import Reserving
 from scheduler_plugins.waking.groups import Entry, Group
 from scheduler_plugins.waking.waiting import Waiting
+
+_ONE_BY_ONE: Final = 4
+"""So many nodes are tried alone before all that are left are judged at once. [nodes]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +29,14 @@ class Trial:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self:
-        """A copy in which charges can be made."""
+        """A copy in which charges can be made, also in what plugins keep."""
         return cls(
             replace(
                 snapshot,
                 in_flight=snapshot.in_flight.copy(),
                 in_flight_prod=snapshot.in_flight_prod.copy(),
                 in_flight_sums=snapshot.in_flight_sums.copy(),
+                kept={name: kept.fork() for name, kept in snapshot.kept.items()},
             )
         )
 
@@ -41,6 +47,9 @@ class Trial:
             self.nodes.in_flight_prod[row] += np.array(pod.estimate, np.int64)
         for plugin, amounts in pod.amounts.items():
             self.nodes.in_flight_sums[row, self.nodes.accounts[plugin]] += np.array(amounts, np.int64)
+        for kept in self.nodes.kept.values():
+            if isinstance(kept, Reserving):
+                kept.reserve(pod, [self.nodes.names[row]], self.nodes.now)
 
 
 class _Candidates:
@@ -49,14 +58,23 @@ class _Candidates:
     def __init__(self, rows: Iterable[int]) -> None:
         self._rows = deque(rows)
 
-    def take(self, passes: Callable[[int], bool]) -> int | None:
-        """The next node that still passes; None when none is left."""
-        while self._rows:
-            row = self._rows.popleft()
-            if passes(row):
-                self._rows.append(row)
-                return row
-        return None
+    def take(self, passing: Callable[[Sequence[int]], Sequence[int]]) -> int | None:
+        """The next node that still passes; None when none is left.
+
+        Args:
+            passing: those of some nodes that pass.
+        """
+        for _ in range(min(_ONE_BY_ONE, len(self._rows))):
+            if passing([self._rows[0]]):
+                return self._first()
+            self._rows.popleft()
+        # One node after the other is full, or the pods have used up what holds for all nodes together.
+        self._rows = deque(passing(list(self._rows)) if self._rows else ())
+        return self._first() if self._rows else None
+
+    def _first(self) -> int:
+        self._rows.rotate(-1)
+        return self._rows[-1]
 
 
 def choose(waiting: Waiting, cycle: Cycle, trial: Trial, now: float, most: int) -> Iterator[tuple[Entry, str]]:
@@ -89,7 +107,7 @@ def choose(waiting: Waiting, cycle: Cycle, trial: Trial, now: float, most: int) 
         request = entry.request
         if number not in candidates:
             candidates[number] = _candidates(group, waiting, cycle, trial)
-        row = candidates[number].take(lambda row, pod=request: _passes(cycle, trial, pod, row))  # type: ignore[misc]
+        row = candidates[number].take(partial(_passing, cycle, trial, request))
         if row is None:
             group.ready = False
             continue
@@ -113,5 +131,7 @@ def _candidates(group: Group, waiting: Waiting, cycle: Cycle, trial: Trial) -> _
     return _Candidates(rows[passing[np.argsort(-scores, kind="stable")]].tolist())
 
 
-def _passes(cycle: Cycle, trial: Trial, pod: PodRequest, row: int) -> bool:
-    return bool(cycle.filter(pod, trial.nodes.take(np.array([row]))).passes[0])
+def _passing(cycle: Cycle, trial: Trial, pod: PodRequest, rows: Sequence[int]) -> Sequence[int]:
+    found = np.array(rows, np.intp)
+    passing: Sequence[int] = found[cycle.filter(pod, trial.nodes.take(found)).passes].tolist()
+    return passing

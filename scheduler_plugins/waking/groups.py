@@ -25,7 +25,10 @@ _CONSTRAINTS: Final = (
     "topologySpreadConstraints",
     "resourceClaims",
     "overhead",
+    "resources",
 )
+_CONTAINERS: Final = ("initContainers", "containers")
+_ASKED: Final = ("resources", "ports", "restartPolicy")
 _OLD_ATTEMPTS: Final = 3
 _FIRST_BACKOFF_SECONDS: Final = 1.0
 _LONGEST_BACKOFF_SECONDS: Final = 60.0
@@ -134,7 +137,7 @@ def group_key(pod: PodRequest, json_pod: Mapping[str, Any]) -> GroupKey:
     constraints = [spec.get(name) for name in _CONSTRAINTS]
     claims = [(volume or {}).get("persistentVolumeClaim") for volume in spec.get("volumes") or ()]
     # What plugins look at is in the request; ports and the like decide for kube-scheduler.
-    asked = [[(part or {}).get("resources"), (part or {}).get("ports")] for part in spec.get("containers") or ()]
+    asked = [[(part or {}).get(name) for name in _ASKED] for kind in _CONTAINERS for part in spec.get(kind) or ()]
     text = json.dumps([constraints, [claim for claim in claims if claim], asked], sort_keys=True)
     digest = blake2b(text.encode(), digest_size=16).digest()
     namespace = pod.key.partition("/")[0]

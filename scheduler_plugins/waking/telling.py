@@ -99,7 +99,7 @@ class Teller:
     def refused(self, pod: PodRequest, _json: Mapping[str, Any], _names: Sequence[str], verdict: Verdict) -> None:
         """Note that there is something to tell of a pod, unless it was told lately."""
         which = np.unique(verdict.refused).tolist()
-        reasons = frozenset(verdict.refusals[each].reason for each in which if each != PASSES)
+        reasons = frozenset(verdict.refusals[each].family for each in which if each != PASSES)
         told = self._told.get(pod.uid)
         if told is not None:
             age = self._monotonic() - told.at
@@ -163,6 +163,8 @@ class Teller:
         verdict = self._cycle.filter(pod, nodes)
         if not len(nodes) or verdict.passes.any():
             return None
+        if (refusal := self._cycle.refuses(pod, nodes)) is not None:
+            return f"No node may have it: {refusal.reason.rstrip('.')}."
         counts = Counter(verdict.refusals[which].reason for which in verdict.refused.tolist())
         reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=_most_first))
         row = int(self._cycle.score(pod, nodes).argmax())

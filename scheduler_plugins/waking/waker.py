@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -47,8 +47,9 @@ class Waker:
     """Wakes pods.
 
     A reason goes away when a node, its report, its pods or a provider's reading changes: nodes that changed are judged
-    again. Sometimes it goes by time alone (a report expires where `enableScheduleWhenNodeMetricsExpired` is set), so
-    all nodes are judged every few seconds.
+    again. When what plugins keep of the cluster changes, such as quotas and what is charged to them, all nodes are.
+    Sometimes it goes by time alone (a report expires where `enableScheduleWhenNodeMetricsExpired` is set), so all nodes
+    are judged every few seconds.
 
     Args:
         waiting: who waits.
@@ -80,6 +81,7 @@ class Waker:
         self._tokens = TokenBucket()
         self._changes = Changes()
         self._swept_at = float("-inf")
+        self._versions: dict[str, int] = {}
         self._charged: dict[str, str] = {}
         self._turn = 0
         self._behind = False
@@ -147,6 +149,7 @@ class Waker:
         sweep = now - self._swept_at >= SWEEP_SECONDS and not self._behind
         if sweep:
             self._swept_at = now
+        sweep = sweep or self._kept_changed(snapshot, freed)
         if not (sweep or freed or changed.any()):
             return
         bits = self._waiting.numbers.of_rows(changed, snapshot) | self._waiting.numbers.bits(freed)
@@ -154,6 +157,15 @@ class Waker:
         for group in self._waiting.groups:
             fitting = group.fitting(everything)
             group.pending |= fitting if sweep else fitting & bits
+
+    def _kept_changed(self, snapshot: Snapshot, freed: Sequence[str]) -> bool:
+        """Whether something changed that may hold for all nodes: in what plugins keep, or as woken pods were let go."""
+        versions = {name: kept.version for name, kept in snapshot.kept.items()}
+        changed = versions != self._versions or bool(freed and versions)
+        if self._behind:  # the groups that are left will be judged by what is kept now; the others soon
+            return False
+        self._versions = versions
+        return changed
 
     # Judging
 
@@ -178,7 +190,8 @@ class Waker:
     def _look_at(self, group: Group, snapshot: Snapshot) -> None:
         rows = self._waiting.numbers.rows(group.pending, snapshot)
         group.pending = 0
-        if len(rows):
+        # First what refuses pods as such: it costs little, and then no node has to be copied.
+        if len(rows) and self._cycle.refuses(group.pod, snapshot) is None:
             group.ready = bool(self._cycle.filter(group.pod, snapshot.take(rows)).passes.any())
 
     # Waking

@@ -7,10 +7,10 @@ Adapter = Callable[[dict[str, Any]], dict[str, Any]]
 """Turns the `input` of a vector into the result of our function."""
 
 FAMILIES: Final[Mapping[str, str]] = {
-    "capacity_preemption": "",
+    "capacity_preemption": "tests.golden.adapters.capacity_preemption:OPERATIONS",
     "cgroup_parse": "tests.golden.adapters.cgroup_parse:OPERATIONS",
     "colocation_config": "tests.golden.adapters.colocation_config:OPERATIONS",
-    "elasticquota": "",
+    "elasticquota": "tests.golden.adapters.elasticquota:OPERATIONS",
     "histogram": "tests.golden.adapters.histogram:OPERATIONS",
     "load_watcher": "tests.golden.adapters.load_watcher:OPERATIONS",
     "loadaware_args": "tests.golden.adapters.load_aware:ARGUMENTS",

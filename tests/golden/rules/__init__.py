@@ -11,8 +11,10 @@ from typing import Final
 from tests.golden.rules.rule import Deviation, OutOfScope, Rule
 
 RULES: Final[Mapping[str, str]] = {
+    "capacity_preemption": "tests.golden.rules.capacity_preemption:RULES",
     "cgroup_parse": "tests.golden.rules.cgroup_parse:RULES",
     "colocation_config": "tests.golden.rules.colocation_config:RULES",
+    "elasticquota": "tests.golden.rules.elasticquota:RULES",
     "histogram": "tests.golden.rules.histogram:RULES",
     "load_watcher": "tests.golden.rules.load_watcher:RULES",
     "loadaware_args": "tests.golden.rules.loadaware_args:RULES",

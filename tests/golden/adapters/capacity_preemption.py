@@ -1,0 +1,111 @@
+"""capacity_preemption: whom CapacityScheduling evicts; budgets as `disruptionBudgets: count` has them."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from scheduler_plugins.plugins.capacity_scheduling import NAME
+from scheduler_plugins.quota.admission import Over, refusal
+from scheduler_plugins.quota.amounts import amounts_of, minus
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.reclaim.choosing import pick
+from scheduler_plugins.reclaim.eligibility import UNRESOLVABLE, ineligible
+from scheduler_plugins.reclaim.fitting import Fitting
+from scheduler_plugins.reclaim.situation import Situation
+from scheduler_plugins.reclaim.victims import Candidate, Rejected, select_victims
+from tests.golden.adapters import Adapter
+from tests.golden.adapters.elasticquota import NOW, named, standing_in
+
+Json = Mapping[str, Any]
+_UNHELPFUL: Final = "Preemption is not helpful for scheduling"
+
+
+def cluster_of(vector: Json) -> QuotaCluster:
+    """The nodes, quotas, pods and budgets of a vector."""
+    cluster = QuotaCluster(NAME, MaxMissing.ZERO)
+    for node in vector.get("nodes") or ():
+        cluster.put_node(node)
+    for quota in vector.get("elasticQuotas") or ():
+        cluster.put_quota(quota.get("quota") or quota)
+    for budget in vector.get("podDisruptionBudgets") or ():
+        cluster.put_budget(budget)
+    for pod in (*(vector.get("pods") or ()), *(vector.get("nominatedPods") or ()), vector["preemptor"]):
+        cluster.put_pod(named(pod))
+    return cluster
+
+
+def _preempt(vector: Json) -> dict[str, Any]:
+    cluster, pod = cluster_of(vector), QuotaPod.from_json(named(vector["preemptor"]))
+    claims = cluster.claims(NOW)
+    fitting, situation = Fitting(cluster, claims), Situation.of(pod, cluster, NOW)
+    statuses = vector.get("filterStatuses") or {}
+    nodes = sorted(name for name in cluster.nodes if statuses.get(name) != UNRESOLVABLE)
+    found = [select_victims(pod, name, cluster, NOW, fitting.misfit, situation) for name in nodes]
+    candidates = [each for each in found if isinstance(each, Candidate)]
+    rejected = [each for each in found if isinstance(each, Rejected)]
+    codes = {each.node: _code(each, fitting.never(pod, each.node)) for each in rejected}
+    nominated = statuses.get(pod.nominated)
+    return {
+        "preFilter": _pre_filter(pod, refusal(pod, cluster.book, claims)),
+        "candidates": [
+            {
+                "node": each.node,
+                "victims": [victim.key for victim in each.victims],
+                "numPDBViolations": each.violations,
+            }
+            for each in candidates
+        ],
+        "rejectedNodes": {each.node: {"code": codes[each.node], "message": each.reason} for each in rejected},
+        "postFilter": _post_filter(ineligible(pod, cluster, NOW, nominated), candidates, rejected, len(cluster.nodes)),
+    }
+
+
+def _pre_filter(pod: QuotaPod, over: Over | None) -> dict[str, str]:
+    if over is None:
+        return {"code": "Success", "message": ""}
+    what = (
+        "total ElasticQuota used is more than min" if over.total else f"ElasticQuota {pod.namespace} is more than Max"
+    )
+    return {"code": "Unschedulable", "message": f"Pod {pod.key} is rejected in PreFilter because {what}"}
+
+
+def _code(rejected: Rejected, never: str | None) -> str:
+    if rejected.needless:
+        return "Error"
+    return "Unschedulable" if rejected.resolvable and never is None else UNRESOLVABLE
+
+
+def _post_filter(
+    reason: str | None, candidates: list[Candidate], rejected: list[Rejected], nodes: int
+) -> dict[str, Any]:
+    if reason is not None:
+        return {"code": "Unschedulable", "message": reason, "nominatedNode": None, "deleted": []}
+    if candidates:
+        best = pick(candidates)
+        deleted = sorted(victim.key for victim in best.victims if not victim.terminating)
+        return {"code": "Success", "message": "", "nominatedNode": best.node, "deleted": deleted}
+    errors = [each.reason for each in rejected if each.needless]
+    if errors:
+        message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+        return {"code": "Error", "message": message, "nominatedNode": None, "deleted": []}
+    counts = Counter(reason for each in rejected for reason in each.reason.split(", "))
+    counts[_UNHELPFUL] += nodes - len(rejected)
+    told = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items() if count))
+    message = f"0/{nodes} nodes are available: {told}."
+    return {"code": "Unschedulable", "message": message, "nominatedNode": "", "deleted": []}
+
+
+def _pod_eligible(vector: Json) -> dict[str, Any]:
+    cluster = cluster_of(vector)
+    for given in vector.get("elasticQuotas") or ():
+        namespace = given["quota"]["metadata"]["namespace"]
+        rest = minus(amounts_of(given.get("used")), cluster.book.used(namespace))
+        cluster.place(standing_in(namespace, rest))
+    reason = ineligible(QuotaPod.from_json(named(vector["preemptor"])), cluster, NOW, vector.get("nominatedNodeStatus"))
+    return {"eligible": reason is None, "reason": reason or ""}
+
+
+OPERATIONS: Final[Mapping[str, Adapter]] = {"preempt": _preempt, "pod_eligible": _pod_eligible}
+"""The operations of `capacity_preemption.json` that one cycle answers."""

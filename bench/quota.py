@@ -1,4 +1,4 @@
-"""What quotas cost the extender: admission per pod. In a process that does nothing else."""
+"""What quotas cost the extender: admission per pod, and the choice of victims. In processes that do nothing else."""
 
 import json
 import subprocess
@@ -14,9 +14,11 @@ CALLS, QUICK_CALLS = 200, 3
 
 
 def measure(*, quick: bool = False) -> Iterator[Measurement]:
-    """Admission with the most nodes."""
+    """Admission with the most nodes, then the choice of victims with each number of them."""
     sizes, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
     yield from _run("bench.quota_admission", sizes[-1], calls)
+    for nodes in sizes:
+        yield from _run("bench.quota_selection", nodes, calls)
 
 
 def _run(module: str, *numbers: int) -> Iterator[Measurement]:

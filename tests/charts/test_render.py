@@ -285,6 +285,16 @@ def test_wrong_profile_starts_nothing(cluster: Cluster) -> None:
     assert check["volumeMounts"] == [mount for mount in extender["volumeMounts"] if mount["name"] == "config"]
 
 
+def test_leader_is_kube_schedulers(cluster: Cluster) -> None:
+    """The extender goes by the very Lease that the kube-scheduler beside it holds, and may read it."""
+    chart = render(cluster.helm, "scheduler.name=by-load")
+    election = chart.config("headroom-scheduler", "kube-scheduler.yaml")["leaderElection"]
+    lease = f"{election['resourceNamespace']}/{election['resourceName']}"
+    assert lease == f"{NAMESPACE}/by-load"
+    assert f"--leader-lease={lease}" in chart.container("headroom-scheduler/extender")["args"]
+    assert ("coordination.k8s.io", "leases", "get", "by-load") in rules(chart.one("Role", "headroom-scheduler"))
+
+
 def test_config_change_restarts_scheduler(cluster: Cluster) -> None:
     """Another scheduler configuration is another pod template, because both programs read it at start only."""
 

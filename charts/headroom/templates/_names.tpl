@@ -69,6 +69,8 @@ import socket, sys; s = socket.socket(); s.settimeout(4); s.connect_ex(('127.0.0
 - --listen=127.0.0.1:9820
 - --mode={{ .Values.scheduler.mode }}
 - --log-format=json
+# Of several replicas the one whose kube-scheduler leads gives borrowed resources back and writes what quotas use.
+- --leader-lease={{ .Release.Namespace }}/{{ .Values.scheduler.name }}
 {{- if .Values.scheduler.watcher.enabled }}
 - --watcher-listen=:{{ .Values.scheduler.watcher.port }}
 {{- end }}

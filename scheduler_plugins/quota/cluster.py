@@ -1,6 +1,6 @@
 """The cluster as quotas see it, fed by watches: quotas, pods, nodes, disruption budgets, and who has claims."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import replace
@@ -93,7 +93,7 @@ class QuotaCluster:
         return self._answered.values()
 
     @property
-    def repelling(self) -> Iterable[QuotaPod]:
+    def repelling(self) -> Collection[QuotaPod]:
         """The bound pods that keep others away by anti-affinity."""
         return self._repelling.values()
 

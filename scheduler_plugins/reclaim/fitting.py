@@ -4,12 +4,13 @@ Reasons are in kube-scheduler's words. What kube-scheduler reports as unresolvab
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from scheduler_plugins.quota.admission import Claim
+from scheduler_plugins.quota.affinity import AFFINITY, required_terms
 from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.node import QuotaNode
@@ -17,6 +18,8 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.constraints import ports
 from scheduler_plugins.reclaim.constraints.node_affinity import REASON as OTHER_NODES
 from scheduler_plugins.reclaim.constraints.node_affinity import NodeTest, required_nodes
+from scheduler_plugins.reclaim.constraints.pod_affinity import PodAffinity
+from scheduler_plugins.reclaim.constraints.spread import Spread, hard_constraints
 from scheduler_plugins.reclaim.constraints.taints import CORDONED, TAINTED, keeps_away, tolerates_cordon
 from scheduler_plugins.reclaim.constraints.unmodelled import beyond_model
 
@@ -31,17 +34,26 @@ TOO_MANY: Final = "Too many pods"
 class Fitting:
     """The model, for one moment: the cluster must not change while it is in use. Make a new one for each decision.
 
+    Pods that are expected on a node, because it was answered for them or they have a claim to it and no less priority,
+    take room there. As in kube-scheduler, a pod must fit with them and, as they may not come, without them.
+
     Args:
         cluster: nodes and pods.
-        claims: of all pods; those of no less priority than a pod's take room from it.
+        claims: of all pods.
     """
 
     def __init__(self, cluster: QuotaCluster, claims: Iterable[Claim]) -> None:
         self._cluster = cluster
-        self._claims: dict[str, list[Claim]] = defaultdict(list)
+        self._expected: dict[str, dict[str, Claim | QuotaPod]] = defaultdict(dict)
         for claim in claims:
-            self._claims[claim.node].append(claim)
+            self._expected[claim.node][claim.uid] = claim
+        self._on_their_way: dict[str, QuotaPod] = {}
+        for pod, nodes in cluster.on_their_way:
+            self._on_their_way[pod.uid] = pod
+            for node in nodes:
+                self._expected[node][pod.uid] = pod
         self._asked: dict[str, _Asked] = {}
+        self._in_namespaces: dict[str, list[QuotaPod]] | None = None
 
     def misfit(self, pod: QuotaPod, node: str, without: AbstractSet[str]) -> str | None:
         """Why a pod would not fit a node.
@@ -54,73 +66,129 @@ class Fitting:
         Returns:
             The reason; None: it fits.
         """
-        if reason := self.never(pod, node):
+        asked = self._of(pod)
+        if reason := self._never(asked, node):
             return reason
-        asked, found = self._of(pod), self._cluster.nodes[node]
-        return self._ports(asked, node, without) or self._resources(asked, found, without)
+        found, coming = self._cluster.nodes[node], self._coming(asked, node)
+        if reason := self._ports(asked, node, without, coming) or self._resources(asked, found, without, coming):
+            return reason
+        for part in (asked.spread, asked.pod_affinity):
+            if part is not None:
+                reason = (coming.pods and part.misfit(found, without, coming.pods)) or part.misfit(found, without, ())
+                if reason:
+                    return reason
+        return None
 
     def never(self, pod: QuotaPod, node: str) -> str | None:
         """Why a pod would not fit a node whoever were evicted; None: it might."""
-        asked = self._of(pod)
-        if node not in asked.never:
-            asked.never[node] = self._never(asked, node)
-        return asked.never[node]
+        return self._never(self._of(pod), node)
 
     def unmodelled(self, pod: QuotaPod) -> list[str]:
         """What of a pod cannot be judged here: kube-scheduler alone knows where such a pod fits."""
-        return list(beyond_model(_spec(pod)))
+        return list(beyond_model((pod.json or {}).get("spec") or {}))
+
+    # What does not depend on the node
 
     def _of(self, pod: QuotaPod) -> "_Asked":
         asked = self._asked.get(pod.uid)
         if asked is None or asked.pod is not pod:
-            asked = self._asked[pod.uid] = _Asked.of_pod(pod)
+            asked = self._asked[pod.uid] = self._read(pod)
         return asked
 
+    def _read(self, pod: QuotaPod) -> "_Asked":
+        spec: Mapping[str, Any] = (pod.json or {}).get("spec") or {}
+        tolerations, required = tuple(spec.get("tolerations") or ()), required_nodes(spec)
+        constraints, affinity = hard_constraints(pod.json or {}), required_terms(pod.json or {}, AFFINITY)
+        nodes, cluster = self._cluster.nodes, self._cluster
+        spread = pod_affinity = None
+        if constraints:
+            there = self._placed().get(pod.namespace, ())
+            spread = Spread(pod, constraints, required, tolerations, nodes, there)
+        if affinity or pod.anti_affinity or cluster.repelling or any(each.anti_affinity for each in self._pending()):
+            placed = self._placed() if affinity or pod.anti_affinity else {}
+            pod_affinity = PodAffinity(pod, affinity, cluster.namespaces, nodes, placed, cluster.repelling)
+        names = sorted(pod.requests, key=lambda name: (name != "pods", name not in CORE))
+        requests = {name: pod.requests[name] for name in names if pod.requests[name] > 0}
+        return _Asked(pod, requests, tolerations, str(spec.get("nodeName") or ""), required, spread, pod_affinity)
+
+    def _placed(self) -> Mapping[str, Sequence[QuotaPod]]:
+        """The bound pods by namespace."""
+        if self._in_namespaces is None:
+            self._in_namespaces = defaultdict(list)
+            for pod in self._cluster.pods.values():
+                if pod.node:
+                    self._in_namespaces[pod.namespace].append(pod)
+        return self._in_namespaces
+
+    def _pending(self) -> Iterator[QuotaPod]:
+        """The pods that are expected anywhere."""
+        for uid in {uid for expected in self._expected.values() for uid in expected}:
+            if (pod := self._cluster.pods.get(uid) or self._on_their_way.get(uid)) is not None:
+                yield pod
+
+    # What does
+
     def _never(self, asked: "_Asked", name: str) -> str | None:
-        """In the order of kube-scheduler's filters."""
+        if name not in asked.never:
+            asked.never[name] = self._unresolvable(asked, name)
+        return asked.never[name]
+
+    def _unresolvable(self, asked: "_Asked", name: str) -> str | None:
         node = self._cluster.nodes.get(name)
         if node is None:
             return GONE
-        if node.unschedulable and not asked.tolerates_cordon:
-            return CORDONED
-        if asked.node_name and asked.node_name != name:
-            return OTHER_NAME
-        if node.taints and keeps_away(node.taints, asked.tolerations):
-            return TAINTED
-        if asked.required_nodes is not None and not asked.required_nodes(node):
-            return OTHER_NODES
-        return _lacking(asked.requests, node.allocatable, NOTHING)
+        if reason := asked.unwanted(node) or _lacking(asked.requests, node.allocatable, NOTHING):
+            return reason
+        if asked.spread is not None and (reason := asked.spread.missing(node)):
+            return reason
+        if asked.pod_affinity is None:
+            return None
+        coming = self._coming(asked, name).pods
+        return (coming and asked.pod_affinity.missing(node, coming)) or asked.pod_affinity.missing(node, ())
 
-    def _ports(self, asked: "_Asked", name: str, without: AbstractSet[str]) -> str | None:
+    def _coming(self, asked: "_Asked", name: str) -> "_Coming":
+        """What is expected on a node beside what is bound there."""
+        if name not in self._expected:
+            return _NOTHING_COMES
+        if name not in asked.coming:
+            requests: Amounts = NOTHING
+            pods = []
+            for uid, expected in self._expected[name].items():
+                known = self._on_their_way.get(uid) or self._cluster.pods.get(uid)
+                yields = isinstance(expected, Claim) and expected.priority < asked.pod.priority
+                if uid == asked.pod.uid or yields or (known is not None and uid in self._cluster.on_node(known.node)):
+                    continue
+                requests = plus(requests, expected.requests)
+                if known is not None:
+                    pods.append(known)
+            asked.coming[name] = _Coming(requests, tuple(pods))
+        return asked.coming[name]
+
+    def _ports(self, asked: "_Asked", name: str, without: AbstractSet[str], coming: "_Coming") -> str | None:
         if not asked.pod.host_ports:
             return None
-        pods = [pod for uid, pod in self._cluster.on_node(name).items() if uid not in without]
-        pods += [pod for _, pod in self._coming(asked, name) if pod is not None]
-        used = (port for pod in pods for port in pod.host_ports)
+        there = (pod for uid, pod in self._cluster.on_node(name).items() if uid not in without)
+        used = (port for pods in (there, coming.pods) for pod in pods for port in pod.host_ports)
         return ports.REASON if ports.conflict(asked.pod.host_ports, used) else None
 
-    def _resources(self, asked: "_Asked", node: QuotaNode, without: AbstractSet[str]) -> str | None:
-        if node.name not in asked.coming:
-            coming: Amounts = NOTHING
-            for requests, _ in self._coming(asked, node.name):
-                coming = plus(coming, requests)
-            asked.coming[node.name] = coming
+    def _resources(self, asked: "_Asked", node: QuotaNode, without: AbstractSet[str], coming: "_Coming") -> str | None:
         there = self._cluster.on_node(node.name)
         gone = [there[uid].requests for uid in without if uid in there]
-        return _lacking(
-            asked.requests, node.allocatable, self._cluster.requested(node.name), asked.coming[node.name], gone
-        )
+        taken = self._cluster.requested(node.name)
+        return _lacking(asked.requests, node.allocatable, taken, coming.requests, gone)
 
-    def _coming(self, asked: "_Asked", name: str) -> Iterator[tuple[Amounts, QuotaPod | None]]:
-        """What is expected on a node beside what is bound there: requests, and whose they are where that is known."""
-        seen = {asked.pod.uid}
-        for pod in self._cluster.answered(name):
-            if pod.uid not in seen:
-                seen.add(pod.uid)
-                yield pod.requests, pod
-        for claim in self._claims.get(name, ()):
-            if claim.uid not in seen and claim.priority >= asked.pod.priority:
-                yield claim.requests, self._cluster.pods.get(claim.uid)
+
+@dataclass(frozen=True, slots=True)
+class _Coming:
+    """What is expected on a node."""
+
+    requests: Amounts
+    """All together."""
+    pods: tuple[QuotaPod, ...]
+    """Whose they are."""
+
+
+_NOTHING_COMES: Final = _Coming(NOTHING, ())
 
 
 @dataclass(slots=True)
@@ -128,32 +196,25 @@ class _Asked:
     """What does not depend on the node, and what was found out of nodes."""
 
     pod: QuotaPod
-    requests: Mapping[str, int]
+    requests: Amounts
     """Of which it asks for any, in the order of kube-scheduler's reasons."""
     tolerations: tuple[Mapping[str, Any], ...]
-    tolerates_cordon: bool
     node_name: str
     required_nodes: NodeTest | None
+    spread: Spread | None
+    pod_affinity: PodAffinity | None
     never: dict[str, str | None] = field(default_factory=dict)
-    coming: dict[str, Amounts] = field(default_factory=dict)
+    coming: dict[str, _Coming] = field(default_factory=dict)
 
-    @classmethod
-    def of_pod(cls, pod: QuotaPod) -> "_Asked":
-        spec = _spec(pod)
-        tolerations = tuple(spec.get("tolerations") or ())
-        names = sorted(pod.requests, key=lambda name: (name != "pods", name not in CORE))
-        return cls(
-            pod,
-            {name: pod.requests[name] for name in names if pod.requests[name] > 0},
-            tolerations,
-            tolerates_cordon(tolerations),
-            str(spec.get("nodeName") or ""),
-            required_nodes(spec),
-        )
-
-
-def _spec(pod: QuotaPod) -> Mapping[str, Any]:
-    return (pod.json or {}).get("spec") or {}
+    def unwanted(self, node: QuotaNode) -> str | None:
+        """Why the node is not for this pod whoever is there, in the order of kube-scheduler's filters."""
+        if node.unschedulable and not tolerates_cordon(self.tolerations):
+            return CORDONED
+        if self.node_name and self.node_name != node.name:
+            return OTHER_NAME
+        if node.taints and keeps_away(node.taints, self.tolerations):
+            return TAINTED
+        return None if self.required_nodes is None or self.required_nodes(node) else OTHER_NODES
 
 
 def _lacking(

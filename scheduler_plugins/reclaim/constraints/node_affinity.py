@@ -72,7 +72,8 @@ def _of_labels(expression: Json) -> NodeTest | None:
 
 def _of_fields(expression: Json) -> NodeTest | None:
     """Of a node's fields only the name can be asked for, and one name per expression."""
-    operator, values = expression.get("operator"), expression.get("values") or ()
+    operator = expression.get("operator")
+    values: Sequence[str] = expression.get("values") or ()
     if len(values) != 1:
         return None
     wanted = values[0] if expression.get("key") == "metadata.name" else None

@@ -149,7 +149,7 @@ class Waker:
         sweep = now - self._swept_at >= SWEEP_SECONDS and not self._behind
         if sweep:
             self._swept_at = now
-        sweep = sweep or self._kept_changed(snapshot, freed)
+        sweep = self._kept_changed(snapshot, freed) or sweep
         if not (sweep or freed or changed.any()):
             return
         bits = self._waiting.numbers.of_rows(changed, snapshot) | self._waiting.numbers.bits(freed)

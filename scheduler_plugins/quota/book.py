@@ -32,6 +32,8 @@ class QuotaBook:
     _quotas: dict[str, list[Quota]] = field(default_factory=dict)
     _charges: dict[str, Charge] = field(default_factory=dict)
     _used: dict[str, dict[str, int]] = field(default_factory=dict)
+    _bound: dict[str, dict[str, int]] = field(default_factory=dict)
+    _charged: dict[str, int] = field(default_factory=dict)
     _tentative: set[str] = field(default_factory=set)
     _total_used: dict[str, int] = field(default_factory=dict)
     _total_min: dict[str, int] = field(default_factory=dict)
@@ -65,12 +67,7 @@ class QuotaBook:
 
     def bound(self, namespace: str) -> Amounts:
         """What a namespace is charged for bound pods alone: the `status.used` of its quota."""
-        total: dict[str, int] = dict(self.used(namespace))
-        for uid in self._tentative:
-            charge = self._charges[uid]
-            if charge.namespace == namespace:
-                total = minus(total, charge.amounts)
-        return total
+        return self._bound.get(namespace, NOTHING)
 
     @property
     def total_used(self) -> Amounts:
@@ -128,6 +125,7 @@ class QuotaBook:
             if (former is None) != (new is None):
                 add = plus if new else minus
                 self._total_used = add(self._total_used, self.used(namespace))
+                self._drop_empty(namespace)
             self.version += 1
 
     # Charges
@@ -137,9 +135,9 @@ class QuotaBook:
 
         A pod that is not bound keeps the charge that it was admitted with, if any.
         """
-        if pod.counted:
+        if pod.charged:
             self._charge(pod.uid, Charge(pod.namespace, pod.charge, bound=True))
-        elif not pod.live or pod.uid not in self._tentative:
+        elif pod.node or not pod.live or pod.uid not in self._tentative:
             self.discharge(pod.uid)
 
     def delete_pod(self, uid: str) -> None:
@@ -171,19 +169,40 @@ class QuotaBook:
         if former == charge:
             return
         if former is not None and charge is not None and former.namespace == charge.namespace:
-            if former.amounts != charge.amounts:
-                self._add(charge.namespace, minus(charge.amounts, former.amounts))
+            self._change(charge, former)
             return
-        if former is not None:
-            self._add(former.namespace, minus(NOTHING, former.amounts))
         if charge is not None:
-            self._add(charge.namespace, charge.amounts)
+            self._charged[charge.namespace] = self._charged.get(charge.namespace, 0) + 1
+            self._add(charge.namespace, charge.amounts, bound=charge.bound)
+        if former is not None:
+            self._charged[former.namespace] -= 1
+            self._add(former.namespace, minus(NOTHING, former.amounts), bound=former.bound)
+            self._drop_empty(former.namespace)
 
-    def _add(self, namespace: str, amounts: Amounts) -> None:
+    def _change(self, charge: Charge, former: Charge) -> None:
+        """Take one charge of a pod for another of the same namespace: most are the same amounts, seen bound now."""
+        namespace, more = charge.namespace, minus(charge.amounts, former.amounts)
+        if charge.bound == former.bound:
+            self._add(namespace, more, bound=charge.bound)
+            return
+        if any(more.values()):
+            self._add(namespace, more, bound=False)
+        change = charge.amounts if charge.bound else minus(NOTHING, former.amounts)
+        self._bound[namespace] = plus(self._bound.get(namespace, NOTHING), change)
+
+    def _add(self, namespace: str, amounts: Amounts, *, bound: bool) -> None:
         self._used[namespace] = plus(self._used.get(namespace, NOTHING), amounts)
+        if bound:
+            self._bound[namespace] = plus(self._bound.get(namespace, NOTHING), amounts)
         if namespace in self._quotas:
             self._total_used = plus(self._total_used, amounts)
             self.version += 1
+
+    def _drop_empty(self, namespace: str) -> None:
+        """Forget a namespace without quota and charges: they come and go, and their names do not come again."""
+        if namespace not in self._quotas and not self._charged.get(namespace):
+            for kept in (self._used, self._bound, self._charged):
+                kept.pop(namespace, None)
 
     def fork(self) -> "QuotaBook":
         """A copy to charge pods in without changing this one. Amounts are shared: they are replaced whole."""
@@ -191,6 +210,8 @@ class QuotaBook:
             dict(self._quotas),
             dict(self._charges),
             dict(self._used),
+            dict(self._bound),
+            dict(self._charged),
             set(self._tentative),
             self._total_used,
             self._total_min,
@@ -210,9 +231,9 @@ class QuotaBook:
         """
         right: dict[str, dict[str, int]] = {}
         for pod in pods:
-            if pod.counted:
+            if pod.charged:
                 right[pod.namespace] = plus(right.get(pod.namespace, NOTHING), pod.charge)
-        names = right.keys() | self._used.keys()
+        names = right.keys() | self._bound.keys()
         pairs = {name: (self.bound(name), right.get(name, NOTHING)) for name in names}
         return {name: pair for name, pair in pairs.items() if _differ(*pair)}
 

@@ -55,6 +55,8 @@ class QuotaPod:
     """Ports of the node that it takes: (address, protocol, port)."""
     anti_affinity: tuple[AffinityTerm, ...] = ()
     """Whom it keeps away."""
+    lost: bool = False
+    """Whether its phase is Unknown: its node is not heard of, and its quota is not charged, as upstream has it."""
     json: Mapping[str, Any] | None = field(default=None, compare=False)
     """All of it, while it is pending."""
 
@@ -65,8 +67,13 @@ class QuotaPod:
 
     @property
     def counted(self) -> bool:
-        """Whether its quota is charged for it: it has a node and has not ended."""
+        """Whether it takes room on a node: it has one and has not ended."""
         return bool(self.node) and self.live
+
+    @property
+    def charged(self) -> bool:
+        """Whether its quota is charged for it: it takes room on a node that is heard of."""
+        return bool(self.node) and self.live and not self.lost
 
     @classmethod
     def from_json(cls, pod: Mapping[str, Any]) -> "QuotaPod":
@@ -96,6 +103,7 @@ class QuotaPod:
             hold=Hold.of_pod(pod),
             host_ports=tuple(_host_ports(spec)),
             anti_affinity=required_terms(pod, ANTI_AFFINITY),
+            lost=status.get("phase") == "Unknown",
             json=None if node else pod,
         )
 

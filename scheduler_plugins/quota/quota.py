@@ -36,6 +36,8 @@ class Quota:
     """Guaranteed to the namespace; what is absent is 0. [milli-cores for cpu, else base units]"""
     max: Amounts
     """Never exceeded; a scalar that is absent is not limited. [milli-cores for cpu, else base units]"""
+    named: tuple[str, ...] = ()
+    """The resources that the object's `min` and `max` name, in this order, whether quotas can bound them or not."""
 
     @property
     def key(self) -> str:
@@ -60,13 +62,14 @@ class Quota:
             ValueError: a time is not RFC 3339.
         """
         metadata, spec = quota.get("metadata") or {}, quota.get("spec") or {}
-        given_max = spec.get("max")
+        given_min, given_max = spec.get("min"), spec.get("max")
         missing = 0 if given_max is not None and max_missing is MaxMissing.ZERO else UNLIMITED
         return cls(
             uid=str(metadata.get("uid") or f"{metadata.get('namespace')}/{metadata.get('name')}"),
             namespace=str(metadata.get("namespace") or ""),
             name=str(metadata.get("name") or ""),
             created=unix_time(metadata.get("creationTimestamp")) or 0.0,
-            min=amounts_of(spec.get("min")) or NOTHING,
+            min=amounts_of(given_min) or NOTHING,
             max={**dict.fromkeys(_BOUNDED, missing), **amounts_of(given_max)},
+            named=tuple(dict.fromkeys((*(given_min or ()), *(given_max or ())))),
         )

@@ -1,0 +1,269 @@
+"""elasticquota: quotas, their ledger, and CapacityScheduling's admission."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from scheduler_plugins.framework.verdict import Code
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
+from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, amounts_of, plus
+from scheduler_plugins.quota.book import QuotaBook
+from scheduler_plugins.quota.charge import charge_of
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.comparing import aggregated_over_min_with, over_max_with, over_min, over_min_with
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import MaxMissing, Quota
+from scheduler_plugins.quota.reporting import reported
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.golden.adapters import Adapter
+from tests.golden.results import Amount, UnsupportedVectorError
+
+NOW: Final = 1_700_000_000.0
+"""When a vector is looked at. [unix s]"""
+
+Json = Mapping[str, Any]
+_RECORD: Final = ("milliCPU", "memory", "ephemeralStorage", "pods")
+
+
+def record(amounts: Amounts) -> dict[str, Any]:
+    """Amounts in the words of the peer."""
+    core = {word: amounts.get(name, 0) for word, name in zip(_RECORD, CORE, strict=True)}
+    return {**core, "scalar": {name: amount for name, amount in amounts.items() if name not in CORE}}
+
+
+def named(pod: Json) -> Json:
+    """A pod with an identity: vectors may leave it out."""
+    metadata = pod.get("metadata") or {}
+    uid = metadata.get("uid") or f"{metadata.get('namespace')}/{metadata.get('name')}"
+    return {**pod, "metadata": {**metadata, "uid": uid}}
+
+
+def standing_in(namespace: str, used: Amounts) -> QuotaPod:
+    """A pod that is charged what a vector says is used without naming the pods."""
+    stated = QuotaPod.from_json({"metadata": {"uid": f"used/{namespace}", "namespace": namespace}})
+    return QuotaPod(
+        **{name: getattr(stated, name) for name in QuotaPod.__slots__}
+        | {"node": "somewhere", "charge": used, "json": None}
+    )
+
+
+def _bound(given: Json | None, kind: str) -> Amounts:
+    quota = Quota.from_json({"spec": {} if given is None else {kind: given}})
+    return quota.min if kind == "min" else quota.max
+
+
+def _new_quota_info(vector: Json) -> dict[str, Any]:
+    spec = {kind: vector[kind] for kind in ("min", "max") if vector.get(kind) is not None}
+    quota = Quota.from_json({"metadata": {"namespace": vector.get("namespace")}, "spec": spec})
+    return {"min": record(quota.min), "max": record(quota.max), "used": record(amounts_of(vector.get("used")))}
+
+
+def _after(vector: Json, pods: Iterable[tuple[QuotaPod, bool]]) -> dict[str, Any]:
+    """What is used after pods came (True) and went (False), as a resource list."""
+    book = QuotaBook()
+    given = amounts_of(vector.get("used"))
+    book.put_pod(standing_in("", given))
+    for pod, comes in pods:
+        if comes:
+            book.admit(pod)
+        else:
+            book.withdraw(pod.uid)
+    return {"used": _resource_list(book.used(""), given)}
+
+
+def _resource_list(amounts: Amounts, also: Iterable[str] = ()) -> dict[str, Amount]:
+    listed = {name: amounts.get(name, 0) for name in (*also, *amounts)}
+    return {name: Amount(amount, 1000 if name == "cpu" else 1) for name, amount in listed.items()}
+
+
+def _everywhere(pods: Iterable[Json]) -> list[QuotaPod]:
+    """Pods of whatever namespace, as if all were of one: the peer's helper does not look at it."""
+    return [QuotaPod.from_json({**pod, "metadata": {**pod["metadata"], "namespace": ""}}) for pod in map(named, pods)]
+
+
+def _reserve_resource(vector: Json) -> dict[str, Any]:
+    return _after(vector, ((pod, True) for pod in _everywhere(vector["pods"])))
+
+
+def _unreserve_resource(vector: Json) -> dict[str, Any]:
+    """What is left when pods go that `used` holds: the pods are charged first, the rest of `used` stands in."""
+    pods = _everywhere(vector["pods"])
+    book, given = QuotaBook(), amounts_of(vector.get("used"))
+    rest: Amounts = given
+    for pod in pods:
+        rest = plus(rest, {name: -amount for name, amount in pod.charge.items()})
+        book.admit(pod)
+    book.put_pod(standing_in("", rest))
+    for pod in pods:
+        book.withdraw(pod.uid)
+    return {"used": _resource_list(book.used(""), given)}
+
+
+def _over(vector: Json, kind: str) -> dict[str, Any]:
+    compare = over_max_with if kind == "max" else over_min_with
+    found = compare(amounts_of(vector.get("used")), _bound(vector.get(kind), kind), amounts_of(vector["podRequest"]))
+    return {"over": bool(found)}
+
+
+def _over_min(vector: Json) -> dict[str, Any]:
+    return {"over": bool(over_min(amounts_of(vector.get("used")), _bound(vector.get("min"), "min")))}
+
+
+def _aggregated(vector: Json) -> dict[str, Any]:
+    book = QuotaBook()
+    seed(book, vector)
+    over = aggregated_over_min_with(book.total_used, book.total_min, amounts_of(vector["podRequest"]))
+    return {"over": bool(over)}
+
+
+def _pod_request(vector: Json) -> dict[str, Any]:
+    return record(charge_of(vector["pod"]))
+
+
+def seed(book: QuotaBook, vector: Json) -> None:
+    """Put a vector's quotas into force, with what it says is used."""
+    for each in vector.get("elasticQuotas") or ():
+        quota = Quota.from_json(each["quota"])
+        book.put_quota(quota)
+        book.put_pod(standing_in(quota.namespace, amounts_of(each.get("used"))))
+
+
+class World:
+    """A cache with the plugin, the vector's quotas, nodes and pods that are nominated."""
+
+    def __init__(self, vector: Json) -> None:
+        self.plugin = CapacityScheduling(MaxMissing.ZERO)
+        self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
+        kept = self.cache.kept[NAME]
+        assert isinstance(kept, QuotaCluster)
+        self.kept = kept
+        seed(kept.book, vector)
+        for node in vector.get("nodes") or ():
+            self.kept.put_node(node)
+            self.cache.put_node(node)
+        for pod in vector.get("nominatedPods") or ():
+            self.kept.put_pod(named(pod))
+
+    def code(self, pod: Json) -> Code:
+        """What becomes of a pod in PreFilter."""
+        nodes = self.cache.freeze(NOW).select(self.cache.nodes)[0]
+        refusal = self.plugin.pre_filter(self.cache.read(named(pod)), nodes)
+        return Code.SUCCESS if refusal is None else Code.UNSCHEDULABLE
+
+
+def _prefilter(vector: Json) -> dict[str, Any]:
+    world = World(vector)
+    return {"codes": [str(world.code(pod)) for pod in vector["pods"]]}
+
+
+def _state(book: QuotaBook, namespace: str, uids: Iterable[str]) -> dict[str, Any] | None:
+    quota = book.quota(namespace)
+    if quota is None:
+        return None
+    charges = {uid: book.charge_of(uid) for uid in uids}
+    here = sorted(uid for uid, charge in charges.items() if charge is not None and charge.namespace == namespace)
+    return {
+        "min": record(quota.min),
+        "max": record(quota.max),
+        "used": record(book.used(namespace)),
+        "pods": here,
+    }
+
+
+def _events(vector: Json) -> dict[str, Any]:
+    cluster, uids = QuotaCluster(NAME, MaxMissing.ZERO), set()
+    for step in vector["steps"]:
+        ((kind, given),) = step.items()
+        item = given[1] if kind in ("updateQuota", "updatePod") else given
+        if kind in ("addQuota", "updateQuota"):
+            cluster.put_quota(item)
+        elif kind == "deleteQuota":
+            cluster.book.delete_quota(Quota.from_json(item).uid)
+        elif kind in ("addPod", "updatePod", "deletePod", "reserve"):
+            pod = QuotaPod.from_json(named(item.get("pod") or item))
+            uids.add(pod.uid)
+            if kind == "deletePod":
+                cluster.delete_pod(pod.uid)
+            elif kind == "reserve":
+                cluster.book.admit(pod)
+            else:
+                cluster.place(pod)
+        else:
+            raise UnsupportedVectorError(f"step {kind}")
+    return {"ns1": _state(cluster.book, "ns1", uids)}
+
+
+def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
+    """The state of ns1 after each pod was reserved or given back.
+
+    A pod that is counted already is charged as admitted, and what is used beside such pods stands in.
+    """
+    book = QuotaBook()
+    pods = [QuotaPod.from_json(named(pod)) for pod in vector["pods"]]
+    cached = _uids(vector.get("cachedPods"))
+    counted = {pod.uid: pod for pod in pods if pod.uid in cached}
+    for each in vector.get("elasticQuotas") or ():
+        quota = Quota.from_json(each["quota"])
+        book.put_quota(quota)
+        rest: Amounts = amounts_of(each.get("used"))
+        for pod in counted.values():
+            if pod.namespace == quota.namespace:
+                rest = plus(rest, {name: -amount for name, amount in pod.charge.items()})
+        book.put_pod(standing_in(quota.namespace, rest))
+    for pod in counted.values():
+        book.admit(pod)
+    for uid in cached - counted.keys():
+        stranger = standing_in("ns1", NOTHING)
+        book.admit(QuotaPod(**{name: getattr(stranger, name) for name in QuotaPod.__slots__} | {"uid": uid}))
+    states = []
+    for pod in pods:
+        if reserve:
+            book.admit(pod)
+        else:
+            book.withdraw(pod.uid)
+        states.append(_state(book, "ns1", cached | {pod.uid for pod in pods}))
+    return {"ns1": states, "states": states}
+
+
+def _uids(cached: Sequence[str] | Mapping[str, Sequence[str]] | None) -> set[str]:
+    if isinstance(cached, Mapping):
+        return {uid for uids in cached.values() for uid in uids}
+    return set(cached or ())
+
+
+def _status_used(vector: Json) -> dict[str, Any]:
+    cluster = QuotaCluster(NAME, MaxMissing.ZERO)
+    for quota in vector["elasticQuotas"]:
+        cluster.put_quota(quota)
+    for pod in vector.get("pods") or ():
+        cluster.put_pod(_somewhere(named(pod)))
+    quotas = cluster.book.in_force
+    lists = {quota.key: reported(quota, cluster.book.bound(quota.namespace)) for quota in quotas}
+    return {
+        "used": {key: {name: Amount.of(amount) for name, amount in listed.items()} for key, listed in lists.items()}
+    }
+
+
+def _somewhere(pod: Json) -> Json:
+    """A pod that runs is on a node, which the peer's own tests leave out."""
+    running = (pod.get("status") or {}).get("phase") == "Running"
+    spec = pod.get("spec") or {}
+    return {**pod, "spec": {**spec, "nodeName": "somewhere"}} if running and not spec.get("nodeName") else pod
+
+
+OPERATIONS: Final[Mapping[str, Adapter]] = {
+    "new_quota_info": _new_quota_info,
+    "reserve_resource": _reserve_resource,
+    "unreserve_resource": _unreserve_resource,
+    "used_over_min_with": lambda vector: _over(vector, "min"),
+    "used_over_max_with": lambda vector: _over(vector, "max"),
+    "used_over_min": _over_min,
+    "aggregated_used_over_min_with": _aggregated,
+    "pod_request": _pod_request,
+    "prefilter": _prefilter,
+    "reserve_sequence": lambda vector: _sequence(vector, reserve=True),
+    "unreserve_sequence": lambda vector: _sequence(vector, reserve=False),
+    "events": _events,
+    "status_used": _status_used,
+}
+"""Operation -> adapter."""

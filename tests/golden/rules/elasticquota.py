@@ -1,0 +1,92 @@
+"""Rules for `elasticquota.json`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from crds.quantity import parse_quantity
+from tests.golden.rules.rule import Deviation, Input, Rule
+from tests.golden.second_opinion import quota
+
+_ABSENT: Final = "an absent min is 0, which nothing is not more than"
+_EARLIER: Final = "pods that were there before the quota count"
+_SEVERAL: Final = "of several quotas in a namespace the oldest is in force, then the first by name"
+_RESIZED: Final = "resize is followed"
+_ENDED: Final = "pods that have ended are charged nothing, however they were seen first"
+_CHARGED: Final = "status.used is what admission charges: every pod on a node, with its overhead"
+
+
+def _steps(vector: Input) -> Iterator[tuple[str, Any]]:
+    for step in vector["steps"]:
+        yield from step.items()
+
+
+def _pod_before_quota(vector: Input) -> bool:
+    """Whether a pod came while its namespace had no quota, and was not told of again."""
+    quotas: set[tuple[str, str]] = set()
+    for kind, given in _steps(vector):
+        item = given[1] if kind.startswith("update") else given
+        metadata = (item.get("pod") or item)["metadata"]
+        if kind in ("addQuota", "updateQuota"):
+            quotas.add((metadata["namespace"], metadata["name"]))
+        elif kind == "deleteQuota":
+            quotas.discard((metadata["namespace"], metadata["name"]))
+        elif kind != "deletePod" and metadata.get("namespace") not in {namespace for namespace, _ in quotas}:
+            return True
+    return False
+
+
+def _several_quotas(vector: Input) -> bool:
+    names: dict[str, set[str]] = {}
+    for kind, given in _steps(vector):
+        if kind in ("addQuota", "updateQuota"):
+            metadata = (given[1] if kind == "updateQuota" else given)["metadata"]
+            names.setdefault(metadata["namespace"], set()).add(metadata["name"])
+    return any(len(found) > 1 for found in names.values())
+
+
+def _resized(vector: Input) -> bool:
+    known: dict[str, Mapping[str, int]] = {}
+    for kind, given in _steps(vector):
+        if kind.endswith("Quota"):
+            continue
+        item = given[1] if kind == "updatePod" else given.get("pod") or given
+        asked = quota.requests(item)
+        if known.setdefault(item["metadata"].get("uid") or item["metadata"]["name"], asked) != asked:
+            return True
+    return False
+
+
+def _ended(vector: Input) -> bool:
+    phases = ((given.get("status") or {}).get("phase") for kind, given in _steps(vector) if kind == "addPod")
+    return any(phase in ("Succeeded", "Failed", "Unknown") for phase in phases)
+
+
+def _state(vector: Input, _theirs: Any) -> dict[str, Any]:  # noqa: ANN401
+    return {"ns1": quota.state(vector["steps"], "ns1")}
+
+
+def _bound_is_zero(vector: Input, _theirs: Any) -> dict[str, Any]:  # noqa: ANN401
+    amounts = [vector.get("used") or {}, vector.get("podRequest") or {}]
+    return {"over": any(parse_quantity(amount) > 0 for each in amounts for amount in each.values())}
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    Deviation(
+        "elasticquota",
+        ("used_over_min_with", "used_over_min"),
+        _ABSENT,
+        ours=_bound_is_zero,
+        when=lambda vector: vector.get("min") is None,
+    ),
+    Deviation("elasticquota", ("events",), _EARLIER, ours=_state, when=_pod_before_quota),
+    Deviation("elasticquota", ("events",), _SEVERAL, ours=_state, when=_several_quotas),
+    Deviation("elasticquota", ("events",), _RESIZED, ours=_state, when=_resized),
+    Deviation("elasticquota", ("events",), _ENDED, ours=_state, when=_ended),
+    Deviation(
+        "elasticquota",
+        ("status_used",),
+        _CHARGED,
+        ours=lambda vector, _theirs: {"used": quota.status_used(vector)},
+    ),
+)
+"""Its rules."""

@@ -67,21 +67,18 @@ class Fitting:
             The reason; None: it fits.
         """
         asked = self._of(pod)
-        if reason := self._never(asked, node):
+        if reason := self._unwanted(asked, node):
             return reason
-        found, coming = self._cluster.nodes[node], self._coming(asked, node)
-        if reason := self._ports(asked, node, without, coming) or self._resources(asked, found, without, coming):
-            return reason
-        for part in (asked.spread, asked.pod_affinity):
-            if part is not None:
-                reason = (coming.pods and part.misfit(found, without, coming.pods)) or part.misfit(found, without, ())
-                if reason:
-                    return reason
-        return None
+        coming = self._coming(asked, node)
+        reason = self._misfit(asked, node, without, coming)
+        return self._misfit(asked, node, without, _NOTHING_COMES) if reason is None and coming.pods else reason
 
     def never(self, pod: QuotaPod, node: str) -> str | None:
         """Why a pod would not fit a node whoever were evicted; None: it might."""
-        return self._never(self._of(pod), node)
+        asked = self._of(pod)
+        if node not in asked.never:
+            asked.never[node] = self._unwanted(asked, node) or self._unresolvable(asked, node)
+        return asked.never[node]
 
     def unmodelled(self, pod: QuotaPod) -> list[str]:
         """What of a pod cannot be judged here: kube-scheduler alone knows where such a pod fits."""
@@ -128,16 +125,17 @@ class Fitting:
 
     # What does
 
-    def _never(self, asked: "_Asked", name: str) -> str | None:
-        if name not in asked.never:
-            asked.never[name] = self._unresolvable(asked, name)
-        return asked.never[name]
+    def _unwanted(self, asked: "_Asked", name: str) -> str | None:
+        """Why a node is not for this pod whoever is there."""
+        if name not in asked.unwanted:
+            node = self._cluster.nodes.get(name)
+            asked.unwanted[name] = GONE if node is None else asked.why_unwanted(node)
+        return asked.unwanted[name]
 
     def _unresolvable(self, asked: "_Asked", name: str) -> str | None:
-        node = self._cluster.nodes.get(name)
-        if node is None:
-            return GONE
-        if reason := asked.unwanted(node) or _lacking(asked.requests, node.allocatable, NOTHING):
+        """Why it would not fit a node even if that were empty, or whom it needs is not near."""
+        node = self._cluster.nodes[name]
+        if reason := _lacking(asked.requests, node.allocatable, NOTHING):
             return reason
         if asked.spread is not None and (reason := asked.spread.missing(node)):
             return reason
@@ -145,6 +143,15 @@ class Fitting:
             return None
         coming = self._coming(asked, name).pods
         return (coming and asked.pod_affinity.missing(node, coming)) or asked.pod_affinity.missing(node, ())
+
+    def _misfit(self, asked: "_Asked", name: str, without: AbstractSet[str], coming: "_Coming") -> str | None:
+        """In the order of kube-scheduler's filters."""
+        node = self._cluster.nodes[name]
+        if reason := self._ports(asked, name, without, coming) or self._resources(asked, node, without, coming):
+            return reason
+        if asked.spread is not None and (reason := asked.spread.misfit(node, without, coming.pods)):
+            return reason
+        return asked.pod_affinity.misfit(node, without, coming.pods) if asked.pod_affinity is not None else None
 
     def _coming(self, asked: "_Asked", name: str) -> "_Coming":
         """What is expected on a node beside what is bound there."""
@@ -203,10 +210,11 @@ class _Asked:
     required_nodes: NodeTest | None
     spread: Spread | None
     pod_affinity: PodAffinity | None
+    unwanted: dict[str, str | None] = field(default_factory=dict)
     never: dict[str, str | None] = field(default_factory=dict)
     coming: dict[str, _Coming] = field(default_factory=dict)
 
-    def unwanted(self, node: QuotaNode) -> str | None:
+    def why_unwanted(self, node: QuotaNode) -> str | None:
         """Why the node is not for this pod whoever is there, in the order of kube-scheduler's filters."""
         if node.unschedulable and not tolerates_cordon(self.tolerations):
             return CORDONED

@@ -126,7 +126,12 @@ class Spread:
             coming: pods that are expected on that node.
         """
         own = [pod for pod in coming if pod.namespace == self._pod.namespace]
-        return UNEVEN if any(each.skewed(node, without, own) for each in self._counted) else None
+        for each in self._counted:
+            if each.constraint.key not in node.labels:
+                return NO_DOMAIN
+            if each.skewed(node, without, own):
+                return UNEVEN
+        return None
 
 
 class _Counted:

@@ -36,7 +36,8 @@ class Budgets:
         A budget without any requirement is about no pod. Who is known to be disrupted does not count again.
         """
         left: dict[str, int] = {}
-        protected, others = [], []
+        protected: list[QuotaPod] = []
+        others: list[QuotaPod] = []
         for pod in pods:
             violates = False
             for budget in self._about(pod):

@@ -6,7 +6,8 @@ from typing import Final, TypeAlias
 
 from scheduler_plugins.reclaim.victims import Candidate
 
-_LIFT: Final = 2**31
+LIFT: Final = 2**31
+"""Lifts every priority above zero, so that one more victim always costs more."""
 Loss: TypeAlias = tuple[int, int, int, int, float, str]
 """Sorts candidates, the smallest loss first."""
 
@@ -21,7 +22,7 @@ def loss(candidate: Candidate) -> Loss:
     victims = candidate.victims
     highest = victims[0].priority
     oldest = min(math.inf if pod.started is None else pod.started for pod in victims if pod.priority == highest)
-    total = sum(pod.priority + _LIFT for pod in victims)
+    total = sum(pod.priority + LIFT for pod in victims)
     return candidate.violations, highest, total, len(victims), -oldest, candidate.node
 
 

@@ -28,11 +28,11 @@ def combine(situation: Situation, nodes: Iterable[str], misfit: Misfit, budgets_
 def _around(situation: Situation, node: str, misfit: Misfit) -> Candidate | None:
     cluster, pod = situation.cluster, situation.pod
     usage, gone = situation.usage(), set(situation.going)
-    elsewhere = sorted((each for each in cluster.pods.values() if each.counted), key=importance, reverse=True)
-    order = [each for each in elsewhere if each.node == node] + [each for each in elsewhere if each.node != node]
+    others = [each for other in cluster.nodes if other != node for each in situation.possible(other)]
+    order = situation.possible(node) + sorted(others, key=importance, reverse=True)
     potential: list[QuotaPod] = []
     for each in order:
-        if each.uid not in situation.going and situation.may_go(each, usage):
+        if situation.may_go(each, usage):
             potential.append(each)
             usage.take(each.namespace, each.charge)
             if each.node == node:

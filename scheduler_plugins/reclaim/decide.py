@@ -9,11 +9,11 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.arithmetic import arithmetic
 from scheduler_plugins.reclaim.budgets import BudgetsRule
-from scheduler_plugins.reclaim.choosing import pick
 from scheduler_plugins.reclaim.cross_node import combine
 from scheduler_plugins.reclaim.eligibility import ineligible
+from scheduler_plugins.reclaim.search import search
 from scheduler_plugins.reclaim.situation import Situation
-from scheduler_plugins.reclaim.victims import Candidate, Misfit, Rejected, select_victims
+from scheduler_plugins.reclaim.victims import Candidate, Misfit
 
 NOBODY: Final = "run no pod that may be evicted for it"
 """How nodes are told of that nobody may be evicted from."""
@@ -80,43 +80,13 @@ def decide(
         roomy = next((name for name in names if misfit(pod, name, situation.going) is None), None)
         if roomy is not None:
             return Undecided(f"node {roomy} has room for it without evicting anybody else", {})
-    candidates, rejected = survey(situation, now, names, misfit)
-    helpful: list[Candidate] = []
-    for candidate in candidates:
-        why_not = _spared(situation, candidate, budgets_rule)
-        if why_not is None:
-            helpful.append(candidate)
-        else:
-            rejected[candidate.node] = why_not
-    best = pick(helpful) if helpful else None
+    best, rejected = search(situation, names, now, misfit, lambda found: _spared(situation, found, budgets_rule))
     if best is None and cross_node:
         best = combine(situation, names, misfit, budgets_rule)
     if best is None:
         return Undecided(_in_short(rejected), rejected)
     elsewhere = any(victim.node != best.node for victim in best.victims)
     return Decision(best.node, best.victims, best.violations, elsewhere, arithmetic(situation, best.victims))
-
-
-def survey(
-    situation: Situation, now: float, nodes: Iterable[str], misfit: Misfit
-) -> tuple[list[Candidate], dict[str, str]]:
-    """What each node would cost, and why not, by node, where no eviction helps.
-
-    Args:
-        situation: of the pod that found no node.
-        now: the time to judge holds by. [unix s]
-        nodes: names of the nodes that come into question.
-        misfit: judges whether the pod fits.
-    """
-    candidates: list[Candidate] = []
-    rejected: dict[str, str] = {}
-    for node in nodes:
-        found = select_victims(situation.pod, node, situation.cluster, now, misfit, situation)
-        if isinstance(found, Rejected):
-            rejected[node] = found.reason
-        else:
-            candidates.append(found)
-    return candidates, rejected
 
 
 def _spared(situation: Situation, candidate: Candidate, rule: BudgetsRule) -> str | None:

@@ -99,6 +99,8 @@ class Situation:
     """Uids of pods that were evicted for others who have not come yet: their room is free already, and spoken for."""
     budgets: Budgets
     """PodDisruptionBudgets."""
+    lenders: AbstractSet[str]
+    """Namespaces that use more than is guaranteed to them, other than the pod's."""
     _usage: Usage
     """Without those that are going, and without what the pod itself may be charged."""
 
@@ -117,35 +119,41 @@ class Situation:
         usage = Usage(book)
         if (charged := book.charge_of(pod.uid)) is not None:
             usage.take(charged.namespace, charged.amounts)
-        going = frozenset(_going(cluster, now))
+        going = frozenset(_going(pod, cluster, now))
         for uid in going:
             usage.take(cluster.pods[uid].namespace, cluster.pods[uid].charge)
         beyond_min = quota is not None and bool(over_min_with(usage.used(pod.namespace), quota.min, own))
+        lenders = frozenset(name for name in book.namespaces if name != pod.namespace and usage.is_over_min(name))
         budgets = Budgets(cluster.budgets)
-        return cls(pod, cluster, quota, own, everything, beyond_min, going, budgets, usage)
+        return cls(pod, cluster, quota, own, everything, beyond_min, going, budgets, lenders, usage)
 
     def usage(self) -> Usage:
         """What is used, to be changed at will."""
         return self._usage.copy()
 
-    def is_over_min(self, namespace: str) -> bool:
-        """Whether a namespace uses more than is guaranteed to it while nobody has been taken away."""
-        return self._usage.is_over_min(namespace)
+    def possible(self, node: str) -> list[QuotaPod]:
+        """Who may leave a node while nobody has left, the least important first.
 
-    def may_go(self, other: QuotaPod, usage: Usage) -> bool:
-        """Whether a pod may be taken away, given who has been already.
-
-        For a pod without a quota: one of lower priority that has none either. For one that stays within what is
-        guaranteed to it: any of another namespace that uses more than is guaranteed to that. Else: one of lower
+        For a pod without a quota: pods of lower priority that have none either. For one that stays within what is
+        guaranteed to it: those of other namespaces that use more than is guaranteed to them. Else: pods of lower
         priority of its own namespace.
         """
-        if other.uid == self.pod.uid:
-            return False
+        pod, book, there = self.pod, self.cluster.book, self.cluster.on_node(node).values()
         if self.quota is None:
-            return other.priority < self.pod.priority and self.cluster.book.quota(other.namespace) is None
-        if self.beyond_min:
-            return other.namespace == self.pod.namespace and other.priority < self.pod.priority
-        return other.namespace != self.pod.namespace and usage.is_over_min(other.namespace)
+            found = [each for each in there if each.priority < pod.priority and book.quota(each.namespace) is None]
+        elif self.beyond_min:
+            found = [each for each in there if each.namespace == pod.namespace and each.priority < pod.priority]
+        else:
+            found = [each for each in there if each.namespace in self.lenders]
+        if self.going:
+            found = [each for each in found if each.uid not in self.going]
+        if len(found) > 1:
+            found.sort(key=importance, reverse=True)
+        return found
+
+    def may_go(self, other: QuotaPod, usage: Usage) -> bool:
+        """Whether one of these may still leave once others have: a namespace keeps what is guaranteed to it."""
+        return self.quota is None or self.beyond_min or usage.is_over_min(other.namespace)
 
     def exceeds(self, usage: Usage, own: Amounts, everything: Amounts) -> bool:
         """Whether the pod would be refused with these demands: by its max, or by the sum of all min."""
@@ -160,8 +168,39 @@ class Situation:
         """Whether the pod would be refused, claims of others included."""
         return self.exceeds(usage, self.own, self.everything)
 
+    def shortage(self) -> dict[str, int]:
+        """How much of the ledger evictions have to free, as far as evictions can; amounts below 1: nothing.
 
-def _going(cluster: QuotaCluster, now: float) -> list[str]:
-    holds = [holder.hold for holder in cluster.holding(now) if holder.hold is not None]
+        Of the pod's own max where its own namespace gives, else of the sum of all min.
+        """
+        if self.quota is None:
+            return {}
+        total, least = self._usage.total, self.cluster.book.total_min
+        names = {*total, *self.everything}
+        found = {name: total.get(name, 0) + self.everything.get(name, 0) - least.get(name, 0) for name in names}
+        if self.beyond_min:
+            used, most = self._usage.used(self.pod.namespace), self.quota.max
+            for name in {*used, *self.own} & most.keys():
+                found[name] = max(found.get(name, 0), used.get(name, 0) + self.own.get(name, 0) - most[name])
+        return found
+
+    def lacking(self, node: str) -> dict[str, int]:
+        """How much room a node lacks for the pod at least, by what bound pods request; what is enough is left out."""
+        has, taken = self.cluster.nodes[node].allocatable, self.cluster.requested(node)
+        lacking = {}
+        for name, amount in self.pod.requests.items():
+            missing = amount + taken.get(name, 0) - has.get(name, 0)
+            if amount and missing > 0:
+                lacking[name] = missing
+        if lacking and self.going:
+            for uid in self.going & self.cluster.on_node(node).keys():
+                requests = self.cluster.on_node(node)[uid].requests
+                lacking = {name: amount - requests.get(name, 0) for name, amount in lacking.items()}
+        return lacking
+
+
+def _going(pod: QuotaPod, cluster: QuotaCluster, now: float) -> list[str]:
+    """Who was evicted for others; a pod's own hold says nothing about what it needs now."""
+    holds = [holder.hold for holder in cluster.holding(now) if holder.hold is not None and holder.uid != pod.uid]
     uids = {uid for hold in holds for uid in hold.victims}
     return [uid for uid in uids if uid in cluster.pods and cluster.pods[uid].counted]

@@ -61,16 +61,15 @@ def select_victims(
         situation: of the pod, if it is known already.
     """
     found = situation or Situation.of(pod, cluster, now)
-    there = cluster.on_node(node)
     usage, gone = found.usage(), set(found.going)
     potential: list[QuotaPod] = []
-    for each in sorted(there.values(), key=importance, reverse=True):
-        if each.uid not in gone and found.may_go(each, usage):
+    for each in found.possible(node):
+        if found.may_go(each, usage):
             potential.append(each)
             gone.add(each.uid)
             usage.take(each.namespace, each.charge)
     if not potential:
-        return Rejected(node, f"No victims found on node {node} for preemptor pod {pod.name}", resolvable=False)
+        return Rejected(node, nobody(pod, node), resolvable=False)
     reason = misfit(pod, node, gone)
     if reason is not None:
         return Rejected(node, reason, resolvable=True)
@@ -90,6 +89,11 @@ def select_victims(
         return Rejected(node, f'expected at least one victim pod on node "{node}"', resolvable=True, needless=True)
     violations = len(_among(victims, protected))
     return Candidate(node, tuple(sorted(victims, key=importance)), violations, not found.is_refused(usage))
+
+
+def nobody(pod: QuotaPod, node: str) -> str:
+    """Reason for refusing a node that has nobody who may leave."""
+    return f"No victims found on node {node} for preemptor pod {pod.name}"
 
 
 def _among(pods: Sequence[QuotaPod], others: Sequence[QuotaPod]) -> list[QuotaPod]:

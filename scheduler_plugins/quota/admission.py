@@ -3,29 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from scheduler_plugins.quota.amounts import Amounts, plus
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
+from scheduler_plugins.quota.claims import Claim, Claims
 from scheduler_plugins.quota.comparing import aggregated_over_min_with, over_max_with
+from scheduler_plugins.quota.doubts import NO_DOUBTS, Doubts
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """Room that a pending pod has a claim to: it is nominated to a node, or room is held for it."""
-
-    uid: str
-    """Of the pod."""
-    namespace: str
-    """Whose quota it will be charged to."""
-    priority: int
-    """Of the pod."""
-    charge: Amounts
-    """What its quota will be charged."""
-    requests: Amounts
-    """What kube-scheduler will set aside for it on the node."""
-    node: str
-    """Where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +24,18 @@ class Over:
     """Whether it is the sum of all min that is exceeded; else it is max."""
     used: int
     """What is charged, to the namespace or, with `total`, to all that have a quota."""
+    doubtful: int
+    """What pods would be charged beside, which may be on their way since before we started."""
     claimed: int
     """What further pods have a claim to."""
     requested: int
     """What the pod asks for."""
     bound: int
     """What would be exceeded."""
+    own: int
+    """What is charged to the namespace."""
+    total_min: int
+    """The sum of all min."""
 
 
 def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Amounts, Amounts]:
@@ -59,41 +49,69 @@ def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Am
         book: quotas and charges.
         claims: of all pods.
     """
-    own, everything = dict(pod.charge), dict(pod.charge)
-    for claim in claims:
-        if claim.uid == pod.uid or book.charge_of(claim.uid) is not None:
-            continue
-        if claim.namespace == pod.namespace:
-            if claim.priority >= pod.priority:
-                own, everything = plus(own, claim.charge), plus(everything, claim.charge)
-        elif book.quota(claim.namespace) is not None and not book.is_over_min(claim.namespace):
-            everything = plus(everything, claim.charge)
+    sums = claims if isinstance(claims, Claims) else Claims(claims)
+    if not sums:
+        return pod.charge, pod.charge
+    # Whoever has a claim is not bound, so that its charge, if it has one, is tentative.
+    without = book.tentative & sums.uids | {pod.uid}
+    own = everything = plus(pod.charge, sums.sum(pod.namespace, pod.priority, without))
+    for namespace in sums.namespaces:
+        if namespace != pod.namespace and book.quota(namespace) is not None and not book.is_over_min(namespace):
+            everything = plus(everything, sums.sum(namespace, None, without))
     return own, everything
 
 
-def refusal(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> Over | None:
+def refusal(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim], doubts: Doubts = NO_DOUBTS) -> Over | None:
     """Why a pod may not be scheduled, whatever the node; None: it may. A namespace without a quota is not limited.
 
+    What the pod itself is charged tentatively, or claims, is not in its way.
+
     Args:
-        pod: the pod; it is not charged, nor has it a claim.
+        pod: the pod.
         book: quotas and charges.
         claims: of all pods.
+        doubts: pods that may be on their way although they are not charged.
     """
     quota = book.quota(pod.namespace)
     if quota is None:
         return None
     own, everything = demands(pod, book, claims)
-    used = book.used(pod.namespace)
-    if over := over_max_with(used, quota.max, own):
-        return _over(quota, over[0], pod, used, own, quota.max, total=False)
-    if over := aggregated_over_min_with(book.total_used, book.total_min, everything):
-        return _over(quota, over[0], pod, book.total_used, everything, book.total_min, total=True)
+    used, total_used = book.used(pod.namespace), book.total_used
+    if (charged := book.charge_of(pod.uid)) is not None:
+        used = minus(used, charged.amounts) if charged.namespace == pod.namespace else used
+        total_used = minus(total_used, charged.amounts) if book.quota(charged.namespace) else total_used
+    doubtful, total_doubtful = doubts.beside(pod.uid, pod.namespace, book) if doubts else (NOTHING, NOTHING)
+    if over := over_max_with(plus(used, doubtful), quota.max, own):
+        arguments = (used, doubtful, own, quota.max)
+        return _over(book, quota, pod, over[0], *arguments, total=False)
+    if over := aggregated_over_min_with(plus(total_used, total_doubtful), book.total_min, everything):
+        arguments = (total_used, total_doubtful, everything, book.total_min)
+        return _over(book, quota, pod, over[0], *arguments, total=True)
     return None
 
 
-def _over(
-    quota: Quota, resource: str, pod: QuotaPod, used: Amounts, demand: Amounts, bound: Amounts, *, total: bool
+def _over(  # noqa: PLR0913 - the parts of one sentence
+    book: QuotaBook,
+    quota: Quota,
+    pod: QuotaPod,
+    resource: str,
+    used: Amounts,
+    doubtful: Amounts,
+    demand: Amounts,
+    bound: Amounts,
+    *,
+    total: bool,
 ) -> Over:
     requested = pod.charge.get(resource, 0)
-    claimed = demand.get(resource, 0) - requested
-    return Over(quota, resource, total, used.get(resource, 0), claimed, requested, bound.get(resource, 0))
+    return Over(
+        quota=quota,
+        resource=resource,
+        total=total,
+        used=used.get(resource, 0),
+        doubtful=doubtful.get(resource, 0),
+        claimed=demand.get(resource, 0) - requested,
+        requested=requested,
+        bound=bound.get(resource, 0),
+        own=book.used(pod.namespace).get(resource, 0),
+        total_min=book.total_min.get(resource, 0),
+    )

@@ -1,17 +1,19 @@
 """The cluster as quotas see it, fed by watches: quotas, pods, nodes, disruption budgets, and who has claims."""
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
-from scheduler_plugins.quota.admission import Claim
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.budget import Budget
+from scheduler_plugins.quota.claims import Claim, Claims
+from scheduler_plugins.quota.doubts import Doubts
 from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
 from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
@@ -26,6 +28,18 @@ BUDGETS: Final = "/apis/policy/v1/poddisruptionbudgets"
 
 Json = Mapping[str, Any]
 _NO_PODS: Final[Mapping[str, QuotaPod]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _KnownClaims:
+    """Who has claims, for as long as that does not change by itself."""
+
+    version: int = -1
+    since: float = math.inf
+    until: float = -math.inf
+    claims: Claims = field(default_factory=lambda: Claims(()))
+    holding: Sequence[QuotaPod] = ()
+    holding_on: Mapping[str, Sequence[QuotaPod]] = field(default_factory=dict)
 
 
 class QuotaCluster:
@@ -48,10 +62,14 @@ class QuotaCluster:
         self._on_node: dict[str, dict[str, QuotaPod]] = {}
         self._requested: dict[str, dict[str, int]] = {}
         self._nodes: dict[str, QuotaNode] = {}
+        self._quota_objects: dict[str, Json] = {}
         self._budgets: dict[str, Budget] = {}
         self._claiming: dict[str, QuotaPod] = {}
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
+        self._known_claims = _KnownClaims()
+        self.doubts = Doubts()
+        """Pods of which it is not known whether they are on their way."""
 
     # What is known
 
@@ -69,6 +87,11 @@ class QuotaCluster:
     def nodes(self) -> Mapping[str, QuotaNode]:
         """Every node by name."""
         return self._nodes
+
+    @property
+    def quota_objects(self) -> Mapping[str, Json]:
+        """Every ElasticQuota that could be read, as Kubernetes JSON, by uid."""
+        return self._quota_objects
 
     @property
     def budgets(self) -> Sequence[Budget]:
@@ -97,7 +120,7 @@ class QuotaCluster:
         """The bound pods that keep others away by anti-affinity."""
         return self._repelling.values()
 
-    def claims(self, now: float) -> list[Claim]:
+    def claims(self, now: float) -> Claims:
         """Room that pending pods have a claim to: by nomination, or because it is held for them.
 
         A hold that has expired is none, nor is a nomination to a node that is not there.
@@ -105,30 +128,55 @@ class QuotaCluster:
         Args:
             now: the time to judge holds by. [unix s]
         """
-        return [claim for pod in self._claiming.values() if (claim := self.claim_of(pod, now)) is not None]
+        return self._claims_at(now).claims
 
     def claim_of(self, pod: QuotaPod, now: float) -> Claim | None:
         """The claim of one pod, if it has one."""
-        held = pod.hold.node if pod.hold is not None and now < pod.hold.until else ""
+        held = pod.hold.node if pod.hold is not None and pod.hold.lasts(now) else ""
         node = held or pod.nominated
         if pod.node or not pod.live or pod.terminating or node not in self._nodes:
             return None
         return Claim(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node)
 
-    def holding(self, now: float) -> list[QuotaPod]:
+    def holding(self, now: float) -> Sequence[QuotaPod]:
         """The pending pods for which room is held."""
-        return [
-            pod
-            for pod in self._claiming.values()
-            if pod.hold is not None and now < pod.hold.until and not pod.terminating
-        ]
+        return self._claims_at(now).holding
+
+    def holding_on(self, now: float) -> Mapping[str, Sequence[QuotaPod]]:
+        """The same by the node on which the room is."""
+        return self._claims_at(now).holding_on
+
+    def _claims_at(self, now: float) -> "_KnownClaims":
+        known = self._known_claims
+        if known.version != self._claims_version or not known.since <= now < known.until:
+            pods = self._claiming.values()
+            holding = [pod for pod in pods if pod.hold is not None and pod.hold.lasts(now) and not pod.terminating]
+            on: dict[str, list[QuotaPod]] = {}
+            for pod in holding:
+                on.setdefault(pod.hold.node if pod.hold is not None else "", []).append(pod)
+            claims = Claims(claim for pod in pods if (claim := self.claim_of(pod, now)) is not None)
+            changes = [time for pod in pods if pod.hold is not None for time in pod.hold.times if time > now]
+            known = _KnownClaims(self._claims_version, now, min(changes, default=math.inf), claims, holding, on)
+            self._known_claims = known
+        return known
 
     def fork(self) -> "QuotaCluster":
         """A copy in which pods can be reserved without changing this one; what watches tell does not reach it."""
         fork = copy(self)
         fork.book = self.book.fork()
         fork._answered = dict(self._answered)  # noqa: SLF001 - its own class
+        fork.doubts = self.doubts.copy()
         return fork
+
+    def knows_quotas(self, namespace: str, quotas: Sequence[Json]) -> bool:
+        """Whether a namespace's quotas are these, as JSON, and no others.
+
+        Raises:
+            QuantityError: an amount is not a quantity.
+        """
+        given = sorted((Quota.from_json(quota, self._max_missing) for quota in quotas), key=lambda each: each.seniority)
+        first = self.book.quota(namespace)
+        return given == ([first, *self.book.passed_over(namespace)] if first is not None else [])
 
     # Watches
 
@@ -142,8 +190,8 @@ class QuotaCluster:
                 f"is the CRD {PLURAL}.{GROUP} installed, and may we list them?",
                 by_uid,
                 self.put_quota,
-                self.book.delete_quota,
-                self.book.retain_quotas,
+                self.delete_quota,
+                self.retain_quotas,
                 absent_is_empty=True,
             ),
             Source(
@@ -174,7 +222,19 @@ class QuotaCluster:
         Raises:
             QuantityError: an amount is not a quantity.
         """
-        self.book.put_quota(Quota.from_json(quota, self._max_missing))
+        read = Quota.from_json(quota, self._max_missing)
+        self._quota_objects[read.uid] = quota
+        self.book.put_quota(read)
+
+    def delete_quota(self, uid: str) -> None:
+        """An ElasticQuota is gone."""
+        self._quota_objects.pop(uid, None)
+        self.book.delete_quota(uid)
+
+    def retain_quotas(self, uids: AbstractSet[str]) -> None:
+        """There are these ElasticQuotas and no others."""
+        for uid in self._quota_objects.keys() - uids:
+            self.delete_quota(uid)
 
     def put_budget(self, budget: Json) -> None:
         """A PodDisruptionBudget is there, or has changed."""
@@ -229,14 +289,18 @@ class QuotaCluster:
             self._requested[pod.node] = plus(self._requested.get(pod.node, NOTHING), pod.requests)
             if pod.anti_affinity:
                 self._repelling[pod.uid] = pod
-        elif pod.live and (pod.nominated or pod.hold is not None):
-            self._claiming[pod.uid] = pod
-            self._claims_version += 1
+        claims = pod.live and not pod.node and bool(pod.nominated or pod.hold is not None)
+        self._set_claiming(pod.uid, pod if claims else None)
+        if pod.node or not pod.live or pod.terminating:
+            self._resolve(pod.uid)
         self.book.put_pod(pod)
 
     def delete_pod(self, uid: str) -> None:
         """A pod is gone."""
         self._forget(uid)
+        self._set_claiming(uid, None)
+        self._resolve(uid)
+        self._answered.pop(uid, None)
         self.book.delete_pod(uid)
 
     def retain_pods(self, uids: AbstractSet[str]) -> None:
@@ -245,8 +309,6 @@ class QuotaCluster:
             self.delete_pod(uid)
 
     def _forget(self, uid: str) -> None:
-        if self._claiming.pop(uid, None) is not None:
-            self._claims_version += 1
         former = self._pods.pop(uid, None)
         if former is None or not former.counted:
             return
@@ -258,6 +320,17 @@ class QuotaCluster:
         else:
             del self._on_node[former.node], self._requested[former.node]
 
+    def _set_claiming(self, uid: str, pod: QuotaPod | None) -> None:
+        former = self._claiming.pop(uid, None)
+        if pod is not None:
+            self._claiming[uid] = pod
+        if former != pod:
+            self._claims_version += 1
+
+    def _resolve(self, uid: str) -> None:
+        if self.doubts.drop(uid):
+            self._claims_version += 1
+
     # Answers
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:  # noqa: ARG002 - as Reserving has it
@@ -265,10 +338,16 @@ class QuotaCluster:
         asked: QuotaPod = pod.facts[self._name]
         if asked.uid != pod.uid:  # facts of another pod that is judged alike
             asked = replace(asked, uid=pod.uid, name=pod.key.partition("/")[2])
+        self._resolve(pod.uid)
         self.book.admit(asked)
         self._answered[pod.uid] = asked, frozenset(names)
 
+    def doubt(self, pod: PodRequest, now: float) -> None:  # noqa: ARG002 - as Doubting has it
+        """Count a pod beside what is used: an earlier run may have answered for it."""
+        self.doubts.put(pod.facts[self._name])
+
     def unreserve(self, uid: str) -> None:
-        """Take back what a pod was charged that is not bound."""
+        """Take back what a pod was charged that is not bound, and do not doubt it any longer."""
         self._answered.pop(uid, None)
+        self._resolve(uid)
         self.book.withdraw(uid)

@@ -6,9 +6,15 @@ It is an annotation of that pod, so that a restart or another leader finds it.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from crds import names
+
+LONGEST_SECONDS: Final = 3 * 3600.0
+"""What lasts longer from now is no hold of ours: of a grace period and of holdSeconds, an hour counts at most. [s]"""
+_LONGEST_TEXT: Final = 65_536
+_LATEST: Final = 2.0**40
+_MOST_ATTEMPTS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,15 +35,42 @@ class Hold:
         content = {"node": self.node, "until": self.until, "victims": list(self.victims), "attempt": self.attempt}
         return json.dumps(content)
 
+    def lasts(self, now: float) -> bool:
+        """Whether it counts.
+
+        Args:
+            now: the time to judge it by. [unix s]
+        """
+        return now < self.until <= now + LONGEST_SECONDS
+
+    @property
+    def times(self) -> tuple[float, float]:
+        """Since when it counts, and until when. [unix s]"""
+        return self.until - LONGEST_SECONDS, self.until
+
     @classmethod
     def of_pod(cls, pod: Mapping[str, Any]) -> "Hold | None":
         """The hold of a pod; None where it has none that can be understood: anybody may write annotations."""
-        text = ((pod.get("metadata") or {}).get("annotations") or {}).get(names.ANNOTATION_RECLAIM_HOLD)
-        if not text:
+        annotations = (pod.get("metadata") or {}).get("annotations") or {}
+        text = annotations.get(names.ANNOTATION_RECLAIM_HOLD)
+        if not isinstance(text, str) or not text or len(text) > _LONGEST_TEXT:
             return None
         try:
             content = json.loads(text)
-            victims = tuple(str(uid) for uid in content.get("victims") or ())
-            return cls(str(content["node"]), float(content["until"]), victims, int(content.get("attempt", 1)))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        except (ValueError, RecursionError):
             return None
+        return cls._understood(content) if isinstance(content, dict) else None
+
+    @classmethod
+    def _understood(cls, content: Mapping[str, Any]) -> "Hold | None":
+        node, until, victims = content.get("node"), content.get("until"), content.get("victims") or []
+        attempt = content.get("attempt", 1)
+        if not isinstance(node, str) or not node:
+            return None
+        if isinstance(until, bool) or not isinstance(until, int | float) or type(attempt) is not int:
+            return None
+        if not isinstance(victims, list) or not all(isinstance(uid, str) for uid in victims):
+            return None
+        if not 0 <= until <= _LATEST or not 1 <= attempt <= _MOST_ATTEMPTS:
+            return None
+        return cls(node, float(until), tuple(victims), attempt)

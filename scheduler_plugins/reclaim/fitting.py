@@ -9,9 +9,9 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from scheduler_plugins.quota.admission import Claim
 from scheduler_plugins.quota.affinity import AFFINITY, required_terms
 from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, plus
+from scheduler_plugins.quota.claims import Claim
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod

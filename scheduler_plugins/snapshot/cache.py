@@ -8,6 +8,7 @@ from operator import add, sub
 from types import MappingProxyType
 from typing import Any, Final
 
+from crds.pod import is_terminal
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import Nodes, NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
@@ -332,6 +333,22 @@ class ClusterCache:
         if names and (any(pod.estimate) or any(map(any, pod.amounts.values()))):
             self._in_flight.put(pod, names, now)
             self._rows.charge(names, pod)
+
+    def doubt(self, pod: Mapping[str, Any], now: float) -> None:
+        """A Pod was there before we were: if it is pending, an earlier run may have answered for it.
+
+        Args:
+            pod: Kubernetes JSON.
+            now: when. [unix s]
+
+        Raises:
+            QuantityError: a request or limit is not a quantity.
+            ValueError: a time cannot be read.
+        """
+        metadata, spec = pod["metadata"], pod.get("spec") or {}
+        if spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp") or is_terminal(pod):
+            return
+        self._reservations.doubt(self.read(pod), now)
 
     def release(self, uid: str) -> None:
         """Drop a pod's charge, if it has one."""

@@ -10,6 +10,9 @@ from scheduler_plugins.snapshot.pod import PodRequest
 
 LONGEST_SECONDS: Final = 600.0
 """How long kube-scheduler may take to bind a pod, for instance while a volume is made: its bindTimeoutSeconds. [s]"""
+DOUBTED_SECONDS: Final = 30.0
+"""How long after a start pods may still be bound that an earlier run answered for: kube-scheduler binds 50 a second by
+default, and chooses nodes for more. [s]"""
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -33,6 +36,20 @@ class Reserving(Protocol):
         ...
 
 
+@runtime_checkable
+class Doubting(Reserving, Protocol):
+    """One that also wants to know, after a start, of which pods nobody knows whether they were answered for."""
+
+    def doubt(self, pod: PodRequest, now: float) -> None:
+        """A pod was pending when the pods were first listed. `reserve` and `unreserve` end the doubt.
+
+        Args:
+            pod: the pod.
+            now: when. [unix s]
+        """
+        ...
+
+
 class Reservations:
     """Who is reserved. Unlike load, which is measured soon, it lasts until something is heard of the pod.
 
@@ -42,23 +59,36 @@ class Reservations:
 
     def __init__(self, reserving: Sequence[Reserving]) -> None:
         self._reserving = reserving
+        self._doubting = [each for each in reserving if isinstance(each, Doubting)]
         self._reserved = InFlight(LONGEST_SECONDS)
+        self._doubted = InFlight(DOUBTED_SECONDS)
 
     def reserve(self, pod: PodRequest, names: Sequence[str], now: float) -> None:
         """Tell that a pod was answered for."""
         if not self._reserving:
             return
         self._reserved.pop(pod.uid)
+        self._doubted.pop(pod.uid)
         self._reserved.put(pod, names, now)
         for plugin in self._reserving:
             with _survived("reserve", pod.uid):
                 plugin.reserve(pod, names, now)
 
-    def unreserve(self, uid: str) -> None:
-        """Tell that a pod was heard of, if it is reserved."""
-        if self._reserved.pop(uid) is None:
+    def doubt(self, pod: PodRequest, now: float) -> None:
+        """Tell that nobody knows whether a pod was answered for before we started, unless it has been since."""
+        if not self._doubting or pod.uid in self._reserved.charges or pod.uid in self._doubted.charges:
             return
-        for plugin in self._reserving:
+        self._doubted.put(pod, (), now)
+        for plugin in self._doubting:
+            with _survived("doubt", pod.uid):
+                plugin.doubt(pod, now)
+
+    def unreserve(self, uid: str) -> None:
+        """Tell that a pod was heard of, if it is reserved or in doubt."""
+        doubted, reserved = self._doubted.pop(uid), self._reserved.pop(uid)
+        if doubted is None and reserved is None:
+            return
+        for plugin in self._reserving if reserved is not None else self._doubting:
             with _survived("unreserve", uid):
                 plugin.unreserve(uid)
 
@@ -68,12 +98,12 @@ class Reservations:
         The API keeps whole seconds, and a pod may be refused, asked about again and admitted within one. Whoever doubts
         keeps it reserved: it is asked about again soon.
         """
-        reserved = self._reserved.charges.get(pod.uid)
+        reserved = self._reserved.charges.get(pod.uid) or self._doubted.charges.get(pod.uid)
         return reserved is not None and pod.refused_at is not None and pod.refused_at > reserved.since
 
     def expire(self, now: float) -> None:
         """Drop what has lasted its time."""
-        for uid in self._reserved.expired(now):
+        for uid in (*self._reserved.expired(now), *self._doubted.expired(now)):
             self.unreserve(uid)
 
 

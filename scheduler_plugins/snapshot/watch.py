@@ -5,6 +5,7 @@ import gc
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -60,6 +61,7 @@ class ClusterWatch:
     ) -> None:
         self._api = api
         self._cache = cache
+        self._clock = clock
         self._unreadable: dict[tuple[str, str], str] = {}
         self._settled = False
         kept = list(cache.kept.values())
@@ -150,6 +152,9 @@ class ClusterWatch:
     def _take(self, source: Source, item: Json) -> str:
         """Take one object of a list; all that is kept of it here is what it is known by."""
         self._put(source, item)
+        if source.path == paths.PODS and not source.health.synced:
+            with suppress(*MALFORMED):
+                self._cache.doubt(item, self._clock())
         return source.identity(item)
 
     def _settle(self) -> None:

@@ -1,0 +1,96 @@
+"""Claims of pending pods to room, with their sums ready: admission asks for them with every pod."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import overload
+
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """Room that a pending pod has a claim to: it is nominated to a node, or room is held for it."""
+
+    uid: str
+    """Of the pod."""
+    namespace: str
+    """Whose quota it will be charged to."""
+    priority: int
+    """Of the pod."""
+    charge: Amounts
+    """What its quota will be charged."""
+    requests: Amounts
+    """What kube-scheduler will set aside for it on the node."""
+    node: str
+    """Where."""
+
+
+class Claims(Sequence[Claim]):
+    """Claims that do not change.
+
+    Args:
+        claims: all of them, one a pod.
+    """
+
+    __slots__ = ("_all", "_of", "_sums", "_totals", "_uids")
+
+    def __init__(self, claims: Iterable[Claim]) -> None:
+        self._all = tuple(claims)
+        self._uids: Mapping[str, str] = {claim.uid: claim.namespace for claim in self._all}
+        self._of: dict[str, list[Claim]] = {}
+        self._sums: dict[str, dict[int, Amounts]] = {}
+        self._totals: dict[str, Amounts] = {}
+        for claim in self._all:
+            name = claim.namespace
+            self._of.setdefault(name, []).append(claim)
+            sums = self._sums.setdefault(name, {})
+            sums[claim.priority] = plus(sums.get(claim.priority, NOTHING), claim.charge)
+            self._totals[name] = plus(self._totals.get(name, NOTHING), claim.charge)
+
+    @overload
+    def __getitem__(self, index: int) -> Claim: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Claim]: ...
+
+    def __getitem__(self, index: int | slice) -> Claim | Sequence[Claim]:
+        return self._all[index]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def uids(self) -> AbstractSet[str]:
+        """Of the pods."""
+        return self._uids.keys()
+
+    @property
+    def namespaces(self) -> AbstractSet[str]:
+        """Of the pods."""
+        return self._of.keys()
+
+    def sum(self, namespace: str, least_priority: int | None, without: AbstractSet[str]) -> Amounts:
+        """What the claims of a namespace come to.
+
+        Args:
+            namespace: the namespace.
+            least_priority: count none of less; None: count all.
+            without: uids of pods that are not counted.
+        """
+        if without and any(self._uids.get(uid) == namespace for uid in without):
+            return self._counted(namespace, least_priority, without)
+        if least_priority is None:
+            return self._totals.get(namespace, NOTHING)
+        total: Amounts = NOTHING
+        for priority, amounts in self._sums.get(namespace, {}).items():
+            if priority >= least_priority:
+                total = plus(total, amounts)
+        return total
+
+    def _counted(self, namespace: str, least_priority: int | None, without: AbstractSet[str]) -> Amounts:
+        total: Amounts = NOTHING
+        for claim in self._of.get(namespace, ()):
+            if claim.uid not in without and (least_priority is None or claim.priority >= least_priority):
+                total = plus(total, claim.charge)
+        return total

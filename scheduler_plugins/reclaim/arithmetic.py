@@ -17,9 +17,8 @@ def arithmetic(situation: Situation, victims: Iterable[QuotaPod]) -> str:
     pod, quota = situation.pod, situation.quota
     if quota is None:
         return f"no quota in namespace {pod.namespace}: pods of lower priority than {pod.priority} without a quota go"
-    usage = situation.usage()
     if situation.beyond_min:
-        used = usage.used(pod.namespace)
+        used = situation.used_by(pod.namespace)
         resource = over_min_with(used, quota.min, situation.own)[0]
         numbers = f"uses {_text(resource, used)} of min {_text(resource, quota.min)} ({resource})"
         needs = f"needs {_text(resource, pod.charge)} more"
@@ -27,10 +26,10 @@ def arithmetic(situation: Situation, victims: Iterable[QuotaPod]) -> str:
     told = []
     for namespace in dict.fromkeys(victim.namespace for victim in victims):
         lender = situation.cluster.book.quota(namespace)
-        over = over_min(usage.used(namespace), lender.min) if lender is not None else []
+        over = over_min(situation.used_by(namespace), lender.min) if lender is not None else []
         if lender is not None and over:
             resource = next((name for name in over if name in pod.charge), over[0])
-            used = usage.used(namespace)
+            used = situation.used_by(namespace)
             told.append(
                 f"quota {lender.key} uses {_text(resource, used)} of min {_text(resource, lender.min)} ({resource})"
             )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.budgets import BudgetsRule
 from scheduler_plugins.reclaim.choosing import pick
-from scheduler_plugins.reclaim.situation import Situation, importance
+from scheduler_plugins.reclaim.situation import Freed, Situation, importance
 from scheduler_plugins.reclaim.victims import Candidate, Misfit
 
 
@@ -27,27 +27,27 @@ def combine(situation: Situation, nodes: Iterable[str], misfit: Misfit, budgets_
 
 def _around(situation: Situation, node: str, misfit: Misfit) -> Candidate | None:
     cluster, pod = situation.cluster, situation.pod
-    usage, gone = situation.usage(), set(situation.going)
+    freed, gone = Freed(situation), set(situation.going)
     others = [each for other in cluster.nodes if other != node for each in situation.possible(other)]
     order = situation.possible(node) + sorted(others, key=importance, reverse=True)
     potential: list[QuotaPod] = []
     for each in order:
-        if situation.may_go(each, usage):
+        if situation.may_go(each, freed):
             potential.append(each)
-            usage.take(each.namespace, each.charge)
+            freed.take(each)
             if each.node == node:
                 gone.add(each.uid)
-    if not potential or situation.is_refused(usage) or misfit(pod, node, gone) is not None:
+    if not potential or not freed.suffices() or misfit(pod, node, gone) is not None:
         return None
     protected, others = situation.budgets.split(sorted(potential, key=importance))
     victims: list[QuotaPod] = []
     for each in (*protected, *others):
         local = each.node == node
-        usage.give(each.namespace, each.charge)
+        freed.give(each)
         if local:
             gone.remove(each.uid)
-        if situation.is_refused(usage) or (local and misfit(pod, node, gone) is not None):
-            usage.take(each.namespace, each.charge)
+        if not freed.suffices() or (local and misfit(pod, node, gone) is not None):
+            freed.take(each)
             if local:
                 gone.add(each.uid)
             victims.append(each)

@@ -76,7 +76,7 @@ def decide(
         return Undecided(reason, {})
     situation = Situation.of(pod, cluster, now)
     names = list(cluster.nodes if nodes is None else nodes)
-    if not situation.is_refused(situation.usage()):
+    if situation.admitted:
         roomy = next((name for name in names if misfit(pod, name, situation.going) is None), None)
         if roomy is not None:
             return Undecided(f"node {roomy} has room for it without evicting anybody else", {})

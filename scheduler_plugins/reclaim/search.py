@@ -1,6 +1,7 @@
 """The node that loses least, without looking closely at nodes that cannot be it."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from scheduler_plugins.quota.amounts import Amounts
@@ -32,7 +33,7 @@ def search(
         The candidate, and by node why not, where it was looked at; where there is no candidate that is everywhere.
     """
     pod, rejected = situation.pod, {}
-    short = {name: amount for name, amount in situation.shortage().items() if amount > 0}
+    short = _joined(situation)
     promising: list[tuple[Loss, str]] = []
     for node in nodes:
         possible = situation.possible(node)
@@ -55,27 +56,50 @@ def search(
     return best, rejected
 
 
+def _joined(situation: Situation) -> Amounts:
+    """How much of the ledger those who leave have to be charged, whatever the node."""
+    own, everything = situation.shortage
+    return {**everything, **{name: max(amount, everything.get(name, 0)) for name, amount in own.items()}}
+
+
 def _least(situation: Situation, node: str, possible: Sequence[QuotaPod], short: Amounts) -> Loss:
-    """What evicting there costs at least: that of as few as can free enough, taken from the least important end."""
-    count = max(
-        _fewest([pod.requests for pod in possible], situation.lacking(node)),
-        _fewest([pod.charge for pod in possible], short),
-        1,
-    )
-    cheapest = possible[: min(count, len(possible))]
-    last, total = cheapest[-1], sum(pod.priority + LIFT for pod in cheapest)
-    started = float("inf") if last.started is None else last.started
-    return 0, last.priority, total, len(cheapest), -started, node
+    """What evicting there costs at least.
+
+    As few as can free enough, from the least important end; but of so few everyone has to contribute what the largest
+    of the others leave over. Or one more than that, whoever they are.
+    """
+    needs = [([pod.requests.get(name, 0) for pod in possible], need) for name, need in situation.lacking(node).items()]
+    needs += [([pod.charge.get(name, 0) for pod in possible], need) for name, need in short.items()]
+    count, able = 1, list(range(len(possible)))
+    for amounts, need in needs:
+        fewest, floor = _fewest(amounts, need)
+        if fewest > count:
+            count, able = fewest, list(range(len(possible)))
+        if fewest == count:
+            able = [index for index in able if amounts[index] >= floor]
+    bounds = []
+    if len(able) >= count:
+        bounds.append(_cost([possible[index] for index in able[:count]], node))
+    if not bounds or len(possible) > count:
+        bounds.append(_cost(possible[: count + 1], node))
+    return min(bounds)
 
 
-def _fewest(amounts: Sequence[Amounts], needed: Mapping[str, int]) -> int:
-    """How many of them come to what is needed at least; one more than there are if all of them do not."""
-    most = 0
-    for name, need in needed.items():
-        count, left = 0, need
-        for amount in sorted((each.get(name, 0) for each in amounts), reverse=True):
-            if left <= 0:
-                break
-            count, left = count + 1, left - amount
-        most = max(most, count if left <= 0 else len(amounts) + 1)
-    return most
+def _cost(pods: Sequence[QuotaPod], node: str) -> Loss:
+    """The loss of the least important pods, if no budget protects them."""
+    last, total = pods[-1], sum(pod.priority + LIFT for pod in pods)
+    started = math.inf if last.started is None else last.started
+    return 0, last.priority, total, len(pods), -started, node
+
+
+def _fewest(amounts: Sequence[int], need: int) -> tuple[int, int]:
+    """How many of some amounts come to what is needed at least, and how much each of so few has to contribute.
+
+    One more than there are if all of them do not come to it.
+    """
+    left = need
+    for count, amount in enumerate(sorted(amounts, reverse=True), 1):
+        if amount >= left:
+            return count, left
+        left -= amount
+    return len(amounts) + 1, left

@@ -1,13 +1,13 @@
 """What is the same on every node when room is looked for: what a pod asks for, who may go, what is used."""
 
 import math
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
 from scheduler_plugins.quota.admission import demands
-from scheduler_plugins.quota.amounts import Amounts
-from scheduler_plugins.quota.book import QuotaBook
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.comparing import aggregated_over_min_with, over_max_with, over_min, over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
@@ -25,58 +25,55 @@ def importance(pod: QuotaPod) -> tuple[float, float, str, str]:
     return -pod.priority, _FOR_EVER if pod.started is None else pod.started, pod.namespace, pod.name
 
 
-class Usage:
-    """What is used, to be changed at will: the ledger itself stays as it is.
+class Freed:
+    """What the ledger would be relieved of by taking pods away, to be changed at will.
+
+    Usage only ever falls below what it is now, so it is enough to know how far those amounts have to fall that are too
+    high now.
 
     Args:
-        book: the ledger.
+        situation: how things are.
     """
 
-    __slots__ = ("_book", "_total", "_used")
+    __slots__ = ("_of", "_situation", "_total")
 
-    def __init__(self, book: QuotaBook) -> None:
-        self._book = book
-        self._used: dict[str, dict[str, int]] = {}
-        self._total = dict(book.total_used)
+    def __init__(self, situation: "Situation") -> None:
+        self._situation = situation
+        self._of: dict[str, dict[str, int]] = {}
+        self._total: dict[str, int] = {}
 
-    def copy(self) -> "Usage":
-        """Another one."""
-        other = Usage(self._book)
-        other._used = {namespace: dict(used) for namespace, used in self._used.items()}
-        other._total = dict(self._total)
-        return other
-
-    def used(self, namespace: str) -> Amounts:
-        """What a namespace uses."""
-        return self._used.get(namespace) or self._book.used(namespace)
-
-    @property
-    def total(self) -> Amounts:
-        """What all namespaces with a quota use."""
-        return self._total
-
-    def take(self, namespace: str, amounts: Amounts) -> None:
+    def take(self, pod: QuotaPod) -> None:
         """A pod is taken away."""
-        self._add(namespace, amounts, -1)
+        self._add(pod, 1)
 
-    def give(self, namespace: str, amounts: Amounts) -> None:
+    def give(self, pod: QuotaPod) -> None:
         """A pod is put back."""
-        self._add(namespace, amounts, 1)
+        self._add(pod, -1)
 
-    def _add(self, namespace: str, amounts: Amounts, sign: int) -> None:
-        if self._book.quota(namespace) is None:
-            return
-        used = self._used.get(namespace)
-        if used is None:
-            used = self._used[namespace] = dict(self._book.used(namespace))
-        for name, amount in amounts.items():
-            used[name] = used.get(name, 0) + sign * amount
-            self._total[name] = self._total.get(name, 0) + sign * amount
+    def _add(self, pod: QuotaPod, sign: int) -> None:
+        freed, total = self._of.setdefault(pod.namespace, {}), self._total
+        for name, amount in pod.charge.items():
+            freed[name] = freed.get(name, 0) + sign * amount
+            total[name] = total.get(name, 0) + sign * amount
 
     def is_over_min(self, namespace: str) -> bool:
-        """Whether a namespace has a quota and uses more than that guarantees."""
-        quota = self._book.quota(namespace)
-        return quota is not None and bool(over_min(self.used(namespace), quota.min))
+        """Whether a namespace that lends still uses more than is guaranteed to it."""
+        return _is_short(self._situation.lenders[namespace], self._of.get(namespace, NOTHING))
+
+    def suffices(self, *, claims: bool = True) -> bool:
+        """Whether the pod's quota, and the sum of all, would let it through.
+
+        Args:
+            claims: whether room that others have a claim to counts, too.
+        """
+        own, everything = self._situation.shortage if claims else self._situation.own_shortage
+        if own and _is_short(own, self._of.get(self._situation.pod.namespace, NOTHING)):
+            return False
+        return not (everything and _is_short(everything, self._total))
+
+
+def _is_short(shortage: Amounts, freed: Amounts) -> bool:
+    return any(freed.get(name, 0) < amount for name, amount in shortage.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +94,16 @@ class Situation:
     """Whether the pod's namespace would use more than is guaranteed to it: then it can only take from itself."""
     going: AbstractSet[str]
     """Uids of pods that were evicted for others who have not come yet: their room is free already, and spoken for."""
+    used: Mapping[str, Amounts]
+    """What namespaces use without those that are going, and without the pod, where that makes a difference."""
+    lenders: Mapping[str, Amounts]
+    """Namespaces other than the pod's that use more than is guaranteed to them, and how much more of what."""
+    shortage: tuple[Amounts, Amounts]
+    """How much of what has to be freed: of the pod's namespace below its max, and of all below the sum of min."""
+    own_shortage: tuple[Amounts, Amounts]
+    """The same if nobody else had a claim."""
     budgets: Budgets
     """PodDisruptionBudgets."""
-    lenders: AbstractSet[str]
-    """Namespaces that use more than is guaranteed to them, other than the pod's."""
-    _usage: Usage
-    """Without those that are going, and without what the pod itself may be charged."""
 
     @classmethod
     def of(cls, pod: QuotaPod, cluster: QuotaCluster, now: float) -> "Situation":
@@ -114,22 +115,51 @@ class Situation:
             now: the time to judge holds by. [unix s]
         """
         book = cluster.book
-        quota = book.quota(pod.namespace)
+        quota, used, total = book.quota(pod.namespace), dict[str, Amounts](), book.total_used
         own, everything = demands(pod, book, cluster.claims(now))
-        usage = Usage(book)
-        if (charged := book.charge_of(pod.uid)) is not None:
-            usage.take(charged.namespace, charged.amounts)
         going = frozenset(_going(pod, cluster, now))
-        for uid in going:
-            usage.take(cluster.pods[uid].namespace, cluster.pods[uid].charge)
-        beyond_min = quota is not None and bool(over_min_with(usage.used(pod.namespace), quota.min, own))
-        lenders = frozenset(name for name in book.namespaces if name != pod.namespace and usage.is_over_min(name))
-        budgets = Budgets(cluster.budgets)
-        return cls(pod, cluster, quota, own, everything, beyond_min, going, budgets, lenders, usage)
+        away = [charge for uid in (pod.uid, *going) if (charge := book.charge_of(uid)) is not None]
+        for charge in away:
+            used[charge.namespace] = minus(used.get(charge.namespace, book.used(charge.namespace)), charge.amounts)
+            if book.quota(charge.namespace) is not None:
+                total = minus(total, charge.amounts)
+        lenders, at_home = {}, used.get(pod.namespace, book.used(pod.namespace))
+        for lender in book.in_force:
+            uses = used.get(lender.namespace, book.used(lender.namespace))
+            if lender.namespace != pod.namespace and (over := over_min(uses, lender.min)):
+                lenders[lender.namespace] = {name: uses.get(name, 0) - lender.min.get(name, 0) for name in over}
 
-    def usage(self) -> Usage:
-        """What is used, to be changed at will."""
-        return self._usage.copy()
+        def shortage(own: Amounts, everything: Amounts) -> tuple[Amounts, Amounts]:
+            if quota is None:
+                return NOTHING, NOTHING
+            names = over_max_with(at_home, quota.max, own)
+            mine = {name: at_home.get(name, 0) + own.get(name, 0) - quota.max.get(name, 0) for name in names}
+            least, names = book.total_min, aggregated_over_min_with(total, book.total_min, everything)
+            return mine, {name: total.get(name, 0) + everything.get(name, 0) - least.get(name, 0) for name in names}
+
+        return cls(
+            pod=pod,
+            cluster=cluster,
+            quota=quota,
+            own=own,
+            everything=everything,
+            beyond_min=quota is not None and bool(over_min_with(at_home, quota.min, own)),
+            going=going,
+            used=used,
+            lenders=lenders,
+            shortage=shortage(own, everything),
+            own_shortage=shortage(pod.charge, pod.charge),
+            budgets=Budgets(cluster.budgets),
+        )
+
+    def used_by(self, namespace: str) -> Amounts:
+        """What a namespace uses, without those that are going."""
+        return self.used.get(namespace, self.cluster.book.used(namespace))
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the quota lets the pod through as things are."""
+        return Freed(self).suffices()
 
     def possible(self, node: str) -> list[QuotaPod]:
         """Who may leave a node while nobody has left, the least important first.
@@ -151,38 +181,9 @@ class Situation:
             found.sort(key=importance, reverse=True)
         return found
 
-    def may_go(self, other: QuotaPod, usage: Usage) -> bool:
+    def may_go(self, other: QuotaPod, freed: Freed) -> bool:
         """Whether one of these may still leave once others have: a namespace keeps what is guaranteed to it."""
-        return self.quota is None or self.beyond_min or usage.is_over_min(other.namespace)
-
-    def exceeds(self, usage: Usage, own: Amounts, everything: Amounts) -> bool:
-        """Whether the pod would be refused with these demands: by its max, or by the sum of all min."""
-        if self.quota is None:
-            return False
-        used = usage.used(self.pod.namespace)
-        if over_max_with(used, self.quota.max, own):
-            return True
-        return bool(aggregated_over_min_with(usage.total, self.cluster.book.total_min, everything))
-
-    def is_refused(self, usage: Usage) -> bool:
-        """Whether the pod would be refused, claims of others included."""
-        return self.exceeds(usage, self.own, self.everything)
-
-    def shortage(self) -> dict[str, int]:
-        """How much of the ledger evictions have to free, as far as evictions can; amounts below 1: nothing.
-
-        Of the pod's own max where its own namespace gives, else of the sum of all min.
-        """
-        if self.quota is None:
-            return {}
-        total, least = self._usage.total, self.cluster.book.total_min
-        names = {*total, *self.everything}
-        found = {name: total.get(name, 0) + self.everything.get(name, 0) - least.get(name, 0) for name in names}
-        if self.beyond_min:
-            used, most = self._usage.used(self.pod.namespace), self.quota.max
-            for name in {*used, *self.own} & most.keys():
-                found[name] = max(found.get(name, 0), used.get(name, 0) + self.own.get(name, 0) - most[name])
-        return found
+        return self.quota is None or self.beyond_min or freed.is_over_min(other.namespace)
 
     def lacking(self, node: str) -> dict[str, int]:
         """How much room a node lacks for the pod at least, by what bound pods request; what is enough is left out."""

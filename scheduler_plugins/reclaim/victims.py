@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.situation import Situation, importance
+from scheduler_plugins.reclaim.situation import Freed, Situation, importance
 
 Misfit: TypeAlias = Callable[[QuotaPod, str, AbstractSet[str]], str | None]
 """(pod, node, uids of pods that are taken away) -> why the pod does not fit the node then; None: it fits."""
@@ -61,34 +61,34 @@ def select_victims(
         situation: of the pod, if it is known already.
     """
     found = situation or Situation.of(pod, cluster, now)
-    usage, gone = found.usage(), set(found.going)
+    freed, gone = Freed(found), set(found.going)
     potential: list[QuotaPod] = []
     for each in found.possible(node):
-        if found.may_go(each, usage):
+        if found.may_go(each, freed):
             potential.append(each)
             gone.add(each.uid)
-            usage.take(each.namespace, each.charge)
+            freed.take(each)
     if not potential:
         return Rejected(node, nobody(pod, node), resolvable=False)
     reason = misfit(pod, node, gone)
     if reason is not None:
         return Rejected(node, reason, resolvable=True)
-    if found.exceeds(usage, pod.charge, pod.charge):
+    if not freed.suffices(claims=False):
         return Rejected(node, QUOTA, resolvable=True)
     potential.reverse()
     protected, others = found.budgets.split(potential)
     victims: list[QuotaPod] = []
     for each in (*protected, *others):
         gone.remove(each.uid)
-        usage.give(each.namespace, each.charge)
-        if found.is_refused(usage) or misfit(pod, node, gone) is not None:
+        freed.give(each)
+        if not freed.suffices() or misfit(pod, node, gone) is not None:
             gone.add(each.uid)
-            usage.take(each.namespace, each.charge)
+            freed.take(each)
             victims.append(each)
     if not victims:
         return Rejected(node, f'expected at least one victim pod on node "{node}"', resolvable=True, needless=True)
     violations = len(_among(victims, protected))
-    return Candidate(node, tuple(sorted(victims, key=importance)), violations, not found.is_refused(usage))
+    return Candidate(node, tuple(sorted(victims, key=importance)), violations, freed.suffices())
 
 
 def nobody(pod: QuotaPod, node: str) -> str:

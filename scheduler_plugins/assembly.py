@@ -1,8 +1,8 @@
 """The composition root: settings -> cache, plugins, server, watches, and what runs in the background."""
 
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,9 +16,13 @@ from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Extender
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import SourcedPlugin
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
+from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.reclaim.leader import Leader
+from scheduler_plugins.reclaim.metrics import ReclaimMetrics
+from scheduler_plugins.reclaim.part import Reclaim
 from scheduler_plugins.settings import Settings
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import silence
@@ -54,7 +58,9 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     plugins = {part.name: part.plugin for part in profile.enabled}
     cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds)
     waking = Waking(profile.waking, cache, Cycle(profile.enabled), api, telemetry.part(WakingMetrics))
-    watch = ClusterWatch(api, cache, time.time, [waking])
+    leader = Leader(api, settings.leader_lease, settings.leader_identity)
+    reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
+    watch = ClusterWatch(api, cache, time.time, [*(each.pending for each in reclaiming), waking])
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
     extender = Extender(cache, cycle, profile.answering, time.time, np.random.default_rng(), waking.refused)
     telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
@@ -73,9 +79,10 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         lambda: max(map(silence, watch.sources)),
     )
     health = of_watches(watch, settings.stale_seconds)
-    leader = Leader(api, settings.leader_lease, settings.leader_identity)
     telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
     health.states["leader"] = lambda: leader.words
+    for each in reclaiming:
+        each.trusted = lambda: not health.complaints()
     polling = _providers(profile.enabled, cache, api, health, telemetry)
     source = NodeMetricsSource(cache)
     return Parts(
@@ -84,8 +91,26 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         health,
         Server(extender, health, telemetry, NodePage(cache, time.time)),
         pages(lambda: source.document(time.time()), lambda: not health.complaints()),
-        {**waking.background, **polling, "leader": leader.run},
+        {
+            **waking.background,
+            **polling,
+            "leader": leader.run,
+            **{name: run for each in reclaiming for name, run in each.background.items()},
+        },
     )
+
+
+def _reclaiming(
+    settings: Settings, cache: ClusterCache, api: ApiServer, leader: Leader, telemetry: Telemetry
+) -> Iterator[Reclaim]:
+    """What gives borrowed resources back, where the profile has quotas."""
+    enabled = settings.profile.enabled
+    for part in enabled:
+        kept = cache.kept.get(part.name)
+        if isinstance(part.plugin, CapacityScheduling) and isinstance(kept, QuotaCluster):
+            given = part.plugin.reclaim
+            chosen = replace(given, scheduler_names=given.scheduler_names or settings.reclaim_for)
+            yield Reclaim(chosen, part.name, enabled, cache, kept, api, leader, telemetry.part(ReclaimMetrics))
 
 
 def _providers(

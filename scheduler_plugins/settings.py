@@ -48,6 +48,8 @@ class Settings:
     """kube-scheduler's own Lease: who holds it decides for the whole cluster; None: this is the only replica."""
     leader_identity: str = ""
     """Under which name this replica's kube-scheduler holds the Lease, up to the underscore: its host name."""
+    reclaim_for: tuple[str, ...] = ("headroom-scheduler",)
+    """For the pods of which schedulers borrowed resources are given back, where the profile names none."""
     check: bool = False
     """Whether only to say what the profile comes to, and end."""
 
@@ -85,6 +87,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
         watcher=_address("--watcher-listen", flags.watcher_listen) if flags.watcher_listen else None,
         leader_lease=_lease(flags.leader_lease),
         leader_identity=flags.leader_identity or socket.gethostname(),
+        reclaim_for=tuple(filter(None, map(str.strip, flags.reclaim_for.split(",")))),
         check=flags.check,
     )
 
@@ -124,6 +127,12 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         None,
         "kube-scheduler's Lease as NAMESPACE/NAME: this replica evicts and writes status of quotas only while its own "
         "kube-scheduler holds it; without it, always",
+    )
+    add(
+        "--reclaim-for",
+        "headroom-scheduler",
+        "names of the schedulers whose pods get back what others borrowed, by commas; reclaim.schedulerNames of the "
+        "profile goes before",
     )
     add("--leader-identity", None, "host name under which this replica's kube-scheduler holds the Lease; default: ours")
     add("--tls-cert-file", None, "PEM file with the certificate to serve HTTPS with, read again when it changes")

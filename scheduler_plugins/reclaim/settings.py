@@ -2,23 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from crds.codec import json_name
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
+from scheduler_plugins.reclaim.budgets import BudgetsRule
 
 _LONGEST_NAME: Final = 253
-
-
-class BudgetsRule(StrEnum):
-    """What a PodDisruptionBudget means to eviction."""
-
-    RESPECT = "respect"
-    """It holds: evictions go through the Eviction API, and a node whose victims it protects is left alone."""
-    COUNT = "count"
-    """Nodes with fewer violations come first, then the pods are deleted, as kube-scheduler's own preemption does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +25,8 @@ class ReclaimSettings:
     """Whether victims on several nodes may be combined where no single node can free enough of a quota."""
     disruption_budgets: BudgetsRule = BudgetsRule.RESPECT
     """respect: PodDisruptionBudgets hold. count: they only make a node less likely, as upstream has it."""
-    scheduler_names: tuple[str, ...] = ("headroom-scheduler",)
-    """For the pods of which schedulers room is made: those that ask this extender."""
+    scheduler_names: tuple[str, ...] = ()
+    """For the pods of which schedulers room is made; none: those of `--reclaim-for`."""
     hold_seconds: float = 120.0
     """How long the freed room is kept for the pod, beyond its victims' longest grace period. [s]"""
     evictions_per_second: float = 10.0
@@ -60,8 +51,6 @@ class ReclaimSettings:
         if self.back_off_seconds > self.longest_back_off_seconds:
             said = f"{self.longest_back_off_seconds:g} is less than backOffSeconds, {self.back_off_seconds:g}"
             found.append(Problem("longestBackOffSeconds", ProblemKind.INVALID, said))
-        if not self.scheduler_names:
-            found.append(Problem("schedulerNames", ProblemKind.INVALID, "must name at least one scheduler"))
         found += [
             Problem(f"schedulerNames[{index}]", ProblemKind.INVALID, f"{name[:60]!r} is no name of a scheduler")
             for index, name in enumerate(self.scheduler_names)

@@ -1,0 +1,283 @@
+"""Evicts pods so that others get what their quota guarantees them, in two steps that a crash may part anywhere.
+
+1. Who has to leave is decided, and written down as a hold on the pod that needs the room: where it goes, who leaves,
+   until when. The write is refused if the pod has changed meanwhile.
+2. Once the watch of pods shows the hold, all that had happened to any pod before is known here. The same is decided
+   once more, pods and quotas are read afresh, and only then somebody is evicted.
+
+Whoever leads after a crash or a change of leader finds the hold and goes on with the second step: who is leaving
+already is left alone, and nobody is chosen anew while the hold lasts.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from crds.pod import workload_key
+from kubeapi import ApiServer
+from scheduler_plugins.framework.cycle import PluginError
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.reclaim import holding, telling
+from scheduler_plugins.reclaim.decide import Decision, Undecided
+from scheduler_plugins.reclaim.evicting import grace_of
+from scheduler_plugins.reclaim.guard import BackOff, WorkloadGuard
+from scheduler_plugins.reclaim.judging import Judge, alike
+from scheduler_plugins.reclaim.leader import Leader
+from scheduler_plugins.reclaim.metrics import ReclaimMetrics
+from scheduler_plugins.reclaim.pending import Pending
+from scheduler_plugins.reclaim.pursuit import Evictions, Pursuit
+from scheduler_plugins.reclaim.settings import ReclaimSettings
+from scheduler_plugins.reclaim.telling import Teller, named
+
+INTERVAL_SECONDS: Final = 1.0
+"""How often we look when nothing tells us to. [s]"""
+
+_ROUND_SECONDS: Final = 0.2
+_FIRST_WAIT_SECONDS: Final = 1.0
+_LONGEST_WAIT_SECONDS: Final = 5.0
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """The clocks of the controller."""
+
+    wall: Callable[[], float] = time.time
+    """Times that objects bear. [unix s]"""
+    monotonic: Callable[[], float] = time.monotonic
+    """Rates and waits. Never jumps. [s]"""
+
+
+@dataclass(slots=True)
+class _Undecided:
+    """A pod for which nobody could be evicted."""
+
+    version: int
+    """Of what was known of quotas and claims then."""
+    wait: float
+    """How long it is left alone, unless that changes. [s]"""
+    until: float
+    """When that ends. [s, monotonic]"""
+
+
+class Controller:
+    """Looks at the pods that found no node, one after the other.
+
+    Args:
+        settings: how much of it.
+        judge: decides.
+        pending: who waits, and which holds the watch has shown.
+        api: a session that writes only while this replica leads.
+        leader: whether it does.
+        teller: writes Events.
+        metrics: where it is counted.
+        clocks: the time.
+    """
+
+    def __init__(
+        self,
+        settings: ReclaimSettings,
+        judge: Judge,
+        pending: Pending,
+        api: ApiServer,
+        leader: Leader,
+        teller: Teller,
+        metrics: ReclaimMetrics,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self._settings = settings
+        self._judge = judge
+        self._cluster: QuotaCluster = judge.cluster
+        self._pending = pending
+        self._api = api
+        self._leader = leader
+        self._teller = teller
+        self._metrics = metrics
+        self._clocks = clocks or Clocks()
+        self._back_off = BackOff(settings.back_off_seconds, settings.longest_back_off_seconds)
+        self._guard = WorkloadGuard(self._back_off)
+        self._evictions = Evictions(settings, api, leader, teller, metrics, self._clocks.wall, self._clocks.monotonic)
+        self._pursuit = Pursuit(self._evictions, judge, pending, self._guard, self._clocks.monotonic)
+        self._undecided: dict[str, _Undecided] = {}
+        self._expired: dict[str, Hold] = {}
+        self._turn: tuple[str, ...] = ()
+
+    def bound(self, uid: str) -> None:
+        """A pod with a hold was seen bound."""
+        self._evictions.bound(uid)
+
+    async def look(self) -> None:
+        """Go on with what was begun, then decide for those who wait.
+
+        Raises:
+            ApiError: the API server refuses something.
+            ApiUnavailable: the API server is away, or this replica does not lead any more.
+        """
+        self._pending.changed.clear()
+        if not self._leader.leads():
+            return
+        self._guard.look(self._cluster.pods, self._clocks.monotonic())
+        if not self._settings.dry_run:
+            await self._tell_expired()
+            await self._pursuit.look(self._clocks.wall())
+        await self._decide_for_all()
+        await self._teller.flush()
+        self._metrics.rounds.inc()
+
+    # Those who wait
+
+    def _waiting(self, now: float) -> list[QuotaPod]:
+        """The pods that may have somebody evicted for them, the most important first, then the oldest."""
+        book, found = self._cluster.book, []
+        for uid in self._pending.waiting:
+            pod = self._cluster.pods.get(uid)
+            if (
+                pod is not None
+                and not pod.node
+                and not pod.terminating
+                and book.quota(pod.namespace) is not None
+                and not (pod.hold is not None and now < pod.hold.until)
+                and uid not in book.tentative  # it was answered for just now, and is on its way
+            ):
+                found.append(pod)
+        return sorted(found, key=rank)
+
+    async def _decide_for_all(self) -> None:
+        now, steady = self._clocks.wall(), self._clocks.monotonic()
+        waiting = self._waiting(now)
+        self._metrics.pending.set(len(waiting))
+        self._metrics.holds.set(len(self._cluster.holding(now)))
+        self._undecided = {pod.uid: self._undecided[pod.uid] for pod in waiting if pod.uid in self._undecided}
+        due = [pod for pod in waiting if self._is_due(pod, steady)]
+        started = time.perf_counter()
+        nobody: dict[Hashable, Undecided] = {}
+        for pod in self._in_turn(due):
+            if time.perf_counter() - started > _ROUND_SECONDS:
+                self._turn = pod.key, pod.uid
+                self._pending.changed.set()
+                return
+            if self._cluster.pods.get(pod.uid) is not pod:
+                continue  # it has changed while others were decided about
+            key = alike(pod)
+            found = nobody.get(key) or self._decided(pod)
+            if isinstance(found, Undecided):
+                nobody[key] = found
+                await self._nobody(pod, found)
+            else:
+                await self._act(pod, found)
+            await asyncio.sleep(0)
+        self._turn = ()
+
+    def _in_turn(self, due: list[QuotaPod]) -> Iterator[QuotaPod]:
+        """Those that the last look did not come to come first now: nobody starves behind pods that cost much time."""
+        start = next((row for row, pod in enumerate(due) if (pod.key, pod.uid) == self._turn), 0)
+        return iter([*due[start:], *due[:start]])
+
+    def _is_due(self, pod: QuotaPod, steady: float) -> bool:
+        known = self._undecided.get(pod.uid)
+        return known is None or known.version != self._cluster.version or steady >= known.until
+
+    def _decided(self, pod: QuotaPod) -> Decision | Undecided:
+        now = self._clocks.wall()
+        barred = self._pursuit.barred(pod)
+        if pod.hold is not None and any(uid in self._cluster.pods for uid in pod.hold.victims):
+            barred = barred | {pod.hold.node}  # who was to leave there has not left in time
+        nodes: Iterable[str] | None = [name for name in self._cluster.nodes if name not in barred] if barred else None
+        try:
+            return self._judge(pod, now, nodes)
+        except (PluginError, ValueError) as error:
+            _LOG.debug("Nobody is evicted for pod %s: %s", pod.key, error)
+            return Undecided(f"it cannot be judged: {error}", {})
+
+    async def _nobody(self, pod: QuotaPod, found: Undecided) -> None:
+        steady, known = self._clocks.monotonic(), self._undecided.get(pod.uid)
+        wait = min(known.wait * 2, _LONGEST_WAIT_SECONDS) if known is not None else _FIRST_WAIT_SECONDS
+        self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, steady + wait)
+        self._metrics.decisions.labels("nobody").inc()
+        await self._teller.explain(pod, "Normal", telling.NOBODY, f"Nobody is evicted for it: {found.reason}")
+
+    # Making room
+
+    async def _act(self, pod: QuotaPod, decision: Decision) -> None:
+        if (until := self._guarded(pod)) > 0:
+            self._metrics.decisions.labels("guarded").inc()
+            wait = min(until, _LONGEST_WAIT_SECONDS)
+            self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, self._clocks.monotonic() + wait)
+            return
+        whom = f"{named(decision.victims)}, so that it fits on {decision.node}: {decision.arithmetic}"
+        if self._settings.dry_run:
+            self._metrics.decisions.labels("dry-run").inc()
+            self._undecided[pod.uid] = _Undecided(
+                self._cluster.version, _LONGEST_WAIT_SECONDS, self._clocks.monotonic() + _LONGEST_WAIT_SECONDS
+            )
+            await self._teller.explain(pod, "Normal", telling.DRY_RUN, f"Would evict {whom}")
+        elif not self._evictions.may_take():
+            self._metrics.decisions.labels("throttled").inc()
+        elif await self._hold(pod, decision):
+            self._metrics.decisions.labels("held").inc()
+            await self._teller.did(pod, "Normal", telling.RECLAIMING, f"Evicting {whom}")
+        else:
+            self._metrics.decisions.labels("changed").inc()
+
+    def _guarded(self, pod: QuotaPod) -> float:
+        """How long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
+        own = self._back_off.ends(pod.hold) - self._clocks.wall() if pod.hold is not None else 0.0
+        workload = workload_key(pod.json or {})
+        return max(own, self._guard.waits(workload, self._clocks.monotonic()) if workload else 0.0)
+
+    async def _hold(self, pod: QuotaPod, decision: Decision) -> bool:
+        """Write down who has to leave; whether that is so."""
+        longest = 0.0
+        for victim in decision.victims:
+            grace = None if victim.terminating else await grace_of(self._api, victim)
+            if grace is None and not victim.terminating:
+                return False
+            longest = max(longest, grace or 0.0)
+        attempt = pod.hold.attempt + 1 if pod.hold is not None else 1
+        until = round(self._clocks.wall() + longest + self._settings.hold_seconds, 3)
+        hold = Hold(decision.node, until, tuple(victim.uid for victim in decision.victims), attempt)
+        written = await holding.write(self._api, pod, hold, nominate=True)
+        if written is None:
+            return False
+        if self._cluster.pods.get(pod.uid) is pod:  # the watch has not been faster
+            self._cluster.put_pod(written)
+        self._evictions.began(pod.uid, decision.arithmetic)
+        _LOG.info("Room for pod %s: %s leave for node %s", pod.key, named(decision.victims), decision.node)
+        return True
+
+    # Holds that have expired
+
+    async def _tell_expired(self) -> None:
+        """A pod that has not used its room in time has no claim to it any more, also not by nomination."""
+        now = self._clocks.wall()
+        self._expired = {uid: hold for uid, hold in self._expired.items() if self._pending.shown.get(uid) == hold}
+        for uid, hold in list(self._pending.shown.items()):
+            pod = self._cluster.pods.get(uid)
+            if now < hold.until or self._expired.get(uid) == hold or pod is None or pod.node or pod.terminating:
+                continue
+            if pod.nominated and pod.nominated == hold.node:
+                written = await holding.write(self._api, pod, hold, nominate=False)
+                if written is None:
+                    continue
+            self._expired[uid] = hold
+            if not hold.victims:
+                continue  # it was withdrawn
+            if now - hold.until > self._back_off.after(hold.attempt):
+                continue  # long ago: it has been told then
+            self._metrics.decisions.labels("expired").inc()
+            again = max(self._back_off.ends(hold) - now, 0.0)
+            note = (
+                f"The room held on {hold.node} was not used in time; nobody is evicted for it in the next {again:.0f} s"
+            )
+            await self._teller.did(pod, "Warning", telling.EXPIRED, note)
+
+
+def rank(pod: QuotaPod) -> tuple[int, float, str]:
+    """Sorts pods, the most important first, then the oldest."""
+    return -pod.priority, pod.created, pod.key

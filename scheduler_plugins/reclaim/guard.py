@@ -1,0 +1,83 @@
+"""Nobody is evicted again and again in vain: each attempt that came to nothing makes the next one wait longer.
+
+What a single pod tried is in its hold, so a restart or another leader knows it. What is remembered here is about
+workloads, whose next pod has another uid: one whose pod ended, or was deleted, within a minute after room had been made
+for it waits, too. That is not stored.
+"""
+
+from collections.abc import Container
+from dataclasses import dataclass, field
+from typing import Final
+
+from scheduler_plugins.quota.hold import Hold
+
+EARLY_SECONDS: Final = 60.0
+"""A pod that ends within this time after room was made for it did not need it much. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff:
+    """How long to wait after the n-th attempt that came to nothing."""
+
+    first_seconds: float
+    """After the first. [s]"""
+    longest_seconds: float
+    """At most. [s]"""
+
+    def after(self, attempts: int) -> float:
+        """Twice as long each time. [s]"""
+        return min(self.first_seconds * 2.0 ** min(max(attempts, 1) - 1, 60), self.longest_seconds)
+
+    def ends(self, hold: Hold) -> float:
+        """When a pod may try again whose hold expires, or has expired. [unix s]"""
+        return hold.until + self.after(hold.attempt)
+
+
+@dataclass(slots=True)
+class _Strikes:
+    count: int
+    until: float
+
+
+@dataclass(slots=True)
+class WorkloadGuard:
+    """Workloads whose pods ended early."""
+
+    back_off: BackOff
+    """How long they wait."""
+    _made: dict[str, tuple[str, float]] = field(default_factory=dict)
+    _strikes: dict[str, _Strikes] = field(default_factory=dict)
+
+    def made_room(self, uid: str, workload: str, now: float) -> None:
+        """Somebody was evicted for a pod.
+
+        Args:
+            uid: of the pod.
+            workload: what it belongs to.
+            now: a clock that never jumps. [s]
+        """
+        self._made[uid] = workload, now
+
+    def look(self, there: Container[str], now: float) -> None:
+        """Note which of these pods have ended.
+
+        Args:
+            there: uids of the pods that are pending or running.
+            now: a clock that never jumps. [s]
+        """
+        for uid, (workload, when) in list(self._made.items()):
+            if uid not in there:
+                del self._made[uid]
+                if now - when < EARLY_SECONDS:
+                    count = self._strikes[workload].count + 1 if workload in self._strikes else 1
+                    self._strikes[workload] = _Strikes(count, now + self.back_off.after(count))
+            elif now - when >= EARLY_SECONDS:
+                del self._made[uid]
+        peace = self.back_off.longest_seconds
+        for workload in [name for name, each in self._strikes.items() if now >= each.until + peace]:
+            del self._strikes[workload]
+
+    def waits(self, workload: str, now: float) -> float:
+        """How long nobody is evicted for a workload yet; 0: not at all. [s; now: a clock that never jumps]"""
+        known = self._strikes.get(workload)
+        return max(known.until - now, 0.0) if known is not None else 0.0

@@ -1,0 +1,79 @@
+"""Writing of holds: onto the pod for which room is made, before anybody is evicted for it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from crds import names
+from kubeapi import MERGE_PATCH, ApiError, paths
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
+
+_INVALID: Final = 422
+
+Json = Mapping[str, Any]
+
+
+class PatchesPods(Protocol):
+    """The part of the API session that is needed."""
+
+    async def patch(self, path: str, body: dict[str, Any], content_type: str = ...) -> Any:  # noqa: ANN401 - JSON
+        """Change parts of an object."""
+        ...
+
+
+async def write(api: PatchesPods, pod: QuotaPod, hold: Hold | None, *, nominate: bool) -> Json | None:
+    """Write a hold onto a pod, or take it away, unless the pod is not as it is known here any more.
+
+    Args:
+        api: the session.
+        pod: the pod; it is pending, so all of it is known.
+        hold: what is held; None: nothing any more.
+        nominate: whether to nominate the pod to the hold's node; else its nomination is taken away.
+
+    Returns:
+        The pod as it is then; None when it has changed or is gone.
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: the API server is away, or this replica does not lead any more.
+    """
+    version = ((pod.json or {}).get("metadata") or {}).get("resourceVersion")
+    metadata = {
+        "uid": pod.uid,
+        "resourceVersion": version,
+        "annotations": {names.ANNOTATION_RECLAIM_HOLD: hold.as_text() if hold is not None else None},
+    }
+    status = {"nominatedNodeName": hold.node if hold is not None and nominate else None}
+    return await _patch(api, pod, {"metadata": metadata, "status": status})
+
+
+async def wake(api: PatchesPods, pod: QuotaPod, node: str, now: float) -> Json | None:
+    """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again.
+
+    Args:
+        api: the session.
+        pod: the pod.
+        node: where it is to go.
+        now: the present time. [unix s]
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: the API server is away, or this replica does not lead any more.
+    """
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    metadata = {"uid": pod.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: stamp}}
+    return await _patch(api, pod, {"metadata": metadata, "status": {"nominatedNodeName": node}})
+
+
+async def _patch(api: PatchesPods, pod: QuotaPod, body: dict[str, Any]) -> Json | None:
+    try:
+        # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
+        # run any image in anybody's pod.
+        found: Json = await api.patch(paths.status(paths.pod(pod.namespace, pod.name)), body, content_type=MERGE_PATCH)
+    except ApiError as error:
+        other = error.status == _INVALID and "metadata.uid" in error.message
+        if error.not_found or error.conflict or other:
+            return None
+        raise
+    return found

@@ -1,0 +1,58 @@
+"""What giving back tells about itself at /metrics."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+
+class ReclaimMetrics:
+    """The metrics.
+
+    Args:
+        registry: where they are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.rounds = Counter(
+            "headroom_scheduler_reclaim_rounds",
+            "Looks at the pods that found no node, by the replica that leads.",
+            registry=registry,
+        )
+        """Looks."""
+        self.pending = Gauge(
+            "headroom_scheduler_reclaim_pending_pods",
+            "Pods with a quota that found no node and for which nobody is being evicted.",
+            registry=registry,
+        )
+        """Pods that wait."""
+        self.holds = Gauge(
+            "headroom_scheduler_reclaim_holds", "Pods for which room is held on a node.", registry=registry
+        )
+        """Holds in force."""
+        self.decisions = Counter(
+            "headroom_scheduler_reclaim_decisions",
+            "What was decided for pods that found no node, by outcome (held, dry-run, nobody, changed, guarded,"
+            " throttled, withdrawn, expired).",
+            ["outcome"],
+            registry=registry,
+        )
+        """Decisions by outcome."""
+        self.evictions = Counter(
+            "headroom_scheduler_reclaim_evictions",
+            "Evictions asked for, by result (evicted, gone, refused-by-budget, refused).",
+            ["result"],
+            registry=registry,
+        )
+        """Evictions by result."""
+        self.bound_after = Histogram(
+            "headroom_scheduler_reclaim_bound_seconds",
+            "Time from the decision to evict for a pod until it was seen bound.",
+            buckets=(0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600),
+            registry=registry,
+        )
+        """Seconds until a pod had its node."""
+        self.decision_seconds = Histogram(
+            "headroom_scheduler_reclaim_decision_seconds",
+            "CPU-bound time of one decision.",
+            buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
+            registry=registry,
+        )
+        """Time of one decision."""

@@ -1,0 +1,105 @@
+"""Pods that kube-scheduler found no node for, as the watch shows them."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from scheduler_plugins.quota.hold import Hold
+
+_UNSCHEDULABLE: Final = "Unschedulable"
+_COUNTED: Final = re.compile(r", (?=\d+ )")
+_KNOWN_REASONS: Final = (
+    "Insufficient ",
+    "Too many pods",
+    "ElasticQuota ",
+    "node(s) room held",
+    "node(s) had untolerated taint",
+    "node(s) were unschedulable",
+    "node(s) didn't match Pod's node affinity/selector",
+    "node(s) didn't have free ports",
+)
+
+Json = Mapping[str, Any]
+
+
+class Pending:
+    """Which pods wait, and which holds the watch has shown. Told of pods after the account of quotas is.
+
+    The watch brings the changes of pods in their order. So once it has shown a hold that was written here, everything
+    that had happened to any pod before is known here, too.
+
+    Args:
+        schedulers: names of the schedulers whose pods are meant.
+        bound: is told of the uid of a pod with a hold that was seen bound.
+    """
+
+    def __init__(self, schedulers: AbstractSet[str], bound: Callable[[str], None]) -> None:
+        self._schedulers = schedulers
+        self._bound = bound
+        self.waiting: dict[str, None] = {}
+        """Uids of pods that found no node."""
+        self.shown: dict[str, Hold] = {}
+        """Holds of pods that are not bound, by uid, as the watch showed them last."""
+        self.changed = asyncio.Event()
+        """Set when there may be something to do at once."""
+
+    def put_pod(self, pod: Json) -> None:
+        """A pod is there, or has changed."""
+        uid = str(pod["metadata"].get("uid"))
+        if (pod.get("spec") or {}).get("nodeName"):
+            if uid in self.waiting or uid in self.shown:
+                if uid in self.shown:
+                    self._bound(uid)
+                self.delete_pod(uid)
+            return
+        hold = Hold.of_pod(pod)
+        if hold is None:
+            self.shown.pop(uid, None)
+        elif self.shown.get(uid) != hold:
+            self.shown[uid] = hold
+            self.changed.set()
+        if not refusal_of(pod) or (pod.get("spec") or {}).get("schedulerName") not in self._schedulers:
+            self.waiting.pop(uid, None)
+        elif uid not in self.waiting:
+            self.waiting[uid] = None
+            self.changed.set()
+
+    def delete_pod(self, uid: str) -> None:
+        """A pod is gone."""
+        self.waiting.pop(uid, None)
+        self.shown.pop(uid, None)
+
+    def retain_pods(self, uids: AbstractSet[str]) -> None:
+        """There are these pods and no others."""
+        for uid in (self.waiting.keys() | self.shown.keys()) - uids:
+            self.delete_pod(uid)
+
+
+def refusal_of(pod: Json) -> str:
+    """What kube-scheduler wrote down of its last attempt at a pod; empty when the pod does not wait for a node."""
+    metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
+    if spec.get("nodeName") or metadata.get("deletionTimestamp") or spec.get("schedulingGates"):
+        return ""
+    return next(
+        (
+            str(each.get("message") or _UNSCHEDULABLE)
+            for each in status.get("conditions") or ()
+            if each.get("type") == "PodScheduled"
+            and each.get("status") == "False"
+            and each.get("reason") == _UNSCHEDULABLE
+        ),
+        "",
+    )
+
+
+def is_about_room(refusal: str) -> bool:
+    """Whether a pod was refused for nothing but what is judged here, too, by what kube-scheduler wrote down.
+
+    "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable. preemption: ..."
+    """
+    _, found, reasons = refusal.partition("nodes are available: ")
+    reasons = reasons.split(". preemption:")[0].removesuffix(".").split(". no new claims")[0]
+    each = [part.lstrip("0123456789").strip() for part in _COUNTED.split(reasons)]
+    return bool(found) and all(part.startswith(_KNOWN_REASONS) for part in each)

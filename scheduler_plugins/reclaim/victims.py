@@ -61,13 +61,8 @@ def select_victims(
         situation: of the pod, if it is known already.
     """
     found = situation or Situation.of(pod, cluster, now)
-    freed, gone = Freed(found), set(found.going)
-    potential: list[QuotaPod] = []
-    for each in found.possible(node):
-        if found.may_go(each, freed):
-            potential.append(each)
-            gone.add(each.uid)
-            freed.take(each)
+    potential, freed = all_who_may_go(found, node)
+    gone = {*found.going, *(each.uid for each in potential)}
     if not potential:
         return Rejected(node, nobody(pod, node), resolvable=False)
     reason = misfit(pod, node, gone)
@@ -89,6 +84,16 @@ def select_victims(
         return Rejected(node, f'expected at least one victim pod on node "{node}"', resolvable=True, needless=True)
     violations = len(_among(victims, protected))
     return Candidate(node, tuple(sorted(victims, key=importance)), violations, freed.suffices())
+
+
+def all_who_may_go(situation: Situation, node: str) -> tuple[list[QuotaPod], Freed]:
+    """Everybody who may leave a node, the least important first, and what is freed when all do."""
+    freed, found = Freed(situation), []
+    for each in situation.possible(node):
+        if situation.may_go(each, freed):
+            found.append(each)
+            freed.take(each)
+    return found, freed
 
 
 def nobody(pod: QuotaPod, node: str) -> str:

@@ -1,0 +1,76 @@
+"""The preempt verb: what kube-scheduler's own preemption may do where there are quotas.
+
+It chooses among pods of lower priority and knows no quotas. What it chose stands where the rules of quotas would have
+chosen the same; elsewhere they choose anew, or the node is left out.
+"""
+
+from collections.abc import Mapping
+
+from scheduler_plugins.framework.plugin import Victims
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.reclaim.budgets import BudgetsRule
+from scheduler_plugins.reclaim.eligibility import ineligible
+from scheduler_plugins.reclaim.fitting import Fitting
+from scheduler_plugins.reclaim.situation import Freed, Situation
+from scheduler_plugins.reclaim.victims import Candidate, all_who_may_go, select_victims
+
+
+def answer(
+    pod: QuotaPod,
+    cluster: QuotaCluster,
+    now: float,
+    proposed: Mapping[str, Victims],
+    budgets_rule: BudgetsRule = BudgetsRule.RESPECT,
+) -> dict[str, Victims]:
+    """Who may be evicted, by node; nothing at all for a pod that others are leaving for already.
+
+    For pods without a quota disruption budgets are what they are to kube-scheduler. For the others they hold if they
+    hold when borrowed resources are taken back.
+
+    Args:
+        pod: the pod that found no node.
+        cluster: the cluster.
+        now: the time to judge holds by. [unix s]
+        proposed: what kube-scheduler would do, by node. Nobody is to leave where only an extender refused the pod.
+        budgets_rule: what PodDisruptionBudgets mean to pods with a quota.
+    """
+    hold = pod.hold
+    if hold is not None and now < hold.until:
+        return {}
+    situation = Situation.of(pod, cluster, now)
+    if situation.quota is not None and ineligible(pod, cluster, now) is not None:
+        return {}
+    fitting = Fitting(cluster, cluster.claims(now))
+    judged = not fitting.unmodelled(pod)
+    answered: dict[str, Victims] = {}
+    for node, victims in proposed.items():
+        chosen = _as_proposed(situation, node, victims)
+        if chosen is None and judged and node in cluster.nodes:
+            found = select_victims(pod, node, cluster, now, fitting.misfit, situation)
+            chosen = found if isinstance(found, Candidate) and found.admitted else None
+        if chosen is not None and not _is_protected(situation, chosen, budgets_rule):
+            answered[node] = Victims(tuple(victim.uid for victim in chosen.victims), chosen.violations)
+    return answered
+
+
+def _as_proposed(situation: Situation, node: str, victims: Victims) -> Candidate | None:
+    """The victims that were proposed, if the rules allow them and they suffice: then the rules would choose the same.
+
+    kube-scheduler puts back whom it can, as the rules do. So those whom it left out are in the way also where fewer
+    may go, and all others fit in.
+    """
+    potential, _ = all_who_may_go(situation, node)
+    allowed = {pod.uid: pod for pod in potential}
+    if not victims.uids or not allowed.keys() >= set(victims.uids):
+        return None
+    freed, leaving = Freed(situation), tuple(allowed[uid] for uid in victims.uids)
+    for pod in leaving:
+        freed.take(pod)
+    return Candidate(node, leaving, victims.budget_violations) if freed.suffices() else None
+
+
+def _is_protected(situation: Situation, candidate: Candidate, rule: BudgetsRule) -> bool:
+    if situation.quota is None or rule is BudgetsRule.COUNT:
+        return False
+    return bool(situation.budgets.refuse(candidate.victims))

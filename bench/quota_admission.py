@@ -137,7 +137,7 @@ def _check(what: str, refusal: Refusal | None) -> None:
         AssertionError: what is measured is not what the line says.
     """
     reason = "" if refusal is None else refusal.reason
-    wanted = {"refused for max": ", max", "refused for the sum of min": ", sum of min"}.get(what, "")
+    wanted = {"refused for max": "> max", "refused for the sum of min": "> sum of min"}.get(what, "")
     if bool(wanted) != bool(reason) or wanted not in reason:
         raise AssertionError(f"a pod {what}: {reason or 'admitted'}")
 

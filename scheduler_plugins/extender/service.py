@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
-from scheduler_plugins.framework.cycle import Cycle, alone_at_top, best, rounded
+from scheduler_plugins.framework.cycle import Cycle, PluginError, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
@@ -97,7 +97,13 @@ class Extender:
         if not len(passing) and not unknown:
             if len(nodes):
                 self._on_refused(pod, asked.pod, nodes.names, verdict)
-            return _refused(nodes, verdict)
+            return _refused(nodes.names, verdict)
+        if unknown and (refusal := self._cycle.refuses(pod, nodes)) is not None:
+            # What refuses the pod as such holds on nodes, too, that the watch has not brought yet.
+            everywhere = [*nodes.names, *unknown]
+            verdict = Verdict.all_refused(len(everywhere), refusal)
+            self._on_refused(pod, asked.pod, everywhere, verdict)
+            return _refused(everywhere, verdict)
         if self._answering.mode is Mode.WEIGHTED:
             names = [nodes.names[row] for row in passing.tolist()] + unknown
             # Which of several nodes it will be is known when scores are asked for, which they are not for one alone.
@@ -121,7 +127,12 @@ class Extender:
         charge = self._cache.in_flight.get(pod.uid)
         self._cache.release(pod.uid)
         nodes, unknown = self._look_up(asked)
-        exact = self._cycle.score(pod, nodes)
+        try:
+            exact = self._cycle.score(pod, nodes)
+        except PluginError:
+            # kube-scheduler goes on without these scores, and binds the pod.
+            self._cache.charge(pod, charge.names if charge else [], nodes.now)
+            raise
         scores = rounded(exact)
         # What is left of a shortlist is charged: kube-scheduler's own scores decide among it. Otherwise ours do.
         if self._answering.mode is Mode.SHORTLIST and charge and set(charge.names).issuperset(asked.names):
@@ -130,6 +141,8 @@ class Extender:
             (favourite,) = best(exact, 1, self._generator).tolist()
             scores = alone_at_top(scores, favourite)
             self._cache.charge(pod, [nodes.names[favourite]], nodes.now)
+        else:
+            self._cache.charge(pod, [], nodes.now)
         if not unknown:
             return scores
         known = dict(zip(nodes.names, scores.tolist(), strict=True))
@@ -229,11 +242,11 @@ class Extender:
         return max(least, min(most, len(names) // (1 + charged)))
 
 
-def _refused(nodes: Nodes, verdict: Verdict) -> FilterResult:
+def _refused(names: Sequence[str], verdict: Verdict) -> FilterResult:
     failed: dict[str, str] = {}
     unresolvable: dict[str, str] = {}
     families = set()
-    for row, name in enumerate(nodes.names):
+    for row, name in enumerate(names):
         refusal = verdict.refusal(row)
         if refusal is not None:
             (failed if refusal.eviction_helps else unresolvable)[name] = refusal.reason

@@ -12,10 +12,13 @@ import numpy as np
 
 from scheduler_plugins.framework.plugin import Problem
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
-from scheduler_plugins.quota.admission import Over, refusal
+from scheduler_plugins.quota.admission import Over, demands, refusal
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, minus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.quota.reporting import bound, quantity
+from scheduler_plugins.quota.room import crowded, holders_before
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -62,8 +65,7 @@ class CapacityScheduling:
 
     def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Refuse a pod that its namespace's max, or the sum of all min, leaves no room for."""
-        cluster, asked = kept(nodes), _asked(pod)
-        over = refusal(asked, cluster.book, cluster.claims(nodes.now))
+        over = _refused(kept(nodes), asked_as(pod), nodes.now)
         return None if over is None else Refusal(sentence(over), kind=_TOTAL if over.total else _MAX)
 
     def recognises(self, text: str) -> bool:
@@ -71,17 +73,31 @@ class CapacityScheduling:
         return _QUOTED in text
 
     def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
-        """Refuse nodes whose room is held for another pod, of no less priority, that would no longer fit beside."""
-        cluster, asked = kept(nodes), _asked(pod)
+        """Refuse nodes whose room is held for other pods, of no less priority, if it would not fit beside them."""
+        cluster, asked = kept(nodes), asked_as(pod)
         refused: IntArray = np.full(len(nodes), PASSES, np.int64)
-        rows = {name: row for row, name in enumerate(nodes.names)}
-        for holder in cluster.holding(nodes.now):
-            row = rows.get(holder.hold.node) if holder.hold is not None else None
-            if row is None or holder.uid == asked.uid or holder.priority < asked.priority:
-                continue
-            if not _fit_together(cluster, holder, asked):
-                refused[row] = 0
+        if before := holders_before(asked, cluster, nodes.now):
+            rows = [row for row, name in enumerate(nodes.names) if name in before]
+            full = crowded(asked, cluster, {nodes.names[row]: before[nodes.names[row]] for row in rows})
+            refused[[row for row in rows if nodes.names[row] in full]] = 0
         return Verdict(refused, (Refusal(HELD),))
+
+    def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
+        """Of the pod's quota, and of all: what is used, claimed and guaranteed; of a node, for whom room is held."""
+        cluster, asked = kept(nodes), asked_as(pod)
+        over = _refused(cluster, asked, nodes.now)
+        same: dict[str, Any] = account(cluster, asked, nodes.now)
+        if over is not None:
+            same["binding"] = sentence(over)
+        before = holders_before(asked, cluster, nodes.now)
+        full = crowded(asked, cluster, before)
+        explained = []
+        for name in nodes.names:
+            each = {**same, "roomHeldFor": [holder.key for holder in before.get(name, ())]}
+            if over is None and name in full:
+                each["binding"] = f"room is held for {', '.join(each['roomHeldFor'])}, beside which it does not fit"
+            explained.append(each)
+        return explained
 
 
 def kept(nodes: Nodes) -> QuotaCluster:
@@ -91,31 +107,70 @@ def kept(nodes: Nodes) -> QuotaCluster:
     return found
 
 
-def sentence(over: Over) -> str:
-    """Why a pod is refused, with the arithmetic."""
-    amounts = f"used {over.used}, claimed {over.claimed}, requested {over.requested}"
-    bound = "sum of min" if over.total else "max"
-    return f"{_QUOTED}{over.quota.key}: {over.resource}: {amounts}, {bound} {over.bound}"
-
-
-def _asked(pod: PodRequest) -> QuotaPod:
-    """The pod as quotas see it, under the identity that it is asked about with."""
+def asked_as(pod: PodRequest) -> QuotaPod:
+    """A pending pod as quotas see it, under the identity that it is asked about with."""
     facts: QuotaPod = pod.facts[NAME]
     return facts if facts.uid == pod.uid else replace(facts, uid=pod.uid, name=pod.key.partition("/")[2])
 
 
-def _fit_together(cluster: QuotaCluster, holder: QuotaPod, pod: QuotaPod) -> bool:
-    """Whether a node has room for both once those that were evicted for the holder are gone."""
-    node = holder.hold.node if holder.hold is not None else ""
-    if node not in cluster.nodes:
-        return True
-    there = cluster.on_node(node)
-    gone = [there[uid] for uid in (holder.hold.victims if holder.hold else ()) if uid in there]
-    coming = [each for each in cluster.answered(node) if each.uid not in {holder.uid, pod.uid}]
-    has, taken = cluster.nodes[node].allocatable, cluster.requested(node)
-    for name, amount in pod.requests.items():
-        free = has.get(name, 0) - taken.get(name, 0) + sum(each.requests.get(name, 0) for each in gone)
-        free -= holder.requests.get(name, 0) + sum(each.requests.get(name, 0) for each in coming)
-        if amount and amount > free:
-            return False
-    return True
+def sentence(over: Over) -> str:
+    """Why a pod is refused, with the arithmetic.
+
+    One: "ElasticQuota a/qa: nvidia.com/gpu used 6 + requested 1 > max 6 (min 4, sum of min 10)". The other:
+    "ElasticQuota a/qa: memory used by all quotas 9Gi + requested 2Gi > sum of min 10Gi (used 3Gi, min 4Gi, max 6Gi)".
+    """
+    name, quota = over.resource, over.quota
+    parts = [f"{'used by all quotas' if over.total else 'used'} {quantity(name, over.used)}"]
+    if over.doubtful:
+        parts.append(f"perhaps on their way since before a restart {quantity(name, over.doubtful)}")
+    if over.claimed:
+        parts.append(f"claimed by pods before it {quantity(name, over.claimed)}")
+    parts.append(f"requested {quantity(name, over.requested)}")
+    least = quantity(name, quota.min.get(name, 0))
+    if over.total:
+        most = bound(name, quota.max.get(name, UNLIMITED))
+        exceeded = f"sum of min {quantity(name, over.bound)}"
+        beside = f"used {quantity(name, over.own)}, min {least}, max {most}"
+        beside += "" if over.bound else f"; no quota has {name} in its min"
+    else:
+        exceeded = f"max {quantity(name, over.bound)}"
+        beside = f"min {least}, sum of min {quantity(name, over.total_min)}"
+        beside += "" if over.bound or name in quota.named else f"; {name} is not in its max"
+    return f"{_QUOTED}{quota.key}: {name} {' + '.join(parts)} > {exceeded} ({beside})"
+
+
+def account(cluster: QuotaCluster, pod: QuotaPod, now: float) -> dict[str, Any]:
+    """What is compared for a pod, by resource, as quantities.
+
+    Args:
+        cluster: the cluster.
+        pod: the pod.
+        now: the time to judge holds by. [unix s]
+    """
+    book, quota = cluster.book, cluster.book.quota(pod.namespace)
+    if quota is None:
+        return {"quota": None}
+    own, everything = demands(pod, book, cluster.claims(now))
+    charged = book.charge_of(pod.uid)
+    mine = charged.amounts if charged is not None else NOTHING
+    lines = {
+        "requested": pod.charge,
+        "used": minus(book.used(pod.namespace), mine),
+        "claimedInNamespace": minus(own, pod.charge),
+        "max": quota.max,
+        "min": quota.min,
+        "usedByAll": minus(book.total_used, mine),
+        "claimedByAll": minus(everything, pod.charge),
+        "sumOfMin": book.total_min,
+    }
+    shown = {
+        line: {name: bound(name, amount) for name, amount in amounts.items() if amount or name in pod.charge}
+        for line, amounts in lines.items()
+    }
+    return {"quota": quota.key, **shown}
+
+
+def _refused(cluster: QuotaCluster, pod: QuotaPod, now: float) -> Over | None:
+    if cluster.book.quota(pod.namespace) is None:
+        return None
+    return refusal(pod, cluster.book, cluster.claims(now), cluster.doubts)

@@ -20,6 +20,8 @@ from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota_status.metrics import QuotaMetrics
+from scheduler_plugins.quota_status.part import QuotaStatus
 from scheduler_plugins.reclaim.leader import Leader
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.part import Reclaim
@@ -83,6 +85,11 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     health.states["leader"] = lambda: leader.words
     for each in reclaiming:
         each.trusted = lambda: not health.complaints()
+    accounting = [
+        QuotaStatus(kept, api, leader, lambda: not health.complaints(), telemetry.part(QuotaMetrics))
+        for kept in cache.kept.values()
+        if isinstance(kept, QuotaCluster)
+    ]
     polling = _providers(profile.enabled, cache, api, health, telemetry)
     source = NodeMetricsSource(cache)
     return Parts(
@@ -96,6 +103,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
             **polling,
             "leader": leader.run,
             **{name: run for each in reclaiming for name, run in each.background.items()},
+            **{name: run for each in accounting for name, run in each.background.items()},
         },
     )
 

@@ -90,6 +90,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "crds",
     ),
     "scheduler_plugins.quota": ("scheduler_plugins.quota", "scheduler_plugins.snapshot", "crds"),
+    "scheduler_plugins.quota_status": (
+        "scheduler_plugins.quota_status",
+        "scheduler_plugins.quota",
+        "scheduler_plugins.snapshot",
+        "service.token_bucket",
+        "kubeapi",
+        "crds",
+    ),
     "scheduler_plugins.reclaim": (
         "scheduler_plugins.reclaim",
         "scheduler_plugins.quota",

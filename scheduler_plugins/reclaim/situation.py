@@ -71,6 +71,18 @@ class Freed:
             return False
         return not (everything and _is_short(everything, self._total))
 
+    def is_helped_by(self, pod: QuotaPod) -> bool:
+        """Whether a pod is charged anything of what there is still too much of."""
+        own, everything = self._situation.shortage
+        freed = self._of.get(pod.namespace, NOTHING)
+        if pod.namespace == self._situation.pod.namespace and _helps(pod.charge, own, freed):
+            return True
+        return _helps(pod.charge, everything, self._total)
+
+
+def _helps(charge: Amounts, shortage: Amounts, freed: Amounts) -> bool:
+    return any(charge.get(name, 0) > 0 and freed.get(name, 0) < amount for name, amount in shortage.items())
+
 
 def _is_short(shortage: Amounts, freed: Amounts) -> bool:
     return any(freed.get(name, 0) < amount for name, amount in shortage.items())

@@ -45,6 +45,7 @@ def parser() -> _Parser:
     _add_uninstall(commands, [login, output])
     _add_shadow(commands, [login, output])
     _add_simulate(commands, [login])
+    _add_quota(commands, [login])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     return root
 
@@ -90,19 +91,49 @@ def _add_simulate(commands: _Commands, parents: list[_Parser]) -> None:
         "or the name of a pod of the cluster",
     )
     simulate.add_argument("-n", "--namespace", metavar="NAME", default="default", help="of the pod (default: default)")
-    simulate.add_argument(
-        "--profile",
-        metavar="FILE",
-        help="profile to try (default: that of ConfigMap headroom-scheduler, else the one that ships)",
-    )
-    simulate.add_argument(
-        "--scheduler-name", metavar="NAME", help="which of several profiles of a KubeSchedulerConfiguration"
-    )
+    _add_profile(simulate)
     simulate.add_argument("--node", metavar="NAME", help="only this node, with every number")
     simulate.add_argument(
         "--limit", metavar="N", type=_count, default=20, help="list so many nodes; 0 lists all (default: 20)"
     )
-    simulate.add_argument(
+
+
+def _add_quota(commands: _Commands, parents: list[_Parser]) -> None:
+    about = (
+        "ElasticQuotas: what is guaranteed, used, borrowed, lent and waited for; why a pod waits and who would be "
+        "evicted for it; whether the books are right"
+    )
+    quota = commands.add_parser("quota", help=about, description=f"{about}.", parents=parents)
+    quota.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table", help="default: table")
+    quota.add_argument(
+        "what",
+        nargs="?",
+        choices=("list", "explain", "verify"),
+        default="list",
+        help="list: a table; explain POD: why a pod waits; verify: what is wrong, exit code 1 if anything is "
+        "(default: list)",
+    )
+    quota.add_argument("pod", metavar="POD", nargs="?", help="explain: name of the pod")
+    place = quota.add_mutually_exclusive_group()
+    place.add_argument(
+        "-n", "--namespace", metavar="NAME", help="list: only of this namespace; explain: of the pod (default: default)"
+    )
+    place.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="list: of all namespaces, which is the default"
+    )
+    _add_profile(quota)
+
+
+def _add_profile(command: _Parser) -> None:
+    command.add_argument(
+        "--profile",
+        metavar="FILE",
+        help="profile to try (default: that of ConfigMap headroom-scheduler, else the one that ships)",
+    )
+    command.add_argument(
+        "--scheduler-name", metavar="NAME", help="which of several profiles of a KubeSchedulerConfiguration"
+    )
+    command.add_argument(
         "--headroom-namespace",
         metavar="NAME",
         default=NAMESPACE,

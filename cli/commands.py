@@ -10,7 +10,7 @@ import kubeapi
 from cli import live
 from cli.config import diff
 from cli.config import file as config_file
-from cli.errors import CommandError
+from cli.errors import USAGE, CommandError
 from cli.explain import command as explain
 from cli.shadow import command as shadow
 from cli.top import command as top
@@ -99,6 +99,29 @@ def _simulate(options: argparse.Namespace) -> Ask:
     return partial(_with_libraries, ask=partial(command.pod, asked=asked))
 
 
+def _quota(options: argparse.Namespace) -> Ask:
+    if (options.what == "explain") != bool(options.pod):
+        wrong = "names no pod" if options.what == "explain" else f"takes no pod, and got {options.pod}"
+        raise CommandError(f"quota {options.what} {wrong}: kubectl headroom quota explain POD [-n NAMESPACE].", USAGE)
+    try:
+        from cli.quota import command, reading  # noqa: PLC0415
+        from cli.simulate import profile  # noqa: PLC0415
+
+        chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
+    except ModuleNotFoundError as error:
+        raise CommandError(_missing(error)) from error
+    place = reading.Place(chosen, options.headroom_namespace, options.scheduler_name)
+    ask: Ask
+    if options.what == "explain":
+        namespace = options.namespace or "default"
+        ask = partial(command.explain_pod, place=place, namespace=namespace, name=options.pod, output=options.output)
+    elif options.what == "verify":
+        ask = partial(command.verify, place=place, output=options.output)
+    else:
+        ask = partial(command.quotas, place=place, namespace=options.namespace, output=options.output)
+    return partial(_with_libraries, ask=ask)
+
+
 async def _with_libraries(api: kubeapi.ApiServer, ask: Ask) -> int | None:
     """Ask; a library that the cluster's profile needs and that is not here is told."""
     try:
@@ -117,6 +140,7 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {
     "config": _diff,
     "shadow": _shadow,
     "simulate": _simulate,
+    "quota": _quota,
     "uninstall": _uninstall,
 }
 """Name of a command -> what it asks, once its options are judged."""

@@ -14,6 +14,8 @@ from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, lo
 
 CONFIG_MAP: Final = "headroom-scheduler"
 """The ConfigMap of the chart with the configurations of kube-scheduler and of the extender."""
+SCHEDULERS: Final = ("headroom-scheduler",)
+"""The schedulers of the chart, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Chosen:
     """What it says."""
     origin: str
     """How the output calls it."""
+    scheduler_names: tuple[str, ...] = SCHEDULERS
+    """Whose pods kube-scheduler asks it about."""
 
 
 def of_file(path: str, scheduler_name: str | None) -> Chosen:
@@ -53,11 +57,12 @@ async def of_cluster(api: kubeapi.ApiServer, namespace: str, scheduler_name: str
     if config_map is None:
         return Chosen(_shipped(), f"the one that ships, because there is no {place}")
     data = config_map.get("data") or {}
-    mode, text = _mode(data.get("kube-scheduler.yaml")), data.get("profile.yaml")
+    given, text = _parsed(data.get("kube-scheduler.yaml")), data.get("profile.yaml")
+    mode, names = _mode(given), _names(given)
     if text is None:
-        return Chosen(_shipped(mode), f"the one that ships, because {place} has none of its own")
+        return Chosen(_shipped(mode), f"the one that ships, because {place} has none of its own", names)
     try:
-        return Chosen(parse_profile(text, f"The profile of {place}", mode, scheduler_name), place)
+        return Chosen(parse_profile(text, f"The profile of {place}", mode, scheduler_name), place, names)
     except ProfileError as error:
         raise CommandError(str(error)) from error
 
@@ -66,14 +71,26 @@ def _shipped(mode: str | None = None) -> Profile:
     return load_profile(DEFAULT_PROFILE, mode)
 
 
-def _mode(text: object) -> str | None:
-    """The mode that kube-scheduler's configuration is for: it asks for scores in `weighted` alone."""
+def _parsed(text: object) -> Mapping[str, Any]:
+    """kube-scheduler's configuration; empty where it cannot be read."""
     try:
         data = yaml.safe_load(text) if isinstance(text, str) else None
     except (yaml.YAMLError, ValueError, RecursionError):
-        return None
-    extenders = data.get("extenders") if isinstance(data, Mapping) else None
+        return {}
+    return data if isinstance(data, Mapping) else {}
+
+
+def _mode(given: Mapping[str, Any]) -> str | None:
+    """The mode that kube-scheduler's configuration is for: it asks for scores in `weighted` alone."""
+    extenders = given.get("extenders")
     if not isinstance(extenders, list):
         return None
     asks: list[Any] = [each.get("prioritizeVerb") for each in extenders if isinstance(each, Mapping)]
     return "weighted" if any(asks) else "shortlist"
+
+
+def _names(given: Mapping[str, Any]) -> tuple[str, ...]:
+    """The schedulers of kube-scheduler's configuration."""
+    listed = given.get("profiles")
+    profiles = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
+    return tuple(str(each["schedulerName"]) for each in profiles if each.get("schedulerName")) or SCHEDULERS

@@ -1,0 +1,188 @@
+"""`kubectl headroom quota`, `quota explain POD` and `quota verify`: read, judge, print."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final
+
+import kubeapi
+from cli import live, table
+from cli.errors import FAILED, CommandError
+from cli.quota import explain_document, explain_text, show
+from cli.quota.checks import Finding, Level, check
+from cli.quota.explanation import explain
+from cli.quota.reading import Place, Seen, read
+from cli.quota.shares import all_shares
+from cli.table import Cell, Column
+from crds.pod import is_terminal
+
+NONE: Final = (
+    "There is no ElasticQuota{where}: kubectl create one (kind ElasticQuota, apiVersion scheduling.x-k8s.io/v1alpha1) "
+    "to guarantee a namespace a share and to limit it."
+)
+"""When there is nothing to show."""
+PATIENCE_SECONDS: Final = 4.0
+"""How long the extender may take to write into a quota's status what has just changed. [s]"""
+_VERIFIED: Final = (Column("LEVEL"), Column("CHECK"), Column("QUOTA"), Column("WHAT"))
+_NOT_SEEN: Final = (
+    "Not seen here: pods that the running extender has admitted and whose binding nobody has seen yet. "
+    "GET /debug/plugins/CapacityScheduling of the extender shows them."
+)
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+async def quotas(
+    api: kubeapi.ApiServer, place: Place, namespace: str | None, output: str, clock: Callable[[], float] = time.time
+) -> None:
+    """Print who uses what of whose share.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        namespace: only the quota of this one; None: all.
+        output: table, json or yaml.
+        clock: the present time. [unix s]
+
+    Raises:
+        CommandError: there is no quota to show.
+    """
+    seen = await read(api, place, clock)
+    found, total = all_shares(seen.cluster)
+    shown = [each for each in found if namespace is None or each.quota.namespace == namespace]
+    if output != "table":
+        _print(show.as_json(seen, shown, total), output)
+    elif not shown:
+        raise CommandError(NONE.format(where=f" in namespace {namespace}" if namespace else ""))
+    else:
+        table.write(show.COLUMNS, show.rows(shown, total if len(found) > 1 else []))
+        _print_notes(seen.notes)
+
+
+async def explain_pod(
+    api: kubeapi.ApiServer,
+    place: Place,
+    namespace: str,
+    name: str,
+    output: str,
+    clock: Callable[[], float] = time.time,
+) -> None:
+    """Print what quotas say of a pod, and who would be evicted for it; nobody is.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        namespace: of the pod.
+        name: of the pod.
+        output: table, json or yaml.
+        clock: the present time. [unix s]
+
+    Raises:
+        CommandError: there is no such pod, or it has ended.
+    """
+    seen = await read(api, place, clock)
+    pods = seen.cluster.pods.values()
+    pod = next((each for each in pods if (each.namespace, each.name) == (namespace, name)), None)
+    if pod is None:
+        raise CommandError(await _missing(api, namespace, name))
+    explanation = explain(seen, pod)
+    if output != "table":
+        _print(explain_document.as_json(seen, explanation), output)
+        return
+    print(explain_text.title(explanation))
+    for sentence in explain_text.sentences(explanation):
+        print(f"- {sentence}")
+    for heading, columns, rows in explain_text.tables(explanation):
+        print(f"\n{heading}")
+        table.write(columns, rows)
+    _print_notes([*seen.notes, *([] if pod.node else [_NOT_SEEN])])
+
+
+async def verify(
+    api: kubeapi.ApiServer,
+    place: Place,
+    output: str,
+    clock: Callable[[], float] = time.time,
+    pause: Pause = asyncio.sleep,
+) -> int:
+    """Print what is wrong with quotas, and with what they say of themselves.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        output: table, json or yaml.
+        clock: the present time. [unix s]
+        pause: waits a number of seconds.
+
+    Returns:
+        The exit code: 1 when something is wrong.
+    """
+    seen = await read(api, place, clock)
+    findings = check(seen.cluster, seen.statuses)
+    if any(each.check == "status" for each in findings):
+        # A pod may have been bound just now: only what a status still says a moment later is wrong.
+        await pause(PATIENCE_SECONDS)
+        first = {_claimed(each) for each in findings}
+        seen = await read(api, place, clock)
+        again = check(seen.cluster, seen.statuses)
+        findings = [each for each in again if each.check != "status" or _claimed(each) in first]
+    wrong = [each for each in findings if each.level is Level.WRONG]
+    if output != "table":
+        _print(_verified(seen, findings), output)
+    else:
+        if findings:
+            table.write(_VERIFIED, [_row(each) for each in findings])
+        count = len(seen.cluster.book.in_force)
+        print(f"{count} quotas: {f'{len(wrong)} things are wrong' if wrong else 'all is well'}.")
+        _print_notes(seen.notes)
+    return FAILED if wrong else 0
+
+
+def _claimed(finding: Finding) -> tuple[str, str]:
+    """What a status claims: the quota, and the sentence without what the pods come to."""
+    return finding.quota, finding.text.partition(", and ")[0]
+
+
+def _row(finding: Finding) -> tuple[Cell, ...]:
+    style = "red" if finding.level is Level.WRONG else "yellow"
+    return Cell(finding.level, style), Cell(finding.check), Cell(finding.quota, "bold"), Cell(finding.text)
+
+
+def _verified(seen: Seen, findings: Iterable[Finding]) -> dict[str, Any]:
+    """The findings for programs: kind QuotaVerification, version 1; fields are added, never renamed or removed."""
+    return {
+        "kind": "QuotaVerification",
+        "version": 1,
+        "quotas": len(seen.cluster.book.in_force),
+        "findings": [
+            {"level": each.level.value, "check": each.check, "quota": each.quota, "text": each.text}
+            for each in findings
+        ],
+        "notes": seen.notes,
+    }
+
+
+async def _missing(api: kubeapi.ApiServer, namespace: str, name: str) -> str:
+    """Why there is no such pod among those that count."""
+    found = await live.optional(api, kubeapi.paths.pod(namespace, name))
+    if found is not None and is_terminal(found):
+        return f"Pod {namespace}/{name} has ended: its quota is charged nothing for it."
+    return f"There is no pod {name!r} in namespace {namespace}: name another with -n."
+
+
+def _print(data: Mapping[str, Any], output: str) -> None:
+    if output == "json":
+        print(json.dumps(data, indent=2, ensure_ascii=False))
+        return
+    import yaml  # noqa: PLC0415 - only who asks for YAML pays for it
+
+    print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n"))
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    listed = list(notes)
+    if listed:
+        print()
+    for note in listed:
+        print(f"- {note}")

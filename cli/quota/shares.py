@@ -1,0 +1,124 @@
+"""Who uses what of whose share: per quota and resource what is guaranteed, used, borrowed, lent and waited for."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from scheduler_plugins.quota.amounts import CORE, NOTHING, UNLIMITED, Amounts, is_counted, plus
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import Quota
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One resource of a quota, or of all together. [milli-cores for cpu, else base units]"""
+
+    resource: str
+    """Its name."""
+    min: int
+    """Guaranteed."""
+    used: int
+    """What admission charges for pods that are bound."""
+    max: int | None
+    """Never exceeded; None: not limited."""
+    borrowed: int
+    """Used beyond what is guaranteed."""
+    lent: int
+    """Of what is guaranteed and not used: what others have borrowed. Several lenders lend in proportion to that."""
+    pending: int
+    """What its pods ask for that are not bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaShares:
+    """One quota in force."""
+
+    quota: Quota
+    """The quota."""
+    shares: tuple[Share, ...]
+    """By resource: cpu, memory and ephemeral-storage first, the others by name."""
+    pending_pods: int
+    """How many of its pods are not bound. [pods]"""
+
+
+def all_shares(cluster: QuotaCluster) -> tuple[list[QuotaShares], list[Share]]:
+    """The shares of every quota in force, by namespace; and of all together."""
+    book = cluster.book
+    waiting: dict[str, list[QuotaPod]] = {}
+    for pod in cluster.pods.values():
+        if waits(pod):
+            waiting.setdefault(pod.namespace, []).append(pod)
+    quotas = sorted(book.in_force, key=lambda quota: quota.namespace)
+    used = {quota.namespace: book.used(quota.namespace) for quota in quotas}
+    pending = {quota.namespace: _sum(pod.charge for pod in waiting.get(quota.namespace, ())) for quota in quotas}
+    names = {quota.namespace: _names(quota, used[quota.namespace], pending[quota.namespace]) for quota in quotas}
+    everything = _in_order({name for each in names.values() for name in each})
+    lent = {name: lending(name, quotas, used) for name in everything}
+    found = []
+    for quota in quotas:
+        namespace = quota.namespace
+        shares = tuple(
+            _share(name, quota, used[namespace], lent[name][namespace], pending[namespace]) for name in names[namespace]
+        )
+        found.append(QuotaShares(quota, shares, len(waiting.get(namespace, ()))))
+    return found, [_total(name, found, book.total_min, book.total_used) for name in everything]
+
+
+def waits(pod: QuotaPod) -> bool:
+    """Whether a pod waits for a node: it is not bound, nobody has deleted it, and nothing gates it."""
+    gates = ((pod.json or {}).get("spec") or {}).get("schedulingGates")
+    return pod.live and not pod.node and not pod.terminating and not gates
+
+
+def lending(resource: str, quotas: Iterable[Quota], used: Mapping[str, Amounts]) -> dict[str, int]:
+    """What each namespace lends of a resource, by namespace; together no more than is borrowed or to spare.
+
+    Nobody can say whose spare part it is that somebody has borrowed, so each lends in proportion to its own.
+
+    Args:
+        resource: its name.
+        quotas: all in force.
+        used: by namespace.
+    """
+    over = {quota.namespace: used[quota.namespace].get(resource, 0) - quota.min.get(resource, 0) for quota in quotas}
+    borrowed = sum(max(0, amount) for amount in over.values())
+    spare = {namespace: max(0, -amount) for namespace, amount in over.items()}
+    total = sum(spare.values())
+    if borrowed >= total:
+        return spare
+    parts = {namespace: divmod(amount * borrowed, total) for namespace, amount in spare.items()}
+    found = {namespace: whole for namespace, (whole, _) in parts.items()}
+    # What rounding down left over goes, one by one, to the largest remainders.
+    largest = sorted(parts, key=lambda namespace: (-parts[namespace][1], namespace))
+    for namespace in largest[: borrowed - sum(found.values())]:
+        found[namespace] += 1
+    return found
+
+
+def _share(name: str, quota: Quota, used: Amounts, lent: int, pending: Amounts) -> Share:
+    least, most = quota.min.get(name, 0), quota.max.get(name, UNLIMITED)
+    in_use = used.get(name, 0)
+    bound = None if most >= UNLIMITED else most
+    return Share(name, least, in_use, bound, max(0, in_use - least), lent, pending.get(name, 0))
+
+
+def _total(name: str, found: Iterable[QuotaShares], least: Amounts, used: Amounts) -> Share:
+    parts = [share for each in found for share in each.shares if share.resource == name]
+    borrowed, lent, pending = (sum(getattr(part, which) for part in parts) for which in ("borrowed", "lent", "pending"))
+    return Share(name, least.get(name, 0), used.get(name, 0), None, borrowed, lent, pending)
+
+
+def _names(quota: Quota, used: Amounts, pending: Amounts) -> list[str]:
+    concerned = {name for amounts in (used, pending) for name, amount in amounts.items() if amount}
+    return _in_order({*(name for name in quota.named if is_counted(name)), *concerned})
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (CORE.index(name) if name in CORE else len(CORE), name))
+
+
+def _sum(amounts: Iterable[Amounts]) -> Amounts:
+    total: Amounts = NOTHING
+    for each in amounts:
+        total = plus(total, each)
+    return total

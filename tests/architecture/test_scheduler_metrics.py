@@ -1,12 +1,12 @@
 """docs/metrics.md says what the extender exports, docs/scheduler.md which flags it has."""
 
 import re
-from typing import Any, cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
+from kubeapi import ApiServer, Connection
 from scheduler_plugins.assembly import assemble
 from scheduler_plugins.providers.runner import ProviderMetrics
 from scheduler_plugins.settings import parse_flags
@@ -27,7 +27,7 @@ def _exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, tuple[str
         return made[-1]
 
     monkeypatch.setattr("scheduler_plugins.assembly.Telemetry", kept)
-    assemble(parse_flags([], {}), cast("Any", None))
+    assemble(parse_flags([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
     (telemetry,) = made
     telemetry.part(ProviderMetrics)
     registry: CollectorRegistry = telemetry.registry

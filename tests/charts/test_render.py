@@ -286,12 +286,13 @@ def test_wrong_profile_starts_nothing(cluster: Cluster) -> None:
 
 
 def test_leader_is_kube_schedulers(cluster: Cluster) -> None:
-    """The extender goes by the very Lease that the kube-scheduler beside it holds, and may read it."""
+    """The extender goes by the very Lease that its kube-scheduler holds, may read it, and acts for that one's pods."""
     chart = render(cluster.helm, "scheduler.name=by-load")
     election = chart.config("headroom-scheduler", "kube-scheduler.yaml")["leaderElection"]
     lease = f"{election['resourceNamespace']}/{election['resourceName']}"
     assert lease == f"{NAMESPACE}/by-load"
-    assert f"--leader-lease={lease}" in chart.container("headroom-scheduler/extender")["args"]
+    flags = chart.container("headroom-scheduler/extender")["args"]
+    assert {f"--leader-lease={lease}", "--reclaim-for=by-load"} <= set(flags)
     assert ("coordination.k8s.io", "leases", "get", "by-load") in rules(chart.one("Role", "headroom-scheduler"))
 
 

@@ -71,6 +71,7 @@ import socket, sys; s = socket.socket(); s.settimeout(4); s.connect_ex(('127.0.0
 - --log-format=json
 # Of several replicas the one whose kube-scheduler leads gives borrowed resources back and writes what quotas use.
 - --leader-lease={{ .Release.Namespace }}/{{ .Values.scheduler.name }}
+- --reclaim-for={{ .Values.scheduler.name }}
 {{- if .Values.scheduler.watcher.enabled }}
 - --watcher-listen=:{{ .Values.scheduler.watcher.port }}
 {{- end }}

@@ -76,9 +76,9 @@ def _in_force(quota: Quota, of_namespace: Sequence[Quota]) -> Finding:
         return Finding(IN_FORCE, True, "OnlyQuota", "It is the only one of its namespace.")
     senior, others = of_namespace[0], [each.name for each in of_namespace[1:]]
     if senior.uid == quota.uid:
-        message = f"Of {len(of_namespace)} ElasticQuotas in namespace {quota.namespace} the oldest, {quota.name}, is in"
-        return Finding(IN_FORCE, True, "OldestQuota", f"{message} force; not in force: {_listed(others)}.", warns=True)
-    message = f"{senior.key} is in force in this namespace, as it is older; keep only one of them."
+        message = f"The namespace has {len(of_namespace)} ElasticQuotas, of which this one is in force, as the oldest"
+        return Finding(IN_FORCE, True, "SeveralQuotas", f"{message}; not in force: {_listed(others)}.", warns=True)
+    message = f"{senior.key} is in force in this namespace, as the older one, or the first by name; keep only one."
     return Finding(IN_FORCE, False, "OtherQuotaInForce", message, warns=True)
 
 
@@ -89,7 +89,7 @@ def _min_within_max(quota: Quota) -> Finding:
         for name, amount in quota.min.items()
         if amount > (most := quota.max.get(name, UNLIMITED))
     ]
-    return _finding(MIN_WITHIN_MAX, wrong, "Within", "AboveMax", "Its namespace may use all that it is guaranteed.")
+    return _finding(MIN_WITHIN_MAX, wrong, "Within", "MinAboveMax", "Its namespace may use all that it is guaranteed.")
 
 
 def _min_within_capacity(quota: Quota, surroundings: Surroundings) -> Finding:
@@ -99,7 +99,7 @@ def _min_within_capacity(quota: Quota, surroundings: Surroundings) -> Finding:
         if amount > 0 and (total := surroundings.total_min.get(name, 0)) > (has := surroundings.capacity.get(name, 0))
     ]
     good = "The nodes have what all quotas together guarantee."
-    return _finding(MIN_WITHIN_CAPACITY, wrong, "Within", "AboveCapacity", good)
+    return _finding(MIN_WITHIN_CAPACITY, wrong, "Within", "MinAboveCapacity", good)
 
 
 def _max_within_hard(quota: Quota, hard: Hard) -> Finding:
@@ -110,7 +110,7 @@ def _max_within_hard(quota: Quota, hard: Hard) -> Finding:
             amounts = f"max {quantity(name, most)} is above the {quantity(name, allowed)}"
             wrong.append(f"{name}: {amounts} of ResourceQuota {of}")
     good = "No ResourceQuota keeps the namespace from its max."
-    return _finding(MAX_WITHIN_RESOURCE_QUOTA, wrong, "Within", "AboveResourceQuota", good)
+    return _finding(MAX_WITHIN_RESOURCE_QUOTA, wrong, "Within", "MaxAboveResourceQuota", good)
 
 
 def _finding(kind: str, wrong: Sequence[str], good_reason: str, bad_reason: str, good: str) -> Finding:

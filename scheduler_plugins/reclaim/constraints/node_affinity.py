@@ -14,7 +14,7 @@ REASON: Final = "node(s) didn't match Pod's node affinity/selector"
 """As kube-scheduler says it."""
 _LABEL_VALUE: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
-_INT64: Final = range(-(2**63), 2**63)
+_TWO_63: Final = 2**63
 
 
 def required_nodes(spec: Json) -> NodeTest | None:
@@ -84,5 +84,7 @@ def _of_fields(expression: Json) -> NodeTest | None:
 
 def _integer(text: str) -> int | None:
     """A number as Go's ParseInt reads it."""
-    number = int(text) if _INTEGER.fullmatch(text) else None
-    return number if number in _INT64 else None
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -_TWO_63 <= number < _TWO_63 else None

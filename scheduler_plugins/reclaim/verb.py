@@ -36,7 +36,7 @@ def answer(
         budgets_rule: what PodDisruptionBudgets mean to pods with a quota.
     """
     hold = pod.hold
-    if hold is not None and now < hold.until:
+    if hold is not None and hold.lasts(now):
         return {}
     situation = Situation.of(pod, cluster, now)
     if situation.quota is not None and ineligible(pod, cluster, now) is not None:

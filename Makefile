@@ -102,6 +102,11 @@ bench-scheduler: packages ## Measure scheduling on the real kube-scheduler with 
 	@$(PY) -m bench scheduler-compute extender --markdown
 	@$(PY) -m bench.scheduler $(BENCH_ARGS)
 
+.PHONY: bench-quota
+bench-quota: packages ## Measure admission by quotas, the choice of victims, and how long pods wait for borrowed resources (five minutes; BENCH_ARGS)
+	@$(PY) -m bench quota --markdown
+	@$(PY) -m bench.quota_reclaim $(BENCH_ARGS)
+
 .PHONY: bench-placement
 bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)
 	@$(PY) -m bench.placement $(BENCH_ARGS)

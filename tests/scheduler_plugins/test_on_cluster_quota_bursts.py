@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+import yaml
 
 from devcluster import Cluster
 from devcluster.process import Process
-from tests.scheduler_plugins.extenders import configuration, profile, until
+from tests.scheduler_plugins.extenders import Extender, configuration, profile, until
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
 from tests.scheduler_plugins.troubled import FORGET
@@ -16,11 +17,13 @@ from tests.scheduler_plugins.troubled import FORGET
 pytestmark = pytest.mark.cluster
 
 NODES, GPUS = 10, 8
-PODS = 200
+PODS, FEW = 200, 80
 SCHEDULERS = ("burst-one", "burst-two")
 MIN, MAX = {"burst-a": 12, "burst-b": 23}, {"burst-a": 17, "burst-b": 30}
 """Both max together are more than both min: either bound is reached. [GPUs]"""
 TOTAL = sum(MIN.values())
+SLOW = 5
+"""How many requests a kube-scheduler may make a second whose bindings are to wait."""
 TROUBLED = "tests.scheduler_plugins.troubled"
 
 
@@ -48,12 +51,13 @@ def pair(quotas: list[Team]) -> list[Team]:
 
 
 @contextmanager
-def scheduled(stage: Stage, *flags: str) -> Iterator[list[Process]]:
+def scheduled(stage: Stage, *flags: str, slow: bool = False) -> Iterator[tuple[Extender, list[Process]]]:
     """Two kube-schedulers that ask one extender.
 
     Args:
         stage: where.
         flags: of an extender in trouble; none: the one that ships.
+        slow: whether bindings wait, as kube-scheduler allows itself few requests.
     """
     name = "burst" + "".join(flags)
     module = TROUBLED if flags else "scheduler_plugins"
@@ -64,10 +68,19 @@ def scheduled(stage: Stage, *flags: str) -> Iterator[list[Process]]:
     for scheduler in SCHEDULERS:
         found = configuration("shortlist", scheduler, extender.url)
         found["extenders"][0]["ignorable"] = False
-        stage.add_scheduler(scheduler, found)
+        component = stage.add_scheduler(scheduler, found)
+        if slow:
+            component.stop()
+            path = stage.cluster.control_plane.directory / f"{scheduler}.yaml"
+            written = yaml.safe_load(path.read_text(encoding="utf-8"))
+            written["clientConnection"] |= {"qps": SLOW, "burst": SLOW}
+            command = component.command(0)
+            path.write_text(yaml.safe_dump(written), encoding="utf-8")
+            component.command = lambda _, command=command: command  # type: ignore[misc]
+            component.launch()
     running = [stage.schedulers[scheduler].process for scheduler in SCHEDULERS]
     try:
-        yield [process for process in running if process is not None]
+        yield extender, [process for process in running if process is not None]
     finally:
         for scheduler in SCHEDULERS:
             stage.schedulers.pop(scheduler).stop()
@@ -75,13 +88,13 @@ def scheduled(stage: Stage, *flags: str) -> Iterator[list[Process]]:
         stage.extenders.remove(extender)
 
 
-def burst(processes: list[Process], *namespaces: Team) -> None:
+def burst(processes: list[Process], namespaces: list[Team], pods: int = PODS) -> None:
     """Have all pods wait in the same moment, half of each namespace's for each kube-scheduler."""
     for process in processes:
         process.signal(signal.SIGSTOP)
     try:
         for number, team in enumerate(namespaces):
-            each = range(PODS // len(namespaces))
+            each = range(pods // len(namespaces))
             team.create(*(team.pod(f"pod-{one}", SCHEDULERS[(one + number) % 2]) for one in each))
     finally:
         for process in processes:
@@ -90,8 +103,8 @@ def burst(processes: list[Process], *namespaces: Team) -> None:
 
 def test_burst_stays_within_quotas(stage: Stage, pair: list[Team]) -> None:
     """Of 200 pods that two kube-schedulers place at once, as many are bound as quotas allow, and at no moment more."""
-    with scheduled(stage) as processes, Observed.watching(stage, *pair) as seen:
-        burst(processes, *pair)
+    with scheduled(stage) as (_, processes), Observed.watching(stage, *pair) as seen:
+        burst(processes, pair)
         until(lambda: sum(seen.used.values()) == TOTAL, lambda: f"all GPUs that are allowed in use: {seen}")
         # What becomes free is used again, by whoever comes first, and no more than that.
         for turn in range(3):
@@ -112,6 +125,27 @@ def test_burst_stays_within_quotas(stage: Stage, pair: list[Team]) -> None:
 
 def test_burst_needs_tentative_charges(stage: Stage, pair: list[Team]) -> None:
     """An extender that forgets whom it answered for lets the same pods exceed the quotas: the watch would see it."""
-    with scheduled(stage, FORGET) as processes, Observed.watching(stage, *pair) as seen:
-        burst(processes, *pair)
+    with scheduled(stage, FORGET) as (_, processes), Observed.watching(stage, *pair) as seen:
+        burst(processes, pair)
         until(lambda: seen.most_together > TOTAL, lambda: f"more GPUs in use than allowed: {seen}")
+
+
+def refused(namespaces: list[Team]) -> bool:
+    """Whether every pod that is not bound was refused: none is on its way."""
+    waiting = [pod for team in namespaces for pod in team.read().values() if not pod["spec"].get("nodeName")]
+    return all(any(each["status"] == "False" for each in pod["status"].get("conditions", ())) for pod in waiting)
+
+
+def test_killed_extender_keeps_quotas(stage: Stage, pair: list[Team]) -> None:
+    """The extender is killed, and back before the pods are bound that it answered for: not one is bound too many."""
+    with scheduled(stage, slow=True) as (extender, processes), Observed.watching(stage, *pair) as seen:
+        burst(processes, pair, FEW)
+        until(lambda: seen.bindings, "a pod being bound")
+        extender.kill()
+        assert sum(seen.used.values()) < TOTAL  # others are on their way
+        extender.restart()
+        until(lambda: sum(seen.used.values()) == TOTAL, lambda: f"all GPUs that are allowed in use: {seen}")
+        until(lambda: refused(pair), "all others being refused")
+    assert not seen.broken
+    assert seen.most_together == TOTAL
+    assert all(seen.most[name] <= MAX[name] for name in MAX), seen.most

@@ -290,9 +290,11 @@ class ClusterCache:
             self._placed[request.uid] = target
             self._add(target, request.amounts, former_amounts)
             self._changed(target)
-        refused = self._in_flight.refused(request) or self._reservations.refused(request)
-        if target or not request.present or refused:
-            self.release(request.uid)
+        over = bool(target) or not request.present
+        if over or self._in_flight.refused(request):
+            self._uncharge(request.uid)
+        if over or self._reservations.refused(request):
+            self._reservations.unreserve(request.uid)
 
     def delete_pod(self, uid: str) -> None:
         """Forget a Pod."""

@@ -1,0 +1,1 @@
+"""Quotas, their ledger and admission."""

@@ -1,0 +1,288 @@
+"""No namespace ever uses more than its max, nor all more than the sum of min, in whatever order things happen."""
+
+import random
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+
+import pytest
+from hypothesis import strategies as st
+
+from scheduler_plugins.extender.service import Mode
+from scheduler_plugins.extender.wire import Arguments
+from scheduler_plugins.framework.cycle import Cycle, PluginError
+from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, Amounts, amounts_of, plus
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.snapshot.reserving import DOUBTED_SECONDS
+from tests.fuzz.strength import fuzz
+from tests.scheduler_plugins.objects import NOW, Json, condition
+from tests.scheduler_plugins.quota.things import GPU, pod, quota
+from tests.scheduler_plugins.quota.world import NODES, World
+
+QUOTAS = {
+    "a": quota("a", {"cpu": 4, GPU: 2}, {"cpu": 6, GPU: 3}),
+    "b": quota("b", {"cpu": 6, GPU: 2}, {"cpu": 8}),
+}
+STEPS = 120
+
+
+def _used(pods: Iterable[Json]) -> dict[str, Amounts]:
+    used: dict[str, Amounts] = {}
+    for item in pods:
+        namespace = item["metadata"]["namespace"]
+        for container in item["spec"]["containers"]:
+            used[namespace] = plus(used.get(namespace, NOTHING), amounts_of(container["resources"]["requests"]))
+    return used
+
+
+def _within(world: World) -> None:
+    """What the API server has is within all bounds, and the ledger is what it comes to."""
+    used = _used(world.bound())
+    total: Amounts = NOTHING
+    for namespace, each in QUOTAS.items():
+        total = plus(total, used.get(namespace, NOTHING))
+        for name, most in amounts_of(each["spec"]["max"]).items():
+            assert used.get(namespace, NOTHING).get(name, 0) <= most, (namespace, name)
+    least = plus(*(amounts_of(each["spec"]["min"]) for each in QUOTAS.values()))
+    assert all(amount <= least.get(name, 0) for name, amount in total.items())
+    _sound(world)
+
+
+def _sound(world: World) -> None:
+    """Every pod is charged once: as bound where the watch showed it so, else while it may be on its way."""
+    cluster = world.run.cluster
+    book = cluster.book
+    assert not book.differences(cluster.pods.values())
+    charged: dict[str, Amounts] = {}
+    for uid in {*cluster.pods, *book.tentative, *world.pods}:
+        charge = book.charge_of(uid)
+        if charge is not None:
+            charged[charge.namespace] = plus(charged.get(charge.namespace, NOTHING), charge.amounts)
+    namespaces = {*charged, *QUOTAS}
+    for namespace in namespaces:
+        assert _same(book.used(namespace), charged.get(namespace, NOTHING))
+    total: Amounts = NOTHING
+    for namespace in QUOTAS:
+        total = plus(total, charged.get(namespace, NOTHING))
+    assert _same(book.total_used, total)
+
+
+def _same(left: Mapping[str, int], right: Mapping[str, int]) -> bool:
+    return all(left.get(name, 0) == right.get(name, 0) for name in {*left, *right})
+
+
+def _create(world: World, number: int) -> None:
+    lot = world.lot
+    requests = {"cpu": lot.choice(["500m", "1", "2", "3"])}
+    if lot.random() < 0.4:
+        requests[GPU] = lot.choice(["0", "1", "2"])
+    hold = Hold(lot.choice(NODES), NOW + world.now + lot.choice([-1, 5, 100])) if lot.random() < 0.15 else None
+    world.put(
+        pod(
+            f"p{number}",
+            lot.choice(["a", "a", "b", "b", "c"]),
+            requests,
+            priority=lot.choice([0, 5]),
+            nominated=lot.choice(["", "", "", "n1", "nowhere"]),
+            hold=hold,
+        )
+    )
+
+
+def _some(world: World, number: int) -> None:
+    """Let something happen."""
+    lot, pending, in_flight = world.lot, world.pending(), list(world.in_flight)
+    what = lot.random()
+    if what < 0.15:
+        _create(world, number)
+    elif what < 0.5 and pending:
+        world.ask(lot.choice(pending))
+    elif what < 0.62 and in_flight:
+        world.bind(lot.choice(in_flight))
+    elif what < 0.72 and in_flight:
+        world.give_up(lot.choice(in_flight))
+    elif what < 0.78 and world.pods:
+        world.remove(lot.choice(list(world.pods)))
+    elif what < 0.9:
+        world.deliver(lot.randint(0, 4))
+    elif what < 0.95:
+        world.wait(lot.choice([0.2, 0.2, 1, 5, 40, 700]))
+    elif what < 0.975:
+        world.relist()
+    else:
+        world.restart()
+
+
+@fuzz(seed=st.integers(0, 2**32), mode=st.sampled_from(Mode))
+def test_bounds_hold_in_any_order(seed: int, mode: Mode) -> None:
+    """Answers, bindings, refusals, deletions, late watches, new lists, restarts, time: used never exceeds a bound."""
+    world = World(random.Random(seed), QUOTAS, mode)  # noqa: S311 - a repeatable test
+    for number in range(STEPS):
+        _some(world, number)
+        _within(world)
+
+
+@fuzz(seed=st.integers(0, 2**32))
+def test_nothing_stays_charged(seed: int) -> None:
+    """Once all is told and time has passed, only bound pods are charged, and whoever fits is let through."""
+    world = World(random.Random(seed), QUOTAS)  # noqa: S311 - a repeatable test
+    for number in range(STEPS):
+        _some(world, number)
+    for uid in list(world.in_flight):
+        world.give_up(uid)
+    world.wait(1000)
+    world.run.cache.freeze(NOW + world.now)
+    cluster = world.run.cluster
+    assert not cluster.book.tentative
+    assert not cluster.doubts
+    for uid in [uid for uid in world.pending() if not world.pods[uid]["status"].get("nominatedNodeName")]:
+        assert world.ask(uid) == _fits(world, uid)
+        world.in_flight.pop(uid, None)
+        world.run.cache.release(uid)
+
+
+def _fits(world: World, uid: str) -> bool:
+    """Whether a pod is within max and the sum of min, with all that is bound and nominated, counted anew."""
+    asked = QuotaPod.from_json(world.pods[uid])
+    if asked.namespace not in QUOTAS:
+        return True
+    used = _used(world.bound())
+    others = [each for each in map(QuotaPod.from_json, world.pods.values()) if each.uid != uid and not each.node]
+    claimants = [each for each in others if each.nominated in NODES]
+    own, everything = asked.charge, asked.charge
+    for each in claimants:
+        least = amounts_of(QUOTAS[each.namespace]["spec"]["min"]) if each.namespace in QUOTAS else None
+        if each.namespace == asked.namespace:
+            if each.priority >= asked.priority:
+                own, everything = plus(own, each.charge), plus(everything, each.charge)
+        elif least is not None and not _over(used.get(each.namespace, NOTHING), least):
+            everything = plus(everything, each.charge)
+    most = amounts_of(QUOTAS[asked.namespace]["spec"]["max"])
+    mine = used.get(asked.namespace, NOTHING)
+    if any(mine.get(name, 0) + amount > most.get(name, UNLIMITED) for name, amount in own.items()):
+        return False
+    total = plus(used.get("a", NOTHING), used.get("b", NOTHING))
+    least = plus(*(amounts_of(each["spec"]["min"]) for each in QUOTAS.values()))
+    return not _over(plus(total, everything), least)
+
+
+def _over(used: Amounts, bounds: Amounts) -> bool:
+    return any(amount > bounds.get(name, 0) for name, amount in used.items())
+
+
+def _asked_before_a_restart() -> World:
+    """A pod was let through, is not bound yet, and leaves no room for another one; then the extender starts anew."""
+    world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
+    for name in ("first", "second"):
+        world.put(pod(name, "a", {"cpu": "4"}))
+    world.deliver(2)
+    assert world.ask("uid-a-first")
+    assert not world.ask("uid-a-second")
+    world.restart()
+    return world
+
+
+def test_restart_keeps_room_for_pods_on_their_way() -> None:
+    """After a restart, what a pod would use that the run before let through is nobody else's until it is bound."""
+    world = _asked_before_a_restart()
+    assert not world.ask("uid-a-second")
+    world.bind("uid-a-first")
+    world.deliver(1)
+    world.wait(DOUBTED_SECONDS + 1)
+    assert not world.ask("uid-a-second")
+    _within(world)
+
+
+def test_doubt_ends_when_a_pod_is_asked_about() -> None:
+    """A pod that kube-scheduler asks about is not on its way; refused or not, it is in nobody's way any longer."""
+    world = _asked_before_a_restart()
+    world.give_up("uid-a-first")
+    world.deliver(1)
+    assert not world.ask("uid-a-second")
+    world.run.cluster.put_quota(quota("a", {"cpu": 4}, {"cpu": 3}))
+    assert not world.ask("uid-a-first")
+    world.run.cluster.put_quota(QUOTAS["a"])
+    assert world.ask("uid-a-second")
+
+
+def test_doubt_ends_with_time() -> None:
+    """What was on its way at a restart has been bound or given up half a minute later: who is not known then is not."""
+    world = _asked_before_a_restart()
+    del world.in_flight["uid-a-first"]
+    world.wait(DOUBTED_SECONDS - 1)
+    assert not world.ask("uid-a-second")
+    before = world.run.cluster.version
+    world.wait(2)
+    assert world.ask("uid-a-second")
+    assert world.run.cluster.version != before
+
+
+def test_pods_created_later_are_not_in_doubt() -> None:
+    """Nobody can have let through a pod that was not there before the start, nor one that is gated."""
+    world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
+    world.put(pod("gated", "a", {"cpu": "4"}, schedulingGates=[{"name": "x"}]))
+    world.restart()
+    world.put(pod("new", "a", {"cpu": "4"}))
+    world.put(pod("second", "a", {"cpu": "4"}))
+    world.deliver(2)
+    assert not world.run.cluster.doubts
+    assert world.ask("uid-a-second")
+
+
+def test_late_news_of_an_earlier_refusal() -> None:
+    """That a pod was refused once, told after it was let through the next time, takes nothing back."""
+    world = World(random.Random(3), QUOTAS)  # noqa: S311 - a repeatable test
+    for name in ("first", "second"):
+        world.put(pod(name, "a", {"cpu": "4"}))
+    world.deliver(2)
+    assert world.ask("uid-a-first")
+    refused = deepcopy(world.pods["uid-a-first"])
+    refused["status"]["conditions"] = [condition("PodScheduled", 0, "False")]
+    world.put(refused)
+    del world.in_flight["uid-a-first"]
+    world.wait(0.5)
+    assert world.ask("uid-a-first")
+    world.deliver(1)
+    assert not world.ask("uid-a-second")
+
+
+def test_binding_that_the_watch_has_not_shown() -> None:
+    """kube-scheduler knows of a binding before the watch brings it: until then the charge stays, and stays one."""
+    world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
+    for name in ("first", "second"):
+        world.put(pod(name, "a", {"cpu": "4"}))
+    world.deliver(2)
+    assert world.ask("uid-a-first")
+    world.bind("uid-a-first")
+    assert not world.ask("uid-a-second")
+    assert world.run.cluster.book.used("a")["cpu"] == 4000
+    assert not world.run.cluster.book.bound("a")
+    world.deliver(1)
+    assert world.run.cluster.book.used("a")["cpu"] == world.run.cluster.book.bound("a")["cpu"] == 4000
+
+
+def test_prioritize_that_fails_keeps_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kube-scheduler binds a pod all the same whose scores could not be made."""
+    world = World(random.Random(1), QUOTAS, Mode.WEIGHTED)  # noqa: S311 - a repeatable test
+    world.put(pod("first", "a", {"cpu": "4"}))
+    world.deliver(1)
+
+    def broken(*_: object) -> None:
+        raise PluginError("it is broken")
+
+    monkeypatch.setattr(Cycle, "score", broken)
+    answer = world.run.extender.filter(Arguments(world.pods["uid-a-first"], list(NODES), None))
+    with pytest.raises(PluginError):
+        world.run.extender.prioritize(Arguments(world.pods["uid-a-first"], list(answer.names), None))
+    assert world.run.cluster.book.used("a")["cpu"] == 4000
+
+
+def test_nodes_that_are_not_known_yet() -> None:
+    """A pod that its quota refuses is refused on nodes, too, that kube-scheduler knows before the watch brings them."""
+    world = World(random.Random(1), QUOTAS)  # noqa: S311 - a repeatable test
+    answer = world.run.extender.filter(Arguments(pod("large", "a", {"cpu": "7"}), ["n1", "new"], None))
+    assert not answer.names
+    assert set(answer.unresolvable or ()) == {"n1", "new"}
+    alone = world.run.extender.filter(Arguments(pod("large", "a", {"cpu": "7"}), ["new"], None))
+    assert set(alone.unresolvable or ()) == {"new"}
+    assert not alone.failed

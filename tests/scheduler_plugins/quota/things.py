@@ -1,0 +1,66 @@
+"""Quotas and pods for tests, as plain JSON."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from crds import names
+from scheduler_plugins.quota.hold import Hold
+from tests.scheduler_plugins.objects import Json, at
+
+GPU = "nvidia.com/gpu"
+
+
+def quota(
+    namespace: str,
+    minimum: Mapping[str, Any] | None = None,
+    maximum: Mapping[str, Any] | None = None,
+    *,
+    name: str = "q",
+    age: float = 0,
+    uid: str = "",
+) -> Json:
+    """An ElasticQuota; `age` is how long before NOW it was created. [s]"""
+    metadata = {"namespace": namespace, "name": name, "uid": uid or f"{namespace}-{name}"}
+    spec = {key: dict(bound) for key, bound in (("min", minimum), ("max", maximum)) if bound is not None}
+    return {"metadata": {**metadata, "creationTimestamp": at(-age)}, "spec": spec}
+
+
+def pod(
+    name: str,
+    namespace: str = "a",
+    requests: Mapping[str, Any] | None = None,
+    *,
+    node: str = "",
+    priority: int = 0,
+    nominated: str = "",
+    hold: Hold | None = None,
+    phase: str = "",
+    **spec: Any,  # noqa: ANN401 - any field of a PodSpec
+) -> Json:
+    """A pod of one container."""
+    made: Json = {
+        "metadata": {
+            "namespace": namespace,
+            "name": name,
+            "uid": f"uid-{namespace}-{name}",
+            "creationTimestamp": at(0),
+        },
+        "spec": {
+            "containers": [{"name": "main", "resources": {"requests": dict(requests or {"cpu": "1"})}}],
+            "priority": priority,
+            **spec,
+        },
+        "status": {"phase": phase or ("Running" if node else "Pending")},
+    }
+    if node:
+        made["spec"]["nodeName"] = node
+    if nominated:
+        made["status"]["nominatedNodeName"] = nominated
+    if hold is not None:
+        made["metadata"]["annotations"] = {names.ANNOTATION_RECLAIM_HOLD: hold.as_text()}
+    return made
+
+
+def node(name: str = "n1", **allocatable: Any) -> Json:  # noqa: ANN401 - quantities
+    """A Node that has this much to give."""
+    return {"metadata": {"name": name}, "status": {"allocatable": {"pods": "110", **allocatable}}}

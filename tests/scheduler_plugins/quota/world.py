@@ -1,0 +1,181 @@
+"""A cluster in which everything happens late and in any order: the API server's truth, kube-scheduler, the extender.
+
+kube-scheduler binds what it was answered for some time later, or gives it up; the extender's watches bring changes some
+time later, in order; the extender may be started anew at any moment.
+"""
+
+import random
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from scheduler_plugins.extender.service import Answering, Extender, Mode
+from scheduler_plugins.extender.wire import Arguments
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.reserving import DOUBTED_SECONDS, LONGEST_SECONDS
+from tests.scheduler_plugins.objects import NOW, Json, at, condition
+from tests.scheduler_plugins.quota.things import node
+
+NODES: Final = ("n1", "n2", "n3")
+
+
+class Run:
+    """One run of the extender.
+
+    Args:
+        mode: how it is asked.
+        now: when it starts. [s after NOW]
+    """
+
+    def __init__(self, mode: Mode, now: float) -> None:
+        plugin = CapacityScheduling(MaxMissing.INFINITE)
+        self.now = now
+        self.cache = ClusterCache(LoadRules(), {NAME: plugin})
+        kept = self.cache.kept[NAME]
+        assert isinstance(kept, QuotaCluster)
+        self.cluster = kept
+        cycle = Cycle([Enabled(NAME, 1.0, plugin)])
+        lots = np.random.default_rng(1)
+        self.extender = Extender(self.cache, cycle, Answering(mode), lambda: NOW + self.now, lots)
+        for name in NODES:
+            self.cluster.put_node(node(name, cpu="100"))
+            self.cache.put_node(node(name, cpu="100"))
+
+    def put(self, pod: Json) -> None:
+        """The watch tells of a pod."""
+        self.cluster.put_pod(pod)
+        self.cache.put_pod(pod, NOW + self.now)
+
+    def delete(self, uid: str) -> None:
+        """The watch tells that a pod is gone."""
+        self.cluster.delete_pod(uid)
+        self.cache.delete_pod(uid)
+
+    def relist(self, pods: Mapping[str, Json], *, first: bool = False) -> None:
+        """The pods are listed."""
+        for pod in pods.values():
+            self.put(pod)
+            if first:
+                self.cache.doubt(pod, NOW + self.now)
+        self.cluster.retain_pods(pods.keys())
+        self.cache.retain_pods(pods.keys())
+
+
+@dataclass
+class World:
+    """All of it."""
+
+    lot: random.Random
+    quotas: Mapping[str, Json]
+    mode: Mode = Mode.SHORTLIST
+    now: float = 0.0
+    pods: dict[str, Json] = field(default_factory=dict)
+    events: list[tuple[str, Json]] = field(default_factory=list)
+    in_flight: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.run = self._started()
+
+    def _started(self) -> Run:
+        run = Run(self.mode, self.now)
+        for quota in self.quotas.values():
+            run.cluster.put_quota(quota)
+        run.relist(deepcopy(self.pods), first=True)
+        return run
+
+    # The API server
+
+    def put(self, pod: Json) -> None:
+        """Create or change a pod."""
+        self.pods[pod["metadata"]["uid"]] = pod
+        self.events.append(("MODIFIED", deepcopy(pod)))
+
+    def remove(self, uid: str) -> None:
+        """A pod ends, or is deleted."""
+        self.events.append(("DELETED", self.pods.pop(uid)))
+
+    def bound(self) -> list[Json]:
+        """The pods that are on a node."""
+        return [pod for pod in self.pods.values() if pod["spec"].get("nodeName")]
+
+    def pending(self) -> list[str]:
+        """The pods that kube-scheduler may look at."""
+        return [uid for uid, pod in self.pods.items() if not pod["spec"].get("nodeName") and uid not in self.in_flight]
+
+    # kube-scheduler
+
+    def ask(self, uid: str) -> bool:
+        """Ask about a pod, on some of the nodes. Whether it may be scheduled."""
+        pod = deepcopy(self.pods[uid])
+        names = self.lot.sample(NODES, self.lot.randint(1, len(NODES)))
+        answer = self.run.extender.filter(Arguments(pod, names, None))
+        if answer.names and self.lot.random() < 0.5:
+            self.run.extender.prioritize(Arguments(pod, list(answer.names), None))
+        if answer.names:
+            self.in_flight[uid] = self.now + LONGEST_SECONDS - 1
+        return bool(answer.names)
+
+    def bind(self, uid: str) -> None:
+        """A binding arrives at the API server."""
+        del self.in_flight[uid]
+        if uid in self.pods:
+            pod = deepcopy(self.pods[uid])
+            pod["spec"]["nodeName"] = self.lot.choice(NODES)
+            pod["status"] = {"phase": "Pending", "conditions": [condition("PodScheduled", self.now)]}
+            self.put(pod)
+
+    def give_up(self, uid: str) -> None:
+        """A pod that was answered for is not bound after all, which it says, or not."""
+        del self.in_flight[uid]
+        if uid in self.pods and self.lot.random() < 0.7:
+            pod = deepcopy(self.pods[uid])
+            told = [each for each in pod["status"].get("conditions", ()) if each["status"] == "False"]
+            since = told[0]["lastTransitionTime"] if told else at(self.now)
+            refused = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": "Unschedulable",
+                "lastTransitionTime": since,
+            }
+            pod["status"]["conditions"] = [refused]
+            self.put(pod)
+
+    # Time
+
+    def deliver(self, count: int) -> None:
+        """The watch brings the next changes."""
+        for kind, pod in self.events[:count]:
+            if kind == "DELETED":
+                self.run.delete(pod["metadata"]["uid"])
+            else:
+                self.run.put(pod)
+        del self.events[:count]
+
+    def relist(self) -> None:
+        """The watch broke; the extender lists anew."""
+        self.events.clear()
+        self.run.relist(deepcopy(self.pods))
+
+    def restart(self) -> None:
+        """The extender is started anew: it knows only what it lists. kube-scheduler goes on binding, for a while."""
+        self.events.clear()
+        self.run = self._started()
+        longest = self.now + DOUBTED_SECONDS - 2
+        self.in_flight = {uid: min(deadline, longest) for uid, deadline in self.in_flight.items()}
+
+    def wait(self, seconds: float) -> None:
+        """Time passes. No binding takes longer than kube-scheduler lets it; watches are behind for a second at most."""
+        for uid in [uid for uid, deadline in self.in_flight.items() if deadline <= self.now + seconds]:
+            self.lot.choice((self.bind, self.give_up))(uid)
+        if seconds >= 1:
+            self.deliver(len(self.events))
+        self.now += seconds
+        self.run.now = self.now

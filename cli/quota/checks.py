@@ -38,16 +38,15 @@ class Finding:
     """What is the matter, with the numbers, and what to do."""
 
 
-def check(cluster: QuotaCluster, statuses: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+def check(cluster: QuotaCluster) -> list[Finding]:
     """Everything that is found, the worst first, then by quota.
 
     Args:
         cluster: quotas, pods and nodes.
-        statuses: the status of each quota by its uid.
     """
     found = [*_over_capacity(cluster), *_unguaranteed(cluster)]
     for quota in sorted(cluster.book.in_force, key=lambda each: each.namespace):
-        found += [*_status(cluster, quota, statuses.get(quota.uid) or {}), *_bounds(quota), *_over_max(cluster, quota)]
+        found += [*_status(cluster, quota, _said(cluster, quota)), *_bounds(quota), *_over_max(cluster, quota)]
         found += [
             Finding(
                 Level.WRONG,
@@ -58,6 +57,10 @@ def check(cluster: QuotaCluster, statuses: Mapping[str, Mapping[str, Any]]) -> l
             for other in cluster.book.passed_over(quota.namespace)
         ]
     return sorted(found, key=lambda each: each.level is not Level.WRONG)
+
+
+def _said(cluster: QuotaCluster, quota: Quota) -> Mapping[str, Any]:
+    return (cluster.quota_objects.get(quota.uid) or {}).get("status") or {}
 
 
 def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> Iterator[Finding]:

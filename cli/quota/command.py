@@ -119,13 +119,13 @@ async def verify(
         The exit code: 1 when something is wrong.
     """
     seen = await read(api, place, clock)
-    findings = check(seen.cluster, seen.statuses)
+    findings = check(seen.cluster)
     if any(each.check == "status" for each in findings):
         # A pod may have been bound just now: only what a status still says a moment later is wrong.
         await pause(PATIENCE_SECONDS)
         first = {_claimed(each) for each in findings}
         seen = await read(api, place, clock)
-        again = check(seen.cluster, seen.statuses)
+        again = check(seen.cluster)
         findings = [each for each in again if each.check != "status" or _claimed(each) in first]
     wrong = [each for each in findings if each.level is Level.WRONG]
     if output != "table":

@@ -89,7 +89,7 @@ def explain(seen: Seen, pod: QuotaPod) -> Explanation:
     cluster, now = seen.cluster, seen.now
     quota, claims = cluster.book.quota(pod.namespace), cluster.claims(now)
     claimants = tuple(
-        Claimant(claim, found.key, found.hold.until if found.hold and found.hold.until > now else None)
+        Claimant(claim, found.key, found.hold.until if found.hold and found.hold.lasts(now) else None)
         for claim in claims
         if claim.uid != pod.uid and (found := cluster.pods[claim.uid])
     )
@@ -174,7 +174,7 @@ def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
         found.append("scheduling gates hold the pod back")
     elif not _unschedulable(given):
         found.append("kube-scheduler has not said yet that it found no node for the pod (PodScheduled=False)")
-    if pod.hold is not None and seen.now < pod.hold.until:
+    if pod.hold is not None and pod.hold.lasts(seen.now):
         found.append(f"room is held for the pod on node {pod.hold.node} already")
     if seen.cluster.book.quota(pod.namespace) is None:
         found.append("the pod's namespace has no quota: kube-scheduler's own preemption serves it")

@@ -10,7 +10,7 @@ from cli import live
 from cli.errors import CommandError
 from cli.simulate import profile as profiles
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
-from scheduler_plugins.quota.cluster import ELASTIC_QUOTAS, QuotaCluster
+from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.watch import LIVE_PODS, MALFORMED
 
@@ -50,8 +50,6 @@ class Seen:
     """When it was read. [unix s]"""
     scheduler_names: tuple[str, ...]
     """The schedulers that ask the extender."""
-    statuses: dict[str, Json] = field(default_factory=dict)
-    """What each quota says of itself, by uid."""
     unreadable: list[str] = field(default_factory=list)
     """Objects that could not be understood, each with the reason."""
 
@@ -87,11 +85,6 @@ class Seen:
             name = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
             self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
 
-    def take_quota(self, put: Callable[[Json], None], item: Json) -> None:
-        """Take an ElasticQuota, and what it says of itself."""
-        self.statuses[str(item["metadata"].get("uid"))] = item.get("status") or {}
-        self.take("ElasticQuota", put, item)
-
 
 async def read(api: kubeapi.ApiServer, place: Place, clock: Callable[[], float]) -> Seen:
     """Read the cluster.
@@ -112,11 +105,10 @@ async def read(api: kubeapi.ApiServer, place: Place, clock: Callable[[], float])
         # Each pod becomes numbers as its page arrives: of 150,000 nobody can hold the JSON.
         api.list(kubeapi.paths.PODS, {"fieldSelector": LIVE_PODS}, partial(seen.take, "Pod", cluster.put_pod)),
     ]
-    for source in cluster.sources():
-        if source.path == ELASTIC_QUOTAS:
-            requests.append(api.list(source.path, keep=partial(seen.take_quota, source.put)))
-        else:
-            requests.append(api.list(source.path, keep=partial(seen.take, source.kind.removesuffix("s"), source.put)))
+    requests += [
+        api.list(source.path, keep=partial(seen.take, source.kind.removesuffix("s"), source.put))
+        for source in cluster.sources()
+    ]
     try:
         await live.together(*requests)
     except kubeapi.ApiError as error:

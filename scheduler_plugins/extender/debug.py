@@ -1,4 +1,4 @@
-"""GET /debug/nodes/{name}: all that is known of one node, as JSON."""
+"""GET /debug/nodes/{name}, /debug/plugins/{name}: all that is known of a node, and what a plugin keeps, as JSON."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -10,15 +10,18 @@ import numpy as np
 from scheduler_plugins.extender.http import Reply, Request
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.kept import Describing
 from scheduler_plugins.snapshot.ledger import NodeLedger
 from scheduler_plugins.snapshot.units import Vector
 
 PATH: Final = "/debug/nodes/"
 """What the path of a node's page begins with."""
+PLUGINS: Final = "/debug/plugins/"
+"""What the path of a plugin's page begins with."""
 
 
 class NodePage:
-    """The pages of all nodes.
+    """The pages of all nodes, and of plugins.
 
     Args:
         cache: the cluster.
@@ -30,7 +33,16 @@ class NodePage:
 
     def answer(self, request: Request) -> Reply:
         """What is known of the node that the path names; `{}` for one that is not known, as upstream's page says."""
-        return Reply(msgspec.json.format(msgspec.json.encode(self.known(request.path.removeprefix(PATH)))) + b"\n")
+        return _json(self.known(request.path.removeprefix(PATH)))
+
+    def kept(self, request: Request) -> Reply:
+        """What the plugin that the path names keeps of the whole cluster."""
+        kept = {name: each for name, each in self._cache.kept.items() if isinstance(each, Describing)}
+        name = request.path.removeprefix(PLUGINS)
+        if name not in kept:
+            return Reply.text(f"there are pages of: {', '.join(kept) or 'no plugin'}\n", 404)
+        now = self._clock()
+        return _json({"now": now, **_plain(kept[name].describe(now))})
 
     def known(self, name: str) -> dict[str, Any]:
         """What is known of a node, under the names of upstream's page where it has them.
@@ -57,6 +69,10 @@ class NodePage:
         if not unknown:
             page |= _rows(nodes, resources)
         return page
+
+
+def _json(page: Mapping[str, Any]) -> Reply:
+    return Reply(msgspec.json.format(msgspec.json.encode(page)) + b"\n")
 
 
 def _ledger(ledger: NodeLedger, resources: tuple[str, ...]) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Server:
         extender: answers.
         health: what it can answer without, and what it cannot.
         meter: where requests are counted.
-        node: tells what is known of a node.
+        node: tells what is known of a node, and what plugins keep.
     """
 
     def __init__(self, extender: Extender, health: Health, meter: Meter, node: NodePage) -> None:
@@ -75,6 +75,7 @@ class Server:
             ("GET", "/readyz"): self.readyz,
             ("GET", "/metrics"): self.metrics,
             ("GET", "/debug/nodes/"): self._node.answer,
+            ("GET", "/debug/plugins/"): self._node.kept,
         }
 
     # kube-scheduler's

@@ -13,6 +13,7 @@ from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.budget import Budget
 from scheduler_plugins.quota.claims import Claim, Claims
+from scheduler_plugins.quota.described import described
 from scheduler_plugins.quota.doubts import Doubts
 from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
 from scheduler_plugins.quota.node import QuotaNode
@@ -159,6 +160,10 @@ class QuotaCluster:
             known = _KnownClaims(self._claims_version, now, min(changes, default=math.inf), claims, holding, on)
             self._known_claims = known
         return known
+
+    def describe(self, now: float) -> Json:
+        """All of it that people may want to see, as JSON."""
+        return {"maxMissing": self._max_missing.value, **described(self, now)}
 
     def fork(self) -> "QuotaCluster":
         """A copy in which pods can be reserved without changing this one; what watches tell does not reach it."""

@@ -52,6 +52,19 @@ class Kept(Protocol):
 
 
 @runtime_checkable
+class Describing(Protocol):
+    """What is kept, where it can tell of itself."""
+
+    def describe(self, now: float) -> Json:
+        """All of it that people may want to see, as JSON.
+
+        Args:
+            now: the present time. [unix s]
+        """
+        ...
+
+
+@runtime_checkable
 class Keeping(Protocol):
     """A plugin that keeps something."""
 

@@ -127,7 +127,6 @@ class Controller:
             await self._tell_expired()
             await self._pursuit.look(self._clocks.wall())
         await self._decide_for_all()
-        await self._teller.flush()
         self._metrics.rounds.inc()
 
     # Those who wait
@@ -142,7 +141,7 @@ class Controller:
                 and not pod.node
                 and not pod.terminating
                 and book.quota(pod.namespace) is not None
-                and not (pod.hold is not None and now < pod.hold.until)
+                and not (pod.hold is not None and pod.hold.lasts(now))
                 and uid not in book.tentative  # it was answered for just now, and is on its way
             ):
                 found.append(pod)
@@ -168,7 +167,7 @@ class Controller:
             found = nobody.get(key) or self._decided(pod)
             if isinstance(found, Undecided):
                 nobody[key] = found
-                await self._nobody(pod, found)
+                self._nobody(pod, found)
             else:
                 await self._act(pod, found)
             await asyncio.sleep(0)
@@ -195,12 +194,12 @@ class Controller:
             _LOG.debug("Nobody is evicted for pod %s: %s", pod.key, error)
             return Undecided(f"it cannot be judged: {error}", {})
 
-    async def _nobody(self, pod: QuotaPod, found: Undecided) -> None:
+    def _nobody(self, pod: QuotaPod, found: Undecided) -> None:
         steady, known = self._clocks.monotonic(), self._undecided.get(pod.uid)
         wait = min(known.wait * 2, _LONGEST_WAIT_SECONDS) if known is not None else _FIRST_WAIT_SECONDS
         self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, steady + wait)
         self._metrics.decisions.labels("nobody").inc()
-        await self._teller.explain(pod, "Normal", telling.NOBODY, f"Nobody is evicted for it: {found.reason}")
+        self._teller.explain(pod, "Normal", telling.NOBODY, f"Nobody is evicted for it: {found.reason}")
 
     # Making room
 
@@ -216,12 +215,12 @@ class Controller:
             self._undecided[pod.uid] = _Undecided(
                 self._cluster.version, _LONGEST_WAIT_SECONDS, self._clocks.monotonic() + _LONGEST_WAIT_SECONDS
             )
-            await self._teller.explain(pod, "Normal", telling.DRY_RUN, f"Would evict {whom}")
+            self._teller.explain(pod, "Normal", telling.DRY_RUN, f"Would evict {whom}")
         elif not self._evictions.may_take():
             self._metrics.decisions.labels("throttled").inc()
         elif await self._hold(pod, decision):
             self._metrics.decisions.labels("held").inc()
-            await self._teller.did(pod, "Normal", telling.RECLAIMING, f"Evicting {whom}")
+            self._teller.did(pod, "Normal", telling.RECLAIMING, f"Evicting {whom}")
         else:
             self._metrics.decisions.labels("changed").inc()
 
@@ -275,7 +274,7 @@ class Controller:
             note = (
                 f"The room held on {hold.node} was not used in time; nobody is evicted for it in the next {again:.0f} s"
             )
-            await self._teller.did(pod, "Warning", telling.EXPIRED, note)
+            self._teller.did(pod, "Warning", telling.EXPIRED, note)
 
 
 def rank(pod: QuotaPod) -> tuple[int, float, str]:

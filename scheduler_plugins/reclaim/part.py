@@ -66,6 +66,7 @@ class Reclaim:
         """What runs until the end, by name."""
         if settings.enabled:
             self.background["reclaim"] = self.run
+            self.background["telling of reclaim"] = teller.run
 
     async def run(self) -> None:
         """Look, as soon as there is something to do and once a second, until cancelled."""

@@ -1,5 +1,6 @@
 """What a hold says is done: whoever is named there leaves, if that is still right; then the pod is tried again."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -29,6 +30,7 @@ from service.token_bucket import TokenBucket
 _QUOTAS: Final = f"/apis/{GROUP}/{VERSION}/namespaces/{{}}/{PLURAL}"
 _BARRED_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 5.0
+_AT_ONCE: Final = 8
 _FIRST_WAKE_SECONDS: Final = 1.0
 
 _LOG: Final = logging.getLogger(__name__)
@@ -99,7 +101,7 @@ class Evictions:
         self.metrics.evictions.labels(outcome.result).inc()
         if outcome.result is Evicted.EVICTED:
             _LOG.info("Pod %s: %s", victim.key, note)
-            await self.teller.did(victim, "Normal", telling.PREEMPTED, note)
+            self.teller.did(victim, "Normal", telling.PREEMPTED, note)
         return outcome
 
 
@@ -156,14 +158,22 @@ class Pursuit:
         self._again = {uid: when for uid, when in self._again.items() if uid in there}
         self._wakes = {uid: wake for uid, wake in self._wakes.items() if uid in there}
         self._barred = {uid: nodes for uid, nodes in self._barred.items() if uid in self._cluster.pods}
-        for pod in sorted(holders, key=lambda each: (-each.priority, each.created, each.key)):
-            shown = pod.hold is not None and self.pending.shown.get(pod.uid) == pod.hold
-            if shown and self.monotonic() >= self._again.get(pod.uid, 0.0):
-                await self._go_on(pod)
+        uids = [
+            holder.uid
+            for holder in sorted(holders, key=lambda each: (-each.priority, each.created, each.key))
+            if self.monotonic() >= self._again.get(holder.uid, 0.0)
+        ]
+        for some in (uids[start : start + _AT_ONCE] for start in range(0, len(uids), _AT_ONCE)):
+            # What each may do is in its hold, so their order does not matter; one's trouble does not stop the others.
+            results = await asyncio.gather(*map(self._go_on, some), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
 
-    async def _go_on(self, pod: QuotaPod) -> None:
-        hold = pod.hold
-        if hold is None or self._cluster.pods.get(pod.uid) is not pod:
+    async def _go_on(self, uid: str) -> None:
+        pod = self._cluster.pods.get(uid)  # as it is now: others were gone on with since the holders were listed
+        hold = pod.hold if pod is not None else None
+        if pod is None or hold is None or self.pending.shown.get(uid) != hold or pod.node or pod.terminating:
             return
         there = [self._cluster.pods[uid] for uid in hold.victims if uid in self._cluster.pods]
         staying = [victim for victim in there if victim.counted and not victim.terminating]
@@ -186,7 +196,11 @@ class Pursuit:
             await self._withdraw(pod, hold, "the cluster has changed")
             return
         leaving = [victim for victim in staying if victim.uid in right]
-        if not isinstance(decision, Decision) or not leaving or not await self._as_known(pod, leaving):
+        if not isinstance(decision, Decision) or not leaving:
+            _LOG.debug("Nobody more leaves for pod %s for now: %s", pod.key, decision)
+            return
+        if not await self._as_known(pod, leaving):
+            _LOG.debug("Nobody leaves for pod %s yet: it, or a quota, is not as it is known here", pod.key)
             return
         for victim in sorted(leaving, key=self._is_unprotected):  # who may be refused comes first
             if not self.evictions.may_take():
@@ -238,7 +252,7 @@ class Pursuit:
         """Somebody stays. Where nobody has left yet, another node may do; else the others have left for good."""
         self._barred.setdefault(pod.uid, {})[hold.node] = self.monotonic() + _BARRED_SECONDS
         note = f"Pod {victim.key} on {victim.node} is not evicted for it: {outcome.why}"
-        await self.evictions.teller.explain(pod, "Warning", telling.WITHHELD, note)
+        self.evictions.teller.explain(pod, "Warning", telling.WITHHELD, note)
         if untouched:
             await self._withdraw(pod, hold, f"pod {victim.key} stays")
         else:

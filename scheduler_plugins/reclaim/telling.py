@@ -1,7 +1,8 @@
 """Events about who is evicted for whom, with the numbers."""
 
+import asyncio
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ _BURST: Final = 50
 _REFILL_SECONDS: Final = 0.5
 _REMEMBERED: Final = 10_000
 _MOST_NAMES: Final = 8
+_MOST_QUEUED: Final = 10_000
+_FLUSH_SECONDS: Final = 5.0
 
 
 class Teller:
@@ -43,12 +46,28 @@ class Teller:
         self._monotonic = monotonic
         self._tokens = TokenBucket()
         self._told: OrderedDict[tuple[str, str], str] = OrderedDict()
+        self._queue: deque[tuple[dict[str, Any], str, str, str]] = deque(maxlen=_MOST_QUEUED)
+        self._filled = asyncio.Event()
 
-    async def did(self, pod: QuotaPod, type_: str, reason: str, note: str) -> None:
+    async def run(self) -> None:
+        """Write what there is to tell, until cancelled: nobody who evicts waits for it."""
+        while True:
+            try:
+                await asyncio.wait_for(self._filled.wait(), _FLUSH_SECONDS)
+            except TimeoutError:
+                await self._recorder.flush()
+                continue
+            self._filled.clear()
+            while self._queue:
+                regarding, type_, reason, note = self._queue.popleft()
+                await self._recorder.record(regarding, type_, reason, ACTION, note)
+
+    def did(self, pod: QuotaPod, type_: str, reason: str, note: str) -> None:
         """Tell what happened."""
-        await self._recorder.record(_reference(pod), type_, reason, ACTION, note)
+        self._queue.append((_reference(pod), type_, reason, note))
+        self._filled.set()
 
-    async def explain(self, pod: QuotaPod, type_: str, reason: str, note: str) -> None:
+    def explain(self, pod: QuotaPod, type_: str, reason: str, note: str) -> None:
         """Tell why nothing happens, or what would, if that was not told last."""
         key, now = (pod.uid, reason), self._monotonic()
         if self._told.get(key) == note or not self._tokens.left(_BURST, _REFILL_SECONDS, now):
@@ -58,11 +77,7 @@ class Teller:
         self._told.move_to_end(key)
         while len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)
-        await self.did(pod, type_, reason, note)
-
-    async def flush(self) -> None:
-        """Write what could not be written before."""
-        await self._recorder.flush()
+        self.did(pod, type_, reason, note)
 
 
 def named(pods: Sequence[QuotaPod]) -> str:

@@ -82,6 +82,8 @@ class PodAffinity:
             return TOO_FAR
         if self._avoided.any_at(node, without, [place for pod in coming for place in self._avoided_at(pod, node)]):
             return TOO_NEAR
+        if not self._affinity and not self._pod.anti_affinity and not self._claimed.any_left(without):
+            return None  # kube-scheduler leaves the filter out: pods that are expected keep nobody away then
         claimed = [place for pod in coming for place in self._claimed_at(pod, node)]
         return KEPT_AWAY if self._claimed.any_at(node, without, claimed) else None
 
@@ -171,6 +173,10 @@ class _Places:
         for uid in without:
             changes.subtract(self._of.get(uid, ()))
         return changes
+
+    def any_left(self, without: AbstractSet[str]) -> bool:
+        """Whether anybody matters anywhere once some are gone."""
+        return self.total > sum(len(self._of.get(uid, ())) for uid in without)
 
     def any_at(self, node: QuotaNode, without: AbstractSet[str], more: Sequence[Place]) -> bool:
         """Whether any that is left matters on a node."""

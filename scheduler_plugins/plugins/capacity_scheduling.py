@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from scheduler_plugins.framework.plugin import Problem
+from scheduler_plugins.framework.plugin import Problem, Victims
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.quota.admission import Over, demands, refusal
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, minus
@@ -20,6 +20,7 @@ from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota.reporting import bound, quantity
 from scheduler_plugins.quota.room import crowded, holders_before
 from scheduler_plugins.reclaim.settings import ReclaimSettings
+from scheduler_plugins.reclaim.verb import answer
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -82,6 +83,10 @@ class CapacityScheduling:
             refused[[row for row in rows if nodes.names[row] in full]] = 0
         return Verdict(refused, (Refusal(HELD),))
 
+    def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """The victims that the rules of quotas allow kube-scheduler's own preemption, by node."""
+        return answer(asked_as(pod), kept(nodes), nodes.now, victims, self.reclaim.disruption_budgets)
+
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Of the pod's quota, and of all: what is used, claimed and guaranteed; of a node, for whom room is held."""
         cluster, asked = kept(nodes), asked_as(pod)
@@ -121,6 +126,8 @@ def sentence(over: Over) -> str:
     """
     name, quota = over.resource, over.quota
     parts = [f"{'used by all quotas' if over.total else 'used'} {quantity(name, over.used)}"]
+    if over.leaving:
+        parts[0] += f" - leaving {quantity(name, over.leaving)}"
     if over.doubtful:
         parts.append(f"perhaps on their way since before a restart {quantity(name, over.doubtful)}")
     if over.claimed:

@@ -1,7 +1,7 @@
 """Whether a pod may be scheduled at all: its namespace's max, and the sum of all min."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
@@ -26,6 +26,8 @@ class Over:
     """What is charged, to the namespace or, with `total`, to all that have a quota."""
     doubtful: int
     """What pods would be charged beside, which may be on their way since before we started."""
+    leaving: int
+    """What of it is leaving: of pods that were evicted for those which have a claim."""
     claimed: int
     """What further pods have a claim to."""
     requested: int
@@ -50,7 +52,7 @@ def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Am
         claims: of all pods.
     """
     sums = claims if isinstance(claims, Claims) else Claims(claims)
-    if not sums:
+    if not len(sums):
         return pod.charge, pod.charge
     # Whoever has a claim is not bound, so that its charge, if it has one, is tentative.
     without = book.tentative & sums.uids | {pod.uid}
@@ -61,10 +63,44 @@ def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Am
     return own, everything
 
 
+def leaving(pod: QuotaPod, book: QuotaBook, claims: Claims) -> tuple[Amounts, Amounts]:
+    """What pods are still charged that were evicted for claims which `demands` counts: in a namespace, and in all.
+
+    Such a claim takes their place. Counted both ways, the same room would keep those away for whom it was freed.
+
+    Args:
+        pod: the pod that is asked about.
+        book: quotas and charges.
+        claims: of all pods.
+    """
+    own: Amounts = NOTHING
+    everything: Amounts = NOTHING
+    seen: set[str] = set()
+    for claim in claims.with_victims:
+        if claim.uid == pod.uid or claim.uid in book.tentative:
+            continue
+        mine = claim.namespace == pod.namespace
+        if claim.priority < pod.priority if mine else book.is_over_min(claim.namespace):
+            continue
+        if book.quota(claim.namespace) is None:
+            continue
+        for uid in claim.victims:
+            charge = book.charge_of(uid)
+            if charge is None or not charge.bound or uid in seen:
+                continue
+            seen.add(uid)
+            if mine and charge.namespace == pod.namespace:
+                own = plus(own, charge.amounts)
+            if book.quota(charge.namespace) is not None:
+                everything = plus(everything, charge.amounts)
+    return own, everything
+
+
 def refusal(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim], doubts: Doubts = NO_DOUBTS) -> Over | None:
     """Why a pod may not be scheduled, whatever the node; None: it may. A namespace without a quota is not limited.
 
-    What the pod itself is charged tentatively, or claims, is not in its way.
+    What the pod itself is charged tentatively, or claims, is not in its way. Where pods are leaving for others' claims,
+    both must hold: the pod fits beside all that is used now, and beside the claims once those are gone.
 
     Args:
         pod: the pod.
@@ -75,43 +111,62 @@ def refusal(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim], doubts: Dou
     quota = book.quota(pod.namespace)
     if quota is None:
         return None
-    own, everything = demands(pod, book, claims)
+    claims = claims if isinstance(claims, Claims) else Claims(claims)
     used, total_used = book.used(pod.namespace), book.total_used
     if (charged := book.charge_of(pod.uid)) is not None:
         used = minus(used, charged.amounts) if charged.namespace == pod.namespace else used
         total_used = minus(total_used, charged.amounts) if book.quota(charged.namespace) else total_used
     doubtful, total_doubtful = doubts.beside(pod.uid, pod.namespace, book) if doubts else (NOTHING, NOTHING)
-    if over := over_max_with(plus(used, doubtful), quota.max, own):
-        arguments = (used, doubtful, own, quota.max)
-        return _over(book, quota, pod, over[0], *arguments, total=False)
-    if over := aggregated_over_min_with(plus(total_used, total_doubtful), book.total_min, everything):
-        arguments = (total_used, total_doubtful, everything, book.total_min)
-        return _over(book, quota, pod, over[0], *arguments, total=True)
+    own, everything = demands(pod, book, claims)
+    gone, total_gone = leaving(pod, book, claims) if claims.with_victims else (NOTHING, NOTHING)
+    of_max = [Account(used, doubtful, gone, own, quota.max)]
+    of_min = [Account(total_used, total_doubtful, total_gone, everything, book.total_min)]
+    if gone or total_gone:
+        of_max.insert(0, replace(of_max[0], gone=NOTHING, demand=pod.charge))
+        of_min.insert(0, replace(of_min[0], gone=NOTHING, demand=pod.charge))
+    for account in of_max:
+        if over := over_max_with(account.before, account.bound, account.demand):
+            return _over(book, quota, pod, over[0], account, total=False)
+    for account in of_min:
+        if over := aggregated_over_min_with(account.before, account.bound, account.demand):
+            return _over(book, quota, pod, over[0], account, total=True)
     return None
 
 
-def _over(  # noqa: PLR0913 - the parts of one sentence
-    book: QuotaBook,
-    quota: Quota,
-    pod: QuotaPod,
-    resource: str,
-    used: Amounts,
-    doubtful: Amounts,
-    demand: Amounts,
-    bound: Amounts,
-    *,
-    total: bool,
-) -> Over:
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What is compared."""
+
+    used: Amounts
+    """What is charged."""
+    doubtful: Amounts
+    """What may be on its way beside."""
+    gone: Amounts
+    """What of it is leaving for those that have claims."""
+    demand: Amounts
+    """The pod, and claims."""
+    bound: Amounts
+    """What must not be exceeded."""
+
+    @property
+    def before(self) -> Amounts:
+        """What the demand comes on top of."""
+        before = plus(self.used, self.doubtful) if self.doubtful else self.used
+        return minus(before, self.gone) if self.gone else before
+
+
+def _over(book: QuotaBook, quota: Quota, pod: QuotaPod, resource: str, account: Account, *, total: bool) -> Over:
     requested = pod.charge.get(resource, 0)
     return Over(
         quota=quota,
         resource=resource,
         total=total,
-        used=used.get(resource, 0),
-        doubtful=doubtful.get(resource, 0),
-        claimed=demand.get(resource, 0) - requested,
+        used=account.used.get(resource, 0),
+        doubtful=account.doubtful.get(resource, 0),
+        leaving=account.gone.get(resource, 0),
+        claimed=account.demand.get(resource, 0) - requested,
         requested=requested,
-        bound=bound.get(resource, 0),
+        bound=account.bound.get(resource, 0),
         own=book.used(pod.namespace).get(resource, 0),
         total_min=book.total_min.get(resource, 0),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import overload
+from typing import Final, overload
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
 
@@ -24,6 +24,8 @@ class Claim:
     """What kube-scheduler will set aside for it on the node."""
     node: str
     """Where."""
+    victims: tuple[str, ...] = ()
+    """Uids of the pods that were evicted for it: what it claims is their room."""
 
 
 class Claims(Sequence[Claim]):
@@ -33,10 +35,12 @@ class Claims(Sequence[Claim]):
         claims: all of them, one a pod.
     """
 
-    __slots__ = ("_all", "_of", "_sums", "_totals", "_uids")
+    __slots__ = ("_all", "_of", "_sums", "_totals", "_uids", "with_victims")
 
     def __init__(self, claims: Iterable[Claim]) -> None:
         self._all = tuple(claims)
+        self.with_victims: Final = [claim for claim in self._all if claim.victims]
+        """Those for which pods were evicted."""
         self._uids: Mapping[str, str] = {claim.uid: claim.namespace for claim in self._all}
         self._of: dict[str, list[Claim]] = {}
         self._sums: dict[str, dict[int, Amounts]] = {}

@@ -133,11 +133,12 @@ class QuotaCluster:
 
     def claim_of(self, pod: QuotaPod, now: float) -> Claim | None:
         """The claim of one pod, if it has one."""
-        held = pod.hold.node if pod.hold is not None and pod.hold.lasts(now) else ""
-        node = held or pod.nominated
+        hold = pod.hold if pod.hold is not None and pod.hold.lasts(now) else None
+        node = hold.node if hold is not None else pod.nominated
         if pod.node or not pod.live or pod.terminating or node not in self._nodes:
             return None
-        return Claim(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node)
+        victims = hold.victims if hold is not None else ()
+        return Claim(pod.uid, pod.namespace, pod.priority, pod.charge, pod.requests, node, victims)
 
     def holding(self, now: float) -> Sequence[QuotaPod]:
         """The pending pods for which room is held."""

@@ -76,7 +76,11 @@ def _create(world: World, number: int) -> None:
     requests = {"cpu": lot.choice(["500m", "1", "2", "3"])}
     if lot.random() < 0.4:
         requests[GPU] = lot.choice(["0", "1", "2"])
-    hold = Hold(lot.choice(NODES), NOW + world.now + lot.choice([-1, 5, 100])) if lot.random() < 0.15 else None
+    hold = None
+    if lot.random() < 0.2:
+        there = [item["metadata"]["uid"] for item in world.bound()]
+        victims = lot.sample(there, lot.randint(0, min(len(there), 2)))
+        hold = Hold(lot.choice(NODES), NOW + world.now + lot.choice([-1, 5, 100]), tuple(victims))
     world.put(
         pod(
             f"p{number}",

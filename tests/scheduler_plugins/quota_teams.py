@@ -137,6 +137,8 @@ class Observed:
     """Pods that were seen being told to end, or gone, by uid: as they were first seen so."""
     broken: str = ""
     """Why the watch ended before it was told to."""
+    gone: set[str] = field(default_factory=set)
+    """Uids of pods that are gone."""
     _charged: dict[str, tuple[str, int]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -181,6 +183,8 @@ class Observed:
             return
         if kind == "DELETED" or pod["metadata"].get("deletionTimestamp"):
             self.deleted.setdefault(uid, pod)
+        if kind == "DELETED":
+            self.gone.add(uid)
         uses = kind != "DELETED" and pod["spec"].get("nodeName") and pod["status"].get("phase") not in _ENDED
         if not uses:
             self._charged.pop(uid, None)

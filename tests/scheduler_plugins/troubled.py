@@ -3,23 +3,27 @@
 `--late`: news of bound pods comes late, as from an API server that is busy.
 `--forget`: the same without the in-flight ledger, to show what the ledger is good for.
 `--dies-with=FILE`: at its hundredth request it kills itself, and the processes whose ids are in the file, by SIGKILL.
+`--dies-when=held`: it kills itself as soon as it has written the first hold, before anybody is evicted.
+`--dies-when=evicted`: it kills itself as soon as the first pod is evicted.
 """
 
 import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from scheduler_plugins import assembly
 from scheduler_plugins.__main__ import main
 from scheduler_plugins.extender.service import Extender
+from scheduler_plugins.reclaim import evicting, holding, pursuit
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
 LATE, FORGET, DIES_WITH = "--late", "--forget", "--dies-with="
+DIES_HELD, DIES_EVICTED = "--dies-when=held", "--dies-when=evicted"
 LATE_PODS: Final = 300
 """So many bound pods are not heard of yet while more are bound."""
 LATE_SECONDS: Final = 3.0
@@ -82,6 +86,16 @@ class MortalExtender(Extender):
         return super().filter(asked)
 
 
+def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """The same, but it is the last thing that is done here."""
+
+    async def last(*given: Any, **named: Any) -> None:  # noqa: ANN401 - as the call takes them
+        await call(*given, **named)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return last
+
+
 def _trouble(word: str) -> bool:
     """Whether a flag is one of this module; if so it is obeyed."""
     if word in (LATE, FORGET):
@@ -89,6 +103,10 @@ def _trouble(word: str) -> bool:
     elif word.startswith(DIES_WITH):
         MortalExtender.companions = Path(word.removeprefix(DIES_WITH))
         setattr(assembly, "Extender", MortalExtender)  # noqa: B010 - not exported
+    elif word == DIES_HELD:
+        setattr(holding, "write", _mortal(holding.write))  # noqa: B010 - mypy would have it stay as it is
+    elif word == DIES_EVICTED:
+        setattr(pursuit, "evict", _mortal(evicting.evict))  # noqa: B010 - as above
     else:
         return False
     return True

@@ -1,0 +1,258 @@
+"""Giving back on the real kube-scheduler when programs are killed, or the leader changes, in the middle of it."""
+
+import json
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+
+from crds.names import ANNOTATION_RECLAIM_HOLD
+from devcluster import Cluster
+from devcluster.process import Process
+from tests.scheduler_plugins.extenders import Extender, Json, configuration, profile, until
+from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, Observed, Team, give_gpus, teams
+from tests.scheduler_plugins.stage import Stage
+from tests.scheduler_plugins.troubled import DIES_EVICTED, DIES_HELD
+
+pytestmark = pytest.mark.cluster
+
+NODES, GPUS = 4, 4
+HALF = NODES * GPUS // 2
+WANTED = 2
+"""GPUs of the pod that room is made for: as many pods have to leave."""
+SCHEDULER = "trouble"
+PLUGIN = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": {"schedulerNames": [SCHEDULER]}}}
+TROUBLED = "tests.scheduler_plugins.troubled"
+LINGER = "headroom.sh/test"
+"""Finalizer of pods that are to be terminating until the test lets them go."""
+HELD, EVICTED, TERMINATING, GONE = "held", "evicted", "terminating", "gone"
+DIES = {HELD: [DIES_HELD], EVICTED: [DIES_EVICTED]}
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+LEASE_SECONDS, RENEW_SECONDS = 3, 0.5
+
+
+@pytest.fixture(scope="module")
+def stage(cluster: Cluster) -> Iterator[Stage]:
+    """Four nodes of four GPUs."""
+    with Stage.open(cluster, "trouble", NODES) as stage:
+        give_gpus(stage, GPUS)
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def quotas(stage: Stage) -> Iterator[list[Team]]:
+    """Half of the GPUs is guaranteed to each of two namespaces; one may borrow all of them."""
+    with teams(stage, {"trouble-lender": (HALF, HALF), "trouble-borrower": (HALF, 2 * HALF)}) as made:
+        yield list(made.values())
+
+
+@dataclass
+class Scene:
+    """The borrower has all that the lender is guaranteed, and the lender wants some of it back."""
+
+    stage: Stage
+    name: str
+    """Begins the names of all pods."""
+    lender: Team
+    borrower: Team
+    extender: Extender
+    seen: Observed
+
+    @property
+    def claimant(self) -> str:
+        """Name of the pod that room is made for."""
+        return f"{self.name}-claimant"
+
+    @property
+    def rival(self) -> str:
+        """Name of a pod without a quota that waits for the same GPUs."""
+        return f"{self.name}-rival"
+
+    @property
+    def process(self) -> Process:
+        """Of the kube-scheduler."""
+        process = self.stage.schedulers[SCHEDULER].process
+        assert process is not None
+        return process
+
+    def claim(self) -> None:
+        """Have the rival wait, then the claimant."""
+        amounts = {GPU: "1"}
+        self.stage.create(self.stage.pod(self.rival, SCHEDULER, requests={"cpu": "1m", **amounts}, limits=amounts))
+        self.stage.refused(self.rival, f"Insufficient {GPU}")
+        self.lender.create(self.lender.pod(self.claimant, SCHEDULER, WANTED))
+
+    def reach(self, moment: str) -> Json:
+        """Wait for a moment, and return the hold as it is then; the extender may die of it by itself."""
+        if moment in DIES:
+            until(lambda: not self.extender.process.running, f"the extender dying when {moment}")
+            assert len(self.leaving()) == (moment == EVICTED)
+        else:
+            until(lambda: len(self.leaving()) == WANTED, "all victims leaving")
+        if moment == GONE:
+            self.process.signal(signal.SIGSTOP)
+            self.let_go()
+            until(lambda: not self.leaving(), "all victims being gone")
+        assert self.claimant not in self.lender.bound()
+        annotations = self.lender.read()[self.claimant]["metadata"]["annotations"]
+        hold: Json = json.loads(annotations[ANNOTATION_RECLAIM_HOLD])
+        return hold
+
+    def leaving(self) -> list[str]:
+        """Names of the borrower's pods that are told to end."""
+        return [name for name, pod in self.borrower.read().items() if pod["metadata"].get("deletionTimestamp")]
+
+    def let_go(self) -> None:
+        """Let pods end that linger."""
+        for team in (self.borrower, self.lender):
+            for name, pod in team.read().items():
+                if pod["metadata"].get("finalizers"):
+                    self.stage.cluster.api.merge(f"{team.path}/{name}", {"metadata": {"finalizers": None}})
+
+    def finish(self, extender: Extender, hold: Json) -> None:
+        """Wait until the claimant is bound. Only those of its hold had to leave, once, and nobody else got their room.
+
+        Args:
+            extender: who goes on.
+            hold: what was written down before.
+        """
+        if hold["victims"] and not set(hold["victims"]) <= self.seen.gone:
+            until(lambda: len(self.leaving()) == WANTED, "all victims leaving")
+            looked_again(extender)
+            self.let_go()
+        until(lambda: self.claimant in self.lender.bound(), "the claimant being bound")
+        looked_again(extender)
+        assert self.lender.bound()[self.claimant] == hold["node"]
+        assert set(self.seen.deleted) == set(hold["victims"])
+        assert len(hold["victims"]) == WANTED
+        assert not self.stage.where()[self.rival]
+        assert sorted(self.evictions()) == sorted(pod["metadata"]["name"] for pod in self.seen.deleted.values())
+        assert not self.seen.broken
+
+    def evictions(self) -> list[str]:
+        """Names of the pods that were evicted, once for each time."""
+        found = []
+        for line in self.stage.cluster.control_plane.audit_log.read_text(encoding="utf-8").splitlines():
+            if '"subresource":"eviction"' in line and f'"name":"{self.name}-' in line:
+                entry = json.loads(line)
+                if entry["responseStatus"]["code"] == 201:
+                    found.append(entry["objectRef"]["name"])
+        return found
+
+
+def looked_again(extender: Extender) -> None:
+    """Wait until the controller has looked at everything a few more times."""
+    before = rounds(extender)
+    until(lambda: rounds(extender) >= before + 3, "the controller looking again")
+
+
+def rounds(extender: Extender) -> float:
+    """How often the controller has looked."""
+    lines = extender.ask("/metrics").decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("headroom_scheduler_reclaim_rounds_total"))
+
+
+@contextmanager
+def scene(stage: Stage, quotas: list[Team], name: str, flags: Sequence[str]) -> Iterator[Scene]:
+    """All GPUs in use by the borrower, by pods that linger; an extender with its kube-scheduler.
+
+    Args:
+        stage: where.
+        quotas: the lender, and the borrower.
+        name: unique.
+        flags: of the extender.
+    """
+    lender, borrower = quotas
+    filling = [borrower.pod(f"{name}-{each}", SCHEDULER, node=stage.nodes[each % NODES]) for each in range(2 * HALF)]
+    for pod in filling:
+        pod["metadata"]["finalizers"] = [LINGER]
+    borrower.create(*filling)
+    until(lambda: all("startTime" in pod["status"] for pod in borrower.read().values()), "the borrower's pods running")
+    extender = stage.add_extender(f"extender-{name}", profile(plugins=[PLUGIN]), module=TROUBLED, flags=flags)
+    extender.wait()
+    with Observed.watching(stage, lender, borrower) as seen:
+        found = Scene(stage, name, lender, borrower, extender, seen)
+        serve(stage, extender)
+        try:
+            yield found
+        finally:
+            stage.schedulers.pop(SCHEDULER).stop()
+            extender.process.stop()
+            stage.extenders.remove(extender)
+            found.let_go()
+            for team in quotas:
+                team.clear()
+            stage.clear()
+
+
+def serve(stage: Stage, extender: Extender) -> None:
+    """Start the kube-scheduler beside an extender, in place of the one there is."""
+    if SCHEDULER in stage.schedulers:
+        stage.schedulers.pop(SCHEDULER).stop()
+    asking = configuration("shortlist", SCHEDULER, extender.url)
+    asking["extenders"][0]["ignorable"] = False
+    stage.add_scheduler(SCHEDULER, asking)
+
+
+@pytest.mark.parametrize("moment", [HELD, EVICTED, TERMINATING, GONE])
+def test_killed_extender_goes_on(stage: Stage, quotas: list[Team], moment: str) -> None:
+    """Killed between a hold and the binding, the extender goes on: nobody leaves twice, the room is not lost."""
+    with scene(stage, quotas, f"killed-{moment}", DIES.get(moment, [])) as given:
+        given.claim()
+        hold = given.reach(moment)
+        if moment not in DIES:
+            given.extender.kill()
+        given.extender.command = [word for word in given.extender.command if word not in (DIES_HELD, DIES_EVICTED)]
+        given.extender.restart()
+        given.process.signal(signal.SIGCONT)
+        given.finish(given.extender, hold)
+
+
+@contextmanager
+def lease(stage: Stage) -> Iterator[dict[str, str]]:
+    """kube-scheduler's Lease, renewed in the name of whoever is said to lead."""
+    leading, ended, path = {"holder": "one_x"}, threading.Event(), LEASES.format(stage.name)
+    kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": SCHEDULER}}
+    stage.cluster.api.create_all([(path, {**kind, "spec": {"leaseDurationSeconds": LEASE_SECONDS}})])
+
+    def renew() -> None:
+        former, since, changes = "", "", -1
+        while not ended.wait(RENEW_SECONDS):
+            holder, now = leading["holder"], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            if holder != former:
+                former, since, changes = holder, now, changes + 1
+            spec = {"holderIdentity": holder, "acquireTime": since, "renewTime": now, "leaseTransitions": changes}
+            stage.cluster.api.merge(f"{path}/{SCHEDULER}", {"spec": spec})
+
+    thread = threading.Thread(target=renew, daemon=True)
+    thread.start()
+    try:
+        yield leading
+    finally:
+        ended.set()
+        thread.join()
+        stage.cluster.api.request("DELETE", f"{path}/{SCHEDULER}")
+
+
+@pytest.mark.parametrize("moment", [EVICTED, GONE])
+def test_next_leader_goes_on(stage: Stage, quotas: list[Team], moment: str) -> None:
+    """The leader dies, or leads no more, between a hold and the binding: the next one goes on, nobody leaves twice."""
+    named = f"--leader-lease={stage.name}/{SCHEDULER}"
+    flags = [named, "--leader-identity=one", *DIES.get(moment, [])]
+    with lease(stage) as leading, scene(stage, quotas, f"next-{moment}", flags) as given:
+        other = stage.add_extender(
+            f"extender-other-{moment}", profile(plugins=[PLUGIN]), flags=[named, "--leader-identity=two"]
+        )
+        other.wait()
+        given.claim()
+        hold = given.reach(moment)
+        leading["holder"] = "two_x"
+        given.process.signal(signal.SIGCONT)
+        serve(stage, other)
+        given.finish(other, hold)
+        other.process.stop()
+        stage.extenders.remove(other)

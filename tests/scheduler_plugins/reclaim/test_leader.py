@@ -1,0 +1,188 @@
+"""Who leads, by kube-scheduler's own Lease."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from kubeapi import ApiUnavailable
+from scheduler_plugins.reclaim.leader import Leader, LeaseName, NotLeading
+
+LEASE = LeaseName("kube-system", "headroom-scheduler")
+ZERO = 1_700_000_000.0
+
+
+class Kubernetes:
+    """The Lease, kube-schedulers that hold it, and the time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.away = False
+        self.spec: dict[str, Any] = {}
+
+    def clock(self) -> float:
+        """Seconds."""
+        return self.now
+
+    async def get(self, path: str) -> Mapping[str, Any]:
+        """The Lease."""
+        assert path == "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/headroom-scheduler"
+        if self.away:
+            raise ApiUnavailable("away")
+        return {"spec": dict(self.spec)}
+
+    def acquired(self, holder: str, transitions: int = 1) -> None:
+        """A kube-scheduler takes the Lease."""
+        self.spec = {"holderIdentity": f"{holder}_5d7", "leaseDurationSeconds": 15, "leaseTransitions": transitions}
+        self.spec["acquireTime"] = self._stamp()
+        self.renewed()
+
+    def renewed(self) -> None:
+        """It renews it."""
+        self.spec["renewTime"] = self._stamp()
+
+    def released(self) -> None:
+        """It gives it back, as client-go does."""
+        self.spec |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+        self.renewed()
+
+    def _stamp(self) -> str:
+        return datetime.fromtimestamp(ZERO + self.now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@pytest.fixture
+def kubernetes() -> Kubernetes:
+    """A cluster."""
+    return Kubernetes()
+
+
+def replica(kubernetes: Kubernetes, identity: str) -> Leader:
+    """A replica beside the kube-scheduler on that host."""
+    return Leader(kubernetes, LEASE, identity, kubernetes.clock)
+
+
+async def live(kubernetes: Kubernetes, seconds: int, *leaders: Leader, renew: bool = True) -> None:
+    """Time passes, in which everybody reads the Lease every 2 s, and its holder renews it if it does."""
+    for _ in range(0, seconds, 2):
+        kubernetes.now += 2
+        if renew:
+            kubernetes.renewed()
+        for leader in leaders:
+            await leader.poll()
+
+
+async def test_without_lease_always_leads(kubernetes: Kubernetes) -> None:
+    """The only replica leads without asking anybody."""
+    leader = Leader(kubernetes, None, "a", kubernetes.clock)
+    await leader.poll()
+    assert leader.leads()
+    assert leader.may_write_for() == float("inf")
+    assert leader.words == "leads: there is no other replica"
+
+
+async def test_first_holder_leads_once_renewed(kubernetes: Kubernetes) -> None:
+    """A Lease that nobody held before counts from its first renewal on: only that says how old it is at most."""
+    leader = replica(kubernetes, "a")
+    kubernetes.acquired("a", transitions=0)
+    await leader.poll()
+    assert not leader.leads()
+    await live(kubernetes, 2, leader)
+    assert leader.leads()
+    assert leader.may_write_for() == 15 - 2  # renewed after the read 2 s ago
+    assert leader.words == "leads"
+
+
+async def test_right_ends_with_the_lease(kubernetes: Kubernetes) -> None:
+    """Without renewals, and while the API server is away, the right to write ends before the Lease can expire."""
+    leader = replica(kubernetes, "a")
+    kubernetes.acquired("a", transitions=0)
+    await live(kubernetes, 10, leader)
+    kubernetes.away = True
+    await live(kubernetes, 12, leader)
+    assert leader.leads()
+    assert leader.may_write_for() == 1
+    kubernetes.now += 1
+    assert not leader.leads()
+    with pytest.raises(NotLeading):
+        leader.may_write_for()
+
+
+async def test_only_its_own_host_counts(kubernetes: Kubernetes) -> None:
+    """The identity is compared up to the underscore: host a is not host ab, and ab not a."""
+    long, short = replica(kubernetes, "ab"), replica(kubernetes, "a")
+    kubernetes.acquired("ab", transitions=0)
+    await live(kubernetes, 4, long, short)
+    assert long.leads()
+    assert not short.leads()
+    assert short.words == "stands by: ab_5d7 leads"
+
+
+async def test_expired_lease_changes_hands_at_once(kubernetes: Kubernetes) -> None:
+    """Whoever saw the Lease stay as it was for its duration knows that the former leader writes no more."""
+    old, new = replica(kubernetes, "old"), replica(kubernetes, "new")
+    kubernetes.acquired("old", transitions=0)
+    await live(kubernetes, 10, old, new)
+    assert old.leads()
+    await live(kubernetes, 16, old, new, renew=False)
+    assert not old.leads()
+    kubernetes.acquired("new")
+    await live(kubernetes, 2, old, new)
+    assert new.leads()
+    assert not old.leads()
+
+
+async def test_returned_lease_is_taken_over_late(kubernetes: Kubernetes) -> None:
+    """After a Lease was given back the former leader may not have noticed: nobody begins before its right ends."""
+    old, new = replica(kubernetes, "old"), replica(kubernetes, "new")
+    kubernetes.acquired("old", transitions=0)
+    await live(kubernetes, 10, old, new)
+    kubernetes.released()
+    kubernetes.acquired("new")  # within a moment, and `old` cannot read it
+    until = kubernetes.now + old.may_write_for()
+    while kubernetes.now < until + 20:
+        await live(kubernetes, 2, new)
+        assert not (old.leads() and new.leads())
+    assert new.leads()
+
+
+async def test_one_leads_whatever_happens(kubernetes: Kubernetes) -> None:
+    """Two replicas never lead at the same moment, though each reads the Lease at other times and misses some reads."""
+    leaders = [replica(kubernetes, name) for name in ("a", "b")]
+    kubernetes.acquired("a", transitions=0)
+    led = {0: 0, 1: 0}
+    for step in range(2000):
+        kubernetes.now += 0.5
+        holder = kubernetes.spec["holderIdentity"].partition("_")[0]
+        if step % 4 == 0 and holder and step % 400 < 300:
+            kubernetes.renewed()
+        if step % 400 == 350:  # expired, or given back and taken at once
+            if step % 800 == 350:
+                kubernetes.released()
+            kubernetes.acquired("b" if holder == "a" else "a")
+        for number, leader in enumerate(leaders):
+            if (step * (number + 3)) % 7 < 2:
+                await leader.poll()
+            led[number] += leader.leads()
+        assert not all(leader.leads() for leader in leaders)
+    assert min(led.values()) > 100
+
+
+async def test_same_host_goes_on(kubernetes: Kubernetes) -> None:
+    """A kube-scheduler that was restarted on the same host has the same extender beside it: it leads on."""
+    leader = replica(kubernetes, "a")
+    kubernetes.acquired("a", transitions=0)
+    await live(kubernetes, 6, leader)
+    kubernetes.acquired("a")
+    kubernetes.spec["holderIdentity"] = "a_another"
+    await leader.poll()
+    assert leader.leads()
+
+
+async def test_odd_lease_is_survived(kubernetes: Kubernetes) -> None:
+    """A Lease with next to nothing in it, or with times that are none, gives no right."""
+    leader = replica(kubernetes, "a")
+    for spec in ({}, {"holderIdentity": "a_1", "renewTime": "soon", "leaseTransitions": 3}):
+        kubernetes.spec = dict(spec)
+        await leader.poll()
+        assert not leader.leads()

@@ -86,7 +86,9 @@ def decide(
     if best is None:
         return Undecided(_in_short(rejected), rejected)
     elsewhere = any(victim.node != best.node for victim in best.victims)
-    return Decision(best.node, best.victims, best.violations, elsewhere, arithmetic(situation, best.victims))
+    # A node's count is that of the worst case, in which everybody who may leave would; where budgets hold it is none.
+    violations = 0 if budgets_rule is BudgetsRule.RESPECT else best.violations
+    return Decision(best.node, best.victims, violations, elsewhere, arithmetic(situation, best.victims))
 
 
 def _spared(situation: Situation, candidate: Candidate, rule: BudgetsRule) -> str | None:

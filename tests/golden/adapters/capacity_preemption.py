@@ -16,6 +16,7 @@ from scheduler_plugins.reclaim.fitting import Fitting
 from scheduler_plugins.reclaim.situation import Situation
 from scheduler_plugins.reclaim.victims import Candidate, Rejected, select_victims
 from tests.golden.adapters import Adapter
+from tests.golden.adapters.capacity_scenario import scenario
 from tests.golden.adapters.elasticquota import NOW, named, standing_in
 
 Json = Mapping[str, Any]
@@ -107,5 +108,5 @@ def _pod_eligible(vector: Json) -> dict[str, Any]:
     return {"eligible": reason is None, "reason": reason or ""}
 
 
-OPERATIONS: Final[Mapping[str, Adapter]] = {"preempt": _preempt, "pod_eligible": _pod_eligible}
-"""The operations of `capacity_preemption.json` that one cycle answers."""
+OPERATIONS: Final[Mapping[str, Adapter]] = {"preempt": _preempt, "pod_eligible": _pod_eligible, "scenario": scenario}
+"""The operations of `capacity_preemption.json`."""

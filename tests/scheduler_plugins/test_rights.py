@@ -26,9 +26,14 @@ EXCUSED: Final = {
     "events patch": "an event that is there already is counted on; it takes a restart, or half an hour",
     "leases get": "kube-scheduler's, which decides in its Lease which replica schedules",
     "leases update": "the same",
+    "pods delete": "for reclaim.disruptionBudgets: count alone; else evictions go through pods/eviction",
     "nodes.metrics.k8s.io list": "for LowRiskOverCommitment with metricProvider.type KubernetesMetricsServer alone",
 }
 """Rights that the story below does not use, each with its reason."""
+WATCHED: Final = {"pods", "nodes", "nodemetrics", "elasticquotas", "poddisruptionbudgets", "namespaces"}
+LENT_TO: Final = f"{NAME}-borrower"
+"""A namespace that uses more than is guaranteed to it."""
+QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/elasticquotas"
 
 
 def _key(right: Right) -> str:
@@ -52,7 +57,11 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
     with Stage.open(cluster, NAME, 2) as stage:
         objects = yaml.safe_dump_all(_own(rendered(cluster, NAME, "scheduler-rbac.yaml")))
         cluster.kubectl("apply", "-f", "-", stdin=objects)
+        cluster.create_namespace(LENT_TO)
         yield stage
+        for namespace in (NAME, LENT_TO):
+            cluster.api.request("DELETE", QUOTAS.format(namespace))
+        cluster.api.request("DELETE", f"/api/v1/namespaces/{LENT_TO}")
         cluster.kubectl("delete", "-f", "-", stdin=objects)
 
 
@@ -75,13 +84,30 @@ def _requests(stage: Stage) -> list[Request]:
 
 def _watched(stage: Stage) -> bool:
     """Whether the log has the watches: they are written down when they end."""
-    return {each.resource for each in _requests(stage) if each.verb == "watch"} >= {"pods", "nodes", "nodemetrics"}
+    return {each.resource for each in _requests(stage) if each.verb == "watch"} >= WATCHED
+
+
+def _lend(stage: Stage, node: str) -> None:
+    """Give both namespaces a quota, and let one use of one node what is guaranteed to the other."""
+    api = stage.cluster.api
+    for namespace, cores in ((NAME, 10), (LENT_TO, 2)):
+        spec = {"min": {"cpu": f"{cores}", "memory": "64Gi"}, "max": {"cpu": "64"}}
+        kind = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "ElasticQuota", "metadata": {"name": "quota"}}
+        api.request("POST", QUOTAS.format(namespace), {**kind, "spec": spec})
+    borrowed = stage.pod("borrows", cpu="8", node=node)
+    borrowed["metadata"]["namespace"] = LENT_TO
+    api.request("POST", f"/api/v1/namespaces/{LENT_TO}/pods", borrowed)
+
+
+def _asked(stage: Stage, verb: str, what: str) -> bool:
+    return any((each.verb, each.resource) == (verb, what) for each in _requests(stage))
 
 
 def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     """Over its story the extender is refused nothing, and uses every right that the chart gives it."""
     login = _login(stage, tmp_path / "kubeconfig")
-    extender = stage.add_extender("extender-with-rights", profile(), flags=[f"--kubeconfig={login}"])
+    flags = [f"--kubeconfig={login}", f"--reclaim-for={NAME}"]
+    extender = stage.add_extender("extender-with-rights", profile(), flags=flags)
     stage.add_scheduler(NAME, configuration("shortlist", NAME, extender.url))
     stage.wait()
     node = stage.nodes[0]
@@ -93,16 +119,22 @@ def test_rights_are_needed_and_enough(stage: Stage, tmp_path: Path) -> None:
     stage.report({node: Usage(2)})
     assert stage.placed("p") == [node]
     until(lambda: any(each.verb == "patch" for each in _requests(stage)), "the pod being woken")
+    _lend(stage, node)
+    stage.create(stage.pod("q", NAME, cpu="5", selector={"kubernetes.io/hostname": node}))
+    assert stage.placed("q") == [node]
+    until(lambda: _asked(stage, "create", "pods/eviction"), "the eviction being written down")
+    until(lambda: _asked(stage, "patch", "elasticquotas/status"), "the quotas' status being written")
+    until(lambda: _asked(stage, "list", "resourcequotas"), "the namespaces' own limits being looked at")
     extender.process.stop()
     until(lambda: _watched(stage), "the watches being over")
     requests = _requests(stage)
     assert not [each for each in requests if each.code in {401, 403}]
     granted = _all_rights(_own(rendered(stage.cluster, NAME, "scheduler-rbac.yaml")))
-    assert len(granted) >= 9
+    assert len(granted) >= 20
     assert unused(granted, requests) == [], "rights that nothing uses: take them out of the role, or excuse them"
 
 
 def test_unused_right_is_named(stage: Stage) -> None:
     """A right beyond the need is found: the test above can fail."""
-    extra = Right("", "", "pods", "delete", ())
-    assert unused([extra], _requests(stage)) == ["delete pods"]
+    extra = Right("", "", "pods", "create", ())
+    assert unused([extra], _requests(stage)) == ["create pods"]

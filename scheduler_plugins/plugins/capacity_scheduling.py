@@ -142,7 +142,7 @@ def sentence(over: Over) -> str:
     else:
         exceeded = f"max {quantity(name, over.bound)}"
         beside = f"min {least}, sum of min {quantity(name, over.total_min)}"
-        beside += "" if over.bound or name in quota.named else f"; {name} is not in its max"
+        beside += f"; {name} is not in its max" if name in quota.left_out else ""
     return f"{_QUOTED}{quota.key}: {name} {' + '.join(parts)} > {exceeded} ({beside})"
 
 

@@ -38,6 +38,8 @@ class Quota:
     """Never exceeded; a scalar that is absent is not limited. [milli-cores for cpu, else base units]"""
     named: tuple[str, ...] = ()
     """The resources that the object's `min` and `max` name, in this order, whether quotas can bound them or not."""
+    left_out: frozenset[str] = frozenset()
+    """Of cpu, memory and ephemeral-storage those that a `max` which is present does not name."""
 
     @property
     def key(self) -> str:
@@ -71,5 +73,6 @@ class Quota:
             created=unix_time(metadata.get("creationTimestamp")) or 0.0,
             min=amounts_of(given_min) or NOTHING,
             max={**dict.fromkeys(_BOUNDED, missing), **amounts_of(given_max)},
+            left_out=frozenset(_BOUNDED).difference(given_max) if given_max is not None else frozenset(),
             named=tuple(dict.fromkeys((*(given_min or ()), *(given_max or ())))),
         )

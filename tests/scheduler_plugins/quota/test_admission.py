@@ -1,0 +1,271 @@
+"""Whether a pod may be scheduled at all."""
+
+import random
+from collections.abc import Iterable, Sequence
+
+import pytest
+from hypothesis import strategies as st
+
+from scheduler_plugins.plugins.capacity_scheduling import sentence
+from scheduler_plugins.quota.admission import Over, demands, leaving, refusal
+from scheduler_plugins.quota.amounts import Amounts, plus
+from scheduler_plugins.quota.book import QuotaBook
+from scheduler_plugins.quota.claims import Claim, Claims
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.doubts import Doubts
+from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import MaxMissing
+from tests.fuzz.strength import fuzz
+from tests.scheduler_plugins.objects import NOW, Json
+from tests.scheduler_plugins.quota.things import GPU, node, pod, quota
+
+A = quota("a", {"cpu": 4, GPU: 4}, {"cpu": 6, GPU: 6})
+B = quota("b", {"cpu": 6, GPU: 6}, {"cpu": 8, GPU: 8})
+
+
+def _cluster(*items: Json, max_missing: MaxMissing = MaxMissing.ZERO) -> QuotaCluster:
+    """A cluster with the node n1."""
+    cluster = QuotaCluster("q", max_missing)
+    cluster.put_node(node("n1", cpu="100"))
+    for item in items:
+        if "containers" in item["spec"]:
+            cluster.put_pod(item)
+        else:
+            cluster.put_quota(item)
+    return cluster
+
+
+def _over(cluster: QuotaCluster, item: Json, now: float = 0) -> Over | None:
+    return refusal(QuotaPod.from_json(item), cluster.book, cluster.claims(NOW + now), cluster.doubts)
+
+
+def _told(cluster: QuotaCluster, item: Json, now: float = 0) -> str:
+    over = _over(cluster, item, now)
+    return "" if over is None else sentence(over)
+
+
+def _gpus(count: int) -> dict[str, str]:
+    return {GPU: str(count)}
+
+
+# What is refused, and what it says
+
+
+def test_max_is_reached_not_passed() -> None:
+    """As much as max is fine, more is not; the refusal has all amounts."""
+    cluster = _cluster(A, B, pod("x", "a", _gpus(5), node="n1"))
+    assert _told(cluster, pod("p", "a", _gpus(1))) == ""
+    told = _told(cluster, pod("p", "a", _gpus(2)))
+    assert told == f"ElasticQuota a/q: {GPU} used 5 + requested 2 > max 6 (min 4, sum of min 10)"
+
+
+def test_sum_of_min_is_reached_not_passed() -> None:
+    """All quotas together use as much as all min guarantee, and no more."""
+    cluster = _cluster(A, B, pod("x", "a", {"cpu": "3500m"}, node="n1"), pod("y", "b", {"cpu": "5"}, node="n1"))
+    assert _told(cluster, pod("p", "a", {"cpu": "1500m"})) == ""
+    assert _told(cluster, pod("p", "a", {"cpu": "2"})) == (
+        "ElasticQuota a/q: cpu used by all quotas 8500m + requested 2 > sum of min 10 (used 3500m, min 4, max 6)"
+    )
+
+
+def test_resource_in_no_min() -> None:
+    """What no quota guarantees nobody with a quota gets, and that is said."""
+    cluster = _cluster(quota("a", {"cpu": 4}))
+    assert _told(cluster, pod("p", "a", {"memory": "2Gi"})) == (
+        "ElasticQuota a/q: memory used by all quotas 0 + requested 2Gi > sum of min 0 (used 0, min 0, max unlimited; "
+        "no quota has memory in its min)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("missing", "told"),
+    [
+        (
+            MaxMissing.ZERO,
+            "memory used 0 + requested 1Gi > max 0 (min 8Gi, sum of min 8Gi; memory is not in its max)",
+        ),
+        (MaxMissing.INFINITE, ""),
+    ],
+)
+def test_max_that_leaves_a_resource_out(missing: MaxMissing, told: str) -> None:
+    """It means none of it, or as much as one likes, as the argument says."""
+    item = quota("a", {"cpu": 4, "memory": "8Gi"}, {"cpu": 4})
+    found = _told(_cluster(item, max_missing=missing), pod("p", "a", {"memory": "1Gi"}))
+    assert found.removeprefix("ElasticQuota a/q: ") == told
+    empty = quota("a", {"memory": "8Gi"}, {})
+    assert bool(_told(_cluster(empty, max_missing=missing), pod("p", "a", {"memory": "1Gi"}))) == bool(told)
+
+
+def test_namespace_without_quota() -> None:
+    """It is limited by nothing."""
+    cluster = _cluster(A, pod("x", "a", _gpus(6), node="n1"))
+    assert _over(cluster, pod("p", "free", {GPU: "99", "cpu": "99"})) is None
+
+
+def test_quota_lowered_below_used() -> None:
+    """Nobody is let in until usage has fallen, not even who asks for nothing."""
+    cluster = _cluster(A, B, *(pod(f"x{number}", "a", {"cpu": "1"}, node="n1") for number in range(4)))
+    cluster.put_quota(quota("a", {"cpu": 1}, {"cpu": 2, GPU: 6}))
+    assert _over(cluster, pod("p", "a", {"cpu": "0"})) is not None
+    for number in range(2):
+        cluster.delete_pod(f"uid-a-x{number}")
+    assert _over(cluster, pod("p", "a", {"cpu": "0"})) is None
+    assert _over(cluster, pod("p", "a", {"cpu": "1"})) is not None
+
+
+def test_own_charge_is_not_in_the_way() -> None:
+    """A pod that is judged again while it is charged tentatively finds its own room, and is charged once."""
+    cluster = _cluster(A, B)
+    asked = pod("p", "a", _gpus(6))
+    cluster.book.admit(QuotaPod.from_json(asked))
+    assert _over(cluster, asked) is None
+    assert _over(cluster, pod("other", "a", _gpus(1))) is not None
+
+
+# Claims
+
+
+def test_claims_count_by_namespace_and_priority() -> None:
+    """Of its own namespace claims of no less priority count, of others all those whose quota is not over min."""
+    claimant = pod("c", "a", _gpus(2), priority=5, nominated="n1")
+    cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), claimant)
+    assert _told(cluster, pod("p", "a", _gpus(1), priority=5)) == (
+        f"ElasticQuota a/q: {GPU} used 4 + claimed by pods before it 2 + requested 1 > max 6 (min 4, sum of min 10)"
+    )
+    assert _over(cluster, pod("p", "a", _gpus(1), priority=6)) is None
+    assert _over(cluster, claimant) is None
+    # used 4 + claimed 2 + requested 5 are more than 10, though the claim is of a lower priority
+    assert _over(cluster, pod("p", "b", _gpus(5), priority=9)) is not None
+    assert _over(cluster, pod("p", "b", _gpus(4), priority=9)) is None
+    cluster.put_pod(pod("y", "a", _gpus(1), node="n1"))
+    assert _over(cluster, pod("p", "b", _gpus(5))) is None  # a is over min now: its claims count no longer
+
+
+@pytest.mark.parametrize(
+    "claimant",
+    [
+        pytest.param(pod("c", "a", _gpus(2), nominated="gone"), id="nominated to a node that is not there"),
+        pytest.param(pod("c", "free", _gpus(2), nominated="n1"), id="without a quota"),
+        pytest.param(pod("c", "a", _gpus(2), hold=Hold("n1", NOW)), id="hold that has expired"),
+        pytest.param(pod("c", "a", _gpus(2), hold=Hold("n1", NOW + LONGEST_SECONDS + 1)), id="hold without end"),
+        pytest.param(pod("c", "a", _gpus(2), nominated="n1", phase="Failed"), id="ended"),
+    ],
+)
+def test_what_is_no_claim(claimant: Json) -> None:
+    """It takes nothing from anybody."""
+    cluster = _cluster(A, B, pod("x", "a", _gpus(5), node="n1"), claimant)
+    assert _over(cluster, pod("p", "a", _gpus(1))) is None
+
+
+def test_counted_once_over_charge_hold_and_nomination() -> None:
+    """A pod that is nominated, holds room and was answered for takes its room once, and bound takes it still once."""
+    claimant = pod("c", "a", _gpus(2), nominated="n1", hold=Hold("n1", NOW + 60))
+    cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"), claimant)
+    cluster.book.admit(QuotaPod.from_json(claimant))
+    assert _over(cluster, pod("p", "a", _gpus(1))) is None
+    assert _over(cluster, pod("p", "a", _gpus(2))) is not None
+    cluster.put_pod({**claimant, "spec": {**claimant["spec"], "nodeName": "n1"}})
+    assert _over(cluster, pod("p", "a", _gpus(1))) is None
+    assert _over(cluster, pod("p", "a", _gpus(2))) is not None
+
+
+def test_hold_counts_from_when_to_when() -> None:
+    """A hold counts until it expires, though nothing tells of that."""
+    cluster = _cluster(A, B, pod("x", "a", _gpus(4), node="n1"), pod("c", "a", _gpus(2), hold=Hold("n1", NOW + 60)))
+    asked = pod("p", "a", _gpus(1))
+    assert [bool(_over(cluster, asked, now)) for now in (0, 59, 60, 30)] == [True, True, False, True]
+
+
+def test_claim_of_pods_that_leave_takes_their_place() -> None:
+    """What pods use that leave for others is not counted beside these others' claims; nor is it free before."""
+    victims = [pod(f"v{number}", "a", _gpus(2), node="n1") for number in range(2)]
+    holds = [pod(f"h{number}", "b", _gpus(2), hold=Hold("n1", NOW + 60, (f"uid-a-v{number}",))) for number in range(2)]
+    running = [pod("x", "a", _gpus(2), node="n1"), pod("y", "b", _gpus(4), node="n1")]
+    cluster = _cluster(A, quota("b", {"cpu": 6, GPU: 6}), *victims, *running, *holds)
+    assert _over(cluster, holds[0]) is not None  # 10 of 10 are used
+    cluster.delete_pod("uid-a-v0")
+    assert _over(cluster, holds[0]) is None  # though the other victim is still there, and its holder claims 2
+    stranger = _told(cluster, pod("p", "b", _gpus(1)))
+    assert stranger == (
+        f"ElasticQuota b/q: {GPU} used by all quotas 8 - leaving 2 + claimed by pods before it 4 + requested 1 > "
+        "sum of min 10 (used 4, min 6, max unlimited)"
+    )
+
+
+def test_doubts_count_beside_what_is_used() -> None:
+    """Pods that may be on their way count for their namespace and for all; the pod that is asked about does not."""
+    cluster = _cluster(A, B, pod("x", "a", _gpus(3), node="n1"))
+    doubted = [QuotaPod.from_json(pod(name, "a", _gpus(2))) for name in ("d", "p")]
+    cluster.doubts = Doubts(doubted)
+    assert _over(cluster, pod("p", "a", _gpus(1))) is None
+    assert _told(cluster, pod("p", "a", _gpus(2))) == (
+        f"ElasticQuota a/q: {GPU} used 3 + perhaps on their way since before a restart 2 + requested 2 > max 6 "
+        "(min 4, sum of min 10)"
+    )
+    cluster.book.admit(doubted[0])
+    assert _over(cluster, pod("p", "a", _gpus(1))) is None
+    assert cluster.doubts.drop("uid-a-d")
+    assert not cluster.doubts.drop("uid-a-d")
+
+
+# Against the words of the rules
+
+
+def _demands(asked: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Amounts, Amounts]:
+    """A and B, claim by claim."""
+    own, everything = asked.charge, asked.charge
+    for claim in claims:
+        if claim.uid == asked.uid or book.charge_of(claim.uid) is not None:
+            continue
+        if claim.namespace == asked.namespace:
+            if claim.priority >= asked.priority:
+                own, everything = plus(own, claim.charge), plus(everything, claim.charge)
+        elif book.quota(claim.namespace) is not None and not book.is_over_min(claim.namespace):
+            everything = plus(everything, claim.charge)
+    return own, everything
+
+
+def _crowd(lot: random.Random) -> Sequence[Json]:
+    items = [A, B]
+    for number in range(lot.randint(0, 12)):
+        requests = {lot.choice(["cpu", GPU]): str(lot.randint(0, 3))}
+        nominated, until = lot.choice(["", "n1", "gone"]), NOW + lot.choice([-1, 60])
+        hold = Hold("n1", until) if lot.random() < 0.4 else None
+        place = "n1" if lot.random() < 0.3 else ""
+        namespace = lot.choice(["a", "a", "b", "free"])
+        priority = lot.choice([0, 5, 9])
+        made = pod(f"p{number}", namespace, requests, node=place, priority=priority, nominated=nominated, hold=hold)
+        items.append(made)
+    return items
+
+
+@fuzz(seed=st.integers(0, 2**32))
+def test_sums_are_what_claims_come_to(seed: int) -> None:
+    """The sums that are kept ready say what adding up claim by claim says, whoever was answered for meanwhile."""
+    lot = random.Random(seed)  # noqa: S311 - a repeatable test
+    cluster = _cluster(*_crowd(lot))
+    for _ in range(8):
+        asked = lot.choice([*cluster.pods.values(), QuotaPod.from_json(pod("new", "a", priority=5))])
+        claims = cluster.claims(NOW)
+        assert demands(asked, cluster.book, claims) == _demands(asked, cluster.book, list(claims))
+        assert not any(leaving(asked, cluster.book, claims))
+        if not asked.node:
+            cluster.book.admit(asked)
+        if lot.random() < 0.3:
+            cluster.delete_pod(asked.uid)
+        if lot.random() < 0.3:
+            cluster.unreserve(asked.uid)
+
+
+def test_claims_are_kept_until_they_change() -> None:
+    """They are not gathered anew for every pod: not while nothing about claims changes."""
+    cluster = _cluster(A, pod("c", "a", nominated="n1", hold=Hold("n1", NOW + 60)))
+    known = cluster.claims(NOW)
+    cluster.put_pod(pod("x", "a", node="n1"))
+    cluster.put_pod(pod("c", "a", nominated="n1", hold=Hold("n1", NOW + 60)))
+    assert cluster.claims(NOW + 59) is known
+    assert len(known) == 1
+    assert known[0].uid == "uid-a-c"
+    cluster.delete_node("n1")
+    assert list(cluster.claims(NOW)) == list(Claims(()))

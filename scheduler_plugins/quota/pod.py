@@ -7,12 +7,13 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from crds.pod import is_terminal, pod_requests
+from crds.pod import is_terminal
 from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
-from scheduler_plugins.quota.amounts import Amounts, is_counted
+from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.charge import charge_of
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.snapshot.units import INT64_MAX, units, unix_time
+from scheduler_plugins.quota.set_aside import set_aside
+from scheduler_plugins.snapshot.units import unix_time
 
 _REMEMBERED: Final = 65536
 
@@ -97,7 +98,7 @@ class QuotaPod:
             started=unix_time(status.get("startTime")),
             created=unix_time(metadata.get("creationTimestamp")) or 0.0,
             charge=_shared(tuple(charge_of(pod).items())),
-            requests=_shared(tuple(_set_aside(pod).items())),
+            requests=_shared(tuple(set_aside(pod).items())),
             labels=_shared_labels(tuple((metadata.get("labels") or {}).items())),
             nominated=str(status.get("nominatedNodeName") or ""),
             hold=Hold.of_pod(pod),
@@ -106,11 +107,6 @@ class QuotaPod:
             lost=status.get("phase") == "Unknown",
             json=None if node else pod,
         )
-
-
-def _set_aside(pod: Mapping[str, Any]) -> dict[str, int]:
-    amounts = {name: units(name, amount, INT64_MAX) for name, amount in pod_requests(pod).items() if is_counted(name)}
-    return {**amounts, "pods": 1}
 
 
 def _host_ports(spec: Mapping[str, Any]) -> list[tuple[str, str, int]]:

@@ -30,15 +30,14 @@ def combine(
 
     Args:
         situation: of the pod that found no node.
-        nodes: names of the nodes that come into question for it.
+        nodes: names of the nodes that come into question for it: where it fits if all leave that may.
         misfit: judges whether the pod fits.
         budgets_rule: what PodDisruptionBudgets mean.
     """
-    own, everything = situation.shortage
-    if not (own or everything) or (own and not situation.beyond_min):
+    names, (own, everything) = sorted(nodes), situation.shortage
+    if not names or not (own or everything) or (own and not situation.beyond_min):
         return None  # no quota is lacking, or what others leave is not counted to it
     search = _Combining(situation, misfit, budgets_rule)
-    names = sorted(nodes)
     return search.anywhere(names) or search.with_room_made(names)
 
 

@@ -80,11 +80,12 @@ def decide(
         roomy = next((name for name in names if misfit(pod, name, situation.going) is None), None)
         if roomy is not None:
             return Undecided(f"node {roomy} has room for it without evicting anybody else", {})
-    best, rejected = search(situation, names, now, misfit, lambda found: _spared(situation, found, budgets_rule))
+    found = search(situation, names, now, misfit, lambda each: _spared(situation, each, budgets_rule))
+    best = found.best
     if best is None and cross_node:
-        best = combine(situation, names, misfit, budgets_rule)
+        best = combine(situation, [name for name in names if name not in found.crowded], misfit, budgets_rule)
     if best is None:
-        return Undecided(_in_short(rejected), rejected)
+        return Undecided(_in_short(found.rejected), found.rejected)
     elsewhere = any(victim.node != best.node for victim in best.victims)
     # A node's count is that of the worst case, in which everybody who may leave would; where budgets hold it is none.
     violations = 0 if budgets_rule is BudgetsRule.RESPECT else best.violations

@@ -2,25 +2,38 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.choosing import LIFT, Loss, loss
+from scheduler_plugins.reclaim.fitting import TOO_MANY
 from scheduler_plugins.reclaim.situation import Situation
-from scheduler_plugins.reclaim.victims import Candidate, Misfit, Rejected, nobody, select_victims
+from scheduler_plugins.reclaim.victims import QUOTA, Candidate, Misfit, Rejected, nobody, select_victims
 
 Spared: TypeAlias = Callable[[Candidate], str | None]
 """Why nobody is evicted from a node although it would help; None: they may be."""
 
 
-def search(
-    situation: Situation, nodes: Iterable[str], now: float, misfit: Misfit, spared: Spared
-) -> tuple[Candidate | None, dict[str, str]]:
+@dataclass(slots=True)
+class Found:
+    """What came of looking."""
+
+    best: Candidate | None = None
+    """The candidate that loses least."""
+    rejected: dict[str, str] = field(default_factory=dict)
+    """Why not, by node, where it was looked at; where there is no candidate that is everywhere."""
+    crowded: set[str] = field(default_factory=set)
+    """Nodes among these where the pod does not fit whoever leaves that may."""
+
+
+def search(situation: Situation, nodes: Iterable[str], now: float, misfit: Misfit, spared: Spared) -> Found:
     """The candidate that loses least, as if all nodes were compared.
 
     No node loses less than what its least important pods come to of whom enough would have to leave by numbers alone.
-    In the order of that bound nodes are looked at until the bound is above the best one found.
+    In the order of that bound nodes are looked at until the bound is above the best one found. Nodes that lack room for
+    the pod even with all gone who may leave are not looked at.
 
     Args:
         situation: of the pod that found no node.
@@ -28,32 +41,36 @@ def search(
         now: the time to judge holds by. [unix s]
         misfit: judges whether the pod fits.
         spared: says which candidates do not count.
-
-    Returns:
-        The candidate, and by node why not, where it was looked at; where there is no candidate that is everywhere.
     """
-    pod, rejected = situation.pod, {}
-    short = _joined(situation)
+    pod, result, short = situation.pod, Found(), _joined(situation)
+    rejected, crowded = result.rejected, result.crowded
     promising: list[tuple[Loss, str]] = []
     for node in nodes:
         possible = situation.possible(node)
-        if possible:
-            promising.append((_least(situation, node, possible, short), node))
-        else:
+        if not possible:
             rejected[node] = nobody(pod, node)
+            continue
+        lacking = situation.lacking(node)
+        too_little = [name for name, need in lacking.items() if sum(_amounts(possible, name)) < need]
+        if too_little:
+            crowded.add(node)
+            rejected[node] = ", ".join(TOO_MANY if name == "pods" else f"Insufficient {name}" for name in too_little)
+        else:
+            promising.append((_least(node, possible, lacking, short), node))
     promising.sort()
-    best: Candidate | None = None
     for bound, node in promising:
-        if best is not None and bound > loss(best):
+        if result.best is not None and bound > loss(result.best):
             break
         found = select_victims(pod, node, situation.cluster, now, misfit, situation)
         if isinstance(found, Rejected):
             rejected[node] = found.reason
+            if found.resolvable and not found.needless and found.reason != QUOTA:
+                crowded.add(node)
         elif (why_not := spared(found)) is not None:
             rejected[node] = why_not
-        elif best is None or loss(found) < loss(best):
-            best = found
-    return best, rejected
+        elif result.best is None or loss(found) < loss(result.best):
+            result.best = found
+    return result
 
 
 def _joined(situation: Situation) -> Amounts:
@@ -62,13 +79,18 @@ def _joined(situation: Situation) -> Amounts:
     return {**everything, **{name: max(amount, everything.get(name, 0)) for name, amount in own.items()}}
 
 
-def _least(situation: Situation, node: str, possible: Sequence[QuotaPod], short: Amounts) -> Loss:
+def _amounts(pods: Iterable[QuotaPod], name: str) -> list[int]:
+    """What each of some pods requests of a resource."""
+    return [pod.requests.get(name, 0) for pod in pods]
+
+
+def _least(node: str, possible: Sequence[QuotaPod], lacking: Amounts, short: Amounts) -> Loss:
     """What evicting there costs at least.
 
     As few as can free enough, from the least important end; but of so few everyone has to contribute what the largest
     of the others leave over. Or one more than that, whoever they are.
     """
-    needs = [([pod.requests.get(name, 0) for pod in possible], need) for name, need in situation.lacking(node).items()]
+    needs = [(_amounts(possible, name), need) for name, need in lacking.items()]
     needs += [([pod.charge.get(name, 0) for pod in possible], need) for name, need in short.items()]
     count, able = 1, list(range(len(possible)))
     for amounts, need in needs:

@@ -48,16 +48,14 @@ def test_search_finds_the_least_loss(seed: int) -> None:
         found = [select_victims(pod, node, cluster, NOW, fitting.misfit, situation) for node in cluster.nodes]
         candidates = [each for each in found if isinstance(each, Candidate) and each.admitted]
 
-        best, rejected = search(
-            situation, cluster.nodes, NOW, fitting.misfit, lambda each: None if each.admitted else "no"
-        )
+        result = search(situation, cluster.nodes, NOW, fitting.misfit, lambda each: None if each.admitted else "no")
 
         if candidates:
-            assert best is not None
-            assert loss(best) == loss(pick(candidates)), given
+            assert result.best is not None
+            assert loss(result.best) == loss(pick(candidates)), given
         else:
-            assert best is None
-            assert rejected.keys() == set(cluster.nodes), given
+            assert result.best is None
+            assert result.rejected.keys() == set(cluster.nodes), given
 
 
 def test_random_clusters_are_various() -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from crds.pod import is_terminal
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import Nodes, NodeState, NodeTable, Snapshot
+from scheduler_plugins.snapshot.departed import Departed
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
 from scheduler_plugins.snapshot.in_flight import Charge, InFlight
 from scheduler_plugins.snapshot.kept import Keeping, Kept
@@ -67,6 +68,7 @@ class ClusterCache:
         self._no_load = NodeLedger(rules)
         self._placed: dict[str, str] = {}
         self._in_flight = InFlight(in_flight_seconds)
+        self._departed = Departed()
         self._stale: set[str] = set()
         self._failures: dict[str, str] = {}
 
@@ -279,6 +281,7 @@ class ClusterCache:
 
     def place(self, request: PodRequest, now: float) -> None:
         """Add or update a Pod that was read; see `put_pod`."""
+        self._departed.discard(request.uid)
         target = request.node_name if request.present else ""
         former = self._placed.get(request.uid)
         if former is not None and former != target:
@@ -297,7 +300,8 @@ class ClusterCache:
             self._reservations.unreserve(request.uid)
 
     def delete_pod(self, uid: str) -> None:
-        """Forget a Pod."""
+        """Forget a Pod, for good: whoever still asks about it is not charged."""
+        self._departed.add(uid)
         self.release(uid)
         self._unassign(uid)
 
@@ -329,7 +333,7 @@ class ClusterCache:
             now: when. [unix s]
         """
         self.release(pod.uid)
-        if pod.uid in self._placed:
+        if pod.uid in self._placed or pod.uid in self._departed:
             return
         self._reservations.reserve(pod, names, now)
         if names and (any(pod.estimate) or any(map(any, pod.amounts.values()))):

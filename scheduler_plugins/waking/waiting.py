@@ -8,6 +8,7 @@ from typing import Any, Final
 from crds import names
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import Snapshot
+from scheduler_plugins.snapshot.departed import Departed
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.waking.groups import Entry, Group, GroupKey, group_key
 from scheduler_plugins.waking.node_sets import NodeNumbers
@@ -51,6 +52,7 @@ class Waiting:
         self.adopt: Callable[[Mapping[str, Any]], PodRequest | None] = lambda _: None
         """Reads a pod of the first list that an earlier run of ours refused; None for all others."""
         self._listed = False
+        self._departed = Departed()
         self.overflowed = 0
         """How many pods were refused and not remembered, as there were too many."""
 
@@ -71,6 +73,8 @@ class Waiting:
 
     def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], node_names: Sequence[str], _: Verdict) -> None:
         """Note that a pod was refused on all these nodes, which are all that fit it otherwise, or a part of them."""
+        if pod.uid in self._departed:
+            return
         now, entry = self._clock(), self._entries.get(pod.uid)
         generation = int((json_pod.get("metadata") or {}).get("generation") or 0)
         if entry is not None and entry.generation == generation != 0:
@@ -134,7 +138,8 @@ class Waiting:
         self._join(Entry(pod.uid, pod.key, pod.created, self._clock(), group, retried=_retried(json_pod)))
 
     def delete_pod(self, uid: str) -> None:
-        """Forget a pod that is gone."""
+        """Forget a pod that is gone, for good: kube-scheduler may be asking about it right now."""
+        self._departed.add(uid)
         if entry := self._entries.get(uid):
             self.forget(entry)
 

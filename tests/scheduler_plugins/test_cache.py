@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from crds import names
 from scheduler_plugins.snapshot.arrays import NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.departed import REMEMBERED, Departed
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
 from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod
@@ -288,6 +289,26 @@ def test_bound_pod_is_not_charged() -> None:
     world = World().put(node("a"), pod("p", {"cpu": "2"}, node="a"))
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a"], NOW)
     assert _charged(world) == {"a": 0}
+
+
+def test_answer_for_deleted_pod_is_not_charged() -> None:
+    """kube-scheduler may still be asking about a pod that is gone: it is not charged, as nobody would take that back."""
+    world = _answered()
+    world.cache.delete_pod("uid-p")
+    world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a"], NOW)
+    assert _charged(world) == {"a": 0, "b": 0}
+    world.cache.charge(world.request(pod("q", {"cpu": "2"})), ["a"], NOW)
+    assert _charged(world) == {"a": 2000, "b": 0}
+
+
+def test_deleted_pods_are_remembered_for_a_while() -> None:
+    """Of thousands of pods that are gone the last ones are remembered, and none that is there."""
+    departed = Departed()
+    for number in range(REMEMBERED + 2):
+        departed.add(f"uid-{number}")
+    departed.discard("uid-7")
+    found = [f"uid-{number}" in departed for number in (0, 1, 2, 7, REMEMBERED + 1)]
+    assert found == [False, False, True, False, True]
 
 
 def test_late_node_is_charged() -> None:

@@ -38,6 +38,16 @@ def test_deleted_pod_is_forgotten() -> None:
     assert site.waiting.groups == []
 
 
+def test_refusal_of_deleted_pod_is_not_remembered() -> None:
+    """kube-scheduler may be asking about a pod while the watch says that it is gone: nobody would tell of it again."""
+    site = _refused("p")
+    site.waiting.delete_pod("uid-p")
+    site.waiting.delete_pod("uid-q")
+    assert site.ask_again("p") == [False]
+    site.refuse("q")
+    assert not site.waiting.entries
+
+
 def test_list_that_took_long_forgets_no_newer_pod() -> None:
     """A pod that was created while a list was being read is not in it, and still waits."""
     site = _refused("old")

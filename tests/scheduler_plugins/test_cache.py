@@ -292,7 +292,7 @@ def test_bound_pod_is_not_charged() -> None:
 
 
 def test_answer_for_deleted_pod_is_not_charged() -> None:
-    """kube-scheduler may still be asking about a pod that is gone: it is not charged, as nobody would take that back."""
+    """kube-scheduler may still be asking about a pod that is gone: nobody would take back what it is charged."""
     world = _answered()
     world.cache.delete_pod("uid-p")
     world.cache.charge(world.request(pod("p", {"cpu": "2"})), ["a"], NOW)

@@ -102,6 +102,20 @@ def test_foreign_objects_are_left(cluster: Cluster) -> None:
         cluster.kubectl("delete", "priorityclass", "koord-batch")
 
 
+def test_missing_definition_is_told(installed: Cluster) -> None:
+    """An upgrade of a release from before there were quotas says that their CRD is not there, and what to do."""
+    flags = ("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
+    told = "This cluster does not know ElasticQuotas yet"
+    assert told not in installed.helm(*flags)
+    installed.kubectl("delete", "crd", "elasticquotas.scheduling.x-k8s.io")
+    try:
+        notes = installed.helm(*flags)
+        assert told in notes
+        assert "kubectl apply --server-side --force-conflicts -f CHART/crds" in notes
+    finally:
+        installed.define(CHART / "crds" / "elastic_quota.yaml")
+
+
 ALLOWED: Final = [
     ("agent", "list", "pods", "-A"),
     ("agent", "watch", "nodes"),

@@ -1,12 +1,15 @@
 """Why these pods have to leave, as a sentence with the numbers."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from crds.quantity import format_bytes, format_milli_cores
-from scheduler_plugins.quota.amounts import Amounts
-from scheduler_plugins.quota.comparing import over_min, over_min_with
+from scheduler_plugins.quota.comparing import over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import Quota
+from scheduler_plugins.quota.reporting import quantity
 from scheduler_plugins.reclaim.situation import Situation
+
+_TOLD: Final = 3
 
 
 def arithmetic(situation: Situation, victims: Iterable[QuotaPod]) -> str:
@@ -18,28 +21,40 @@ def arithmetic(situation: Situation, victims: Iterable[QuotaPod]) -> str:
     if quota is None:
         return f"no quota in namespace {pod.namespace}: pods of lower priority than {pod.priority} without a quota go"
     if situation.beyond_min:
-        used = situation.used_by(pod.namespace)
-        resource = over_min_with(used, quota.min, situation.own)[0]
-        numbers = f"uses {_text(resource, used)} of min {_text(resource, quota.min)} ({resource})"
-        needs = f"needs {_text(resource, pod.charge)} more"
-        return f"quota {quota.key} {numbers} and {needs}: its own pods of lower priority than {pod.priority} go"
-    told = []
+        resource = _decisive(situation, over_min_with(situation.used_by(pod.namespace), quota.min, situation.own))
+        needs = f"needs {quantity(resource, pod.charge.get(resource, 0))} more"
+        return f"{_uses(situation, quota, resource)} and {needs}: its own pods of lower priority than {pod.priority} go"
+    told, resources = [], []
     for namespace in dict.fromkeys(victim.namespace for victim in victims):
         lender = situation.cluster.book.quota(namespace)
-        over = over_min(situation.used_by(namespace), lender.min) if lender is not None else []
-        if lender is not None and over:
-            resource = next((name for name in over if name in pod.charge), over[0])
-            used = situation.used_by(namespace)
-            told.append(
-                f"quota {lender.key} uses {_text(resource, used)} of min {_text(resource, lender.min)} ({resource})"
-            )
-    resource = next((name for name in pod.charge if pod.charge[name] and quota.min.get(name)), "")
-    needs = f"needs {_text(resource, pod.charge)} of its min {_text(resource, quota.min)}" if resource else "needs room"
-    return ", ".join([*told, f"quota {quota.key} {needs}"])
+        if lender is not None and namespace in situation.lenders:
+            resources.append(_decisive(situation, list(situation.lenders[namespace])))
+            told.append(_uses(situation, lender, resources[-1]))
+    if len(told) > _TOLD:
+        told[_TOLD:] = [f"{len(told) - _TOLD} further quotas use more than their min"]
+    return ", ".join([*told, _needs(situation, quota, resources)])
 
 
-def _text(resource: str, amounts: Amounts) -> str:
-    amount = amounts.get(resource, 0)
-    if resource == "cpu":
-        return format_milli_cores(amount)
-    return format_bytes(amount) if resource in {"memory", "ephemeral-storage"} else str(amount)
+def _decisive(situation: Situation, resources: Sequence[str]) -> str:
+    """The one of several resources that is spoken of: one that is short, else one that the pod asks for."""
+    short = {**situation.shortage[0], **situation.shortage[1]}
+    asked = (name for name in resources if situation.pod.charge.get(name, 0) > 0)
+    return next((name for name in resources if name in short), None) or next(asked, resources[0])
+
+
+def _uses(situation: Situation, quota: Quota, resource: str) -> str:
+    used = situation.used_by(quota.namespace).get(resource, 0)
+    least = quota.min.get(resource, 0)
+    return f"quota {quota.key} uses {quantity(resource, used)} of min {quantity(resource, least)} ({resource})"
+
+
+def _needs(situation: Situation, quota: Quota, resources: Sequence[str]) -> str:
+    """What the pod needs of what is guaranteed to its namespace: of these resources if it asks for any."""
+    charge = situation.pod.charge
+    asked = [name for name in (*resources, *charge) if charge.get(name, 0) > 0]
+    if not asked:
+        return f"quota {quota.key} needs a place for one more pod"
+    name = asked[0]
+    of = f" ({name})" if name not in resources else ""
+    least = quantity(name, quota.min.get(name, 0))
+    return f"quota {quota.key} needs {quantity(name, charge[name])} of its min {least}{of}"

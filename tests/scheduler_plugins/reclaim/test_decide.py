@@ -251,3 +251,44 @@ def test_reasons_are_counted() -> None:
     assert isinstance(decision, Undecided)
     assert decision.reason == "no eviction helps on any of 30 nodes: 30 Insufficient nvidia.com/gpu"
     assert dict(decision.rejected) == dict.fromkeys(nodes, "Insufficient nvidia.com/gpu")
+
+
+def test_arithmetic_speaks_of_what_is_short() -> None:
+    """Of several resources the sentence names the one that is short, in Kubernetes' quantities."""
+    world = World({"gpu": 4}, {"a": (2, 8)})
+    spec = {"min": {"cpu": "4", "nvidia.com/gpu": "2"}, "max": {"cpu": "8"}}
+    world.cluster.put_quota({"metadata": {"name": "q", "namespace": "b"}, "spec": spec})
+    for index in range(2):
+        world.run(f"a/a{index}", "gpu", 2, cpu="500m")
+    decision = world.decide(world.wait("b/b1", 2, cpu="1500m"))
+
+    assert isinstance(decision, Decision)
+    assert decision.arithmetic == "quota a/q uses 4 of min 2 (nvidia.com/gpu), quota b/q needs 2 of its min 2"
+
+
+def test_arithmetic_names_what_else_is_needed() -> None:
+    """Where the pod needs another resource than the lenders have too much of, both are named."""
+    world = World({"gpu": 4}, {"a": (0, 8)})
+    spec = {"min": {"cpu": "1000", "nvidia.com/gpu": "4"}}
+    world.cluster.put_quota({"metadata": {"name": "q", "namespace": "b"}, "spec": spec})
+    world.run("a/a1", "gpu", 1, cpu="999500m")
+    decision = world.decide(world.wait("b/b1", 0, cpu="1500m"))
+
+    assert isinstance(decision, Decision)
+    assert decision.arithmetic == "quota a/q uses 999500m of min 0 (cpu), quota b/q needs 1500m of its min 1000"
+
+
+def test_arithmetic_is_short() -> None:
+    """However many quotas give, three are told of and the others counted."""
+    teams = [f"t{index}" for index in range(6)]
+    world = World({"gpu": 6}, {**dict.fromkeys(teams, (0, 2)), "b": (6, 6)})
+    for team in teams:
+        world.run(f"{team}/pod", "gpu", 1)
+    decision = world.decide(world.wait("b/b1", 6))
+
+    assert isinstance(decision, Decision)
+    assert decision.arithmetic == (
+        "quota t0/q uses 1 of min 0 (nvidia.com/gpu), quota t1/q uses 1 of min 0 (nvidia.com/gpu), "
+        "quota t2/q uses 1 of min 0 (nvidia.com/gpu), 3 further quotas use more than their min, "
+        "quota b/q needs 6 of its min 6"
+    )

@@ -47,7 +47,7 @@ class World:
             node: where.
             gpus: what it asks for.
             priority: its priority.
-            more: `labels`, `terminating`.
+            more: `labels`, `terminating`, `cpu`.
         """
         pod = pod_json(key, gpus, priority, **more)
         pod["spec"]["nodeName"] = node
@@ -61,7 +61,7 @@ class World:
             key: `namespace/name`.
             gpus: what it asks for.
             priority: its priority.
-            more: `nominated`, `hold`, `never`, `labels`.
+            more: `nominated`, `hold`, `never`, `labels`, `cpu`.
         """
         return self._put(pod_json(key, gpus, priority, **more))
 
@@ -120,16 +120,18 @@ def pod_json(
     hold: Hold | None = None,
     never: bool = False,
     terminating: bool = False,
+    cpu: str = "0",
 ) -> Json:
     """A pod that asks for GPUs; its uid is its key."""
     namespace, _, name = key.partition("/")
     metadata: Json = {"name": name, "namespace": namespace, "uid": key, "labels": dict(labels or {})}
+    status: Json = {"nominatedNodeName": nominated}
     if hold is not None:
-        metadata["annotations"] = {"headroom.sh/reclaim-hold": hold.as_text()}
+        metadata["annotations"], status["conditions"] = hold.annotations, [hold.condition]
     if terminating:
         metadata["deletionTimestamp"] = "2026-01-01T01:00:00Z"
-    containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]
+    containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus), "cpu": cpu}}}]
     spec: Json = {"priority": priority, "containers": containers}
     if never:
         spec["preemptionPolicy"] = "Never"
-    return {"metadata": metadata, "spec": spec, "status": {"nominatedNodeName": nominated}}
+    return {"metadata": metadata, "spec": spec, "status": status}

@@ -11,7 +11,7 @@ from scheduler_plugins.profile.model import API_VERSION, DEFAULT_PROFILE, Profil
 from scheduler_plugins.profile.parts import Complaints
 from scheduler_plugins.waking.settings import WakingSettings
 
-_TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins", "waking"}
+_TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins", "arguments", "waking"}
 _LONGEST_SHORTLIST: Final = 64
 _LONGEST_FOR_PREFERENCES: Final = 1000
 _LONGEST_IN_FLIGHT: Final = 3600
@@ -22,8 +22,9 @@ def parse(data: Mapping[str, Any], complaints: Complaints) -> Profile:
     complaints.unknown(data, _TOP, "")
     if data.get("apiVersion") != API_VERSION:
         complaints.mistakes.append(f"apiVersion: {shown(data.get('apiVersion'))}: must be {API_VERSION}")
+    listed = data["plugins"] if "plugins" in data else _built_in(complaints)
     return Profile(
-        enabled=_plugins(data["plugins"] if "plugins" in data else _built_in(complaints), complaints),
+        enabled=_plugins(listed, complaints.as_object(data.get("arguments"), "arguments"), complaints),
         answering=_answering(data, complaints),
         in_flight_seconds=complaints.number(data, "inFlightSeconds", 30.0, (1, _LONGEST_IN_FLIGHT), ""),
         waking=_waking(data.get("waking"), complaints),
@@ -62,21 +63,25 @@ def _built_in(complaints: Complaints) -> object:
     return text.read(DEFAULT_PROFILE.read_text(encoding="utf-8"))["plugins"]
 
 
-def _plugins(data: object, complaints: Complaints) -> tuple[Enabled, ...]:
+def _plugins(data: object, arguments: Mapping[str, Any], complaints: Complaints) -> tuple[Enabled, ...]:
     if not isinstance(data, list) or not data:
         complaints.mistakes.append("plugins: must be a list of at least one plugin, as in - name: LoadAwareScheduling")
         return ()
-    found = [part for index, entry in enumerate(data) if (part := _plugin(entry, f"plugins[{index}]", complaints))]
+    parts = (_plugin(entry, f"plugins[{index}]", arguments, complaints) for index, entry in enumerate(data))
+    found = [part for part in parts if part]
     by_name: dict[str, list[Any]] = {}
     for part in found:
         by_name.setdefault(part.name, []).append(part.plugin)
     for name, plugins in by_name.items():
         if len(plugins) > 1:
             complaints.twice(name, plugins, "plugins")
+    for name in arguments:
+        if name not in by_name:
+            complaints.mistakes.append(f"arguments.{name}: is not in plugins; {nearest(str(name), by_name)}")
     return tuple(part for part in found if part.plugin is not None)
 
 
-def _plugin(entry: object, path: str, complaints: Complaints) -> Enabled | None:
+def _plugin(entry: object, path: str, arguments: Mapping[str, Any], complaints: Complaints) -> Enabled | None:
     if not isinstance(entry, Mapping):
         complaints.mistakes.append(f"{path}: {shown(entry)} is not an object with a name")
         return None
@@ -87,4 +92,18 @@ def _plugin(entry: object, path: str, complaints: Complaints) -> Enabled | None:
         told = name if isinstance(name, str) else shown(name)
         complaints.mistakes.append(f'{path}.name: "{told}" is not a plugin; {nearest(told, registry.known())}')
         return None
-    return Enabled(name, weight, complaints.plugin(name, entry.get("args"), f"{path}.args"))
+    given, place = entry.get("args"), f"{path}.args"
+    if name in arguments:
+        place = f"arguments.{name}"
+        given = _over(given, complaints.as_object(arguments[name], place))
+    return Enabled(name, weight, complaints.plugin(name, given, place))
+
+
+def _over(below: object, above: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments with others laid over them: objects are joined, everything else is replaced."""
+    if not isinstance(below, Mapping):
+        return above
+    joined = dict(below)
+    for name, value in above.items():
+        joined[name] = _over(joined.get(name), value) if isinstance(value, Mapping) else value
+    return joined

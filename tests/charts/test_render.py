@@ -250,6 +250,21 @@ def test_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
     assert "--profile=/etc/headroom/profile.yaml" in rendered.container("headroom-scheduler/extender")["args"]
 
 
+def test_arguments_are_understood(cluster: Cluster, tmp_path: Path) -> None:
+    """An argument of a plugin can be set by its path; all others, and the list of plugins, stay built in."""
+    from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling  # noqa: PLC0415 - numpy
+    from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy
+
+    rendered = render(cluster.helm, "scheduler.profile.arguments.CapacityScheduling.reclaim.dryRun=true")
+    path = tmp_path / "profile.yaml"
+    path.write_text(rendered.one("ConfigMap", "headroom-scheduler")["data"]["profile.yaml"])
+    plugins = {part.name: part.plugin for part in load_profile(path).enabled}
+    quotas = plugins["CapacityScheduling"]
+    assert isinstance(quotas, CapacityScheduling)
+    assert (quotas.reclaim.dry_run, quotas.max_missing) == (True, "infinite")
+    assert len(plugins) == 4
+
+
 def test_upstream_profile_is_understood(cluster: Cluster, tmp_path: Path) -> None:
     """A whole KubeSchedulerConfiguration in the values reaches the extender as it is."""
     from scheduler_plugins.profile import load_profile  # noqa: PLC0415 - numpy, only where it is needed
@@ -344,6 +359,7 @@ def test_config_map_from_values(cluster: Cluster) -> None:
         ("scheduler.mode=best", "'shortlist', 'weighted'"),
         ("agent.dataDir=relative", "/agent/dataDir"),
         ("scheduler.profile.mode=weighted", "'mode' not allowed"),
+        ("scheduler.profile.arguments.CapacityScheduling=on", "/scheduler/profile/arguments/CapacityScheduling"),
         ("scheduler.profile.waking.patchBurst=0", "/scheduler/profile/waking/patchBurst"),
         ("scheduler.profile.profiles[0].schedulerName=x", "/scheduler/profile"),
         ("agent.extraArgs={oops}", "/agent/extraArgs/0"),

@@ -13,9 +13,11 @@ from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.plugins.low_risk_over_commitment import LowRiskOverCommitment
 from scheduler_plugins.plugins.mid_resources import MidResources
+from scheduler_plugins.plugins.node_resources_allocatable import Mode as End
 from scheduler_plugins.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
 from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.waking.settings import WakingSettings
 
 ALLOCATABLE = "{name: NodeResourcesAllocatable, args: {mode: %s}}"
@@ -86,9 +88,50 @@ def test_absent_plugins_are_the_built_in_ones(tmp_path: Path) -> None:
     assert profile.notes == ("plugins: not listed, so those of the built-in profile",)
 
 
+def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
+    """One argument of a plugin can be changed without listing all plugins: objects are joined, all else replaced."""
+    arguments = {
+        "CapacityScheduling": {"reclaim": {"dryRun": True}},
+        "LoadAwareScheduling": {"usageThresholds": {"cpu": 70}},
+    }
+    profile = load_profile(_written(tmp_path, yaml.dump({"arguments": arguments})))
+    shipped = load_profile(DEFAULT_PROFILE)
+    assert [part.name for part in profile.enabled] == [part.name for part in shipped.enabled]
+    quotas, load = profile.enabled[0].plugin, profile.enabled[1].plugin
+    settings = ReclaimSettings(dry_run=True)
+    assert quotas == CapacityScheduling(max_missing=MaxMissing.INFINITE, reclaim=settings)
+    assert load == LoadAware(usage_thresholds={"cpu": 70, "memory": 95}).defaulted()
+    assert profile.enabled[2:] == shipped.enabled[2:]
+
+
+def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
+    """They go over those of a list, too."""
+    text = f"plugins: [{ALLOCATABLE % 'Most'}]\narguments: {{NodeResourcesAllocatable: {{mode: Least}}}}\n"
+    (part,) = load_profile(_written(tmp_path, text)).enabled
+    assert part.plugin == NodeResourcesAllocatable(mode=End.LEAST).defaulted()
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("arguments: 5", "arguments: 5 is not an object"),
+        ("arguments: {MidResources: 5}", "arguments.MidResources: 5 is not an object"),
+        (
+            "arguments: {MidResource: {}}",
+            'arguments.MidResource: is not in plugins; did you mean "MidResources"?',
+        ),
+        (
+            "plugins: [{name: MidResources}]\narguments: {CapacityScheduling: {}}",
+            "arguments.CapacityScheduling: is not in plugins; known are MidResources",
+        ),
+        (
+            "arguments: {CapacityScheduling: {maxMissing: none}}",
+            "arguments.CapacityScheduling.maxMissing: ",
+        ),
+        (
+            "arguments: {CapacityScheduling: {reclaim: {dryrun: true}}}",
+            'arguments.CapacityScheduling.reclaim.dryrun: unknown; did you mean "dryRun"?',
+        ),
         ("plugins:", "plugins: must be a list of at least one plugin"),
         ("plugins: []", "plugins: must be a list of at least one plugin"),
         (

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crds import names
 from scheduler_plugins.quota.hold import Hold
 from tests.scheduler_plugins.objects import Json, at
 
@@ -57,7 +56,7 @@ def pod(
     if nominated:
         made["status"]["nominatedNodeName"] = nominated
     if hold is not None:
-        made["metadata"]["annotations"] = {names.ANNOTATION_RECLAIM_HOLD: hold.as_text()}
+        made["metadata"]["annotations"], made["status"]["conditions"] = hold.annotations, [hold.condition]
     return made
 
 

@@ -1,0 +1,91 @@
+"""The annotation that says for whom room is held: anybody may write it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from crds import names
+from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
+from scheduler_plugins.quota.pod import QuotaPod
+from tests.scheduler_plugins.objects import NOW
+from tests.scheduler_plugins.quota.things import pod
+
+
+def _read(text: Any) -> Hold | None:  # noqa: ANN401 - anything may stand there
+    vouching = {"type": names.CONDITION_ROOM_HELD, "status": "True", "message": text}
+    annotated = {"annotations": {names.ANNOTATION_RECLAIM_HOLD: text}}
+    return Hold.of_pod({"metadata": annotated, "status": {"conditions": [vouching]}})
+
+
+def test_as_written() -> None:
+    """A hold is read as it was written."""
+    hold = Hold("n1", NOW + 60, ("v1", "v2"), 3)
+    assert _read(hold.as_text()) == hold
+    assert QuotaPod.from_json(pod("p", hold=hold)).hold == hold
+    assert QuotaPod.from_json(pod("p")).hold is None
+
+
+def test_nothing_without_status() -> None:
+    """An annotation alone holds nothing: whoever may create pods may write it. Nor does one that says something else."""
+    hold, other = Hold("n1", NOW + 60, ("v1",)), Hold("n2", NOW + 600, ("v1",))
+    metadata = {"annotations": hold.annotations}
+    for conditions in (None, [], [other.condition], [{**hold.condition, "type": "Ready"}], [{"type": "Ready"}]):
+        assert Hold.of_pod({"metadata": metadata, "status": {"conditions": conditions}}) is None
+    assert Hold.of_pod({"metadata": metadata, "status": {"conditions": [other.condition]}}) is None
+    assert Hold.of_pod({"status": {"conditions": [hold.condition]}}) is None
+    assert Hold.of_pod({"metadata": metadata, "status": {"conditions": [hold.condition]}}) == hold
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "7",
+        '"n1"',
+        "{}",
+        "{",
+        "9" * 5000,
+        "[" * 100_000,
+        " " * 100_000 + "{}",
+        7,
+        {"node": "n1"},
+        '{"node": "n1", "until": NaN}',
+        '{"node": "n1", "until": Infinity}',
+        '{"node": "n1", "until": 1e400}',
+        f'{{"node": "n1", "until": 1{"0" * 400}}}',
+        json.dumps({"node": "n1", "until": "1"}),
+        json.dumps({"node": "n1", "until": True}),
+        json.dumps({"node": "", "until": 1}),
+        json.dumps({"node": ["n1"], "until": 1}),
+        json.dumps({"node": "n1"}),
+        json.dumps({"until": 1}),
+        json.dumps({"node": "n1", "until": 1, "victims": "abc"}),
+        json.dumps({"node": "n1", "until": 1, "victims": {"a": 1}}),
+        json.dumps({"node": "n1", "until": 1, "victims": [1]}),
+        json.dumps({"node": "n1", "until": 1, "attempt": 0}),
+        json.dumps({"node": "n1", "until": 1, "attempt": 1.5}),
+        json.dumps({"node": "n1", "until": 1, "attempt": 10**30}),
+        json.dumps({"node": "n1", "until": -1}),
+    ],
+    ids=lambda text: str(text)[:40],
+)
+def test_what_is_no_hold(text: Any) -> None:  # noqa: ANN401 - anything may stand there
+    """What the controller would not write is no hold; and the pod is understood all the same, so that it is charged."""
+    assert _read(text) is None
+    item = pod("p", node="n1")
+    item["metadata"]["annotations"] = {names.ANNOTATION_RECLAIM_HOLD: text}
+    assert QuotaPod.from_json(item).charge == {"cpu": 1000}
+
+
+def test_lasts_until_it_expires() -> None:
+    """Until its time, and never for longer than the controller holds room at most: nobody holds room for ever."""
+    hold = Hold("n1", NOW + LONGEST_SECONDS)
+    assert [hold.lasts(NOW + seconds) for seconds in (-1, 0, LONGEST_SECONDS - 1, LONGEST_SECONDS)] == [
+        False,
+        True,
+        True,
+        False,
+    ]

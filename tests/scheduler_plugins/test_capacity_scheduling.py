@@ -1,0 +1,180 @@
+"""CapacityScheduling: what it refuses, on which nodes, and how it explains itself."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.framework.verdict import Refusal
+from scheduler_plugins.plugins.capacity_scheduling import HELD, NAME, CapacityScheduling, kept
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.scheduler_plugins.objects import NOW, Json
+from tests.scheduler_plugins.quota.things import GPU, node, pod, quota
+
+PLUGIN = CapacityScheduling(MaxMissing.INFINITE)
+HOLD = Hold("n1", NOW + 60)
+
+
+class World:
+    """A cache with the plugin and the nodes n1 and n2, of 4 cores and 4 GPUs each."""
+
+    def __init__(self, *items: Json) -> None:
+        self.cache = ClusterCache(LoadRules(), {NAME: PLUGIN})
+        self.cluster = kept(self.cache.freeze(NOW))
+        for each in (node("n1", cpu="4", **{GPU: "4"}), node("n2", cpu="4", **{GPU: "4"})):
+            self.cluster.put_node(each)
+            self.cache.put_node(each)
+        self.put(*items)
+
+    def put(self, *items: Json) -> None:
+        """Have quotas and pods."""
+        for item in items:
+            if "containers" in item["spec"]:
+                self.cluster.put_pod(item)
+                self.cache.put_pod(item, NOW)
+            else:
+                self.cluster.put_quota(item)
+
+    def nodes(self, *names: str) -> Nodes:
+        """Some of the nodes."""
+        return self.cache.freeze(NOW).select(names)[0]
+
+    def reasons(self, item: Json, *names: str) -> list[str | None]:
+        """Per node why it is refused."""
+        nodes = self.nodes(*(names or ("n1", "n2")))
+        verdict = PLUGIN.filter(self.cache.read(item), nodes)
+        refusals = [verdict.refusal(row) for row in range(len(nodes))]
+        return [refusal.reason if refusal else None for refusal in refusals]
+
+    def explained(self, item: Json) -> Sequence[Mapping[str, Any]]:
+        """Of both nodes."""
+        return PLUGIN.explain(self.cache.read(item), self.nodes("n1", "n2"))
+
+
+def test_refused_whatever_the_node() -> None:
+    """A refusal by quota is one for all nodes, which no eviction by kube-scheduler helps, and is known again."""
+    world = World(quota("a", {"cpu": 9}, {"cpu": 1}), pod("x", "a", node="n1"))
+    refusals = [
+        PLUGIN.pre_filter(world.cache.read(pod("p", "a", {"cpu": cpu})), world.nodes("n1")) for cpu in ("1", "2")
+    ]
+    assert all(refusal is not None and not refusal.eviction_helps for refusal in refusals)
+    assert len({refusal.reason for refusal in refusals if refusal}) == 2
+    assert len({refusal.family for refusal in refusals if refusal}) == 1
+    assert all(refusal is not None and PLUGIN.recognises(f"0/2 nodes: 2 {refusal.reason}.") for refusal in refusals)
+    assert not PLUGIN.recognises("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_room_is_held() -> None:
+    """Where room is held, a pod that would not fit beside is refused; elsewhere it is not, nor where it fits."""
+    world = World(pod("h", "a", {"cpu": "2"}, hold=HOLD))
+    assert world.reasons(pod("p", "b", {"cpu": "3"})) == [HELD, None]
+    assert world.reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
+    assert world.reasons(pod("p", "b", {GPU: "4"})) == [None, None]
+
+
+def test_holds_of_a_node_are_summed_up() -> None:
+    """Two pods for which room is held leave less of it than each alone."""
+    holds = [pod(name, "a", {"cpu": "1500m"}, hold=HOLD) for name in ("h1", "h2")]
+    assert World(holds[0]).reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
+    assert World(*holds).reasons(pod("p", "b", {"cpu": "2"})) == [HELD, None]
+    assert World(*holds).reasons(pod("p", "b", {"cpu": "1"})) == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("asked", "held"),
+    [
+        pytest.param(pod("p", "b", {"cpu": "4"}, priority=5), True, id="as important"),
+        pytest.param(pod("p", "b", {"cpu": "4"}, priority=6), False, id="more important"),
+        pytest.param(pod("h", "a", {"cpu": "4"}, priority=5, hold=HOLD), False, id="the holder itself"),
+        pytest.param(pod("p", "b", {"cpu": "0"}), False, id="asks for nothing"),
+    ],
+)
+def test_whom_room_is_held_from(asked: Json, held: bool) -> None:  # noqa: FBT001 - what is expected
+    """From pods of no higher priority than the one it is held for."""
+    world = World(pod("h", "a", {"cpu": "1"}, priority=5, hold=HOLD))
+    assert world.reasons(asked) == [HELD if held else None, None]
+
+
+def test_victims_count_as_gone() -> None:
+    """The room of pods that leave is the holder's; what is free beside is for others."""
+    victim = pod("v", "b", {"cpu": "2"}, node="n1")
+    world = World(victim, pod("h", "a", {"cpu": "2"}, hold=Hold("n1", NOW + 60, ("uid-b-v", "uid-b-gone"))))
+    assert world.reasons(pod("p", "b", {"cpu": "2"})) == [None, None]
+    assert world.reasons(pod("p", "b", {"cpu": "2500m"})) == [HELD, None]
+
+
+def test_pods_on_their_way_take_room() -> None:
+    """A pod that was answered for with a node takes its room there; not its own, when it is asked about again."""
+    world = World(pod("h", "a", {"cpu": "2"}, hold=HOLD))
+    first = world.cache.read(pod("first", "b", {"cpu": "1"}))
+    world.cache.charge(first, ["n1"], NOW)
+    assert world.reasons(pod("p", "b", {"cpu": "2"})) == [HELD, None]
+    assert world.reasons(pod("first", "b", {"cpu": "2"})) == [None, None]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda world: world.put(pod("h", "a", {"cpu": "4"}, node="n2")), id="bound"),
+        pytest.param(lambda world: world.cluster.delete_pod("uid-a-h"), id="gone"),
+        pytest.param(lambda world: world.cluster.delete_node("n1"), id="its node is gone"),
+        pytest.param(lambda world: world.put(pod("h", "a", {"cpu": "4"})), id="withdrawn"),
+    ],
+)
+def test_hold_ends(change: Any) -> None:  # noqa: ANN401 - something that happens
+    """When the pod is bound, anywhere, or gone, when its node is, or when it is withdrawn."""
+    world = World(pod("h", "a", {"cpu": "4"}, hold=HOLD))
+    asked = pod("p", "b", {"cpu": "1"})
+    assert world.reasons(asked, "n1") == [HELD]
+    change(world)
+    assert world.reasons(asked, "n1") == [None]
+
+
+def test_reasons_are_named_without_nodes() -> None:
+    """The verdict names what it may refuse for though it is about no node: who looks for waiting pods needs to know."""
+    world = World()
+    assert PLUGIN.filter(world.cache.read(pod("p")), world.nodes()).refusals == (Refusal(HELD),)
+
+
+def test_explanation_has_the_amounts() -> None:
+    """What is used, claimed, guaranteed and allowed, of the namespace and of all, and what binds."""
+    world = World(
+        quota("a", {"cpu": 4}, {"cpu": 6}),
+        quota("b", {"cpu": 2}),
+        pod("x", "a", {"cpu": "2500m"}, node="n1"),
+        pod("c", "a", {"cpu": "1"}, hold=HOLD),
+    )
+    explained = world.explained(pod("p", "a", {"cpu": "3"}))
+    assert explained[0] == {
+        "quota": "a/q",
+        "requested": {"cpu": "3"},
+        "used": {"cpu": "2500m"},
+        "claimedInNamespace": {"cpu": "1"},
+        "max": {"cpu": "6", "memory": "unlimited", "ephemeral-storage": "unlimited"},
+        "min": {"cpu": "4"},
+        "usedByAll": {"cpu": "2500m"},
+        "claimedByAll": {"cpu": "1"},
+        "sumOfMin": {"cpu": "6"},
+        "roomHeldFor": ["a/c"],
+        "binding": (
+            "ElasticQuota a/q: cpu used 2500m + claimed by pods before it 1 + requested 3 > max 6 (min 4, sum of min 6)"
+        ),
+    }
+    assert explained[1]["roomHeldFor"] == []
+
+
+def test_explanation_without_quota() -> None:
+    """A namespace without a quota has no amounts; a node says for whom its room is held."""
+    explained = World(pod("h", "a", {"cpu": "2"}, hold=HOLD)).explained(pod("p", "free", {"cpu": "3"}))
+    assert explained == [
+        {
+            "quota": None,
+            "roomHeldFor": ["a/h"],
+            "binding": "room is held for a/h, beside which it does not fit",
+        },
+        {"quota": None, "roomHeldFor": []},
+    ]

@@ -15,11 +15,13 @@ from scheduler_plugins.quota_status.metrics import QuotaMetrics
 from scheduler_plugins.snapshot.watch import LIVE_PODS, MALFORMED
 
 CHECK_SECONDS: Final = 30.0
-"""How often the ledger is compared with the pods that we know."""
+"""How often the ledger is compared with the pods that we know. [s]"""
+FIRST_SECONDS: Final = 5.0
+"""How long after the start the first comparison is made. [s]"""
 LIST_SECONDS: Final = 3600.0
 """How often it is compared with a new list of all pods. [s]"""
 CATCH_UP_SECONDS: Final = 5.0
-"""How long the watch may take to bring what a list has told."""
+"""How long the watch may take to bring what a list has told. [s]"""
 
 _SLICE: Final = 1000
 _ATTEMPTS: Final = 3
@@ -72,11 +74,13 @@ class Checker:
 
     async def run(self) -> None:
         """Check, for ever. What fails is told, and tried again."""
-        listed_at = self._monotonic()
+        listed_at, pause = self._monotonic(), FIRST_SECONDS
         while True:
-            await self._sleep(CHECK_SECONDS)
+            await self._sleep(pause)
             if not self._ready():
+                pause = FIRST_SECONDS
                 continue
+            pause = CHECK_SECONDS
             try:
                 await self.check_kept()
                 if self._monotonic() - listed_at >= LIST_SECONDS:

@@ -10,7 +10,13 @@ from kubeapi import ApiUnavailable
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota_status import checking
-from scheduler_plugins.quota_status.checking import CATCH_UP_SECONDS, CHECK_SECONDS, LIST_SECONDS, Checker
+from scheduler_plugins.quota_status.checking import (
+    CATCH_UP_SECONDS,
+    CHECK_SECONDS,
+    FIRST_SECONDS,
+    LIST_SECONDS,
+    Checker,
+)
 from scheduler_plugins.quota_status.metrics import QuotaMetrics
 from tests.scheduler_plugins.quota_status.site import FakeApi, bound, quota
 
@@ -136,23 +142,22 @@ async def test_missed_change_is_found(missed: str) -> None:
 
 
 async def test_checks_are_periodic(caplog: pytest.LogCaptureFixture) -> None:
-    """The pods that are known are summed up every half minute, a new list is read once an hour, whatever fails."""
+    """Known pods are summed up soon and then every half minute, all are listed every hour, whatever fails."""
     site = Site()
     rounds = int(2 * LIST_SECONDS / CHECK_SECONDS)
 
     def meanwhile() -> None:
-        if site.waited.count(CHECK_SECONDS) == 3:
-            site.ready = False
-        if site.waited.count(CHECK_SECONDS) == 5:
-            site.ready = True
-        if site.waited.count(CHECK_SECONDS) == rounds // 2:
+        looks = len(site.waited)
+        site.ready = looks not in {3, 4}
+        if looks == rounds // 2 + 3:
             site.api.failures = [ApiUnavailable("away")]
-        if site.waited.count(CHECK_SECONDS) > rounds:
+        if looks == rounds + 4:
             raise asyncio.CancelledError
 
     site.meanwhile = meanwhile
     with pytest.raises(asyncio.CancelledError):
         await site.checker.run()
-    assert site.metrics.checks.labels("kept")._value.get() == rounds - 2
+    assert site.waited[:6] == [FIRST_SECONDS, CHECK_SECONDS, CHECK_SECONDS, FIRST_SECONDS, FIRST_SECONDS, CHECK_SECONDS]
+    assert site.metrics.checks.labels("kept")._value.get() == rounds + 1
     assert site.metrics.checks.labels("listed")._value.get() == 1
     assert [record.message for record in caplog.records] == ["The ledger of quotas could not be checked"]

@@ -114,7 +114,7 @@ def test_quotas_of_anybody(items: list[Json], missing: MaxMissing) -> None:
         _sound(cluster)
     for each in cluster.book.in_force:
         assert all(
-            isinstance(amount, int) and amount <= INT64_MAX for amount in (*each.min.values(), *each.max.values())
+            isinstance(amount, int) and amount <= UNLIMITED for amount in (*each.min.values(), *each.max.values())
         )
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from crds import names
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling, sentence
 from scheduler_plugins.quota.admission import refusal
+from scheduler_plugins.quota.amounts import UNLIMITED
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod

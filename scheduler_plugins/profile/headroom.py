@@ -75,9 +75,7 @@ def _plugins(data: object, arguments: Mapping[str, Any], complaints: Complaints)
     for name, plugins in by_name.items():
         if len(plugins) > 1:
             complaints.twice(name, plugins, "plugins")
-    for name in arguments:
-        if name not in by_name:
-            complaints.mistakes.append(f"arguments.{name}: is not in plugins; {nearest(str(name), by_name)}")
+    complaints.unknown(arguments, by_name, "arguments.")
     return tuple(part for part in found if part.plugin is not None)
 
 

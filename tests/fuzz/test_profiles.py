@@ -35,11 +35,21 @@ LOW_RISK: Json = {
     "metricProvider": {"type": "Prometheus", "address": "http://p:9090", "nodePattern": "(.*):9100"},
 }
 ALLOCATABLE: Json = {"mode": "Most", "resources": [{"name": "cpu", "weight": 1048576}, {"name": "memory", "weight": 1}]}
+RECLAIM: Json = {
+    "enabled": True,
+    "dryRun": False,
+    "crossNode": True,
+    "disruptionBudgets": "count",
+    "schedulerNames": ["mine"],
+    "holdSeconds": 60,
+    "evictionsPerSecond": 0.5,
+}
 GIVEN: Json = {
     "LoadAwareScheduling": LOAD_AWARE,
     "MidResources": {"predictionExpirationSeconds": 900},
     "LowRiskOverCommitment": LOW_RISK,
     "NodeResourcesAllocatable": ALLOCATABLE,
+    "CapacityScheduling": {"maxMissing": "infinite", "reclaim": RECLAIM},
 }
 OWN: Json = {
     "apiVersion": "headroom.dev/v1alpha1",
@@ -49,6 +59,7 @@ OWN: Json = {
     "inFlightSeconds": 30,
     "waking": {"enabled": True, "patchesPerSecond": 5, "eventBurst": 3},
     "plugins": [{"name": name, "weight": 2.5, "args": args} for name, args in GIVEN.items()],
+    "arguments": {"CapacityScheduling": {"reclaim": {"dryRun": True}}, "LoadAwareScheduling": LOAD_AWARE},
 }
 UPSTREAM: Json = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -147,7 +158,8 @@ def test_upstream_format(upstream: Json, name: str | None) -> None:
 def test_arguments(name: str, args: st.DataObject) -> None:
     """Arguments of each plugin, altered, are followed or refused."""
     given = args.draw(objects(GIVEN[name]))
-    profile = _judged(json.dumps({**OWN, "plugins": [{"name": name, "args": given}]}))
+    over: Json = args.draw(st.just({}) | objects({name: GIVEN[name]}))
+    profile = _judged(json.dumps({**OWN, "plugins": [{"name": name, "args": given}], "arguments": over}))
     if profile is not None:
         _works(profile)
 

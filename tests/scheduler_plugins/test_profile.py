@@ -118,11 +118,11 @@ def test_arguments_go_over_listed_ones(tmp_path: Path) -> None:
         ("arguments: {MidResources: 5}", "arguments.MidResources: 5 is not an object"),
         (
             "arguments: {MidResource: {}}",
-            'arguments.MidResource: is not in plugins; did you mean "MidResources"?',
+            'arguments.MidResource: unknown; did you mean "MidResources"?',
         ),
         (
             "plugins: [{name: MidResources}]\narguments: {CapacityScheduling: {}}",
-            "arguments.CapacityScheduling: is not in plugins; known are MidResources",
+            "arguments.CapacityScheduling: unknown; known are MidResources",
         ),
         (
             "arguments: {CapacityScheduling: {maxMissing: none}}",

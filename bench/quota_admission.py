@@ -11,7 +11,6 @@ import numpy as np
 from bench import quota_objects as made
 from bench.manager_memory import memory_mib
 from bench.measurement import Measurement
-from crds import names
 from scheduler_plugins.extender.service import Answering, Extender
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled
@@ -72,7 +71,7 @@ class Work:
         for number in range(count):
             pod = fresh(made.pod(f"holder-{number}", number % self.quotas, 0, "", NOW))
             hold = Hold(self.names[number % len(self.names)], NOW + 60)
-            pod["metadata"]["annotations"] = {names.ANNOTATION_RECLAIM_HOLD: hold.as_text()}
+            pod["metadata"]["annotations"], pod["status"]["conditions"] = hold.annotations, [hold.condition]
             self.put_pod(pod)
 
     def release(self, count: int) -> None:

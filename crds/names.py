@@ -56,6 +56,8 @@ ANNOTATION_SCHEDULING_RETRY: Final = "headroom.sh/scheduling-retry"
 """Pod annotation by the scheduler extender: when it last had kube-scheduler try a pod again that it had refused."""
 ANNOTATION_RECLAIM_HOLD: Final = "headroom.sh/reclaim-hold"
 """Pod annotation by the scheduler extender: the room that was freed for the pod, and until when it is kept; JSON."""
+CONDITION_ROOM_HELD: Final = "headroom.sh/RoomHeld"
+"""Pod condition by the scheduler extender: vouches for the annotation, whose text is its message."""
 
 ANNOTATION_CONFIG_HASH: Final = "kubernetes.io/config.hash"
 """Pod annotation by kubelet: the uid under which a static pod runs on the node."""

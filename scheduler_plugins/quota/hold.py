@@ -1,6 +1,8 @@
 """A hold: the room that was freed for a pod, kept from others until the pod is bound or gone, or the hold expires.
 
-It is an annotation of that pod, so that a restart or another leader finds it.
+It is an annotation of that pod, so that a restart or another leader finds it. Whoever may create pods may write any
+annotation, so one counts only where a condition in the pod's status says the same: writing that takes the right to
+pods/status.
 """
 
 import json
@@ -12,6 +14,8 @@ from crds import names
 
 LONGEST_SECONDS: Final = 3 * 3600.0
 """What lasts longer from now is no hold of ours: of a grace period and of holdSeconds, an hour counts at most. [s]"""
+REASON: Final = "Reclaiming"
+"""Of the condition that vouches for a hold."""
 _LONGEST_TEXT: Final = 65_536
 _LATEST: Final = 2.0**40
 _MOST_ATTEMPTS: Final = 1_000_000
@@ -35,6 +39,16 @@ class Hold:
         content = {"node": self.node, "until": self.until, "victims": list(self.victims), "attempt": self.attempt}
         return json.dumps(content)
 
+    @property
+    def annotations(self) -> dict[str, str]:
+        """How the pod bears it."""
+        return {names.ANNOTATION_RECLAIM_HOLD: self.as_text()}
+
+    @property
+    def condition(self) -> dict[str, Any]:
+        """What has to stand in the pod's status beside that."""
+        return {"type": names.CONDITION_ROOM_HELD, "status": "True", "reason": REASON, "message": self.as_text()}
+
     def lasts(self, now: float) -> bool:
         """Whether it counts.
 
@@ -50,10 +64,15 @@ class Hold:
 
     @classmethod
     def of_pod(cls, pod: Mapping[str, Any]) -> "Hold | None":
-        """The hold of a pod; None where it has none that can be understood: anybody may write annotations."""
+        """The hold of a pod; None where it has none that can be understood and that its status vouches for."""
         annotations = (pod.get("metadata") or {}).get("annotations") or {}
         text = annotations.get(names.ANNOTATION_RECLAIM_HOLD)
         if not isinstance(text, str) or not text or len(text) > _LONGEST_TEXT:
+            return None
+        conditions = (pod.get("status") or {}).get("conditions") or ()
+        if not any(
+            each.get("type") == names.CONDITION_ROOM_HELD and each.get("message") == text for each in conditions
+        ):
             return None
         try:
             content = json.loads(text)

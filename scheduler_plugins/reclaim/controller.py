@@ -141,7 +141,7 @@ class Controller:
                 and not pod.node
                 and not pod.terminating
                 and book.quota(pod.namespace) is not None
-                and not (pod.hold is not None and pod.hold.lasts(now))
+                and not (pod.hold is not None and pod.hold.lasts(now) and not self._lost(pod.hold))
                 and uid not in book.tentative  # it was answered for just now, and is on its way
             ):
                 found.append(pod)
@@ -226,9 +226,15 @@ class Controller:
 
     def _guarded(self, pod: QuotaPod) -> float:
         """How long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
-        own = self._back_off.ends(pod.hold) - self._clocks.wall() if pod.hold is not None else 0.0
+        own = 0.0
+        if pod.hold is not None and not self._lost(pod.hold):
+            own = self._back_off.ends(pod.hold) - self._clocks.wall()
         workload = workload_key(pod.json or {})
         return max(own, self._guard.waits(workload, self._clocks.monotonic()) if workload else 0.0)
+
+    def _lost(self, hold: Hold) -> bool:
+        """Whether the node is gone on which room was held."""
+        return hold.node not in self._cluster.nodes
 
     async def _hold(self, pod: QuotaPod, decision: Decision) -> bool:
         """Write down who has to leave; whether that is so."""
@@ -238,10 +244,12 @@ class Controller:
             if grace is None and not victim.terminating:
                 return False
             longest = max(longest, grace or 0.0)
-        attempt = pod.hold.attempt + 1 if pod.hold is not None else 1
+        attempt = 1
+        if pod.hold is not None:  # one whose node went was no attempt in vain
+            attempt = pod.hold.attempt + (not self._lost(pod.hold))
         until = round(self._clocks.wall() + longest + self._settings.hold_seconds, 3)
         hold = Hold(decision.node, until, tuple(victim.uid for victim in decision.victims), attempt)
-        written = await holding.write(self._api, pod, hold, nominate=True)
+        written = await holding.write(self._api, pod, hold, self._clocks.wall(), nominate=True)
         if written is None:
             return False
         if self._cluster.pods.get(pod.uid) is pod:  # the watch has not been faster
@@ -261,7 +269,7 @@ class Controller:
             if now < hold.until or self._expired.get(uid) == hold or pod is None or pod.node or pod.terminating:
                 continue
             if pod.nominated and pod.nominated == hold.node:
-                written = await holding.write(self._api, pod, hold, nominate=False)
+                written = await holding.write(self._api, pod, hold, now, nominate=False)
                 if written is None:
                     continue
             self._expired[uid] = hold

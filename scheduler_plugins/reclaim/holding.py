@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, Protocol
 
 from crds import names
-from kubeapi import MERGE_PATCH, ApiError, paths
+from kubeapi import STRATEGIC_MERGE_PATCH, ApiError, paths
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 
 _INVALID: Final = 422
+_SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
 
 Json = Mapping[str, Any]
 
@@ -22,13 +23,14 @@ class PatchesPods(Protocol):
         ...
 
 
-async def write(api: PatchesPods, pod: QuotaPod, hold: Hold | None, *, nominate: bool) -> Json | None:
+async def write(api: PatchesPods, pod: QuotaPod, hold: Hold | None, now: float, *, nominate: bool) -> Json | None:
     """Write a hold onto a pod, or take it away, unless the pod is not as it is known here any more.
 
     Args:
         api: the session.
         pod: the pod; it is pending, so all of it is known.
         hold: what is held; None: nothing any more.
+        now: the present time. [unix s]
         nominate: whether to nominate the pod to the hold's node; else its nomination is taken away.
 
     Returns:
@@ -39,12 +41,13 @@ async def write(api: PatchesPods, pod: QuotaPod, hold: Hold | None, *, nominate:
         ApiUnavailable: the API server is away, or this replica does not lead any more.
     """
     version = ((pod.json or {}).get("metadata") or {}).get("resourceVersion")
-    metadata = {
-        "uid": pod.uid,
-        "resourceVersion": version,
-        "annotations": {names.ANNOTATION_RECLAIM_HOLD: hold.as_text() if hold is not None else None},
-    }
-    status = {"nominatedNodeName": hold.node if hold is not None and nominate else None}
+    condition: dict[str, Any] = {"type": names.CONDITION_ROOM_HELD, "$patch": "delete"}
+    if hold is not None:
+        condition = {**hold.condition, "lastTransitionTime": datetime.fromtimestamp(now, UTC).strftime(_SECONDS)}
+    annotations = hold.annotations if hold is not None else {names.ANNOTATION_RECLAIM_HOLD: None}
+    metadata = {"uid": pod.uid, "resourceVersion": version, "annotations": annotations}
+    node = hold.node if hold is not None and nominate else None
+    status = {"nominatedNodeName": node, "conditions": [condition]}
     return await _patch(api, pod, {"metadata": metadata, "status": status})
 
 
@@ -70,7 +73,7 @@ async def _patch(api: PatchesPods, pod: QuotaPod, body: dict[str, Any]) -> Json 
     try:
         # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
         # run any image in anybody's pod.
-        found: Json = await api.patch(paths.status(paths.pod(pod.namespace, pod.name)), body, content_type=MERGE_PATCH)
+        found: Json = await api.patch(paths.status(paths.pod(pod.namespace, pod.name)), body, STRATEGIC_MERGE_PATCH)
     except ApiError as error:
         other = error.status == _INVALID and "metadata.uid" in error.message
         if error.not_found or error.conflict or other:

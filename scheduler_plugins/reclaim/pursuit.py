@@ -260,10 +260,10 @@ class Pursuit:
 
     async def _withdraw(self, pod: QuotaPod, hold: Hold, why: str) -> None:
         """Take back a hold for which nobody has left: it was no attempt."""
-        former = None
+        former, now = None, self.evictions.wall()
         if hold.attempt > 1:
-            former = Hold(hold.node, round(self.evictions.wall(), 3), (), hold.attempt - 1)
-        written = await holding.write(self.evictions.api, pod, former, nominate=False)
+            former = Hold(hold.node, round(now, 3), (), hold.attempt - 1)
+        written = await holding.write(self.evictions.api, pod, former, now, nominate=False)
         if written is None:
             return
         if self._cluster.pods.get(pod.uid) is pod:

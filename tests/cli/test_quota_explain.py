@@ -6,7 +6,6 @@ import pytest
 import yaml
 
 from cli.errors import CommandError
-from crds.names import ANNOTATION_RECLAIM_HOLD
 from scheduler_plugins.quota.hold import Hold
 from tests.cli.quota_site import GPU, cluster, gpus, machine, quota, run, story
 from tests.scheduler_plugins.objects import NOW, Json
@@ -157,8 +156,8 @@ async def test_settings_are_obstacles(capsys: pytest.CaptureFixture[str]) -> Non
 async def test_claims_are_told(capsys: pytest.CaptureFixture[str]) -> None:
     """Pods for which room is held, or that are nominated, stand beside the pod with what they claim."""
     holder, nominated = gpus("b", "holds", 1), gpus("b", "named", 1)
-    text = Hold("n1", NOW + 60, ("uid-a-a3",)).as_text()
-    holder["metadata"]["annotations"] = {ANNOTATION_RECLAIM_HOLD: text}
+    hold = Hold("n1", NOW + 60, ("uid-a-a3",))
+    holder["metadata"]["annotations"], holder["status"]["conditions"] = hold.annotations, [hold.condition]
     nominated["status"]["nominatedNodeName"] = "n1"
     await run(cluster(*story(), holder, nominated), "explain", "b2", "-n", "b")
     lines = _lines(capsys)

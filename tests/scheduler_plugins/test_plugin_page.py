@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-from crds.names import ANNOTATION_RECLAIM_HOLD
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.http import Request
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
@@ -41,7 +40,8 @@ def test_account_is_told() -> None:
         cache.put_node(item)
         kept.put_node(item)
     holder = pod("holder", {"cpu": "2"})
-    holder["metadata"]["annotations"] = {ANNOTATION_RECLAIM_HOLD: Hold("n1", NOW + 60, ("v",), 2).as_text()}
+    hold = Hold("n1", NOW + 60, ("v",), 2)
+    holder["metadata"]["annotations"], holder["status"]["conditions"] = hold.annotations, [hold.condition]
     for item in (pod("bound", {"cpu": "500m"}, node="n1"), holder):
         kept.put_pod(item)
         cache.put_pod(item, NOW)

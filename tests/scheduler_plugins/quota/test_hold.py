@@ -27,7 +27,7 @@ def test_as_written() -> None:
 
 
 def test_nothing_without_status() -> None:
-    """An annotation alone holds nothing: whoever may create pods may write it. Nor does one that says something else."""
+    """An annotation alone holds nothing: whoever may create pods may write it. Nor does it beside another text."""
     hold, other = Hold("n1", NOW + 60, ("v1",)), Hold("n2", NOW + 600, ("v1",))
     metadata = {"annotations": hold.annotations}
     for conditions in (None, [], [other.condition], [{**hold.condition, "type": "Ready"}], [{"type": "Ready"}]):

@@ -3,11 +3,12 @@
 import json
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from devcluster import Cluster
+from scheduler_plugins.quota.hold import Hold
 from tests.scheduler_plugins.extenders import Json, until
 from tests.scheduler_plugins.teams import CLASSES, Teams, standing
 from tests.scheduler_plugins.waking.quiet import metric
@@ -161,18 +162,20 @@ def test_stubborn_victim(teams: Teams) -> None:
 
 def left_behind(teams: Teams, name: str, *victims: str) -> None:
     """What a leader leaves that dies between its two steps: a hold, and everybody is there still."""
-    content: dict[str, Any] = {"node": teams.stage.nodes[-1], "until": time.time() + 60, "victims": list(victims)}
-    patch = {"metadata": {"annotations": {HOLD: json.dumps({**content, "attempt": 1})}}}
-    teams.stage.cluster.api.merge(f"{teams.pods('lender', name)}/status", patch)
+    content = Hold(teams.stage.nodes[-1], time.time() + 60, victims)
+    api, path = teams.stage.cluster.api, f"{teams.pods('lender', name)}/status"
+    api.merge(path, {"metadata": {"annotations": content.annotations}})
+    found = api.get(teams.pods("lender", name))["status"].get("conditions", [])
+    api.merge(path, {"status": {"conditions": [*found, content.condition]}})
 
 
 def test_hold_is_taken_over(teams: Teams) -> None:
     """Whoever starts finds a hold for which nobody was evicted yet, evicts just its victims, and nobody else."""
     teams.nodes(3)
     teams.promise("borrower", 1, 4)
-    for name in ("b-1", "b-2", "b-3"):
+    for count, name in enumerate(("b-1", "b-2", "b-3"), 1):
         teams.submit("borrower", name, 1, **QUICK)
-        teams.reach(borrower=standing(*{"b-1": (1, "b-1"), "b-2": (2, "b-1 b-2"), "b-3": (3, "b-1 b-2 b-3")}[name]))
+        teams.reach(borrower=standing(count, " ".join(("b-1", "b-2", "b-3")[:count])))
         teams.next_second()
     teams.extender.kill()
     teams.submit("lender", "owner", 2)
@@ -184,12 +187,12 @@ def test_hold_is_taken_over(teams: Teams) -> None:
 
 
 def test_wrong_hold_is_withdrawn(teams: Teams) -> None:
-    """A hold that the rules do not bear out, whoever wrote it, evicts nobody of those whom it names."""
+    """A hold that the rules do not bear out evicts nobody of those whom it names; one by hand counts for nothing."""
     teams.nodes(3)
     teams.promise("borrower", 1, 4)
-    for name in ("b-old", "b-1", "b-2"):
+    for count, name in enumerate(("b-old", "b-1", "b-2"), 1):
         teams.submit("borrower", name, 1, **QUICK)
-        until(lambda name=name: name in teams.stands("borrower").runs, "the pod running")
+        teams.reach(borrower=standing(count, " ".join(("b-old", "b-1", "b-2")[:count])))
         teams.next_second()
     teams.extender.kill()
     teams.submit("lender", "owner", 2)
@@ -199,6 +202,19 @@ def test_wrong_hold_is_withdrawn(teams: Teams) -> None:
     teams.reach(borrower=standing(1, "b-old"), lender=standing(2, "owner"))
     assert sorted(teams.evicted()) == ["b-1", "b-2"]
     assert metric(teams.extender, "reclaim_decisions_total") >= 2  # it was withdrawn, and decided anew
+
+
+def test_hand_made_hold_is_none(teams: Teams) -> None:
+    """Whoever may create pods may write the annotation: without the condition in the status no room is held."""
+    teams.nodes(2)
+    content = Hold(teams.stage.nodes[-1], time.time() + 3600)
+    forger = teams.pod("borrower", "forger", 4)  # it fits nowhere, and waits
+    forger["metadata"]["annotations"] = content.annotations
+    teams.stage.cluster.api.request("POST", teams.pods("borrower"), forger)
+    teams.told("borrower", "forger", "FailedScheduling")
+    teams.submit("lender", "owner", 2)
+    teams.reach(lender=standing(2, "owner"))
+    assert metric(teams.extender, "reclaim_holds") == 0
 
 
 def test_rehearsal_evicts_nobody(teams: Teams) -> None:

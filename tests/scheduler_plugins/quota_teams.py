@@ -1,5 +1,6 @@
 """Namespaces with quotas of GPUs on a stage, and a watch that keeps account of them independently of the extender."""
 
+import json
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from crds.names import ANNOTATION_RECLAIM_HOLD
 from devcluster.api import ApiError
 from tests.scheduler_plugins.extenders import Json, until
 from tests.scheduler_plugins.stage import Stage
@@ -139,6 +141,10 @@ class Observed:
     """Why the watch ended before it was told to."""
     gone: set[str] = field(default_factory=set)
     """Uids of pods that are gone."""
+    holds: dict[str, Json] = field(default_factory=dict)
+    """The last hold of each pod, by the pod's uid."""
+    served: dict[str, None] = field(default_factory=dict)
+    """Uids of pods in the order in which they got their last hold or, without one, were bound."""
     _charged: dict[str, tuple[str, int]] = field(default_factory=dict)
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -185,12 +191,17 @@ class Observed:
             self.deleted.setdefault(uid, pod)
         if kind == "DELETED":
             self.gone.add(uid)
+        text = pod["metadata"].get("annotations", {}).get(ANNOTATION_RECLAIM_HOLD)
+        if text and (hold := json.loads(text)) != self.holds.get(uid):
+            self.served.pop(uid, None)
+            self.holds[uid], self.served[uid] = hold, None
         uses = kind != "DELETED" and pod["spec"].get("nodeName") and pod["status"].get("phase") not in _ENDED
         if not uses:
             self._charged.pop(uid, None)
         elif uid not in self._charged:
             self._charged[uid] = namespace, requested(pod)
             self.bindings += kind != "LISTED"
+            self.served.setdefault(uid)
         self.used = dict.fromkeys(self.namespaces, 0)
         for owner, gpus in self._charged.values():
             self.used[owner] += gpus

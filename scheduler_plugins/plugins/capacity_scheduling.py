@@ -61,8 +61,9 @@ class CapacityScheduling:
         return QuotaPod.from_json(pod)
 
     def alike(self, facts: QuotaPod) -> Hashable:
-        """What of it decides how it is judged."""
-        return (facts.namespace, facts.priority, *sorted(facts.charge.items()), *sorted(facts.requests.items()))
+        """What of it decides how it is judged. Whoever has a claim is alike to nobody: it is in all others' way."""
+        own = facts.uid if facts.hold is not None or facts.nominated else ""
+        return (facts.namespace, facts.priority, own, *sorted(facts.charge.items()), *sorted(facts.requests.items()))
 
     def pre_filter(self, pod: PodRequest, nodes: Nodes) -> Refusal | None:
         """Refuse a pod that its namespace's max, or the sum of all min, leaves no room for."""

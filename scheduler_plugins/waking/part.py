@@ -66,6 +66,7 @@ class Waking:
             waker = Waker(self.waiting, cache, cycle, Patcher(api), settings, metrics, clocks)
             self.background["waking"] = waker.run
             self.waiting.adopt = Adoption(cache, cycle)
+            self.waiting.read = cache.read
         if settings.events:
             recorder = EventRecorder(api, COMPONENT)
             teller = Teller(self.waiting, cache, cycle, recorder, settings, metrics, clock, monotonic)

@@ -51,6 +51,8 @@ class Waiting:
         """Is told of every pod that waits no longer."""
         self.adopt: Callable[[Mapping[str, Any]], PodRequest | None] = lambda _: None
         """Reads a pod of the first list that an earlier run of ours refused; None for all others."""
+        self.read: Callable[[Mapping[str, Any]], PodRequest | None] = lambda _: None
+        """Reads a waiting pod that has changed; None: what plugins see in it is the same."""
         self._listed = False
         self._departed = Departed()
         self.overflowed = 0
@@ -127,6 +129,20 @@ class Waiting:
             self.forget(entry, placed=True)
         elif _retried(pod) not in ("", entry.retried):
             self.forget(entry)
+        else:
+            self._look_at(entry, pod)
+
+    def _look_at(self, entry: Entry, json_pod: Mapping[str, Any]) -> None:
+        """Judge a pod by itself, or with others, once plugins see something else in it: room is held for it, say."""
+        pod, former = self.read(json_pod), entry.group
+        if pod is None or pod.alike == former.pod.alike:
+            return
+        self._leave(entry)
+        entry.group = group = self._group(group_key(pod, json_pod), pod)
+        self._join(entry)
+        group.nodes |= former.nodes
+        group.open_ended = group.open_ended or former.open_ended
+        group.pending |= group.fitting(self.numbers.all)
 
     def _adopt(self, pod: PodRequest, json_pod: Mapping[str, Any]) -> None:
         """Take over a pod of an earlier run. Which nodes fit it is not known until kube-scheduler asks again."""

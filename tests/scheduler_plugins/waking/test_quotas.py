@@ -35,6 +35,7 @@ class Teams(Site):
         for name in ("n1", "n2"):
             self.cluster.put_node(node(name))
             self.cache.put_node(node(name))
+        self.waiting.read = self.cache.read
         for namespace, bounds in quotas.items():
             self.cluster.put_quota(_quota(namespace, *bounds))
 
@@ -144,6 +145,26 @@ async def test_unanswered_pod_makes_way() -> None:
     assert await teams.look() == ["p0"]
     assert await teams.look(after=29.5) == []
     assert await teams.look() == ["p1"]
+
+
+async def test_claimant_is_woken_first() -> None:
+    """Of pods that are alike the one that has a claim to the freed room is woken, though it is in the others' way."""
+    teams = Teams(a=(1, 1))
+    teams.run("r0", "a")
+    teams.wait(3, "a")
+    claimant = teams.of("p2", "a")
+    claimant["status"]["nominatedNodeName"] = "n1"
+    teams.cluster.put_pod(claimant)
+    teams.waiting.put_pod(claimant)
+    assert sorted(len(group.entries) for group in teams.waiting.groups) == [1, 2]
+    await teams.settled()
+    teams.cluster.delete_pod("uid-r0")
+    assert await teams.look() == ["p2"]
+    await teams.settled()
+    plain = teams.of("p2", "a")
+    teams.cluster.put_pod(plain)
+    teams.waiting.put_pod(plain)
+    assert len(teams.waiting.groups) == 1
 
 
 async def test_change_while_behind_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:

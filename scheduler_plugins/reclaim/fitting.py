@@ -4,7 +4,7 @@ Reasons are in kube-scheduler's words. What kube-scheduler reports as unresolvab
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -101,7 +101,7 @@ class Fitting:
         if constraints:
             there = self._placed().get(pod.namespace, ())
             spread = Spread(pod, constraints, required, tolerations, nodes, there)
-        if affinity or pod.anti_affinity or cluster.repelling or any(each.anti_affinity for each in self._pending()):
+        if affinity or pod.anti_affinity or cluster.repelling:
             placed = self._placed() if affinity or pod.anti_affinity else {}
             pod_affinity = PodAffinity(pod, affinity, cluster.namespaces, nodes, placed, cluster.repelling)
         names = sorted(pod.requests, key=lambda name: (name != "pods", name not in CORE))
@@ -116,12 +116,6 @@ class Fitting:
                 if pod.node:
                     self._in_namespaces[pod.namespace].append(pod)
         return self._in_namespaces
-
-    def _pending(self) -> Iterator[QuotaPod]:
-        """The pods that are expected anywhere."""
-        for uid in {uid for expected in self._expected.values() for uid in expected}:
-            if (pod := self._cluster.pods.get(uid) or self._on_their_way.get(uid)) is not None:
-                yield pod
 
     # What does
 
@@ -180,7 +174,10 @@ class Fitting:
 
     def _resources(self, asked: "_Asked", node: QuotaNode, without: AbstractSet[str], coming: "_Coming") -> str | None:
         there = self._cluster.on_node(node.name)
-        gone = [there[uid].requests for uid in without if uid in there]
+        if len(without) < len(there):
+            gone = [there[uid].requests for uid in without if uid in there]
+        else:
+            gone = [pod.requests for uid, pod in there.items() if uid in without]
         taken = self._cluster.requested(node.name)
         return _lacking(asked.requests, node.allocatable, taken, coming.requests, gone)
 

@@ -21,6 +21,7 @@ KEPT_AWAY: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 """As kube-scheduler says it."""
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
+_NO_CHANGES: Final[Mapping[Place, int]] = {}
 
 
 class PodAffinity:
@@ -58,7 +59,7 @@ class PodAffinity:
                     self._near.add(other.uid, self._near_at(other, node))
                     self._avoided.add(other.uid, self._avoided_at(other, node))
         for other in repelling:
-            if (node := nodes.get(other.node)) is not None:
+            if self._claims(other) and (node := nodes.get(other.node)) is not None:
                 self._claimed.add(other.uid, self._claimed_at(other, node))
 
     def missing(self, node: QuotaNode, coming: Sequence[QuotaPod]) -> str | None:
@@ -123,6 +124,10 @@ class PodAffinity:
 
     def _claimed_at(self, other: QuotaPod, node: QuotaNode) -> Sequence[Place]:
         """Where another pod does not want this one to be."""
+        return _places(node, self._claims(other))
+
+    def _claims(self, other: QuotaPod) -> Sequence[str]:
+        """Labels of nodes by which another pod keeps this one away."""
         known = id(other.anti_affinity)
         if known not in self._claimed_by:
             labels = self._namespaces.labels(self._pod.namespace)
@@ -131,7 +136,7 @@ class PodAffinity:
                 for term in other.anti_affinity
                 if term.reaches(self._pod.namespace, labels) and term.picks(self._pod.labels)
             ]
-        return _places(node, self._claimed_by[known])
+        return self._claimed_by[known]
 
     def _is_near(self, node: QuotaNode, without: AbstractSet[str], coming: Sequence[QuotaPod]) -> bool:
         """Whether a node is near enough, or the pod is the first of some that want to be near each other."""
@@ -141,7 +146,7 @@ class PodAffinity:
             return False
         changes = self._near.changes(without, [place for pod in coming for place in self._near_at(pod, node)])
         wanted = [(term.topology_key, node.labels[term.topology_key]) for term in self._affinity]
-        if all(self._near.counts.get(place, 0) + changes[place] > 0 for place in wanted):
+        if all(self._near.counts.get(place, 0) + changes.get(place, 0) > 0 for place in wanted):
             return True
         if self._near.total + sum(changes.values()) > 0 or not self._reaches_all(self._pod.namespace):
             return False
@@ -158,29 +163,39 @@ class _Places:
     def __init__(self) -> None:
         self._of: dict[str, Sequence[Place]] = {}
         self.counts: Final[Counter[Place]] = Counter()
+        self._keys: set[str] = set()
         self.total = 0
 
     def add(self, uid: str, places: Sequence[Place]) -> None:
         """A pod matters there."""
         if places:
             self._of[uid] = places
+            self._keys.update([key for key, _ in places])
             self.counts.update(places)
             self.total += len(places)
 
-    def changes(self, without: AbstractSet[str], more: Sequence[Place]) -> Counter[Place]:
+    def changes(self, without: AbstractSet[str], more: Sequence[Place]) -> Mapping[Place, int]:
         """What changes once some are gone and others have come."""
+        gone = [uid for uid in without if uid in self._of]
+        if not gone and not more:
+            return _NO_CHANGES
         changes = Counter(more)
-        for uid in without:
-            changes.subtract(self._of.get(uid, ()))
+        for uid in gone:
+            changes.subtract(self._of[uid])
         return changes
 
     def any_left(self, without: AbstractSet[str]) -> bool:
         """Whether anybody matters anywhere once some are gone."""
-        return self.total > sum(len(self._of.get(uid, ())) for uid in without)
+        return self.total > sum(len(self._of[uid]) for uid in without if uid in self._of)
 
     def any_at(self, node: QuotaNode, without: AbstractSet[str], more: Sequence[Place]) -> bool:
         """Whether any that is left matters on a node."""
-        if not self.counts and not more:
-            return False
+        if more:
+            return self._any_of(node.labels.items(), without, more)
+        labels = node.labels
+        here = [place for key in self._keys if (place := (key, labels.get(key, ""))) in self.counts]
+        return bool(here) and self._any_of(here, without, ())
+
+    def _any_of(self, places: Iterable[Place], without: AbstractSet[str], more: Sequence[Place]) -> bool:
         changes = self.changes(without, more)
-        return any(self.counts.get(place, 0) + changes[place] > 0 for place in node.labels.items())
+        return any(self.counts.get(place, 0) + changes.get(place, 0) > 0 for place in places)

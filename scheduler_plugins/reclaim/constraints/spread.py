@@ -95,8 +95,8 @@ class Spread:
     ) -> None:
         self._pod = pod
         labelled = [node for node in nodes.values() if all(each.key in node.labels for each in constraints)]
-        asked_for = {node.name for node in labelled if required_nodes is None or required_nodes(node)}
-        tolerated = {node.name for node in labelled if not keeps_away(node.taints, tolerations)}
+        unwanted = {node.name for node in labelled if not (required_nodes is None or required_nodes(node))}
+        tainted = {node.name for node in labelled if node.taints and keeps_away(node.taints, tolerations)}
         staying = [other for other in pods if not other.terminating]
         self._counted = [
             _Counted(
@@ -105,8 +105,8 @@ class Spread:
                 {
                     node.name: node.labels[each.key]
                     for node in labelled
-                    if (not each.honours_affinity or node.name in asked_for)
-                    and (not each.honours_taints or node.name in tolerated)
+                    if not (each.honours_affinity and node.name in unwanted)
+                    and not (each.honours_taints and node.name in tainted)
                 },
                 staying,
             )
@@ -147,14 +147,23 @@ class _Counted:
         self.constraint = constraint
         self._itself = int(constraint.counts(labels))
         self._domains = domains
-        self._where = (
-            {}
-            if constraint.counts_nobody
-            else {pod.uid: domains[pod.node] for pod in pods if pod.node in domains and constraint.counts(pod.labels)}
-        )
+        self._where = {} if constraint.counts_nobody else self._placed(pods)
         self._counts = Counter(dict.fromkeys(domains.values(), 0))
         self._counts.update(self._where.values())
         self._ascending = sorted((count, domain) for domain, count in self._counts.items())
+
+    def _placed(self, pods: Iterable[QuotaPod]) -> Mapping[str, str]:
+        """The domains of the pods that are counted. Labels are shared by many pods, and looked at once."""
+        counted: dict[int, bool] = {}
+        where = {}
+        for pod in pods:
+            if (domain := self._domains.get(pod.node)) is not None:
+                known = id(pod.labels)
+                if known not in counted:
+                    counted[known] = self.constraint.counts(pod.labels)
+                if counted[known]:
+                    where[pod.uid] = domain
+        return where
 
     def skewed(self, node: QuotaNode, without: AbstractSet[str], coming: Sequence[QuotaPod]) -> bool:
         """Whether the node's domain would have too many: count + 1 if it counts itself - fewest > maxSkew."""

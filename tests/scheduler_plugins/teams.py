@@ -22,7 +22,7 @@ NOT_FOUND: Final = 404
 GPU: Final = "nvidia.com/gpu"
 PRIORITIES: Final = {"teams-low": 10, "teams-high": 1000}
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
-ROUNDS: Final = 4
+ROUNDS: Final = 3
 """How often the controller looks again before what is so counts as what stays so."""
 
 
@@ -59,8 +59,6 @@ class Teams:
     """Of the teams; `namespace` has their namespaces."""
     _scene: int = 0
     """Which one this is, so that each has namespaces of its own."""
-    _since: int = 0
-    """How much of the audit log is of former tests. [bytes]"""
 
     @classmethod
     @contextmanager
@@ -132,7 +130,7 @@ class Teams:
             api.request("DELETE", f"{self.pods(team)}?gracePeriodSeconds=0")
             api.request("DELETE", f"/api/v1/namespaces/{self.namespace(team)}")
         until(lambda: not any(api.get(self.pods(team))["items"] for team in there), "the teams' pods being gone")
-        self.names, self._since, self._scene = [], len(self._log()), self._scene + 1
+        self.names, self._scene = [], self._scene + 1
 
     # What teams do
 
@@ -280,10 +278,10 @@ class Teams:
         assert not sum(float(line.rpartition(" ")[2]) for line in lines), lines
 
     def evicted(self) -> list[str]:
-        """Names of the pods that we or kube-scheduler evicted in this test, in order, from the audit log."""
-        found = []
-        for line in self._log()[self._since :].decode().splitlines():
-            if '"pods"' not in line:
+        """Names of these teams' pods that we or kube-scheduler evicted, in order, from the audit log."""
+        found, mark = [], f'"namespace":"{self.namespace("")}'
+        for line in self.stage.cluster.control_plane.audit_log.read_text().splitlines():
+            if mark not in line:
                 continue
             event = json.loads(line)
             about, code = event["objectRef"], event.get("responseStatus", {}).get("code", 0)
@@ -292,9 +290,6 @@ class Teams:
             if about["resource"] == "pods" and by_us and ends and code < 300:
                 found.append(about["name"])
         return found
-
-    def _log(self) -> bytes:
-        return self.stage.cluster.control_plane.audit_log.read_bytes()
 
     def notes(self, team: str, name: str) -> str:
         """What all events about a pod say, one a line."""

@@ -1,0 +1,25 @@
+"""docs/capacity-tutorial.md is followed, block by block, with the profile that ships and the scheduler's own name."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from devcluster import Cluster, NodeTemplate
+from tests.pages import Reader
+from tests.scheduler_plugins.extenders import ROOT, profile
+from tests.scheduler_plugins.stage import Stage
+
+pytestmark = pytest.mark.cluster
+
+PAGE: Final = ROOT / "docs" / "capacity-tutorial.md"
+
+
+@pytest.mark.timeout(600)
+def test_tutorial_is_true(cluster: Cluster, tmp_path: Path) -> None:
+    """Whoever pastes the tutorial's commands sees what the tutorial shows, from the first block to the last."""
+    with Stage.open(cluster, "tutorial", 0) as stage:
+        stage.add("headroom-scheduler", profile())
+        (node,) = cluster.kwok.add(1, NodeTemplate(), prefix="tutorial")
+        stage.wait()
+        assert Reader(tmp_path, {**cluster.environment, "NODE": node}).follow(PAGE) >= 25

@@ -6,62 +6,19 @@ from typing import Any
 import pytest
 
 from scheduler_plugins.framework.verdict import Refusal, Verdict
-from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, kept
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling, kept
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.waking.adoption import Adoption
 from scheduler_plugins.waking.choosing import Trial
 from scheduler_plugins.waking.groups import group_key
-from scheduler_plugins.waking.waker import SWEEP_SECONDS
-from tests.scheduler_plugins.objects import Json, at, node
 from tests.scheduler_plugins.waking.site import Site, made
-
-ADMISSION = CapacityScheduling(MaxMissing.INFINITE)
-
-
-def _quota(namespace: str, minimum: int, maximum: int) -> Json:
-    """Bounds for CPU, in cores."""
-    metadata = {"namespace": namespace, "name": "q", "uid": f"quota-{namespace}", "creationTimestamp": at(0)}
-    return {"metadata": metadata, "spec": {"min": {"cpu": minimum}, "max": {"cpu": maximum}}}
-
-
-class Teams(Site):
-    """Two nodes, and namespaces with quotas."""
-
-    def __init__(self, plugin: object = ADMISSION, **quotas: tuple[int, int]) -> None:
-        super().__init__(plugin=plugin, name=NAME)
-        self.cluster = kept(self.cache.freeze(self.now))
-        for name in ("n1", "n2"):
-            self.cluster.put_node(node(name))
-            self.cache.put_node(node(name))
-        self.waiting.read = self.cache.read
-        for namespace, bounds in quotas.items():
-            self.cluster.put_quota(_quota(namespace, *bounds))
-
-    def run(self, name: str, namespace: str, cpu: str = "1") -> None:
-        """Have a pod run."""
-        self.cluster.put_pod(self.of(name, namespace, cpu, nodeName="n1"))
-
-    def of(self, name: str, namespace: str, cpu: str = "1", **spec: Any) -> Json:  # noqa: ANN401 - of a PodSpec
-        """A pod of a namespace."""
-        item = made(name, cpu, **spec)
-        item["metadata"]["namespace"] = namespace
-        return item
-
-    def wait(self, count: int, namespace: str, cpu: str = "1", prefix: str = "p") -> None:
-        """Have pods refused."""
-        for number in range(count):
-            assert not self.ask(self.of(f"{prefix}{number}", namespace, cpu))
-
-    async def settled(self) -> None:
-        """See that nobody is woken while nothing changes, sweeps included."""
-        for _ in range(int(SWEEP_SECONDS) + 1):
-            assert await self.look() == []
+from tests.scheduler_plugins.waking.teams import ADMISSION, Teams, bounds
 
 
 def _raised(teams: Teams) -> None:
-    teams.cluster.put_quota(_quota("a", 5, 5))
+    teams.cluster.put_quota(bounds("a", 5, 5))
 
 
 def _gone(teams: Teams) -> None:
@@ -176,7 +133,7 @@ async def test_change_while_behind_is_not_lost(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("scheduler_plugins.waking.waker._SLICE_SECONDS", 0.0)
     monkeypatch.setattr("scheduler_plugins.waking.waker._ROUND_SECONDS", 0.0)
     assert await teams.look() == []
-    teams.cluster.put_quota(_quota("a", 3, 3))
+    teams.cluster.put_quota(bounds("a", 3, 3))
     woken = [name for _ in range(9) for name in await teams.look(after=0.1)]
     assert len(woken) == 2
 

@@ -1,11 +1,14 @@
 """What people are told of refused pods, and how often."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
+from scheduler_plugins.framework.verdict import Refusal
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.waking.settings import WakingSettings
 from scheduler_plugins.waking.telling import REPEAT_SECONDS, Teller
-from tests.scheduler_plugins.waking.site import HOT, Site
+from tests.scheduler_plugins.waking.site import HOT, Room, Site
 
 
 @dataclass
@@ -30,8 +33,8 @@ class FakeRecorder:
 class Stage(Site):
     """The site with a teller that hears of refusals."""
 
-    def __init__(self, settings: WakingSettings | None = None) -> None:
-        super().__init__(settings)
+    def __init__(self, settings: WakingSettings | None = None, plugin: object | None = None) -> None:
+        super().__init__(settings, plugin)
         self.recorder = FakeRecorder()
         self.teller = Teller(
             self.waiting, self.cache, self.cycle, self.recorder, self.settings, self.metrics, self.clock, self.monotonic
@@ -119,3 +122,26 @@ async def test_trouble_is_waited_out() -> None:
     assert await stage.told() == []
     stage.recorder.refuses, stage.recorder.waiting = False, 0
     assert len(await stage.told()) == 2
+
+
+class Share(Room):
+    """Refuses all pods as such, with numbers that are others each time."""
+
+    used: ClassVar[int] = 0
+
+    def pre_filter(self, _pod: PodRequest, _nodes: Nodes) -> Refusal:
+        """Refuse it."""
+        type(self).used += 1
+        return Refusal(f"share: {self.used} of 1 used.", kind="share exceeded")
+
+
+async def test_refusal_of_pod_as_such_is_told_once() -> None:
+    """Where no node is to blame none is named, and other numbers are no news."""
+    stage = Stage(plugin=Share())
+    stage.room(a=100, b=900)
+    stage.refuse("p")
+    assert await stage.told() == ["p"]
+    (*_, note) = stage.recorder.told[0]
+    assert note == f"No node may have it: share: {Share.used} of 1 used."
+    stage.ask_again("p")
+    assert await stage.told(after=120) == []

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
+from scheduler_plugins.quota.allowances import Allowances
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.budget import Budget
@@ -69,6 +70,8 @@ class QuotaCluster:
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
         self._known_claims = _KnownClaims()
+        self.allowances: Final = Allowances()
+        """What kube-scheduler's own preemption was told lately."""
         self.doubts = Doubts()
         """Pods of which it is not known whether they are on their way."""
 

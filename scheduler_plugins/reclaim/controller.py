@@ -120,6 +120,7 @@ class Controller:
             ApiUnavailable: the API server is away, or this replica does not lead any more.
         """
         self._pending.changed.clear()
+        self._tell_allowed()
         if not self._leader.leads():
             return
         self._guard.look(self._cluster.pods, self._clocks.monotonic())
@@ -143,6 +144,7 @@ class Controller:
                 and book.quota(pod.namespace) is not None
                 and not (pod.hold is not None and pod.hold.lasts(now) and not self._lost(pod.hold))
                 and uid not in book.tentative  # it was answered for just now, and is on its way
+                and not self._cluster.allowances.has(uid, now)  # kube-scheduler may be evicting for it itself
             ):
                 found.append(pod)
         return sorted(found, key=rank)
@@ -257,6 +259,27 @@ class Controller:
         self._evictions.began(pod.uid, decision.arithmetic)
         _LOG.info("Room for pod %s: %s leave for node %s", pod.key, named(decision.victims), decision.node)
         return True
+
+    # What kube-scheduler's own preemption does
+
+    def _tell_allowed(self) -> None:
+        """Tell the numbers behind what kube-scheduler did with our answer, which replica ever decides else."""
+        for allowance in self._cluster.allowances.recent(self._clocks.wall()):
+            pod = self._cluster.pods.get(allowance.pod.uid)
+            node = (pod.node or pod.nominated) if pod is not None else ""
+            victims = allowance.victims.get(node, ())
+            gone = [each for each in victims if each.uid not in self._cluster.pods or self._leaves(each)]
+            if pod is None or not victims or len(gone) < len(victims):
+                continue
+            self._cluster.allowances.forget(pod.uid)
+            note = f"kube-scheduler evicts {named(victims)}, so that it fits on {node}: {allowance.why[node]}"
+            self._teller.did(pod, "Normal", telling.RECLAIMING, note)
+            for victim in victims:
+                note = f"Evicted by kube-scheduler for pod {pod.key}, which goes to {node}: {allowance.why[node]}"
+                self._teller.did(victim, "Normal", telling.PREEMPTED, note)
+
+    def _leaves(self, pod: QuotaPod) -> bool:
+        return self._cluster.pods[pod.uid].terminating
 
     # Holds that have expired
 

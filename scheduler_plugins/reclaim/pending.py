@@ -54,13 +54,15 @@ class Pending:
                     self._bound(uid)
                 self.delete_pod(uid)
             return
+        if (pod.get("spec") or {}).get("schedulerName") not in self._schedulers:
+            return  # also its hold is for others to go on with
         hold = Hold.of_pod(pod)
         if hold is None:
             self.shown.pop(uid, None)
         elif self.shown.get(uid) != hold:
             self.shown[uid] = hold
             self.changed.set()
-        if not refusal_of(pod) or (pod.get("spec") or {}).get("schedulerName") not in self._schedulers:
+        if not refusal_of(pod):
             self.waiting.pop(uid, None)
         elif uid not in self.waiting:
             self.waiting[uid] = None

@@ -7,8 +7,10 @@ chosen the same; elsewhere they choose anew, or the node is left out.
 from collections.abc import Mapping
 
 from scheduler_plugins.framework.plugin import Victims
+from scheduler_plugins.quota.allowances import Allowance
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.reclaim.arithmetic import arithmetic
 from scheduler_plugins.reclaim.budgets import BudgetsRule
 from scheduler_plugins.reclaim.eligibility import ineligible
 from scheduler_plugins.reclaim.fitting import Fitting
@@ -43,15 +45,32 @@ def answer(
         return {}
     fitting = Fitting(cluster, cluster.claims(now))
     judged = not fitting.unmodelled(pod)
-    answered: dict[str, Victims] = {}
+    answered: dict[str, Candidate] = {}
     for node, victims in proposed.items():
         chosen = _as_proposed(situation, node, victims)
         if chosen is None and judged and node in cluster.nodes:
             found = select_victims(pod, node, cluster, now, fitting.misfit, situation)
             chosen = found if isinstance(found, Candidate) and found.admitted else None
         if chosen is not None and not _is_protected(situation, chosen, budgets_rule):
-            answered[node] = Victims(tuple(victim.uid for victim in chosen.victims), chosen.violations)
-    return answered
+            answered[node] = chosen
+    if answered:
+        cluster.allowances.add(_allowance(situation, now, answered))
+    return {
+        node: Victims(tuple(victim.uid for victim in chosen.victims), chosen.violations)
+        for node, chosen in answered.items()
+    }
+
+
+def _allowance(situation: Situation, now: float, answered: Mapping[str, Candidate]) -> Allowance:
+    """What was answered, with the numbers, which are the same where pods of the same namespaces go."""
+    sentences: dict[frozenset[str], str] = {}
+    why = {}
+    for node, chosen in answered.items():
+        key = frozenset(victim.namespace for victim in chosen.victims)
+        if key not in sentences:
+            sentences[key] = arithmetic(situation, chosen.victims)
+        why[node] = sentences[key]
+    return Allowance(situation.pod, now, {node: chosen.victims for node, chosen in answered.items()}, why)
 
 
 def _as_proposed(situation: Situation, node: str, victims: Victims) -> Candidate | None:

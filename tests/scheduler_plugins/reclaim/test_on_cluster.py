@@ -110,6 +110,9 @@ def test_equals_keep_their_own(teams: Teams) -> None:
     teams.submit("lender", "high", 1, priorityClassName="teams-high")
     teams.reach(borrower=standing(2, "b-1"), lender=standing(1, "high"))
     assert teams.evicted() == ["low"]
+    numbers = "uses 1 of min 1", "needs 1 more"  # kube-scheduler's own preemption, with our numbers
+    teams.told("lender", "high", "Reclaiming", "kube-scheduler evicts 1 pod", "/low on", *numbers)
+    teams.told("lender", "low", "Preempted", "Evicted by kube-scheduler for pod", "/high", *numbers)
 
 
 def test_deleted_pod_frees_its_room(teams: Teams) -> None:

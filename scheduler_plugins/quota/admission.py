@@ -56,11 +56,18 @@ def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Am
         return pod.charge, pod.charge
     # Whoever has a claim is not bound, so that its charge, if it has one, is tentative.
     without = book.tentative & sums.uids | {pod.uid}
-    own = everything = plus(pod.charge, sums.sum(pod.namespace, pod.priority, without))
-    for namespace in sums.namespaces:
-        if namespace != pod.namespace and book.quota(namespace) is not None and not book.is_over_min(namespace):
-            everything = plus(everything, sums.sum(namespace, None, without))
-    return own, everything
+    own = plus(pod.charge, sums.sum(pod.namespace, pod.priority, without))
+    # The others, from the sum of all claims: less those of this namespace, of namespaces without a quota or over min,
+    # and of pods that are not counted.
+    uncounted = {pod.namespace, *(sums.namespaces - book.namespaces), *(sums.namespaces & book.over_min)}
+    others = sums.total
+    for namespace in uncounted:
+        others = minus(others, sums.sum(namespace, None, frozenset()))
+    for uid in without:
+        claim = sums.of(uid)
+        if claim is not None and claim.namespace not in uncounted:
+            others = minus(others, claim.charge)
+    return own, plus(own, others)
 
 
 def leaving(pod: QuotaPod, book: QuotaBook, claims: Claims) -> tuple[Amounts, Amounts]:

@@ -37,6 +37,7 @@ class QuotaBook:
     _tentative: set[str] = field(default_factory=set)
     _total_used: dict[str, int] = field(default_factory=dict)
     _total_min: dict[str, int] = field(default_factory=dict)
+    _over_min: set[str] = field(default_factory=set)
     version: int = 0
     """Changes with everything that may change a verdict."""
 
@@ -81,8 +82,12 @@ class QuotaBook:
 
     def is_over_min(self, namespace: str) -> bool:
         """Whether a namespace has a quota and is charged more than that guarantees."""
-        quota = self.quota(namespace)
-        return quota is not None and bool(over_min(self.used(namespace), quota.min))
+        return namespace in self._over_min
+
+    @property
+    def over_min(self) -> AbstractSet[str]:
+        """The namespaces of which that is so."""
+        return self._over_min
 
     def charge_of(self, uid: str) -> Charge | None:
         """What a pod is charged; None: nothing."""
@@ -126,6 +131,7 @@ class QuotaBook:
                 add = plus if new else minus
                 self._total_used = add(self._total_used, self.used(namespace))
                 self._drop_empty(namespace)
+            self._compare(namespace)
             self.version += 1
 
     # Charges
@@ -196,7 +202,15 @@ class QuotaBook:
             self._bound[namespace] = plus(self._bound.get(namespace, NOTHING), amounts)
         if namespace in self._quotas:
             self._total_used = plus(self._total_used, amounts)
+            self._compare(namespace)
             self.version += 1
+
+    def _compare(self, namespace: str) -> None:
+        quota = self.quota(namespace)
+        if quota is not None and over_min(self.used(namespace), quota.min):
+            self._over_min.add(namespace)
+        else:
+            self._over_min.discard(namespace)
 
     def _drop_empty(self, namespace: str) -> None:
         """Forget a namespace without quota and charges: they come and go, and their names do not come again."""
@@ -215,6 +229,7 @@ class QuotaBook:
             set(self._tentative),
             self._total_used,
             self._total_min,
+            set(self._over_min),
             self.version,
         )
 

@@ -35,22 +35,25 @@ class Claims(Sequence[Claim]):
         claims: all of them, one a pod.
     """
 
-    __slots__ = ("_all", "_of", "_sums", "_totals", "_uids", "with_victims")
+    __slots__ = ("_all", "_by_uid", "_of", "_sums", "_totals", "total", "with_victims")
 
     def __init__(self, claims: Iterable[Claim]) -> None:
         self._all = tuple(claims)
         self.with_victims: Final = [claim for claim in self._all if claim.victims]
         """Those for which pods were evicted."""
-        self._uids: Mapping[str, str] = {claim.uid: claim.namespace for claim in self._all}
+        self._by_uid: Mapping[str, Claim] = {claim.uid: claim for claim in self._all}
         self._of: dict[str, list[Claim]] = {}
         self._sums: dict[str, dict[int, Amounts]] = {}
         self._totals: dict[str, Amounts] = {}
+        self.total: Amounts = NOTHING
+        """What all come to."""
         for claim in self._all:
             name = claim.namespace
             self._of.setdefault(name, []).append(claim)
             sums = self._sums.setdefault(name, {})
             sums[claim.priority] = plus(sums.get(claim.priority, NOTHING), claim.charge)
             self._totals[name] = plus(self._totals.get(name, NOTHING), claim.charge)
+            self.total = plus(self.total, claim.charge)
 
     @overload
     def __getitem__(self, index: int) -> Claim: ...
@@ -67,7 +70,11 @@ class Claims(Sequence[Claim]):
     @property
     def uids(self) -> AbstractSet[str]:
         """Of the pods."""
-        return self._uids.keys()
+        return self._by_uid.keys()
+
+    def of(self, uid: str) -> Claim | None:
+        """The claim of a pod; None: it has none."""
+        return self._by_uid.get(uid)
 
     @property
     def namespaces(self) -> AbstractSet[str]:
@@ -82,7 +89,7 @@ class Claims(Sequence[Claim]):
             least_priority: count none of less; None: count all.
             without: uids of pods that are not counted.
         """
-        if without and any(self._uids.get(uid) == namespace for uid in without):
+        if without and any((claim := self.of(uid)) is not None and claim.namespace == namespace for uid in without):
             return self._counted(namespace, least_priority, without)
         if least_priority is None:
             return self._totals.get(namespace, NOTHING)

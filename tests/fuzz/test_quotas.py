@@ -26,7 +26,7 @@ RESOURCES = st.sampled_from(["cpu", "memory", "pods", "nvidia.com/gpu", "hugepag
 AMOUNTS = st.sampled_from(["0", "1", "500m", "3Gi", "-2", "9Ei", "1e3"]) | st.integers(-3, 9) | SCALARS
 LISTS = st.dictionaries(RESOURCES, AMOUNTS, max_size=4)
 METADATA = st.fixed_dictionaries(
-    {"namespace": st.sampled_from(["a", "b"]) | SCALARS, "name": st.text(max_size=5)},
+    {"namespace": st.sampled_from(["a", "b"]) | SCALARS, "name": st.sampled_from(["q", "r", "old"])},
     optional={"uid": st.text(max_size=5), "creationTimestamp": SCALARS | st.just("2025-01-01T00:00:00Z")},
 )
 QUOTAS = st.fixed_dictionaries(

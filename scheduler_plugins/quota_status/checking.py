@@ -191,7 +191,7 @@ class Checker:
 
 def _sum_up(pods: Iterable[QuotaPod], sums: dict[str, Amounts]) -> None:
     for pod in pods:
-        if pod.counted:
+        if pod.charged:
             sums[pod.namespace] = plus(sums.get(pod.namespace, NOTHING), pod.charge)
 
 
@@ -203,7 +203,7 @@ def _read(item: Json) -> QuotaPod | None:
 
 
 def _due(pod: QuotaPod) -> Amounts:
-    return pod.charge if pod.counted else NOTHING
+    return pod.charge if pod.charged else NOTHING
 
 
 def _equal(left: Amounts, right: Amounts) -> bool:

@@ -90,6 +90,17 @@ async def test_pods_on_their_way_do_not_count() -> None:
     assert await site.checker.check_listed() == {}
 
 
+async def test_pod_on_lost_node_is_no_difference() -> None:
+    """A pod of which nobody hears any more is not charged, and its node keeps its room."""
+    site = Site()
+    item = site.api.pods["a/p0"]
+    item["status"]["phase"] = "Unknown"
+    site.cluster.put_pod(item)
+    assert site.cluster.book.bound("a") == {"cpu": 9000}
+    assert await site.checker.check_kept() == {}
+    assert await site.checker.check_listed() == {}
+
+
 async def test_change_during_a_check_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods that come and go while the sums are made, in slices, do not make a difference."""
     monkeypatch.setattr(checking, "_SLICE", 1)

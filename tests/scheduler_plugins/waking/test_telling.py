@@ -143,5 +143,6 @@ async def test_refusal_of_pod_as_such_is_told_once() -> None:
     assert await stage.told() == ["p"]
     (*_, note) = stage.recorder.told[0]
     assert note == f"No node may have it: share: {Share.used} of 1 used."
-    stage.ask_again("p")
-    assert await stage.told(after=120) == []
+    stage.now += 120
+    assert stage.ask_again("p") == [False]
+    assert await stage.told() == []

@@ -26,8 +26,9 @@ PATIENCE_SECONDS: Final = 4.0
 """How long the extender may take to write into a quota's status what has just changed. [s]"""
 _VERIFIED: Final = (Column("LEVEL"), Column("CHECK"), Column("QUOTA"), Column("WHAT"))
 _NOT_SEEN: Final = (
-    "Not seen here: pods that the running extender has admitted and whose binding nobody has seen yet. "
-    "GET /debug/plugins/CapacityScheduling of the extender shows them."
+    "Not seen here: pods that the running extender has admitted and whose binding nobody has seen yet (its page "
+    "/debug/plugins/CapacityScheduling shows them), and nodes that other plugins refuse, which it leaves out "
+    "(kubectl headroom simulate pod shows them)."
 )
 
 Pause = Callable[[float], Awaitable[None]]

@@ -98,6 +98,17 @@ class Pool:
         self.cluster.api.request("DELETE", f"{path}?gracePeriodSeconds=0")
         self.model.put_pod(self.cluster.api.get(path))
 
+    def swell(self, pod: Json) -> None:
+        """Have a pod that runs have more than it asks for, as one that is being made smaller."""
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        until(lambda: self.cluster.api.get(path)["status"].get("containerStatuses"), f"{path} running")
+        status = self.cluster.api.get(path)["status"]
+        statuses = [
+            {**each, "resources": {"requests": {"cpu": "900m", "memory": "1Gi"}}}
+            for each in status["containerStatuses"]
+        ]
+        self.model.put_pod(self.cluster.api.merge(f"{path}/status", {"status": {"containerStatuses": statuses}}))
+
     def nominate(self, pod: Json, node: str) -> None:
         """Have a pod wait that has a claim to a node."""
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods"
@@ -192,6 +203,8 @@ def test_random_pods_agree(pool: Pool) -> None:
             pool.delete(pod)
         elif number % 7 == 0:
             pool.retire(pod)
+        elif number % 4 == 0:
+            pool.swell(pod)
     for node in pool.nodes[::2]:
         pool.nominate(pods.make(), node)
     pool.settle()

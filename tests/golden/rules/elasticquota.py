@@ -21,17 +21,23 @@ def _steps(vector: Input) -> Iterator[tuple[str, Any]]:
 
 
 def _pod_before_quota(vector: Input) -> bool:
-    """Whether a pod came while its namespace had no quota, and was not told of again."""
+    """Whether a pod was there while its namespace had no quota, which it got later."""
     quotas: set[tuple[str, str]] = set()
+    pods: set[tuple[str, str]] = set()
     for kind, given in _steps(vector):
         item = given[1] if kind.startswith("update") else given
         metadata = (item.get("pod") or item)["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata.get("uid") or metadata["name"]
         if kind in ("addQuota", "updateQuota"):
-            quotas.add((metadata["namespace"], metadata["name"]))
+            if namespace in {each for each, _ in pods} and namespace not in {each for each, _ in quotas}:
+                return True
+            quotas.add((namespace, metadata["name"]))
         elif kind == "deleteQuota":
-            quotas.discard((metadata["namespace"], metadata["name"]))
-        elif kind != "deletePod" and metadata.get("namespace") not in {namespace for namespace, _ in quotas}:
-            return True
+            quotas.discard((namespace, metadata["name"]))
+        elif kind == "deletePod":
+            pods.discard((namespace, name))
+        else:
+            pods.add((namespace, name))
     return False
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final, Protocol
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION, ElasticQuota
 from kubeapi import MERGE_PATCH, ApiError, ApiUnavailable, paths
-from scheduler_plugins.quota.amounts import NOTHING, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.reporting import reported
 from scheduler_plugins.quota_status.findings import Finding, Surroundings, findings
@@ -85,6 +84,8 @@ class _Known:
     """The object as the API server answered, which the watch has yet to bring."""
     wrote_at: float = float("-inf")
     not_before: float = float("-inf")
+    settled: tuple[Any, ...] = ()
+    """What was looked at when there was nothing to write."""
 
 
 class Writer:
@@ -178,9 +179,10 @@ class Writer:
         return found
 
     def _surroundings(self) -> Surroundings:
-        capacity = NOTHING
+        capacity: dict[str, int] = {}
         for node in self._cluster.nodes.values():
-            capacity = plus(capacity, node.allocatable)
+            for name, amount in node.allocatable.items():
+                capacity[name] = capacity.get(name, 0) + amount
         return Surroundings(self._cluster.book.total_min, capacity)
 
     def _stored(self, uid: str) -> Json | None:
@@ -201,20 +203,25 @@ class Writer:
         senior = book.quota(namespace)
         all_of_it = [senior, *book.passed_over(namespace)] if senior is not None else []
         quota = next((each for each in all_of_it if each.uid == metadata.get("uid")), None)
-        known = self._known.get(str(metadata.get("uid")))
-        if quota is None or (known is not None and now < known.not_before):
+        if quota is None:
             return None
-        used = reported(quota, book.bound(namespace)) if quota is senior else None
-        found = findings(quota, all_of_it, surroundings, self._limits.of(namespace))
-        change = update(stored, used, found, self._clock())
+        known = self._known.setdefault(quota.uid, _Known())
+        bound, hard = book.bound(namespace), self._limits.of(namespace)
+        looked_at = (metadata.get("resourceVersion"), all_of_it, bound, hard, surroundings)
+        if now < known.not_before or looked_at == known.settled:
+            return None
+        used = reported(quota, bound) if quota is senior else None
+        change = update(stored, used, findings(quota, all_of_it, surroundings, hard), self._clock())
+        if change is None:
+            known.settled = looked_at
         # With every node that comes or goes the numbers change in the words of all quotas.
-        if change is not None and change.words_alone and known and now - known.wrote_at < _WORDS_SECONDS:
+        elif change.words_alone and now - known.wrote_at < _WORDS_SECONDS:
             return None
         return change
 
     async def _write(self, quota: Json, change: Update) -> Written:
         metadata, now = quota["metadata"], self._monotonic()
-        known = self._known.setdefault(str(metadata["uid"]), _Known())
+        known = self._known[str(metadata["uid"])]
         result = await self._patch(quota, change, known)
         self._metrics.writes.labels(result).inc()
         if result is Written.OK:

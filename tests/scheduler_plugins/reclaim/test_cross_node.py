@@ -81,13 +81,33 @@ def test_least_important_leave() -> None:
 
 def test_few_large_before_many_small() -> None:
     """Among equally important pods few large ones leave, not many small ones, though these are newer."""
-    world = World({"n1": 2, "n2": 2, "n3": 2, "n4": 4}, {"a": (0, 12), "b": (7, 8)})
-    for index in (1, 2):
-        world.run(f"a/large{index}", f"n{index}", 2)
-    for index in (1, 2):
-        world.run(f"a/small{index}", "n3", 1)
+    small = {f"s{index}": 1 for index in range(4)}
+    world = World({"n1": 2, "n2": 2, "free": 4, **small}, {"a": (0, 12), "b": (8, 8)})
+    for name in ("n1", "n2"):
+        world.run(f"a/large-{name}", name, 2)
+    for name in small:
+        world.run(f"a/small-{name}", name, 1)
 
-    assert len(world.victims(world.wait("b/b1", 4), cross_node=True)) == 2
+    assert world.victims(world.wait("b/b1", 4), cross_node=True) == {"a/large-n1", "a/large-n2"}
+
+
+def test_nobody_leaves_for_nothing() -> None:
+    """Who turns out not to be needed once a more important pod has to leave stays."""
+    world = World({"n1": 3, "n2": 1, "free": 4}, {"a": (0, 12), "b": (5, 8)})
+    world.run("a/large", "n1", 3, priority=5)
+    world.run("a/small", "n2", 1)
+
+    assert world.victims(world.wait("b/b1", 4), cross_node=True) == {"a/large"}
+
+
+def test_who_is_leaving_counts_first() -> None:
+    """Who is terminating anyway is counted before anybody else has to leave, however important."""
+    world = World({"n1": 1, "n2": 1, "n3": 1, "free": 2}, {"a": (0, 12), "b": (3, 8)})
+    world.run("a/leaving", "n1", 1, priority=9, terminating=True)
+    world.run("a/a2", "n2", 1, priority=9)
+    world.run("a/a3", "n3", 1)
+
+    assert world.victims(world.wait("b/b1", 2), cross_node=True) == {"a/leaving", "a/a3"}
 
 
 def test_own_pods_on_several_nodes() -> None:

@@ -134,6 +134,27 @@ def test_min_holds_beside_holds() -> None:
     assert world.victims(second) == {"a/a3"}
 
 
+def test_room_of_holds_is_free() -> None:
+    """Room that pods leave for a pod that goes elsewhere is free for others."""
+    world = World({"n1": 4, "n2": 4}, {"a": (0, 4), "b": (10, 10)})
+    for name in ("a1", "a2"):
+        world.run(f"a/{name}", "n1", 2)
+    world.run("free/f1", "n2", 4)
+    world.wait("b/b1", 0, hold=Hold("n2", NOW + 60, ("a/a1",)))
+
+    assert world.victims(world.wait("b/b2", 4)) == {"a/a2"}
+
+
+def test_beyond_min_others_do_not_count() -> None:
+    """Beyond its min a pod does not wait for a pod of another namespace to leave: that is not for it."""
+    world = World({"gpu": 6}, {"a": (0, 4), "b": (1, 8), "spare": (9, 9)})
+    world.run("a/a1", "gpu", 2, terminating=True)
+    world.run("b/b1", "gpu", 2)
+    world.run("b/b2", "gpu", 2)
+
+    assert world.victims(world.wait("b/b3", 2, priority=5, nominated="gpu")) == {"b/b2"}
+
+
 def test_own_hold_says_nothing() -> None:
     """A pod that is decided about once more gets the same victims, also with its hold written."""
     world = story_1()

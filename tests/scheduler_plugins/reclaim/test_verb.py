@@ -79,6 +79,19 @@ def test_nobody_proposed() -> None:
     assert asked(world, world.wait("b/b1", 1), {"gpu": NOBODY}) == {"gpu": Victims(("a/a2",))}
 
 
+def test_claims_of_others_count() -> None:
+    """A node after which the quota would refuse the pod all the same, for claims of others, is left out."""
+    world = World({"gpu": 4, "other": 5}, {"a": (0, 4), "b": (6, 8), "c": (0, 1)})
+    world.run("a/a1", "gpu", 4)
+    world.run("c/c1", "other", 1)
+    first = world.wait("b/first", 4, nominated="other")
+    pod = world.wait("b/b1", 2)
+
+    assert asked(world, pod, {"gpu": NOBODY}) == {}
+    world.cluster.delete_pod(first.uid)
+    assert asked(world, pod, {"gpu": NOBODY}) == {"gpu": Victims(("a/a1",))}
+
+
 def test_no_victims_no_answer() -> None:
     """A node that fits with nobody evicted is left out: kube-scheduler takes it for an error."""
     world = World({"gpu": 10}, {"a": (1, 6), "b": (9, 9)})

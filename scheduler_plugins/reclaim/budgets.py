@@ -33,7 +33,8 @@ class Budgets:
     def split(self, pods: Sequence[QuotaPod]) -> tuple[list[QuotaPod], list[QuotaPod]]:
         """Those whose eviction would violate a budget, and the others, if all were evicted in this order.
 
-        A budget without any requirement is about no pod. Who is known to be disrupted does not count again.
+        As kube-scheduler counts: a budget without any requirement is about no pod, and who is known to be disrupted
+        does not count again.
         """
         left: dict[str, int] = {}
         protected: list[QuotaPod] = []
@@ -41,7 +42,7 @@ class Budgets:
         for pod in pods:
             violates = False
             for budget in self._about(pod):
-                if pod.name not in budget.disrupted:
+                if pod.name not in budget.disrupted and not budget.everybody:
                     left[budget.uid] = left.get(budget.uid, budget.allowed) - 1
                     violates = violates or left[budget.uid] < 0
             (protected if violates else others).append(pod)
@@ -50,12 +51,18 @@ class Budgets:
     def refuse(self, pods: Iterable[QuotaPod]) -> list[QuotaPod]:
         """Those of the pods that the Eviction API would refuse to evict if it were asked for all of them.
 
-        Beside those that would violate a budget these are pods that several budgets are about, of which it evicts none.
-        Who is ending already need not be evicted.
+        That is where a budget is used up, and of pods that several budgets are about, of which it evicts none. Who is
+        ending already need not be evicted.
         """
-        evicted = [pod for pod in pods if not pod.terminating]
-        protected, others = self.split(evicted)
-        return protected + [pod for pod in others if len(self._about(pod)) > 1]
+        left: dict[str, int] = {}
+        refused = []
+        for pod in pods:
+            about = () if pod.terminating else self._about(pod)
+            for budget in about:
+                left[budget.uid] = left.get(budget.uid, budget.allowed) - 1
+            if len(about) > 1 or any(left[budget.uid] < 0 for budget in about):
+                refused.append(pod)
+        return refused
 
     def _about(self, pod: QuotaPod) -> Sequence[Budget]:
         """The budgets that are about a pod; the labels of pods that are alike are one object, so it is remembered."""
@@ -70,6 +77,9 @@ class Budgets:
 
 
 def budget_is_about(budget: Budget, pod: QuotaPod) -> bool:
-    """Whether a budget is about a pod."""
-    requirements = budget.selector.get("matchLabels") or budget.selector.get("matchExpressions")
-    return bool(requirements) and budget.namespace == pod.namespace and matches(budget.selector, pod.labels)
+    """Whether a budget is about a pod; one without a selector is about none."""
+    return (
+        budget.namespace == pod.namespace
+        and (bool(budget.selector) or budget.everybody)
+        and matches(budget.selector, pod.labels)
+    )

@@ -235,6 +235,22 @@ def test_two_budgets_protect() -> None:
     assert world.victims(pod, **COUNT) == {"a/a2"}
 
 
+def test_budget_for_everybody() -> None:
+    """To the Eviction API an empty selector is about every pod with labels, a missing one about none."""
+    for selector, holds in (({}, True), ({"matchLabels": {}}, True), (None, False)):
+        world = protected(5)
+        metadata = {"name": "all", "namespace": "a"}
+        status = {"disruptionsAllowed": 0}
+        world.cluster.put_budget({"metadata": metadata, "spec": {"selector": selector}, "status": status})
+        world.cluster.delete_budget("a/budget")
+        pod = world.wait("b/b1", 2)
+
+        assert isinstance(world.decide(pod), Undecided) is holds
+        decision = world.decide(pod, **COUNT)
+        assert isinstance(decision, Decision)
+        assert decision.violations == 0  # kube-scheduler does not count it
+
+
 def test_leaving_victims_need_no_budget() -> None:
     """Who is terminating already needs no budget."""
     world = World({"gpu": 4}, {"a": (2, 4), "b": (2, 4)})

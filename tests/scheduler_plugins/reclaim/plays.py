@@ -1,0 +1,180 @@
+"""An API server that fails when it is told to, and a small play on it: somebody borrows, somebody wants it back."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from prometheus_client import CollectorRegistry
+
+from kubeapi import ApiError, ApiServer
+from kubeapi.events import EventRecorder
+from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.reclaim.controller import Clocks, Controller
+from scheduler_plugins.reclaim.judging import Judge
+from scheduler_plugins.reclaim.leader import Leader, LeaseName
+from scheduler_plugins.reclaim.metrics import ReclaimMetrics
+from scheduler_plugins.reclaim.pending import Pending
+from scheduler_plugins.reclaim.settings import ReclaimSettings
+from scheduler_plugins.reclaim.telling import Teller
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.scheduler_plugins.reclaim.worlds import GPU, NOW, World
+
+OURS: Final = "headroom-scheduler"
+QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/elasticquotas"
+
+Json = dict[str, Any]
+
+
+class Server:
+    """An API server with pods and quotas, which can fail at any request."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Json] = {}
+        self.quotas: dict[str, list[Json]] = {}
+        self.log: list[str] = []
+        self.before: Callable[[str], None] = lambda _: None
+        """Is told of each request before it is answered, and may raise."""
+        self.version = 100
+
+    def guarded(self, _may_write_for: Callable[[], float]) -> "Server":
+        """Itself."""
+        return self
+
+    async def get(self, path: str) -> Json:
+        """A pod."""
+        return copy.deepcopy(self._found("GET", path))
+
+    async def list(self, path: str) -> tuple[Sequence[Json], str]:
+        """The quotas of a namespace."""
+        self.before(f"LIST {path}")
+        return self.quotas.get(path.split("/")[-2], []), ""
+
+    async def patch(self, path: str, body: Json, content_type: str) -> Json:
+        """Change a pod's status."""
+        assert content_type == "application/strategic-merge-patch+json"
+        pod = self._found("PATCH", path.removesuffix("/status"))
+        metadata = body["metadata"]
+        if metadata["uid"] != pod["metadata"]["uid"] or metadata.get("resourceVersion") not in (None, _version(pod)):
+            raise ApiError(409, "Conflict", "it has been changed")
+        self.version += 1
+        pod["metadata"]["resourceVersion"] = str(self.version)
+        annotations = {**pod["metadata"].get("annotations", {}), **metadata.get("annotations", {})}
+        pod["metadata"]["annotations"] = {name: text for name, text in annotations.items() if text is not None}
+        conditions = {each["type"]: each for each in (*pod["status"].get("conditions", ()), *_conditions(body))}
+        pod["status"]["conditions"] = [each for each in conditions.values() if each.get("$patch") != "delete"]
+        if "nominatedNodeName" in body["status"]:
+            pod["status"]["nominatedNodeName"] = body["status"]["nominatedNodeName"]
+        return copy.deepcopy(pod)
+
+    async def create(self, path: str, _body: Json) -> Json:
+        """Evict a pod."""
+        self._end("EVICT", path.removesuffix("/eviction"))
+        return {}
+
+    async def delete(self, path: str, body: Json) -> Json:
+        """Delete a pod."""
+        assert body["preconditions"]["uid"] == self.pods[path]["metadata"]["uid"]
+        self._end("DELETE", path)
+        return {}
+
+    def _end(self, verb: str, path: str) -> None:
+        self._found(verb, path)["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
+
+    def _found(self, verb: str, path: str) -> Json:
+        self.before(f"{verb} {path.rpartition('/')[2]}")
+        self.log.append(f"{verb} {path.rpartition('/')[2]}")
+        if path not in self.pods:
+            raise ApiError(404, "NotFound", "not found")
+        return self.pods[path]
+
+    @property
+    def evicted(self) -> Sequence[str]:
+        """Names of the pods that were told to leave, in order."""
+        return [line.split()[1] for line in self.log if line.startswith(("EVICT", "DELETE"))]
+
+
+def _version(pod: Json) -> str:
+    return str(pod["metadata"]["resourceVersion"])
+
+
+def _conditions(body: Mapping[str, Any]) -> Sequence[Json]:
+    return list(body["status"].get("conditions", ()))
+
+
+class Play:
+    """A borrower with two pods on a node of three GPUs, and a lender who wants two of them back.
+
+    Args:
+        settings: of reclaim.
+    """
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - of ReclaimSettings
+        self.server = Server()
+        self.world = World({"n1": 3}, {"a": (1, 3), "b": (2, 3)})
+        self.now = NOW
+        self.leads = True
+        self.settings = ReclaimSettings(**settings)
+        for namespace, least in (("a", 1), ("b", 2)):
+            spec = {"min": {GPU: str(least)}, "max": {GPU: "3"}}
+            self.server.quotas[namespace] = [{"metadata": {"name": "q", "namespace": namespace}, "spec": spec}]
+        for name, started in (("a1", 0), ("a2", 1)):
+            status = {"phase": "Running", "startTime": f"2026-01-01T00:00:0{started}Z"}
+            self.add("a", name, 1, {"nodeName": "n1"}, status)
+        refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+        self.add("b", "b1", 2, {"schedulerName": OURS}, {"conditions": [refused]})
+        self.start()
+
+    def add(self, namespace: str, name: str, gpus: int, spec: Json, status: Json) -> None:
+        """A pod on the server."""
+        metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "resourceVersion": "1"}
+        containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]
+        pod = {"metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
+        self.server.pods[f"/api/v1/namespaces/{namespace}/pods/{name}"] = pod
+
+    def start(self) -> None:
+        """A program that knows nothing but what the server says: the first one, or the next."""
+        for uid in list(self.world.cluster.pods):
+            self.world.cluster.delete_pod(uid)
+        metrics, lease = ReclaimMetrics(CollectorRegistry()), LeaseName("ns", "lease")
+        cache = ClusterCache(LoadRules(), {})
+        api = cast("ApiServer", self.server)
+        judge = Judge(self.world.cluster, cache, Cycle([]), self.settings, metrics)
+        self.pending = Pending(frozenset({OURS}), lambda _: None)
+        leader = Leader(api, lease, "me")
+        leader.leads = lambda: self.leads  # type: ignore[method-assign]
+        clocks = Clocks(lambda: self.now, lambda: self.now)
+        teller = Teller(EventRecorder(api, OURS))
+        self.controller = Controller(self.settings, judge, self.pending, api, leader, teller, metrics, clocks)
+        self.watch()
+
+    def watch(self) -> None:
+        """The watch catches up."""
+        there = {pod["metadata"]["uid"] for pod in self.server.pods.values()}
+        for uid in set(self.world.cluster.pods) - there:
+            self.world.cluster.delete_pod(uid)
+            self.pending.delete_pod(uid)
+        for pod in copy.deepcopy(list(self.server.pods.values())):
+            self.world.cluster.put_pod(pod)
+            self.pending.put_pod(pod)
+
+    async def live(self, rounds: int = 6) -> None:
+        """Time passes, and the watch is always up to date."""
+        for _ in range(rounds):
+            await self.controller.look()
+            self.watch()
+            self.now += 1
+
+    def held(self) -> bool:
+        """Whether the server has a hold for b1."""
+        return "headroom.sh/reclaim-hold" in self.pod("b1")["metadata"].get("annotations", {})
+
+    def pod(self, name: str) -> Json:
+        """A pod on the server."""
+        return next(pod for path, pod in self.server.pods.items() if path.endswith(f"/{name}"))
+
+    def end(self, *names: str) -> None:
+        """Pods are gone from the server."""
+        for path in [path for path in self.server.pods if path.rpartition("/")[2] in names]:
+            del self.server.pods[path]
+        self.watch()

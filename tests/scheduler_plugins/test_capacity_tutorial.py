@@ -1,5 +1,7 @@
 """docs/capacity-tutorial.md is followed, block by block, with the profile that ships and the scheduler's own name."""
 
+import os
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -22,4 +24,6 @@ def test_tutorial_is_true(cluster: Cluster, tmp_path: Path) -> None:
         stage.add("headroom-scheduler", profile())
         (node,) = cluster.kwok.add(1, NodeTemplate(), prefix="tutorial")
         stage.wait()
-        assert Reader(tmp_path, {**cluster.environment, "NODE": node}).follow(PAGE) >= 25
+        programs = f"{Path(sys.executable).parent}{os.pathsep}{cluster.environment['PATH']}"  # with kubectl-headroom
+        reader = Reader(tmp_path, {**cluster.environment, "PATH": programs, "NODE": node})
+        assert reader.follow(PAGE) >= 25

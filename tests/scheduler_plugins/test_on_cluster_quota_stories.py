@@ -69,13 +69,15 @@ def test_first_story(gpus: Teams) -> None:
     gpus.submit("b", "b-2", 3)  # one GPU is free, and B's min is 6
     gpus.reach(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2"))  # 4: from 6/3 to 4/6
     assert gpus.evicted() == ["a-3"]
-    gpus.told("a", "a-3", "Preempted")
-    gpus.told("b", "b-2", "6", "min 4", "3")
+    numbers = ("uses 6 of min 4 (nvidia.com/gpu)", "needs 3 of its min 6")
+    gpus.told("a", "a-3", "Preempted", "/b-2", *numbers)
+    gpus.told("b", "b-2", "Reclaiming", "/a-3", *numbers)
 
     gpus.submit("b", "b-3", 1)
     gpus.submit("b", "b-4", 2)
     for name in ("b-3", "b-4"):  # within B's max of 8, and all of A's GPUs are guaranteed by now
         gpus.told("b", name, "FailedScheduling", "Insufficient nvidia.com/gpu")
+        gpus.told("b", name, "ReclaimImpossible")
     gpus.stay(a=standing(4, "a-1 a-2", "a-4"), b=standing(6, "b-1 b-2", "b-3 b-4"))
     assert gpus.evicted() == ["a-3"]
 
@@ -113,6 +115,7 @@ def test_second_story(gpus: Teams) -> None:
     gpus.submit("b", "pod-c", 1, **HIGH)
     gpus.stay(a=standing(2, "a-1"), b=standing(4, "pod-b pod-c"), c=standing(3, "c-1"))  # 9: PodA is the victim
     assert gpus.evicted() == ["a-2", "pod-a"]
+    gpus.told("b", "pod-a", "Preempted", "/pod-c", "uses 5 of min 4 (nvidia.com/gpu)", "needs 1 more")
 
 
 def test_no_wild_preemption(cpus: Teams) -> None:

@@ -34,6 +34,10 @@ _REFUSED_SECONDS: Final = 60.0
 _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _FORBIDDEN: Final = 403
+_PRUNED: Final = (
+    f"The definition {PLURAL}.{GROUP} has no status.conditions, so what is wrong with quotas is told by Events "
+    "alone: apply the definition that comes with this release"
+)
 _LOG: Final = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
@@ -84,6 +88,8 @@ class _Known:
     """The object as the API server answered, which the watch has yet to bring."""
     wrote_at: float = float("-inf")
     not_before: float = float("-inf")
+    pruned: Sequence[Json] = ()
+    """The conditions that we wrote and the API server did not keep."""
     settled: tuple[Any, ...] = ()
     """What was looked at when there was nothing to write."""
 
@@ -126,7 +132,7 @@ class Writer:
         self._turn = 0
         self._resume_at = float("-inf")
         self._pause = _FIRST_PAUSE_SECONDS
-        self._told = False
+        self._told = self._told_pruned = False
 
     async def run(self) -> None:
         """Look, and write, for ever. What fails is told once, and tried again the next time."""
@@ -189,12 +195,16 @@ class Writer:
         """A quota as it is: as the watch brought it, or as our write left it while the watch has yet to bring that."""
         quota = self._cluster.quota_objects.get(uid)
         known = self._known.get(uid)
-        if quota is None or known is None or known.answer is None:
+        if quota is None or known is None:
             return quota
-        if quota["metadata"].get("resourceVersion") == known.seen:
-            return known.answer
-        known.answer = None
-        return quota
+        if known.answer is not None and quota["metadata"].get("resourceVersion") == known.seen:
+            quota = known.answer
+        else:
+            known.answer = None
+        status = quota.get("status") or {}
+        if not known.pruned or status.get("conditions"):
+            return quota
+        return {**quota, "status": {**status, "conditions": known.pruned}}
 
     def _change(self, stored: Json, surroundings: Surroundings, now: float) -> Update | None:
         """What there is to write to a quota now, if anything."""
@@ -247,6 +257,12 @@ class Writer:
             _LOG.info("The status of quotas is written again")
         self._pause, self._told = _FIRST_PAUSE_SECONDS, False
         known.seen, known.answer = str((current or quota)["metadata"].get("resourceVersion")), answer
+        if "conditions" in change.body["status"]:
+            kept = (answer.get("status") or {}).get("conditions")
+            known.pruned = () if kept else change.body["status"]["conditions"]
+            if known.pruned and not self._told_pruned:
+                _LOG.warning("%s", _PRUNED)
+                self._told_pruned = True
         return Written.OK
 
     def _refused(self, quota: Json, error: ApiError, known: _Known) -> Written:

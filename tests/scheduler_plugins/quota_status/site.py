@@ -50,6 +50,8 @@ class FakeApi:
     patches: list[tuple[str, Json]] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
     """The next requests fail with these."""
+    prunes: bool = False
+    """Whether its definition of the kind has no conditions."""
     lists: int = 0
 
     def _fail(self) -> None:
@@ -70,6 +72,8 @@ class FakeApi:
             raise ApiError(409, "Conflict", "the object has been modified")
         self.patches.append((f"{namespace}/{name}", body["status"]))
         new = merged(stored, {"status": body["status"]})
+        if self.prunes:
+            new["status"].pop("conditions", None)
         new["metadata"]["resourceVersion"] = str(int(stored["metadata"]["resourceVersion"]) + 1)
         self.quotas[f"{namespace}/{name}"] = new
         return copy.deepcopy(new)

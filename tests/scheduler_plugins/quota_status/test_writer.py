@@ -73,6 +73,28 @@ async def test_foreign_conditions_survive() -> None:
     assert len(site.status()["conditions"]) == 5
 
 
+async def test_definition_without_conditions(caplog: pytest.LogCaptureFixture) -> None:
+    """Where the definition of the kind is upstream's, without conditions, usage is written and Events tell the rest."""
+    site = Site(quota(minimum={"cpu": 4}, maximum={"cpu": 2}))
+    site.api.prunes = True
+    assert await site.look() == ["a/q"]
+    site.watch()
+    for _ in range(3):
+        assert await site.look() == []
+    site.cluster.put_pod(bound("p"))
+    assert await site.look() == ["a/q"]
+    assert site.api.quotas["a/q"]["status"] == {"used": {"cpu": "1"}}
+    site.watch()
+    assert await site.look() == []
+    assert [reason for _, reason, _ in site.recorder.told] == ["MinAboveMax"]
+    (record,) = caplog.records
+    assert "has no status.conditions" in record.message
+    site.api.prunes = False
+    site.create({**site.api.quotas["a/q"], "spec": {"min": {"cpu": 1}, "max": {"cpu": 2}}})
+    assert await site.look() == ["a/q"]
+    assert site.conditions() == GOOD
+
+
 async def test_only_the_leader_writes() -> None:
     """A replica that does not lead writes nothing; once it leads it does."""
     site = Site(quota(minimum={"cpu": 2}))

@@ -1,5 +1,8 @@
 """Whom CapacityScheduling evicts, on random clusters: against an independent working out of the rules."""
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -10,6 +13,7 @@ from scheduler_plugins.reclaim.fitting import Fitting
 from scheduler_plugins.reclaim.search import search
 from scheduler_plugins.reclaim.situation import Situation
 from scheduler_plugins.reclaim.victims import Candidate, select_victims
+from tests import golden
 from tests.golden.adapters.capacity_preemption import OPERATIONS, cluster_of
 from tests.golden.adapters.elasticquota import NOW
 from tests.golden.second_opinion import preemption
@@ -74,3 +78,24 @@ def test_random_clusters_are_various() -> None:
 
     wanted = {"several", "victims", "violation", "own", "others"}
     assert seen == wanted | {"Unschedulable", "UnschedulableAndUnresolvable", "Error"}
+
+
+def test_words_are_upstreams() -> None:
+    """Reasons are upstream's to the letter, also where a vector's messages only explain."""
+    vectors_file = Path(golden.__file__).parent / "vectors" / "capacity_preemption.json"
+    compared = 0
+    for each in json.loads(vectors_file.read_text(encoding="utf-8")):
+        if each["input"]["op"] == "preempt":
+            answered = OPERATIONS["preempt"](each["input"])
+            for part in ("preFilter", "postFilter", "rejectedNodes"):
+                expected = each["expected"].get(part)
+                told = _messages(answered[part]) if expected is not None else {}
+                assert told.items() >= _messages(expected or {}).items(), each["name"]
+                compared += len(_messages(expected or {}))
+    assert compared
+
+
+def _messages(part: Mapping[str, Any]) -> dict[str, str]:
+    """All messages in a part of an answer, by where they are."""
+    found = {"": part["message"]} if "message" in part else {}
+    return found | {key: each["message"] for key, each in part.items() if isinstance(each, dict) and "message" in each}

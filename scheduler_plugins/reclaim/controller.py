@@ -13,6 +13,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
@@ -165,8 +166,9 @@ class Controller:
                 return
             if self._cluster.pods.get(pod.uid) is not pod:
                 continue  # it has changed while others were decided about
-            key = alike(pod)
-            found = nobody.get(key) or self._decided(pod)
+            barred = self._barred(pod)
+            key = alike(pod), barred
+            found = nobody.get(key) or self._decided(pod, barred)
             if isinstance(found, Undecided):
                 nobody[key] = found
                 self._nobody(pod, found)
@@ -184,11 +186,15 @@ class Controller:
         known = self._undecided.get(pod.uid)
         return known is None or known.version != self._cluster.version or steady >= known.until
 
-    def _decided(self, pod: QuotaPod) -> Decision | Undecided:
-        now = self._clocks.wall()
-        barred = self._pursuit.barred(pod)
+    def _barred(self, pod: QuotaPod) -> frozenset[str]:
+        """Nodes that are no place for a pod for now."""
+        barred = frozenset(self._pursuit.barred(pod))
         if pod.hold is not None and any(uid in self._cluster.pods for uid in pod.hold.victims):
-            barred = barred | {pod.hold.node}  # who was to leave there has not left in time
+            barred |= {pod.hold.node}  # who was to leave there has not left in time
+        return barred
+
+    def _decided(self, pod: QuotaPod, barred: AbstractSet[str]) -> Decision | Undecided:
+        now = self._clocks.wall()
         nodes: Iterable[str] | None = [name for name in self._cluster.nodes if name not in barred] if barred else None
         try:
             return self._judge(pod, now, nodes)

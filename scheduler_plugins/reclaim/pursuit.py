@@ -32,6 +32,7 @@ _BARRED_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 5.0
 _AT_ONCE: Final = 8
 _FIRST_WAKE_SECONDS: Final = 1.0
+_LONG_WAKE_SECONDS: Final = 4.0
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -281,8 +282,25 @@ class Pursuit:
             return
         known.wait *= 2
         known.at = now + known.wait
+        if known.wait > _LONG_WAKE_SECONDS and self._is_taken(pod):
+            await self._give_up(pod, hold)
+            return
         try:
             await holding.wake(self.evictions.api, pod, hold.node, self.evictions.wall())
         except ApiUnavailable:
             known.at = now
             raise
+
+    def _is_taken(self, pod: QuotaPod) -> bool:
+        """Whether the room that was freed is another pod's by now, a more important one's: others would have to go."""
+        try:
+            return isinstance(self.judge(as_asked(pod), self.evictions.wall()), Decision)
+        except (PluginError, ValueError):
+            return False
+
+    async def _give_up(self, pod: QuotaPod, hold: Hold) -> None:
+        """Let the hold expire now: there is nothing left to be held."""
+        now = self.evictions.wall()
+        written = await holding.write(self.evictions.api, pod, replace(hold, until=round(now, 3)), now, nominate=False)
+        if written is not None and self._cluster.pods.get(pod.uid) is pod:
+            self._cluster.put_pod(written)

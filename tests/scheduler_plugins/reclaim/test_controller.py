@@ -197,6 +197,21 @@ async def test_stubborn_victim_expires_the_hold() -> None:
     assert play.server.evicted == ["a2"]
 
 
+async def test_room_that_another_took() -> None:
+    """A more important pod took the room: the hold ends before its time, and others leave after the back-off."""
+    play = Play(back_off_seconds=20.0)
+    await play.live(3)
+    play.end("a2")
+    urgent = {"nodeName": "n1", "priority": 1000}
+    play.add("a", "urgent", 1, urgent, {"phase": "Running", "startTime": "2026-01-01T00:00:09Z"})
+    play.watch()
+    await play.live(12)
+    assert not play.world.cluster.holding(play.now)
+    assert play.server.evicted == ["a2"]
+    await play.live(25)
+    assert play.server.evicted == ["a2", "a1"]
+
+
 async def test_lost_node_costs_no_attempt() -> None:
     """Room on a node that is gone is none: the pod is decided for anew at once, and not made to wait."""
     play = Play()

@@ -86,7 +86,8 @@ class CapacityScheduling:
 
     def post_filter(self, pod: PodRequest, nodes: Nodes, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims that the rules of quotas allow kube-scheduler's own preemption, by node."""
-        return answer(asked_as(pod), kept(nodes), nodes.now, victims, self.reclaim.disruption_budgets)
+        rule, reclaiming = self.reclaim.disruption_budgets, self.reclaim.enabled and not self.reclaim.dry_run
+        return answer(asked_as(pod), kept(nodes), nodes.now, victims, rule, reclaiming=reclaiming)
 
     def explain(self, pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
         """Of the pod's quota, and of all: what is used, claimed and guaranteed; of a node, for whom room is held."""

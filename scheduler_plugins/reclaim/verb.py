@@ -24,6 +24,8 @@ def answer(
     now: float,
     proposed: Mapping[str, Victims],
     budgets_rule: BudgetsRule = BudgetsRule.RESPECT,
+    *,
+    reclaiming: bool = True,
 ) -> dict[str, Victims]:
     """Who may be evicted, by node; nothing at all for a pod that others are leaving for already.
 
@@ -36,13 +38,16 @@ def answer(
         now: the time to judge holds by. [unix s]
         proposed: what kube-scheduler would do, by node. Nobody is to leave where only an extender refused the pod.
         budgets_rule: what PodDisruptionBudgets mean to pods with a quota.
+        reclaiming: whether what was borrowed is taken back at all; else no quota's pods leave for those of another.
     """
     hold = pod.hold
     if hold is not None and hold.lasts(now):
         return {}
     situation = Situation.of(pod, cluster, now)
-    if situation.quota is not None and ineligible(pod, cluster, now) is not None:
-        return {}
+    if situation.quota is not None:
+        across = not situation.beyond_min
+        if (across and not reclaiming) or ineligible(pod, cluster, now) is not None:
+            return {}
     fitting = Fitting(cluster, cluster.claims(now))
     judged = not fitting.unmodelled(pod)
     answered: dict[str, Candidate] = {}

@@ -1,19 +1,24 @@
 """The preempt verb: what kube-scheduler proposes stands, is rewritten, or is left out."""
 
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import replace
+from typing import Any, Final
 
 from scheduler_plugins.framework.plugin import Victims
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.budgets import BudgetsRule
+from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.reclaim.verb import answer
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.scheduler_plugins.reclaim.worlds import NOW, World
 
 NOBODY: Final = Victims(())
 
 
-def asked(world: World, pod: QuotaPod, proposed: Mapping[str, Victims], **options: BudgetsRule) -> dict[str, Victims]:
+def asked(world: World, pod: QuotaPod, proposed: Mapping[str, Victims], **options: Any) -> dict[str, Victims]:  # noqa: ANN401
     """The answer."""
     return answer(pod, world.cluster, NOW, proposed, **options)
 
@@ -134,6 +139,38 @@ def test_budgets_count_without_quota() -> None:
     proposed = {"gpu": Victims(("free/f1",), 1)}
 
     assert asked(world, world.wait("free/f2", 2, priority=5), proposed) == proposed
+
+
+def test_rehearsal_takes_nothing_back() -> None:
+    """Where nothing is taken back no namespace's pods leave for another's; preemption within one goes on."""
+    world = over_min()
+    proposed = {"gpu": Victims(("a/low",))}
+
+    assert answer(world.wait("b/b2", 1), world.cluster, NOW, proposed, reclaiming=False) == {}
+    assert answer(world.wait("a/new", 1, priority=50), world.cluster, NOW, proposed, reclaiming=False) == proposed
+
+
+def test_plugin_says_whether_to_reclaim() -> None:
+    """The plugin answers the verb by its arguments: a rehearsal, or no reclaim at all, takes nothing back."""
+    plugins = {
+        plugin: plugin.reclaim.enabled and not plugin.reclaim.dry_run
+        for plugin in (
+            CapacityScheduling(),
+            CapacityScheduling(reclaim=ReclaimSettings(dry_run=True)),
+            CapacityScheduling(reclaim=ReclaimSettings(enabled=False)),
+        )
+    }
+    for plugin, reclaims in plugins.items():
+        cache = ClusterCache(LoadRules(), {NAME: plugin})
+        world = over_min()
+        cache.put_node({"metadata": {"name": "gpu"}, "status": {"allocatable": {"cpu": "8"}}})
+        pod = world.wait("b/b2", 1)
+        nodes, _ = cache.select(["gpu"], NOW)
+
+        asking = cache.read(pod.json or {})
+        answered = plugin.post_filter(asking, replace(nodes, kept={NAME: world.cluster}), {"gpu": Victims(("a/low",))})
+
+        assert bool(answered) is reclaims
 
 
 def test_held_room_is_enough() -> None:

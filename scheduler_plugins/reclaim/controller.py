@@ -184,6 +184,8 @@ class Controller:
 
     def _is_due(self, pod: QuotaPod, steady: float) -> bool:
         known = self._undecided.get(pod.uid)
+        if self._pursuit.rests(pod.uid):
+            return False
         return known is None or known.version != self._cluster.version or steady >= known.until
 
     def _barred(self, pod: QuotaPod) -> frozenset[str]:

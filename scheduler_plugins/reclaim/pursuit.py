@@ -30,6 +30,7 @@ from service.token_bucket import TokenBucket
 _QUOTAS: Final = f"/apis/{GROUP}/{VERSION}/namespaces/{{}}/{PLURAL}"
 _BARRED_SECONDS: Final = 30.0
 _AGAIN_SECONDS: Final = 5.0
+_REST_SECONDS: Final = 1.0
 _AT_ONCE: Final = 8
 _FIRST_WAKE_SECONDS: Final = 1.0
 _LONG_WAKE_SECONDS: Final = 4.0
@@ -132,11 +133,16 @@ class Pursuit:
     """A clock that never jumps. [s]"""
     _barred: dict[str, dict[str, float]] = field(default_factory=dict)
     _again: dict[str, float] = field(default_factory=dict)
+    _rests: dict[str, float] = field(default_factory=dict)
     _wakes: dict[str, _Wake] = field(default_factory=dict)
 
     @property
     def _cluster(self) -> QuotaCluster:
         return self.judge.cluster
+
+    def rests(self, uid: str) -> bool:
+        """Whether a hold of a pod was withdrawn a moment ago: two decisions that differ must not chase each other."""
+        return self.monotonic() < self._rests.get(uid, 0.0)
 
     def barred(self, pod: QuotaPod) -> AbstractSet[str]:
         """Nodes on which an eviction for a pod was refused a moment ago."""
@@ -158,6 +164,7 @@ class Pursuit:
         self.evictions.forget(there)
         self._again = {uid: when for uid, when in self._again.items() if uid in there}
         self._wakes = {uid: wake for uid, wake in self._wakes.items() if uid in there}
+        self._rests = {uid: until for uid, until in self._rests.items() if self.monotonic() < until}
         self._barred = {uid: nodes for uid, nodes in self._barred.items() if uid in self._cluster.pods}
         uids = [
             holder.uid
@@ -269,6 +276,7 @@ class Pursuit:
             return
         if self._cluster.pods.get(pod.uid) is pod:
             self._cluster.put_pod(written)
+        self._rests[pod.uid] = self.monotonic() + _REST_SECONDS
         self.evictions.metrics.decisions.labels("withdrawn").inc()
         _LOG.info("Nobody leaves for pod %s: %s", pod.key, why)
 

@@ -112,6 +112,8 @@ def teams(stage: Stage, quotas: Mapping[str, tuple[int, int]]) -> Iterator[dict[
         quotas: min and max by name. [GPUs]
     """
     made: dict[str, Team] = {}
+    # What other quotas guarantee would count for these, too; namespaces of earlier tests may still be going.
+    until(lambda: not stage.cluster.api.get(f"{QUOTAS}/elasticquotas")["items"], "the quotas of others being gone")
     try:
         for name, (least, most) in quotas.items():
             made[name] = Team.make(stage, name, least, most)

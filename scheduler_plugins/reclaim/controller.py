@@ -38,7 +38,7 @@ from scheduler_plugins.reclaim.telling import Teller, named
 INTERVAL_SECONDS: Final = 1.0
 """How often we look when nothing tells us to. [s]"""
 
-_ROUND_SECONDS: Final = 0.2
+_ROUND_SECONDS: Final = 0.5
 _FIRST_WAIT_SECONDS: Final = 1.0
 _LONGEST_WAIT_SECONDS: Final = 5.0
 
@@ -248,12 +248,12 @@ class Controller:
 
     async def _hold(self, pod: QuotaPod, decision: Decision) -> bool:
         """Write down who has to leave; whether that is so."""
-        longest = 0.0
-        for victim in decision.victims:
-            grace = None if victim.terminating else await grace_of(self._api, victim)
-            if grace is None and not victim.terminating:
-                return False
-            longest = max(longest, grace or 0.0)
+        leaving = [victim for victim in decision.victims if not victim.terminating]
+        graces = await asyncio.gather(*(grace_of(self._api, victim) for victim in leaving))
+        known = [grace for grace in graces if grace is not None]
+        if len(known) < len(leaving):
+            return False  # somebody is not as known here any more
+        longest = max(known, default=0.0)
         attempt = 1
         if pod.hold is not None:  # one whose node went was no attempt in vain
             attempt = pod.hold.attempt + (not self._lost(pod.hold))
@@ -262,8 +262,7 @@ class Controller:
         written = await holding.write(self._api, pod, hold, self._clocks.wall(), nominate=True)
         if written is None:
             return False
-        if self._cluster.pods.get(pod.uid) is pod:  # the watch has not been faster
-            self._cluster.put_pod(written)
+        holding.take(self._cluster, written)
         self._evictions.began(pod.uid, decision.arithmetic)
         _LOG.info("Room for pod %s: %s leave for node %s", pod.key, named(decision.victims), decision.node)
         return True

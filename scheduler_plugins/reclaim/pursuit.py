@@ -274,8 +274,7 @@ class Pursuit:
         written = await holding.write(self.evictions.api, pod, former, now, nominate=False)
         if written is None:
             return
-        if self._cluster.pods.get(pod.uid) is pod:
-            self._cluster.put_pod(written)
+        holding.take(self._cluster, written)
         self._rests[pod.uid] = self.monotonic() + _REST_SECONDS
         self.evictions.metrics.decisions.labels("withdrawn").inc()
         _LOG.info("Nobody leaves for pod %s: %s", pod.key, why)
@@ -310,5 +309,5 @@ class Pursuit:
         """Let the hold expire now: there is nothing left to be held."""
         now = self.evictions.wall()
         written = await holding.write(self.evictions.api, pod, replace(hold, until=round(now, 3)), now, nominate=False)
-        if written is not None and self._cluster.pods.get(pod.uid) is pod:
-            self._cluster.put_pod(written)
+        if written is not None:
+            holding.take(self._cluster, written)

@@ -3,10 +3,11 @@
 import pytest
 
 from kubeapi import ApiUnavailable
+from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.reclaim.budgets import BudgetsRule
 from scheduler_plugins.reclaim.leader import NotLeading
 from tests.scheduler_plugins.reclaim.plays import Play
-from tests.scheduler_plugins.reclaim.worlds import GPU
+from tests.scheduler_plugins.reclaim.worlds import GPU, NOW
 
 
 class Died(Exception):  # noqa: N818 - it is no error of the program
@@ -93,6 +94,27 @@ async def test_preemptor_is_bound_in_between() -> None:
     await play.controller.look()
     assert not play.held()
     await play.live()
+    assert play.server.evicted == []
+
+
+async def test_note_of_kube_scheduler_in_between() -> None:
+    """kube-scheduler notes anew why the pod waits: the hold is written all the same, and known at once."""
+    play = Play()
+    pod = play.pod("b1")
+    pod["status"]["conditions"][0]["message"], pod["metadata"]["resourceVersion"] = "0/2 nodes", "7"
+    await play.controller.look()
+    assert play.held()
+    assert play.world.cluster.pods["b/b1"].hold is not None
+
+
+async def test_hold_of_another_in_between() -> None:
+    """Another replica has just written a hold: it stands, and ours is not written over it."""
+    play, other = Play(), Hold("n9", NOW + 60, ("somebody",))
+    pod = play.pod("b1")
+    pod["metadata"] |= {"resourceVersion": "7", "annotations": other.annotations}
+    pod["status"]["conditions"].append(other.condition)
+    await play.controller.look()
+    assert Hold.of_pod(pod) == other
     assert play.server.evicted == []
 
 

@@ -18,6 +18,15 @@ pytestmark = pytest.mark.cluster
 NAME: Final = "quota-stories"
 LOW, HIGH = {"priorityClassName": "teams-low"}, {"priorityClassName": "teams-high"}
 
+APART: Final = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "nginx"}}, "topologyKey": "kubernetes.io/hostname"}
+        ]
+    }
+}
+"""Keeps the replicas of `nginx` on nodes of their own, where the example supposes them."""
+
 
 @pytest.fixture(scope="module")
 def stage(cluster: Cluster) -> Iterator[Teams]:
@@ -142,7 +151,7 @@ def test_borrowed_on_two_nodes(cpus: Teams) -> None:
     cpus.nodes(2, 2)
     cpus.add("quota1", 0, 2)
     cpus.add("quota2", 2, 2)
-    cpus.deploy("quota1", "nginx", 2, 1)
+    cpus.deploy("quota1", "nginx", 2, 1, affinity=APART)
     cpus.reach(quota1=standing(2, "nginx-1 nginx-2"), quota2=standing(0))
     assert len(set(cpus.where("quota1"))) == 2
     cpus.deploy("quota2", "nginx", 1, 2)

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from scheduler_plugins.__main__ import main
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile
+from scheduler_plugins.reclaim.leader import LeaseName
 from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.estimate import LoadRules
 
@@ -22,6 +24,17 @@ def test_flags_have_defaults() -> None:
     assert parsed.log_level == "info"
     assert parsed.profile.answering.mode is Mode.SHORTLIST
     assert parsed.kubeconfig is None
+
+
+def test_who_decides_and_for_whom() -> None:
+    """Without a Lease this is the only replica; kube-scheduler's identity begins with its host name, by default ours."""
+    parsed = parse_flags([], {})
+    assert (parsed.leader_lease, parsed.leader_identity) == (None, socket.gethostname())
+    assert parsed.reclaim_for == ("headroom-scheduler",)
+    flags = ["--leader-lease", "system/scheduler", "--leader-identity", "host", "--reclaim-for", "one, two,"]
+    parsed = parse_flags(flags, {})
+    assert (parsed.leader_lease, parsed.leader_identity) == (LeaseName("system", "scheduler"), "host")
+    assert parsed.reclaim_for == ("one", "two")
 
 
 def test_flags_win_over_environment() -> None:
@@ -39,6 +52,8 @@ def test_flags_win_over_environment() -> None:
         (["--mode", "fast"], "--mode fast: must be shortlist or weighted"),
         (["--stale-after", "1m"], "--stale-after 1m: must be a number of seconds"),
         (["--stale-after", "0s"], "must be a number of seconds"),
+        (["--leader-lease", "headroom"], "--leader-lease headroom: must be a namespace and a name"),
+        (["--leader-lease", "a/b/c"], "--leader-lease a/b/c: must be a namespace and a name"),
         (["--log-format", "xml"], "--log-format xml: must be text or json"),
         (["--log-level", "loud"], "--log-level loud: must be debug, info, warning or error"),
     ],

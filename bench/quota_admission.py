@@ -157,7 +157,7 @@ def _requests(work: Work, calls: int) -> Iterator[Measurement]:
 
 
 def _changes(work: Work, calls: int) -> Iterator[Measurement]:
-    """What a change costs, and the check of the whole ledger."""
+    """What a change costs."""
     events = [made.pod(f"new-{each}", each % work.quotas, 0, work.names[0], NOW) for each in range(calls + WARM_UP)]
     turn = iter([fresh(pod) for pod in events])
     bound = times(lambda: work.cluster.put_pod(next(turn)), calls)
@@ -167,12 +167,6 @@ def _changes(work: Work, calls: int) -> Iterator[Measurement]:
     yield Measurement("quotas, event of a pod that is gone", deleted, "none", "none")
     changed = iter([fresh(made.quota(each % work.quotas, NOW)) for each in range(calls + WARM_UP)])
     yield Measurement("event of a quota", times(lambda: work.cluster.put_quota(next(changed)), calls), "none", "none")
-    few = max(calls // 40, 1)
-    everything = list(work.cluster.pods.values())
-    if found := work.cluster.book.differences(everything):
-        raise AssertionError(f"the ledger differs from the pods: {found}")
-    measured = times(lambda: work.cluster.book.differences(everything), few)
-    yield Measurement(f"comparing the ledger with {len(everything):,} pods", measured, "none", "none")
 
 
 def main() -> None:

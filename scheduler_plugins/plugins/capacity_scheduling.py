@@ -14,6 +14,7 @@ from scheduler_plugins.framework.plugin import Problem, Victims
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
 from scheduler_plugins.quota.admission import Over, demands, refusal
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, minus
+from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
@@ -40,6 +41,9 @@ class CapacityScheduling:
     max_missing: MaxMissing = MaxMissing.ZERO
     """What a `max` says of cpu, memory and ephemeral-storage that it does not name: zero, as upstream's code has it, or
     infinite, as its design text has it."""
+    charge: Charging = Charging.CONTAINERS
+    """What of a pod counts: containers, as upstream's code adds them up, or scheduler, all that kube-scheduler sets
+    aside for it. By the former what sidecars and the pod as a whole request passes every quota by."""
     reclaim: ReclaimSettings = field(default_factory=ReclaimSettings)
     """How borrowed resources are given back."""
 
@@ -54,11 +58,11 @@ class CapacityScheduling:
 
     def keep(self) -> QuotaCluster:
         """The cluster as quotas see it."""
-        return QuotaCluster(NAME, self.max_missing)
+        return QuotaCluster(NAME, self.max_missing, self.charge)
 
     def facts(self, pod: Mapping[str, Any]) -> QuotaPod:
         """A pending pod as quotas see it."""
-        return QuotaPod.from_json(pod)
+        return QuotaPod.from_json(pod, self.charge)
 
     def alike(self, facts: QuotaPod) -> Hashable:
         """What of it decides how it is judged. Whoever has a claim is alike to nobody: it is in all others' way."""

@@ -1,6 +1,6 @@
 """The ledger of quotas: which quota is in force where, and what is charged to each namespace."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -232,26 +232,3 @@ class QuotaBook:
             set(self._over_min),
             self.version,
         )
-
-    # Checking
-
-    def differences(self, pods: Iterable[QuotaPod]) -> Mapping[str, tuple[Amounts, Amounts]]:
-        """Where the ledger differs from what a list of all pods comes to.
-
-        Args:
-            pods: all pods there are.
-
-        Returns:
-            By namespace: what bound pods are charged here, and what they should be.
-        """
-        right: dict[str, dict[str, int]] = {}
-        for pod in pods:
-            if pod.charged:
-                right[pod.namespace] = plus(right.get(pod.namespace, NOTHING), pod.charge)
-        names = right.keys() | self._bound.keys()
-        pairs = {name: (self.bound(name), right.get(name, NOTHING)) for name in names}
-        return {name: pair for name, pair in pairs.items() if _differ(*pair)}
-
-
-def _differ(left: Amounts, right: Amounts) -> bool:
-    return any(left.get(name, 0) != right.get(name, 0) for name in {*left, *right})

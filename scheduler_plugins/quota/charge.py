@@ -1,11 +1,21 @@
 """What a pod is charged to its quota."""
 
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from crds.quantity import parse_quantity
 from scheduler_plugins.quota.amounts import amounts_of, larger, plus
+
+
+class Charging(StrEnum):
+    """What of a pod is charged."""
+
+    CONTAINERS = "containers"
+    """What its containers request, as upstream's code adds it up."""
+    SCHEDULER = "scheduler"
+    """All that kube-scheduler sets aside for it: also what sidecars, and the pod as a whole, request."""
 
 
 def charge_of(pod: Mapping[str, Any]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from scheduler_plugins.quota.allowances import Allowances
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.budget import Budget
+from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.claims import Claim, Claims
 from scheduler_plugins.quota.described import described
 from scheduler_plugins.quota.doubts import Doubts
@@ -50,10 +51,12 @@ class QuotaCluster:
     Args:
         name: of the plugin that keeps it, which has read pending pods under that name.
         max_missing: what `max` says of core resources that it does not name.
+        charging: what of a pod is charged.
     """
 
-    def __init__(self, name: str, max_missing: MaxMissing) -> None:
+    def __init__(self, name: str, max_missing: MaxMissing, charging: Charging = Charging.CONTAINERS) -> None:
         self._name = name
+        self._charging = charging
         self._max_missing = max_missing
         self.book = QuotaBook()
         """Quotas and charges."""
@@ -167,7 +170,7 @@ class QuotaCluster:
 
     def describe(self, now: float) -> Json:
         """All of it that people may want to see, as JSON."""
-        return {"maxMissing": self._max_missing.value, **described(self, now)}
+        return {"maxMissing": self._max_missing.value, "charge": self._charging.value, **described(self, now)}
 
     def fork(self) -> "QuotaCluster":
         """A copy in which pods can be reserved without changing this one; what watches tell does not reach it."""
@@ -286,7 +289,16 @@ class QuotaCluster:
             QuantityError: a request is not a quantity.
             ValueError: a time cannot be read.
         """
-        self.place(QuotaPod.from_json(pod))
+        self.place(self.read(pod))
+
+    def read(self, pod: Json) -> QuotaPod:
+        """A pod as it is charged here.
+
+        Raises:
+            QuantityError: a request is not a quantity.
+            ValueError: a time cannot be read.
+        """
+        return QuotaPod.from_json(pod, self._charging)
 
     def place(self, pod: QuotaPod) -> None:
         """A pod that was read is there, or has changed."""

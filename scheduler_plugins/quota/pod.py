@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from crds.pod import is_terminal
 from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
-from scheduler_plugins.quota.amounts import Amounts
-from scheduler_plugins.quota.charge import charge_of
+from scheduler_plugins.quota.amounts import Amounts, larger
+from scheduler_plugins.quota.charge import Charging, charge_of
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.set_aside import set_aside
 from scheduler_plugins.snapshot.units import unix_time
@@ -77,14 +77,21 @@ class QuotaPod:
         return bool(self.node) and self.live and not self.lost
 
     @classmethod
-    def from_json(cls, pod: Mapping[str, Any]) -> "QuotaPod":
+    def from_json(cls, pod: Mapping[str, Any], charging: Charging = Charging.CONTAINERS) -> "QuotaPod":
         """Read a pod. What is the same for many pods is kept once: there may be 150,000 of them.
+
+        Args:
+            pod: Kubernetes JSON.
+            charging: what of it is charged.
 
         Raises:
             QuantityError: a request is not a quantity.
             ValueError: a time is not RFC 3339.
         """
         metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
+        charge, requests = charge_of(pod), set_aside(pod)
+        if charging is Charging.SCHEDULER:
+            charge = larger(charge, {name: amount for name, amount in requests.items() if name != "pods"})
         node, priority = str(spec.get("nodeName") or ""), spec.get("priority")
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
@@ -97,8 +104,8 @@ class QuotaPod:
             never_preempts=spec.get("preemptionPolicy") == "Never",
             started=unix_time(status.get("startTime")),
             created=unix_time(metadata.get("creationTimestamp")) or 0.0,
-            charge=_shared(tuple(charge_of(pod).items())),
-            requests=_shared(tuple(set_aside(pod).items())),
+            charge=_shared(tuple(charge.items())),
+            requests=_shared(tuple(requests.items())),
             labels=_shared_labels(tuple((metadata.get("labels") or {}).items())),
             nominated=str(status.get("nominatedNodeName") or ""),
             hold=Hold.of_pod(pod),

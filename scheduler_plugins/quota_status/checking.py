@@ -124,7 +124,7 @@ class Checker:
         seen: set[str] = set()
 
         def take(item: Json) -> None:
-            pod = _read(item)
+            pod = self._read(item)
             if pod is None:
                 return
             seen.add(pod.uid)
@@ -164,7 +164,7 @@ class Checker:
         """What a pod should be charged now; None: it cannot be told."""
         namespace, _, name = key.partition("/")
         try:
-            pod = _read(await self._api.get(paths.pod(namespace, name)))
+            pod = self._read(await self._api.get(paths.pod(namespace, name)))
         except ApiError as error:
             return NOTHING if error.not_found else None
         except ApiUnavailable:
@@ -188,18 +188,17 @@ class Checker:
         said = "The ledger of quotas is wrong, which is an error of the extender; a restart makes it anew: %s%s"
         _LOG.error(said, "; ".join(words[:_MOST_TOLD]), more)
 
+    def _read(self, item: Json) -> QuotaPod | None:
+        try:
+            return self._cluster.read(item)
+        except MALFORMED:  # the watch has told of it, and its last good state counts
+            return None
+
 
 def _sum_up(pods: Iterable[QuotaPod], sums: dict[str, Amounts]) -> None:
     for pod in pods:
         if pod.charged:
             sums[pod.namespace] = plus(sums.get(pod.namespace, NOTHING), pod.charge)
-
-
-def _read(item: Json) -> QuotaPod | None:
-    try:
-        return QuotaPod.from_json(item)
-    except MALFORMED:  # the watch has told of it, and its last good state counts
-        return None
 
 
 def _due(pod: QuotaPod) -> Amounts:

@@ -16,6 +16,7 @@ from scheduler_plugins.plugins.mid_resources import MidResources
 from scheduler_plugins.plugins.node_resources_allocatable import Mode as End
 from scheduler_plugins.plugins.node_resources_allocatable import NodeResourcesAllocatable
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
+from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.waking.settings import WakingSettings
@@ -31,14 +32,14 @@ def _written(folder: Path, text: str) -> Path:
 
 
 def test_default_profile_is_all_defaults() -> None:
-    """The profile that ships says what holds without it, but for best-effort pods, and for what a max does not name."""
+    """The profile that ships says what holds without it, but where the peers' design texts are safer."""
     profile = load_profile(DEFAULT_PROFILE)
     assert profile.answering == Answering()
     assert profile.in_flight_seconds == Profile([]).in_flight_seconds
     assert profile.waking == WakingSettings()
     low_risk = LowRiskOverCommitment(best_effort_may_fill_node=True)
     assert [(part.name, part.weight, part.plugin) for part in profile.enabled] == [
-        ("CapacityScheduling", 1.0, CapacityScheduling(max_missing=MaxMissing.INFINITE)),
+        ("CapacityScheduling", 1.0, CapacityScheduling(MaxMissing.INFINITE, Charging.SCHEDULER)),
         ("LoadAwareScheduling", 10.0, LoadAware().defaulted()),
         ("MidResources", 1.0, MidResources()),
         ("LowRiskOverCommitment", 1.0, low_risk.defaulted()),
@@ -99,7 +100,7 @@ def test_arguments_go_over_the_built_in_ones(tmp_path: Path) -> None:
     assert [part.name for part in profile.enabled] == [part.name for part in shipped.enabled]
     quotas, load = profile.enabled[0].plugin, profile.enabled[1].plugin
     settings = ReclaimSettings(dry_run=True)
-    assert quotas == CapacityScheduling(max_missing=MaxMissing.INFINITE, reclaim=settings)
+    assert quotas == CapacityScheduling(MaxMissing.INFINITE, Charging.SCHEDULER, settings)
     assert load == LoadAware(usage_thresholds={"cpu": 70, "memory": 95}).defaulted()
     assert profile.enabled[2:] == shipped.enabled[2:]
 

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
-from scheduler_plugins.quota.charge import charge_of
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_plugins.quota.charge import Charging, charge_of
+from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.objects import Json
 from tests.scheduler_plugins.quota.things import GPU, pod
 
@@ -76,3 +78,32 @@ def test_resize_of_a_sidecar() -> None:
         {"name": "i", "resources": {"requests": {"cpu": "9"}}},
     ]
     assert charge_of(item) == {"cpu": 3000}
+
+
+@pytest.mark.parametrize(
+    ("spec", "by_containers", "by_scheduler"),
+    [
+        ({"containers": [_container("c", cpu="1")]}, {"cpu": 1000}, {"cpu": 1000}),
+        (
+            {"containers": [_container("c", cpu="1")], "resources": {"requests": {"cpu": "3"}}},
+            {"cpu": 1000},
+            {"cpu": 3000},
+        ),
+        (
+            {
+                "containers": [_container("c", cpu="1")],
+                "initContainers": [{**_container("s", cpu="2"), "restartPolicy": "Always"}],
+            },
+            {"cpu": 2000},
+            {"cpu": 3000},
+        ),
+    ],
+)
+def test_all_that_is_set_aside_may_count(spec: Json, by_containers: Json, by_scheduler: Json) -> None:
+    """By default pod-level requests and the lasting of sidecars are no charge, as upstream; by `scheduler` they are."""
+    item = {"metadata": {"uid": "u"}, "spec": {"containers": [_container("c", cpu="1")], **spec}}
+    assert QuotaPod.from_json(item).charge == by_containers
+    assert QuotaPod.from_json(item, Charging.SCHEDULER).charge == by_scheduler
+    plugin = CapacityScheduling(charge=Charging.SCHEDULER)
+    assert plugin.facts(item).charge == by_scheduler
+    assert plugin.keep().read(item).charge == by_scheduler

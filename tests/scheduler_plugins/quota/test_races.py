@@ -16,7 +16,7 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.snapshot.reserving import DOUBTED_SECONDS
 from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import NOW, Json, condition
-from tests.scheduler_plugins.quota.things import GPU, pod, quota
+from tests.scheduler_plugins.quota.things import GPU, miscounted, pod, quota
 from tests.scheduler_plugins.quota.world import NODES, World
 
 QUOTAS = {
@@ -52,7 +52,7 @@ def _sound(world: World) -> None:
     """Every pod is charged once: as bound where the watch showed it so, else while it may be on its way."""
     cluster = world.run.cluster
     book = cluster.book
-    assert not book.differences(cluster.pods.values())
+    assert not miscounted(book, cluster.pods.values())
     charged: dict[str, Amounts] = {}
     for uid in {*cluster.pods, *book.tentative, *world.pods}:
         charge = book.charge_of(uid)

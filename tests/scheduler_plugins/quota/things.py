@@ -1,9 +1,12 @@
 """Quotas and pods for tests, as plain JSON."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
+from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.objects import Json, at
 
 GPU = "nvidia.com/gpu"
@@ -63,3 +66,18 @@ def pod(
 def node(name: str = "n1", **allocatable: Any) -> Json:  # noqa: ANN401 - quantities
     """A Node that has this much to give."""
     return {"metadata": {"name": name}, "status": {"allocatable": {"pods": "110", **allocatable}}}
+
+
+def miscounted(book: QuotaBook, pods: Iterable[QuotaPod]) -> list[str]:
+    """The namespaces that are charged something else for bound pods than these pods come to."""
+    right: dict[str, Amounts] = {}
+    for each in pods:
+        if each.charged:
+            right[each.namespace] = plus(right.get(each.namespace, NOTHING), each.charge)
+    names = right.keys() | set(book.namespaces)
+    pairs = {name: (book.bound(name), right.get(name, NOTHING)) for name in names}
+    return [
+        name
+        for name, (has, due) in pairs.items()
+        if any(has.get(resource, 0) != due.get(resource, 0) for resource in {*has, *due})
+    ]

@@ -9,13 +9,13 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
+from scheduler_plugins.quota import described
 from scheduler_plugins.quota.allowances import Allowances
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.budget import Budget
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.claims import Claim, Claims
-from scheduler_plugins.quota.described import described
 from scheduler_plugins.quota.doubts import Doubts
 from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
 from scheduler_plugins.quota.node import QuotaNode
@@ -170,7 +170,15 @@ class QuotaCluster:
 
     def describe(self, now: float) -> Json:
         """All of it that people may want to see, as JSON."""
-        return {"maxMissing": self._max_missing.value, "charge": self._charging.value, **described(self, now)}
+        return {
+            "maxMissing": self._max_missing.value,
+            "charge": self._charging.value,
+            **described.charges(self.book),
+            "onTheirWay": described.on_their_way(self.on_their_way),
+            "inDoubt": len(self.doubts),
+            "claims": described.claims(self.claims(now), self._pods),
+            "holds": described.holds(self.holding(now)),
+        }
 
     def fork(self) -> "QuotaCluster":
         """A copy in which pods can be reserved without changing this one; what watches tell does not reach it."""

@@ -1,23 +1,18 @@
 """The account of quotas as JSON, for who wants to see what admission goes by."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
 
 from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
+from scheduler_plugins.quota.book import QuotaBook
+from scheduler_plugins.quota.claims import Claim
+from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.reporting import quantity
 
-if TYPE_CHECKING:
-    from scheduler_plugins.quota.cluster import QuotaCluster
 
-
-def described(cluster: "QuotaCluster", now: float) -> dict[str, Any]:
-    """Quotas in force and what is charged to them, pods on their way, claims and holds; amounts are quantities.
-
-    Args:
-        cluster: the account.
-        now: the time to judge holds by. [unix s]
-    """
-    book = cluster.book
+def charges(book: QuotaBook) -> dict[str, Any]:
+    """Quotas in force and what is charged to them; amounts are quantities."""
     return {
         "totalMin": _texts(book.total_min),
         "totalUsed": _texts(book.total_used),
@@ -33,30 +28,43 @@ def described(cluster: "QuotaCluster", now: float) -> dict[str, Any]:
             }
             for quota in sorted(book.in_force, key=lambda each: each.namespace)
         },
-        "onTheirWay": {
-            pod.key: {"uid": pod.uid, "nodes": sorted(nodes), "charged": _texts(pod.charge)}
-            for pod, nodes in cluster.on_their_way
-        },
-        "inDoubt": len(cluster.doubts),
-        "claims": {
-            cluster.pods[claim.uid].key: {
-                "uid": claim.uid,
-                "priority": claim.priority,
-                "node": claim.node,
-                "charge": _texts(claim.charge),
-            }
-            for claim in cluster.claims(now)
-        },
-        "holds": {
-            pod.key: {
-                "node": pod.hold.node,
-                "until": pod.hold.until,
-                "victims": list(pod.hold.victims),
-                "attempt": pod.hold.attempt,
-            }
-            for pod in cluster.holding(now)
-            if pod.hold is not None
-        },
+    }
+
+
+def on_their_way(pods: Iterable[tuple[QuotaPod, AbstractSet[str]]]) -> dict[str, Any]:
+    """Pods that were answered for, by `namespace/name`, with the nodes of the answer."""
+    return {pod.key: {"uid": pod.uid, "nodes": sorted(nodes), "charged": _texts(pod.charge)} for pod, nodes in pods}
+
+
+def claims(of: Iterable[Claim], pods: Mapping[str, QuotaPod]) -> dict[str, Any]:
+    """Claims by the `namespace/name` of the pod that has them.
+
+    Args:
+        of: the claims.
+        pods: all pods by uid.
+    """
+    return {
+        pods[claim.uid].key: {
+            "uid": claim.uid,
+            "priority": claim.priority,
+            "node": claim.node,
+            "charge": _texts(claim.charge),
+        }
+        for claim in of
+    }
+
+
+def holds(pods: Iterable[QuotaPod]) -> dict[str, Any]:
+    """Holds by the `namespace/name` of the pod for which room is held."""
+    return {
+        pod.key: {
+            "node": pod.hold.node,
+            "until": pod.hold.until,
+            "victims": list(pod.hold.victims),
+            "attempt": pod.hold.attempt,
+        }
+        for pod in pods
+        if pod.hold is not None
     }
 
 

@@ -9,7 +9,7 @@ from kubeapi import ApiError, ApiServer, ApiUnavailable
 from kubeapi.events import EventRecorder
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.reclaim.controller import INTERVAL_SECONDS, Clocks, Controller
+from scheduler_plugins.reclaim.controller import INTERVAL_SECONDS, Controller
 from scheduler_plugins.reclaim.judging import Judge
 from scheduler_plugins.reclaim.leader import Leader, NotLeading
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
@@ -17,6 +17,7 @@ from scheduler_plugins.reclaim.pending import Pending
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.reclaim.telling import Teller
 from scheduler_plugins.snapshot.cache import ClusterCache
+from service.clocks import Clocks
 
 COMPONENT: Final = "headroom-scheduler"
 """Who speaks in the Events."""

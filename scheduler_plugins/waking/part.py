@@ -20,7 +20,8 @@ from scheduler_plugins.waking.patching import Patcher
 from scheduler_plugins.waking.settings import WakingSettings
 from scheduler_plugins.waking.telling import Teller
 from scheduler_plugins.waking.waiting import Waiting
-from scheduler_plugins.waking.waker import Clocks, Waker
+from scheduler_plugins.waking.waker import Waker
+from service.clocks import Clocks
 
 COMPONENT: Final = "headroom-scheduler"
 """Who speaks in the Events."""

@@ -4,8 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,6 +18,7 @@ from scheduler_plugins.waking.node_sets import Changes
 from scheduler_plugins.waking.patching import Patched, Patcher
 from scheduler_plugins.waking.settings import WakingSettings
 from scheduler_plugins.waking.waiting import Waiting
+from service.clocks import Clocks
 from service.token_bucket import TokenBucket
 
 INTERVAL_SECONDS: Final = 1.0
@@ -31,16 +31,6 @@ _ROUND_SECONDS: Final = 0.1
 _AT_ONCE: Final = 10
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """The clocks of the waker."""
-
-    wall: Callable[[], float] = time.time
-    """Times that objects bear. [unix s]"""
-    monotonic: Callable[[], float] = time.monotonic
-    """Rates and waits. Never jumps. [s]"""
 
 
 class Waker:

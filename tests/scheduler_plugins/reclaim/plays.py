@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from kubeapi import ApiError, ApiServer
 from kubeapi.events import EventRecorder
 from scheduler_plugins.framework.cycle import Cycle
-from scheduler_plugins.reclaim.controller import Clocks, Controller
+from scheduler_plugins.reclaim.controller import Controller
 from scheduler_plugins.reclaim.judging import Judge
 from scheduler_plugins.reclaim.leader import Leader, LeaseName
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
@@ -18,6 +18,7 @@ from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.reclaim.telling import Teller
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
+from service.clocks import Clocks
 from tests.scheduler_plugins.reclaim.worlds import GPU, NOW, World
 
 OURS: Final = "headroom-scheduler"

@@ -21,7 +21,8 @@ from scheduler_plugins.waking.metrics import WakingMetrics
 from scheduler_plugins.waking.patching import Patcher
 from scheduler_plugins.waking.settings import WakingSettings
 from scheduler_plugins.waking.waiting import Waiting
-from scheduler_plugins.waking.waker import Clocks, Waker
+from scheduler_plugins.waking.waker import Waker
+from service.clocks import Clocks
 from tests.scheduler_plugins.objects import NOW, Json, at, node, pod
 
 HOT = "node(s) hot"

@@ -43,6 +43,11 @@ class ApiError(Exception):
         self.message = message
 
     @property
+    def forbidden(self) -> bool:
+        """Whether we are not known, or lack the right: then it is no matter of this object alone."""
+        return self.status in {401, 403}
+
+    @property
     def not_found(self) -> bool:
         """Whether the object (or its kind) does not exist."""
         return self.status == 404  # noqa: PLR2004 - HTTP

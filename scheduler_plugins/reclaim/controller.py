@@ -12,13 +12,13 @@ already is left alone, and nobody is chosen anew while the hold lasts.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
 from crds.pod import workload_key
-from kubeapi import ApiServer
+from kubeapi import ApiError, ApiServer
 from scheduler_plugins.framework.cycle import PluginError
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
@@ -34,6 +34,7 @@ from scheduler_plugins.reclaim.pending import Pending
 from scheduler_plugins.reclaim.pursuit import Evictions, Pursuit
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.reclaim.telling import Teller, named
+from service.clocks import Clocks
 
 INTERVAL_SECONDS: Final = 1.0
 """How often we look when nothing tells us to. [s]"""
@@ -41,26 +42,17 @@ INTERVAL_SECONDS: Final = 1.0
 _ROUND_SECONDS: Final = 0.5
 _FIRST_WAIT_SECONDS: Final = 1.0
 _LONGEST_WAIT_SECONDS: Final = 5.0
+_REFUSED_SECONDS: Final = 30.0
 
 _LOG: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Clocks:
-    """The clocks of the controller."""
-
-    wall: Callable[[], float] = time.time
-    """Times that objects bear. [unix s]"""
-    monotonic: Callable[[], float] = time.monotonic
-    """Rates and waits. Never jumps. [s]"""
 
 
 @dataclass(slots=True)
 class _Undecided:
     """A pod for which nobody could be evicted."""
 
-    version: int
-    """Of what was known of quotas and claims then."""
+    version: int | None
+    """Of what was known of quotas and claims then; None: whatever changes."""
     wait: float
     """How long it is left alone, unless that changes. [s]"""
     until: float
@@ -173,7 +165,7 @@ class Controller:
                 nobody[key] = found
                 self._nobody(pod, found)
             else:
-                await self._act(pod, found)
+                await self._act_if_allowed(pod, found)
             await asyncio.sleep(0)
         self._turn = ()
 
@@ -186,7 +178,7 @@ class Controller:
         known = self._undecided.get(pod.uid)
         if self._pursuit.rests(pod.uid):
             return False
-        return known is None or known.version != self._cluster.version or steady >= known.until
+        return known is None or known.version not in {None, self._cluster.version} or steady >= known.until
 
     def _barred(self, pod: QuotaPod) -> frozenset[str]:
         """Nodes that are no place for a pod for now."""
@@ -212,6 +204,19 @@ class Controller:
         self._teller.explain(pod, "Normal", telling.NOBODY, f"Nobody is evicted for it: {found.reason}")
 
     # Making room
+
+    async def _act_if_allowed(self, pod: QuotaPod, decision: Decision) -> None:
+        """A pod onto which nothing can be written, for its annotations are too long say, is in nobody's way."""
+        try:
+            await self._act(pod, decision)
+        except ApiError as error:
+            if error.forbidden:
+                raise
+            until = self._clocks.monotonic() + _REFUSED_SECONDS
+            self._undecided[pod.uid] = _Undecided(None, _REFUSED_SECONDS, until)
+            self._metrics.decisions.labels("refused").inc()
+            note = f"Nobody is evicted for it: the API server refuses to note who would be, {error}"
+            self._teller.explain(pod, "Warning", telling.WITHHELD, note)
 
     async def _act(self, pod: QuotaPod, decision: Decision) -> None:
         if (until := self._guarded(pod)) > 0:
@@ -298,10 +303,8 @@ class Controller:
             pod = self._cluster.pods.get(uid)
             if now < hold.until or self._expired.get(uid) == hold or pod is None or pod.node or pod.terminating:
                 continue
-            if pod.nominated and pod.nominated == hold.node:
-                written = await holding.write(self._api, pod, hold, now, nominate=False)
-                if written is None:
-                    continue
+            if pod.nominated and pod.nominated == hold.node and not await self._unnominate(pod, hold, now):
+                continue
             self._expired[uid] = hold
             if not hold.victims:
                 continue  # it was withdrawn
@@ -313,6 +316,16 @@ class Controller:
                 f"The room held on {hold.node} was not used in time; nobody is evicted for it in the next {again:.0f} s"
             )
             self._teller.did(pod, "Warning", telling.EXPIRED, note)
+
+    async def _unnominate(self, pod: QuotaPod, hold: Hold, now: float) -> bool:
+        """Take a pod's nomination away; whether there is nothing more to try."""
+        try:
+            return await holding.write(self._api, pod, hold, now, nominate=False) is not None
+        except ApiError as error:
+            if error.forbidden:
+                raise
+            _LOG.warning("The nomination of pod %s stays: %s", pod.key, error)
+            return True
 
 
 def rank(pod: QuotaPod) -> tuple[int, float, str]:

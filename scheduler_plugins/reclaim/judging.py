@@ -27,6 +27,7 @@ _CONSTRAINTS = (
     "initContainers",
     "resources",
     "overhead",
+    "preemptionPolicy",
 )
 
 
@@ -57,6 +58,8 @@ class Judge:
             PluginError: a plugin failed.
             ValueError: the pod cannot be read.
         """
+        if self.cluster.book.quota(pod.namespace) is None:
+            return Undecided("its namespace has no quota any more", {})
         started = time.perf_counter()
         try:
             fitting = Fitting(self.cluster, self.cluster.claims(now))
@@ -88,8 +91,9 @@ def alike(pod: QuotaPod) -> Hashable:
     """What decides about a pod: pods with the same are decided about alike."""
     spec = (pod.json or {}).get("spec") or {}
     constraints = json.dumps({name: spec.get(name) for name in _CONSTRAINTS}, sort_keys=True)
-    labels = tuple(sorted(pod.labels.items()))
-    return pod.namespace, pod.priority, tuple(sorted(pod.requests.items())), pod.nominated, labels, constraints
+    labels, requests = tuple(sorted(pod.labels.items())), tuple(sorted(pod.requests.items()))
+    about_room = is_about_room(refusal_of(pod.json or {}))
+    return pod.namespace, pod.priority, requests, pod.nominated, labels, constraints, about_room
 
 
 def as_asked(pod: QuotaPod) -> QuotaPod:

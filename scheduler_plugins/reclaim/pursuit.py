@@ -174,9 +174,18 @@ class Pursuit:
         for some in (uids[start : start + _AT_ONCE] for start in range(0, len(uids), _AT_ONCE)):
             # What each may do is in its hold, so their order does not matter; one's trouble does not stop the others.
             results = await asyncio.gather(*map(self._go_on, some), return_exceptions=True)
-            for result in results:
-                if isinstance(result, BaseException):
+            for uid, result in zip(some, results, strict=True):
+                if isinstance(result, ApiError) and not result.forbidden:
+                    self._not_taken(uid, result)
+                elif isinstance(result, BaseException):
                     raise result
+
+    def _not_taken(self, uid: str, error: ApiError) -> None:
+        """The API server takes nothing from us about a pod: it is tried again later."""
+        self._again[uid] = self.monotonic() + _AGAIN_SECONDS
+        if (pod := self._cluster.pods.get(uid)) is not None:
+            note = f"The room held for it cannot be seen to: {error}"
+            self.evictions.teller.explain(pod, "Warning", telling.WITHHELD, note)
 
     async def _go_on(self, uid: str) -> None:
         pod = self._cluster.pods.get(uid)  # as it is now: others were gone on with since the holders were listed
@@ -200,8 +209,10 @@ class Pursuit:
             _LOG.debug("The hold of pod %s cannot be judged: %s", pod.key, error)
             return
         right = {victim.uid for victim in decision.victims} if isinstance(decision, Decision) else set()
-        if untouched and right != set(hold.victims):
-            await self._withdraw(pod, hold, "the cluster has changed")
+        asked = self._cluster.allowances.has(pod.uid, self.evictions.wall())  # while the hold was being written
+        if untouched and (asked or right != set(hold.victims)):
+            why = "kube-scheduler evicts for it itself" if asked else "the cluster has changed"
+            await self._withdraw(pod, hold, why)
             return
         leaving = [victim for victim in staying if victim.uid in right]
         if not isinstance(decision, Decision) or not leaving:

@@ -40,8 +40,8 @@ def answer(
         budgets_rule: what PodDisruptionBudgets mean to pods with a quota.
         reclaiming: whether what was borrowed is taken back at all; else no quota's pods leave for those of another.
     """
-    hold = pod.hold
-    if hold is not None and hold.lasts(now):
+    known = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
+    if any(hold is not None and hold.lasts(now) for hold in (pod.hold, known.hold)):
         return {}
     situation = Situation.of(pod, cluster, now)
     if situation.quota is not None:

@@ -188,6 +188,15 @@ def test_held_room_is_enough() -> None:
     assert asked(world, world.wait("b/b4", 1, nominated="gpu"), proposed) == {}
 
 
+def test_hold_that_kube_scheduler_has_not_seen() -> None:
+    """kube-scheduler asks with the pod as it was before room was held for it: nobody else leaves."""
+    world = over_min()
+    pod = world.wait("b/b2", 1)
+    world.wait("b/b2", 1, hold=Hold("gpu", NOW + 60, ("a/high",)))
+
+    assert asked(world, pod, {"gpu": Victims(("a/low",))}) == {}
+
+
 def test_unknown_nodes_and_pods() -> None:
     """Of nodes and pods that are not known nothing is said: they are left out."""
     world = over_min()

@@ -48,6 +48,9 @@ def standing_in(namespace: str, used: Amounts) -> QuotaPod:
 
 
 def _bound(given: Json | None, kind: str) -> Amounts:
+    """A bound in our words; the peer's helpers also know of no min at all, which even no usage is more than."""
+    if given is None and kind == "min":
+        return dict.fromkeys(CORE, -1)
     quota = Quota.from_json({"spec": {} if given is None else {kind: given}})
     return quota.min if kind == "min" else quota.max
 
@@ -72,7 +75,7 @@ def _after(vector: Json, pods: Iterable[tuple[QuotaPod, bool]]) -> dict[str, Any
 
 
 def _resource_list(amounts: Amounts, also: Iterable[str] = ()) -> dict[str, Amount]:
-    listed = {name: amounts.get(name, 0) for name in (*also, *amounts)}
+    listed = {name: amounts.get(name, 0) for name in (*CORE, *also, *amounts)}
     return {name: Amount(amount, 1000 if name == "cpu" else 1) for name, amount in listed.items()}
 
 

@@ -12,7 +12,9 @@ def _differs(vector: Input) -> bool:
 
 def _ours(vector: Input, theirs: Any) -> dict[str, Any]:  # noqa: ANN401
     answer = preemption.preempt(vector, quirks=False)
-    return {**theirs, **{key: answer[key] for key in answer if key in theirs}}
+    ineligible = theirs.get("postFilter", {}).get("nominatedNode", "") is None
+    kept = {"postFilter"} if ineligible and theirs["postFilter"].get("code") == "Unschedulable" else set()
+    return {**theirs, **{key: answer[key] for key in answer if key in theirs.keys() - kept}}
 
 
 RULES: Final[tuple[Rule, ...]] = (

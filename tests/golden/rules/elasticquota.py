@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from crds.quantity import parse_quantity
 from tests.golden.rules.rule import Deviation, Input, Rule
 from tests.golden.second_opinion import quota
 
-_ABSENT: Final = "an absent min is 0, which nothing is not more than"
 _EARLIER: Final = "pods that were there before the quota count"
 _SEVERAL: Final = "of several quotas in a namespace the oldest is in force, then the first by name"
 _RESIZED: Final = "resize is followed"
@@ -71,19 +69,7 @@ def _state(vector: Input, _theirs: Any) -> dict[str, Any]:  # noqa: ANN401
     return {"ns1": quota.state(vector["steps"], "ns1")}
 
 
-def _bound_is_zero(vector: Input, _theirs: Any) -> dict[str, Any]:  # noqa: ANN401
-    amounts = [vector.get("used") or {}, vector.get("podRequest") or {}]
-    return {"over": any(parse_quantity(amount) > 0 for each in amounts for amount in each.values())}
-
-
 RULES: Final[tuple[Rule, ...]] = (
-    Deviation(
-        "elasticquota",
-        ("used_over_min_with", "used_over_min"),
-        _ABSENT,
-        ours=_bound_is_zero,
-        when=lambda vector: vector.get("min") is None,
-    ),
     Deviation("elasticquota", ("events",), _EARLIER, ours=_state, when=_pod_before_quota),
     Deviation("elasticquota", ("events",), _SEVERAL, ours=_state, when=_several_quotas),
     Deviation("elasticquota", ("events",), _RESIZED, ours=_state, when=_resized),

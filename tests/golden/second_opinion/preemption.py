@@ -43,13 +43,42 @@ def request(pod: Json) -> Counter[str]:
 
 
 def integers(resources: Json | None) -> Counter[str]:
-    """A resource list in milli-cores and base units."""
+    """A resource list in milli-cores and base units; names that no scheduler knows are left out."""
     return Counter(
         {
             name: math.ceil(parse_quantity(amount) * (1000 if name == "cpu" else 1))
             for name, amount in (resources or {}).items()
+            if name in (*_NAMED, "pods") or _is_scalar(name)
         }
     )
+
+
+def _is_scalar(name: str) -> bool:
+    domain = "/" in name and not name.startswith("requests.")
+    return domain or "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def selects(budget: Json, pod: Json) -> bool:
+    """Whether a budget is about a pod; an empty selector is about none, as kube-scheduler reads it."""
+    selector = (budget.get("spec") or {}).get("selector") or {}
+    wanted, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
+    labels = pod["metadata"].get("labels") or {}
+    if not labels or not (wanted or expressions) or budget["metadata"].get("namespace") != namespace_of(pod):
+        return False
+    return wanted.items() <= labels.items() and all(_holds(each, labels) for each in expressions)
+
+
+def _holds(expression: Json, labels: Mapping[str, str]) -> bool:
+    key, values = expression["key"], expression.get("values") or ()
+    match expression["operator"]:
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case operator:
+            return operator == "DoesNotExist" and key not in labels
 
 
 def name_of(pod: Json) -> str:
@@ -92,8 +121,9 @@ class World:
         self.bound = [pod for pod in vector.get("pods") or () if pod["spec"].get("nodeName")]
         self.nodes = {node["metadata"]["name"]: integers(node["status"]["allocatable"]) for node in vector["nodes"]}
         given = vector.get("elasticQuotas") or ()
-        self.least = {quota["metadata"]["namespace"]: integers(quota["spec"].get("min")) for quota in given}
-        self.most = {quota["metadata"]["namespace"]: self._most(quota["spec"].get("max")) for quota in given}
+        specs = {quota["metadata"]["namespace"]: quota.get("spec") or {} for quota in given}
+        self.least = {namespace: integers(spec.get("min")) for namespace, spec in specs.items()}
+        self.most = {namespace: self._most(spec.get("max")) for namespace, spec in specs.items()}
         self.budgets = list(vector.get("podDisruptionBudgets") or ())
         self.nominated = [pod for pod in vector.get("nominatedPods") or () if self._is_nominated(pod)]
         self.statuses = vector.get("filterStatuses") or {}
@@ -181,12 +211,8 @@ class World:
         for pod in pods:
             hit = False
             for index, budget in enumerate(self.budgets):
-                wanted = ((budget.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
-                labels = pod["metadata"].get("labels") or {}
-                same = (
-                    budget["metadata"]["namespace"] == namespace_of(pod) and wanted and wanted.items() <= labels.items()
-                )
-                if same and pod["metadata"]["name"] not in ((budget.get("status") or {}).get("disruptedPods") or {}):
+                counted = (budget.get("status") or {}).get("disruptedPods") or {}
+                if selects(budget, pod) and pod["metadata"]["name"] not in counted:
                     left[index] -= 1
                     hit = hit or left[index] < 0
             if hit:

@@ -2,13 +2,15 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduler_plugins.quota.pod import QuotaPod
 
 SECONDS: Final = 10.0
 """How long it may take until the API shows what it made of that. [s]"""
+LEAVING_SECONDS: Final = 150.0
+"""How long those who were evicted are waited for: a usual grace period, and the time for which room is held. [s]"""
 _MOST: Final = 1000
 
 
@@ -31,13 +33,11 @@ class Allowances:
 
     def __init__(self) -> None:
         self._of: OrderedDict[str, Allowance] = OrderedDict()
+        self._acted_on: OrderedDict[str, Allowance] = OrderedDict()
 
     def add(self, allowance: Allowance) -> None:
         """Note an answer."""
-        self._of[allowance.pod.uid] = allowance
-        self._of.move_to_end(allowance.pod.uid)
-        while len(self._of) > _MOST:
-            self._of.popitem(last=False)
+        _put(self._of, allowance)
 
     def recent(self, now: float) -> list[Allowance]:
         """The answers that kube-scheduler may still act on.
@@ -58,6 +58,38 @@ class Allowances:
         known = self._of.get(uid)
         return known is not None and now - known.at < SECONDS
 
-    def forget(self, uid: str) -> None:
-        """What became of it is known."""
-        self._of.pop(uid, None)
+    def acted_on(self, uid: str, node: str) -> None:
+        """kube-scheduler has evicted those on a node: it may not act on the answer once more.
+
+        Args:
+            uid: of the pod that needs room.
+            node: the node.
+        """
+        known = self._of.pop(uid, None)
+        if known is not None:
+            victims = known.victims.get(node, ())
+            _put(self._acted_on, replace(known, victims={node: victims}, why={}))
+
+    def leaving(self, uid: str, there: Mapping[str, QuotaPod], now: float) -> bool:
+        """Whether somebody is leaving already whom kube-scheduler was allowed to evict for a pod.
+
+        kube-scheduler itself forgets it where they are no less important: it then takes the pod's nomination away.
+
+        Args:
+            uid: of the pod.
+            there: the pods that have not ended, by uid.
+            now: the present time. [unix s]
+        """
+        for known in (self._of.get(uid), self._acted_on.get(uid)):
+            if known is not None and now - known.at < LEAVING_SECONDS:
+                uids = (victim.uid for victims in known.victims.values() for victim in victims)
+                if any(each in there and there[each].terminating for each in uids):
+                    return True
+        return False
+
+
+def _put(allowances: OrderedDict[str, Allowance], allowance: Allowance) -> None:
+    allowances[allowance.pod.uid] = allowance
+    allowances.move_to_end(allowance.pod.uid)
+    while len(allowances) > _MOST:
+        allowances.popitem(last=False)

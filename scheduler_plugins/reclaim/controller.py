@@ -283,7 +283,7 @@ class Controller:
             gone = [each for each in victims if each.uid not in self._cluster.pods or self._leaves(each)]
             if pod is None or not victims or len(gone) < len(victims):
                 continue
-            self._cluster.allowances.forget(pod.uid)
+            self._cluster.allowances.acted_on(pod.uid, node)
             note = f"kube-scheduler evicts {named(victims)}, so that it fits on {node}: {allowance.why[node]}"
             self._teller.did(pod, "Normal", telling.RECLAIMING, note)
             for victim in victims:

@@ -10,6 +10,8 @@ NEVER: Final = "not eligible due to preemptionPolicy=Never."
 """The pod does not want to."""
 WAITING: Final = "not eligible due to a terminating pod on the nominated node."
 """Somebody is leaving for it already, as far as can be told."""
+LEAVING: Final = "not eligible due to pods that are leaving for it already."
+"""kube-scheduler has evicted them."""
 UNRESOLVABLE: Final = "UnschedulableAndUnresolvable"
 """kube-scheduler's word for a node that the pod cannot go to, whoever leaves."""
 
@@ -25,6 +27,8 @@ def ineligible(pod: QuotaPod, cluster: QuotaCluster, now: float, nominated_statu
     """
     if pod.never_preempts:
         return NEVER
+    if cluster.allowances.leaving(pod.uid, cluster.pods, now):
+        return LEAVING
     if not pod.nominated or nominated_status == UNRESOLVABLE or pod.nominated not in cluster.nodes:
         return None
     book, situation = cluster.book, Situation.of(pod, cluster, now)

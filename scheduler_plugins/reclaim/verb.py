@@ -43,6 +43,8 @@ def answer(
     known = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
     if any(hold is not None and hold.lasts(now) for hold in (pod.hold, known.hold)):
         return {}
+    if not cluster.book.namespaces:
+        return {node: victims for node, victims in proposed.items() if victims.uids}
     situation = Situation.of(pod, cluster, now)
     if situation.quota is not None:
         across = not situation.beyond_min
@@ -58,7 +60,7 @@ def answer(
             chosen = found if isinstance(found, Candidate) and found.admitted else None
         if chosen is not None and not _is_protected(situation, chosen, budgets_rule):
             answered[node] = chosen
-    if answered:
+    if answered and situation.quota is not None:
         cluster.allowances.add(_allowance(situation, now, answered))
     return {
         node: Victims(tuple(victim.uid for victim in chosen.victims), chosen.violations)

@@ -363,6 +363,23 @@ async def test_kube_scheduler_evicts_at_the_same_moment() -> None:
     assert (play.held(), play.server.evicted) == (False, [])
 
 
+async def test_kube_scheduler_has_evicted() -> None:
+    """kube-scheduler evicted somebody as it was allowed, and took the nomination away again: nobody else leaves."""
+    play = Play()
+    cluster, status = play.world.cluster, play.pod("b1")["status"]
+    cluster.allowances.add(Allowance(cluster.pods["b/b1"], play.now, {"n1": [cluster.pods["a/a1"]]}, {"n1": "why"}))
+    play.pod("a1")["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
+    status["nominatedNodeName"] = "n1"
+    play.watch()
+    await play.live(1)
+    status["nominatedNodeName"] = ""
+    play.watch()
+    await play.live(20)
+    assert (play.held(), play.server.evicted) == (False, [])
+    await play.live(200)  # it never ends: after a while it is not waited for any longer
+    assert play.held()
+
+
 async def test_no_quota_any_more() -> None:
     """All quotas are gone after the hold was written: it would be right by priority, but is no matter of ours."""
     play = Play()

@@ -197,6 +197,30 @@ def test_hold_that_kube_scheduler_has_not_seen() -> None:
     assert asked(world, pod, {"gpu": Victims(("a/low",))}) == {}
 
 
+def test_nobody_else_while_somebody_leaves() -> None:
+    """kube-scheduler asks again while who was to leave still ends, its nomination gone: nobody else leaves."""
+    world = over_min()
+    pod, elsewhere = world.wait("b/b2", 1), {"gpu": Victims(("a/high",))}
+    assert asked(world, pod, {"gpu": Victims(("a/low",))}) == {"gpu": Victims(("a/low",))}
+
+    leaving = world.run("a/low", "gpu", 1, priority=-5, terminating=True)
+    assert asked(world, pod, elsewhere) == {}
+    world.cluster.allowances.acted_on(pod.uid, "gpu")
+    assert asked(world, pod, elsewhere) == {}
+    world.cluster.delete_pod(leaving.uid)
+    world.run("c/new", "gpu", 1)
+    assert asked(world, pod, elsewhere) == elsewhere
+
+
+def test_cluster_without_quotas() -> None:
+    """Where there are no quotas all that kube-scheduler proposes stands, also pods that the watch has yet to bring."""
+    world = World({"gpu": 2}, {})
+    pod, proposed = world.wait("free/f1", 1, priority=5), {"gpu": Victims(("strange",), 1)}
+
+    assert asked(world, pod, {**proposed, "other": NOBODY}) == proposed
+    assert world.cluster.allowances.recent(NOW) == []
+
+
 def test_unknown_nodes_and_pods() -> None:
     """Of nodes and pods that are not known nothing is said: they are left out."""
     world = over_min()

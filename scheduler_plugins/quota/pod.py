@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from crds.pod import is_terminal
+from crds.pod import is_mirror_pod, is_terminal
 from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of
@@ -58,6 +58,8 @@ class QuotaPod:
     """Whom it keeps away."""
     lost: bool = False
     """Whether its phase is Unknown: its node is not heard of, and its quota is not charged, as upstream has it."""
+    static: bool = False
+    """Whether kubelet runs it from a file: deleted, it is there again at once."""
     json: Mapping[str, Any] | None = field(default=None, compare=False)
     """All of it, while it is pending."""
 
@@ -112,6 +114,7 @@ class QuotaPod:
             host_ports=tuple(_host_ports(spec)),
             anti_affinity=required_terms(pod, ANTI_AFFINITY),
             lost=status.get("phase") == "Unknown",
+            static=is_mirror_pod(pod),
             json=None if node else pod,
         )
 

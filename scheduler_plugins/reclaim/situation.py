@@ -178,15 +178,16 @@ class Situation:
 
         For a pod without a quota: pods of lower priority that have none either. For one that stays within what is
         guaranteed to it: those of other namespaces that use more than is guaranteed to them. Else: pods of lower
-        priority of its own namespace.
+        priority of its own namespace. Static pods make no room by leaving.
         """
         pod, book, there = self.pod, self.cluster.book, self.cluster.on_node(node).values()
         if self.quota is None:
             found = [each for each in there if each.priority < pod.priority and book.quota(each.namespace) is None]
         elif self.beyond_min:
-            found = [each for each in there if each.namespace == pod.namespace and each.priority < pod.priority]
+            own = (each for each in there if each.namespace == pod.namespace and not each.static)
+            found = [each for each in own if each.priority < pod.priority]
         else:
-            found = [each for each in there if each.namespace in self.lenders]
+            found = [each for each in there if each.namespace in self.lenders and not each.static]
         if self.going:
             found = [each for each in found if each.uid not in self.going]
         if len(found) > 1:

@@ -89,6 +89,19 @@ def test_never_preempts_nobody() -> None:
     assert world.why_not(world.wait("b/b2", 3, never=True)) == "not eligible due to preemptionPolicy=Never."
 
 
+def test_static_pods_stay() -> None:
+    """A static pod, which kubelet puts back at once, stays: it leaves neither for others nor for its own namespace."""
+    for namespace in ("a", "b"):  # beyond its own min, and within it
+        world = World({"gpu": 4}, {"a": (1, 4), "b": (3, 4)})
+        world.run("a/static", "gpu", 2, priority=-5, static=True)
+        world.run("a/a1", "gpu", 2, priority=-4)
+        assert world.victims(world.wait(f"{namespace}/new", 2)) == {"a/a1"}
+
+        world.cluster.delete_pod("a/a1")
+        world.run("free/f1", "gpu", 2, priority=9)
+        assert "run no pod that may be evicted" in world.why_not(world.wait(f"{namespace}/new", 2))
+
+
 def test_waits_for_who_is_leaving() -> None:
     """While somebody leaves the node that the pod is nominated to nobody else has to; unless that leads nowhere."""
     world = story_1()

@@ -47,7 +47,7 @@ class World:
             node: where.
             gpus: what it asks for.
             priority: its priority.
-            more: `labels`, `terminating`, `cpu`.
+            more: `labels`, `terminating`, `static`, `cpu`.
         """
         pod = pod_json(key, gpus, priority, **more)
         pod["spec"]["nodeName"] = node
@@ -120,6 +120,7 @@ def pod_json(
     hold: Hold | None = None,
     never: bool = False,
     terminating: bool = False,
+    static: bool = False,
     cpu: str = "0",
 ) -> Json:
     """A pod that asks for GPUs; its uid is its key."""
@@ -128,6 +129,8 @@ def pod_json(
     status: Json = {"nominatedNodeName": nominated}
     if hold is not None:
         metadata["annotations"], status["conditions"] = hold.annotations, [hold.condition]
+    if static:
+        metadata["annotations"] = {"kubernetes.io/config.mirror": "a-hash"}
     if terminating:
         metadata["deletionTimestamp"] = "2026-01-01T01:00:00Z"
     containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus), "cpu": cpu}}}]

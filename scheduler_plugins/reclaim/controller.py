@@ -158,6 +158,9 @@ class Controller:
                 return
             if self._cluster.pods.get(pod.uid) is not pod:
                 continue  # it has changed while others were decided about
+            if not self._settings.dry_run and not self._evictions.may_take():
+                self._metrics.decisions.labels("throttled").inc()
+                return  # nobody may be evicted for any of them now, so that there is nothing to decide
             barred = self._barred(pod)
             key = alike(pod), barred
             found = nobody.get(key) or self._decided(pod, barred)
@@ -231,8 +234,6 @@ class Controller:
                 self._cluster.version, _LONGEST_WAIT_SECONDS, self._clocks.monotonic() + _LONGEST_WAIT_SECONDS
             )
             self._teller.explain(pod, "Normal", telling.DRY_RUN, f"Would evict {whom}")
-        elif not self._evictions.may_take():
-            self._metrics.decisions.labels("throttled").inc()
         elif await self._hold(pod, decision):
             self._metrics.decisions.labels("held").inc()
             self._teller.did(pod, "Normal", telling.RECLAIMING, f"Evicting {whom}")

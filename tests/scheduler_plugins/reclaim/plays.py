@@ -137,7 +137,8 @@ class Play:
         """A program that knows nothing but what the server says: the first one, or the next."""
         for uid in list(self.world.cluster.pods):
             self.world.cluster.delete_pod(uid)
-        metrics, lease = ReclaimMetrics(CollectorRegistry()), LeaseName("ns", "lease")
+        self.registry = CollectorRegistry()
+        metrics, lease = ReclaimMetrics(self.registry), LeaseName("ns", "lease")
         cache = ClusterCache(LoadRules(), {})
         api = cast("ApiServer", self.server)
         judge = Judge(self.world.cluster, cache, Cycle([]), self.settings, metrics)

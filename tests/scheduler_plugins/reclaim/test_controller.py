@@ -268,6 +268,23 @@ async def test_rate_is_kept() -> None:
     assert sorted(play.server.evicted) == ["a1", "a2"]
 
 
+async def test_nothing_is_decided_in_vain() -> None:
+    """While the rate allows nobody to be evicted, nothing is decided either: that would cost much, for many pods."""
+    play = Play(eviction_burst=1, evictions_per_second=0.01)
+    refused = list(play.pod("b1")["status"]["conditions"])
+    await play.live(4)
+    assert play.server.evicted == ["a2"]
+    play.end("b1")
+    for number in range(3):
+        play.add("b", f"c{number}", 2, {"schedulerName": OURS}, {"conditions": refused})
+    play.watch()
+    decided = "headroom_scheduler_reclaim_decision_seconds_count"
+    before = play.registry.get_sample_value(decided)
+    await play.live(10)
+    assert before is not None
+    assert play.registry.get_sample_value(decided) == before
+
+
 async def test_rehearsal_writes_nothing() -> None:
     """With dryRun nothing is written."""
     play = Play(dry_run=True)

@@ -27,7 +27,7 @@ def answer(
     *,
     reclaiming: bool = True,
 ) -> dict[str, Victims]:
-    """Who may be evicted, by node; nothing at all for a pod that others are leaving for already.
+    """Who may be evicted, by node; nobody for a pod that wants nobody evicted, or that others are leaving for already.
 
     For pods without a quota disruption budgets are what they are to kube-scheduler. For the others they hold if they
     hold when borrowed resources are taken back.
@@ -41,7 +41,7 @@ def answer(
         reclaiming: whether what was borrowed is taken back at all; else no quota's pods leave for those of another.
     """
     known = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
-    if any(hold is not None and hold.lasts(now) for hold in (pod.hold, known.hold)):
+    if pod.never_preempts or any(hold is not None and hold.lasts(now) for hold in (pod.hold, known.hold)):
         return {}
     if not cluster.book.namespaces:
         return {node: victims for node, victims in proposed.items() if victims.uids}

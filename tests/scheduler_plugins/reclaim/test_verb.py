@@ -240,3 +240,16 @@ def test_unknown_demands_are_not_rewritten() -> None:
 
     assert asked(world, asking, {"gpu": Victims(("a/low",))}) == {"gpu": Victims(("a/low",))}
     assert asked(world, asking, {"gpu": Victims(("b/b1",))}) == {}
+
+
+def test_nobody_leaves_for_pods_that_want_nobody_evicted() -> None:
+    """Whether they have a quota or not, and whatever is proposed: newer kube-schedulers may propose nobody."""
+    world = World({"gpu": 3}, {"a": (2, 6)})
+    world.run("a/low", "gpu", 2, priority=-5)
+    world.run("free/low", "gpu", 1, priority=-5)
+
+    for namespace in ("a", "free"):
+        willing, modest = world.wait(f"{namespace}/p1"), world.wait(f"{namespace}/p2", never=True)
+        for proposed in (NOBODY, Victims((f"{namespace}/low",))):
+            assert asked(world, willing, {"gpu": proposed}) == {"gpu": Victims((f"{namespace}/low",))}
+            assert asked(world, modest, {"gpu": proposed}) == {}

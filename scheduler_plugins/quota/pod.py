@@ -16,6 +16,20 @@ from scheduler_plugins.quota.set_aside import set_aside
 from scheduler_plugins.snapshot.units import unix_time
 
 _REMEMBERED: Final = 65536
+_IDLE: Final = frozenset(
+    {
+        "args",
+        "command",
+        "env",
+        "envFrom",
+        "lifecycle",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+        "volumeMounts",
+    }
+)
+"""What of a container decides nothing about where its pod goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +75,7 @@ class QuotaPod:
     static: bool = False
     """Whether kubelet runs it from a file: deleted, it is there again at once."""
     json: Mapping[str, Any] | None = field(default=None, compare=False)
-    """All of it, while it is pending."""
+    """What may decide where it goes, while it is pending."""
 
     @property
     def key(self) -> str:
@@ -115,8 +129,18 @@ class QuotaPod:
             anti_affinity=required_terms(pod, ANTI_AFFINITY),
             lost=status.get("phase") == "Unknown",
             static=is_mirror_pod(pod),
-            json=None if node else pod,
+            json=None if node else _decisive(pod),
         )
+
+
+def _decisive(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A pod without what decides nothing and is most of it: tens of thousands may wait."""
+    spec = dict(pod.get("spec") or {})
+    for kind in ("containers", "initContainers"):
+        if spec.get(kind):
+            spec[kind] = [{name: part for name, part in each.items() if name not in _IDLE} for each in spec[kind]]
+    metadata = {name: part for name, part in (pod.get("metadata") or {}).items() if name != "managedFields"}
+    return {**pod, "metadata": metadata, "spec": spec}
 
 
 def _host_ports(spec: Mapping[str, Any]) -> list[tuple[str, str, int]]:

@@ -19,7 +19,7 @@ CHECK_SECONDS: Final = 30.0
 FIRST_SECONDS: Final = 5.0
 """How long after the start the first comparison is made. [s]"""
 LIST_SECONDS: Final = 3600.0
-"""How often it is compared with a new list of all pods. [s]"""
+"""How often it is compared with a new list of all pods, where there are quotas. [s]"""
 CATCH_UP_SECONDS: Final = 5.0
 """How long the watch may take to bring what a list has told. [s]"""
 
@@ -83,7 +83,7 @@ class Checker:
             pause = CHECK_SECONDS
             try:
                 await self.check_kept()
-                if self._monotonic() - listed_at >= LIST_SECONDS:
+                if self._cluster.book.namespaces and self._monotonic() - listed_at >= LIST_SECONDS:
                     listed_at = self._monotonic()
                     await self.check_listed()
             except Exception:  # noqa: BLE001 - the outer runner: the extender lives on

@@ -172,3 +172,20 @@ async def test_checks_are_periodic(caplog: pytest.LogCaptureFixture) -> None:
     assert site.metrics.checks.labels("kept")._value.get() == rounds + 1
     assert site.metrics.checks.labels("listed")._value.get() == 1
     assert [record.message for record in caplog.records] == ["The ledger of quotas could not be checked"]
+
+
+async def test_nothing_is_listed_without_quotas() -> None:
+    """Where there are no quotas the API server is not asked for all pods every hour: nobody is charged."""
+    site = Site()
+    for uid in list(site.cluster.quota_objects):
+        site.cluster.delete_quota(uid)
+
+    def meanwhile() -> None:
+        if site.now > 2 * LIST_SECONDS:
+            raise asyncio.CancelledError
+
+    site.meanwhile = meanwhile
+    with pytest.raises(asyncio.CancelledError):
+        await site.checker.run()
+    assert site.metrics.checks.labels("kept")._value.get()
+    assert site.metrics.checks.labels("listed")._value.get() == 0

@@ -26,6 +26,11 @@ class ApiUnavailable(Exception):  # noqa: N818 - it is a state of the world that
         self.retry_after = retry_after
         self.bad_certificate = bad_certificate
 
+    @property
+    def about_object(self) -> bool:
+        """Whether the server is there, and failed at this request: an admission webhook is away, for one."""
+        return self.status == 500  # noqa: PLR2004 - HTTP
+
 
 class ApiError(Exception):
     """The API server refused the request: trying again unchanged is no use.
@@ -43,9 +48,9 @@ class ApiError(Exception):
         self.message = message
 
     @property
-    def forbidden(self) -> bool:
-        """Whether we are not known, or lack the right: then it is no matter of this object alone."""
-        return self.status in {401, 403}
+    def about_object(self) -> bool:
+        """Whether others may still be served: it is not that we are unknown, or lack the right."""
+        return self.status not in {401, 403}
 
     @property
     def not_found(self) -> bool:

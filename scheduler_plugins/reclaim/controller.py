@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from crds.pod import workload_key
-from kubeapi import ApiError, ApiServer
+from kubeapi import ApiError, ApiServer, ApiUnavailable
 from scheduler_plugins.framework.cycle import PluginError
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
@@ -212,13 +212,13 @@ class Controller:
         """A pod onto which nothing can be written, for its annotations are too long say, is in nobody's way."""
         try:
             await self._act(pod, decision)
-        except ApiError as error:
-            if error.forbidden:
+        except (ApiError, ApiUnavailable) as error:
+            if not error.about_object:
                 raise
             until = self._clocks.monotonic() + _REFUSED_SECONDS
             self._undecided[pod.uid] = _Undecided(None, _REFUSED_SECONDS, until)
             self._metrics.decisions.labels("refused").inc()
-            note = f"Nobody is evicted for it: the API server refuses to note who would be, {error}"
+            note = f"Nobody is evicted for it: the API server does not take who would be, {error}"
             self._teller.explain(pod, "Warning", telling.WITHHELD, note)
 
     async def _act(self, pod: QuotaPod, decision: Decision) -> None:
@@ -322,8 +322,8 @@ class Controller:
         """Take a pod's nomination away; whether there is nothing more to try."""
         try:
             return await holding.write(self._api, pod, hold, now, nominate=False) is not None
-        except ApiError as error:
-            if error.forbidden:
+        except (ApiError, ApiUnavailable) as error:
+            if not error.about_object:
                 raise
             _LOG.warning("The nomination of pod %s stays: %s", pod.key, error)
             return True

@@ -175,12 +175,12 @@ class Pursuit:
             # What each may do is in its hold, so their order does not matter; one's trouble does not stop the others.
             results = await asyncio.gather(*map(self._go_on, some), return_exceptions=True)
             for uid, result in zip(some, results, strict=True):
-                if isinstance(result, ApiError) and not result.forbidden:
+                if isinstance(result, ApiError | ApiUnavailable) and result.about_object:
                     self._not_taken(uid, result)
                 elif isinstance(result, BaseException):
                     raise result
 
-    def _not_taken(self, uid: str, error: ApiError) -> None:
+    def _not_taken(self, uid: str, error: ApiError | ApiUnavailable) -> None:
         """The API server takes nothing from us about a pod: it is tried again later."""
         self._again[uid] = self.monotonic() + _AGAIN_SECONDS
         if (pod := self._cluster.pods.get(uid)) is not None:

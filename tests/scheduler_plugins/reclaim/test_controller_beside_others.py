@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from kubeapi import ApiError
+from kubeapi import ApiError, ApiUnavailable
 from scheduler_plugins.quota.allowances import Allowance
 from scheduler_plugins.quota.hold import Hold
 from tests.scheduler_plugins.reclaim.plays import OURS, Play
@@ -14,23 +14,28 @@ from tests.scheduler_plugins.reclaim.worlds import GPU
 TOO_LONG: Final = ApiError(422, "Invalid", "metadata.annotations: Too long: may not be more than 262144 bytes")
 
 
-def refusing(request: str) -> Callable[[str], None]:
-    """A server that refuses one request for what is in the object."""
+WEBHOOK = ApiUnavailable('failed calling webhook "a.b.c": connection refused', 500)
+ONE_BY_ONE: Final = pytest.mark.parametrize("error", [TOO_LONG, WEBHOOK], ids=["refused", "webhook"])
+
+
+def refusing(request: str, error: Exception) -> Callable[[str], None]:
+    """A server that takes one request not, for what is in the object or for a webhook that is away."""
 
     def refuses(asked: str) -> None:
         if asked == request:
-            raise TOO_LONG
+            raise error
 
     return refuses
 
 
-async def test_pod_that_takes_no_hold() -> None:
+@ONE_BY_ONE
+async def test_pod_that_takes_no_hold(error: Exception) -> None:
     """A pod whose annotations leave no room for a hold, which anybody may create, keeps nobody else waiting."""
     play = Play()
     refused = play.pod("b1")["status"]["conditions"]
     play.add("b", "b2", 2, {"schedulerName": OURS}, {"conditions": list(refused)})
     play.watch()
-    play.server.before = refusing("PATCH b1")
+    play.server.before = refusing("PATCH b1", error)
     await play.live()
     assert not play.held()
     assert Hold.of_pod(play.pod("b2")) is not None
@@ -38,12 +43,13 @@ async def test_pod_that_takes_no_hold() -> None:
     assert play.server.log.count("GET a2") < 10  # b1 is left alone for a while
 
 
-async def test_holder_that_cannot_be_woken() -> None:
+@ONE_BY_ONE
+async def test_holder_that_cannot_be_woken(error: Exception) -> None:
     """A pod onto which nothing can be written once room is held for it keeps nobody else waiting."""
     play = Play()
     await play.live(3)
     play.end("a2")
-    play.server.before = refusing("PATCH b1")
+    play.server.before = refusing("PATCH b1", error)
     play.add("c", "c1", 1, {"nodeName": "n2"}, {"phase": "Running", "startTime": "2026-01-01T00:00:09Z"})
     for namespace, least in (("c", "0"), ("d", "1")):
         spec = {"min": {GPU: least}, "max": {GPU: "3"}}
@@ -58,16 +64,14 @@ async def test_holder_that_cannot_be_woken() -> None:
     assert play.server.evicted == ["a2", "c1"]
 
 
-async def test_missing_right_stops_all() -> None:
-    """A right that is missing is missing for all pods: that ends the look, and is told."""
+@pytest.mark.parametrize(
+    "error", [ApiError(403, "Forbidden", "cannot patch pods/status"), ApiUnavailable("away"), ApiUnavailable("", 503)]
+)
+async def test_trouble_of_all(error: Exception) -> None:
+    """A right that is missing is missing for all pods, as is a server that is away: that ends the look, and is told."""
     play = Play()
-
-    def forbids(request: str) -> None:
-        if request == "PATCH b1":
-            raise ApiError(403, "Forbidden", "cannot patch pods/status")
-
-    play.server.before = forbids
-    with pytest.raises(ApiError):
+    play.server.before = refusing("PATCH b1", error)
+    with pytest.raises(type(error)):
         await play.controller.look()
 
 

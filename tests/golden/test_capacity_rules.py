@@ -95,3 +95,24 @@ def test_core_resources_that_nobody_uses_are_told() -> None:
     given = {"op": "reserve_resource", "used": {"nvidia.com/gpu": "1"}, "pods": []}
     expected = {"used": {"cpu": "0", "memory": "0", "ephemeral-storage": "0", "nvidia.com/gpu": "1"}}
     assert judge("elasticquota", {"name": "v", "input": given, "expected": expected}).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(("before", "after"), [("Unknown", "Running"), ("Failed", "Pending"), ("Running", None)])
+def test_pods_are_charged_by_their_present_phase(before: str, after: str | None) -> None:
+    """The peer never charges such a pod again, or never expects one without a phase; a wrong amount still fails."""
+    first, old = (_pod("p", "2", 0, nodeName="n1") | {"status": {"phase": phase}} for phase in ("Running", before))
+    new = old | {"status": {"phase": after} if after else {}}
+    updates: list[Json] = [{"updatePod": [first, old]}, {"updatePod": [old, new]}]
+    steps: list[Json] = [{"addQuota": _quota("q1", "4")}, {"addPod": first}, *updates]
+    moved = [{kind: _moved(given) for kind, given in step.items()} for step in steps]
+    vector = {"name": "v", "input": {"op": "events", "steps": moved}, "expected": {"ns1": {"pods": []}}}
+
+    assert judge("elasticquota", vector).outcome is Outcome.DEVIATION
+    steps_of_another = {"op": "events", "steps": moved[:2]}
+    assert judge("elasticquota", {**vector, "input": steps_of_another}).outcome is Outcome.FAILED
+
+
+def _moved(given: Json | list[Json]) -> Json | list[Json]:
+    if isinstance(given, list):
+        return [{**each, "metadata": {**each["metadata"], "namespace": "ns1"}} for each in given]
+    return {**given, "metadata": {**given["metadata"], "namespace": "ns1"}}

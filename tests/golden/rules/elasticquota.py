@@ -10,7 +10,10 @@ _EARLIER: Final = "pods that were there before the quota count"
 _SEVERAL: Final = "of several quotas in a namespace the oldest is in force, then the first by name"
 _RESIZED: Final = "resize is followed"
 _ENDED: Final = "pods that have ended are charged nothing, however they were seen first"
+_NOW: Final = "a pod is charged by its present phase: also one that has none yet, and one that runs again"
 _CHARGED: Final = "status.used is what admission charges: every pod on a node, with its overhead"
+
+_OVER: Final = ("Succeeded", "Failed", "Unknown")
 
 
 def _steps(vector: Input) -> Iterator[tuple[str, Any]]:
@@ -62,7 +65,14 @@ def _resized(vector: Input) -> bool:
 
 def _ended(vector: Input) -> bool:
     phases = ((given.get("status") or {}).get("phase") for kind, given in _steps(vector) if kind == "addPod")
-    return any(phase in ("Succeeded", "Failed", "Unknown") for phase in phases)
+    return any(phase in _OVER for phase in phases)
+
+
+def _none_or_again(vector: Input) -> bool:
+    """Whether a pod was updated to no phase, or came back from one in which it is not charged."""
+    updates = (given for kind, given in _steps(vector) if kind == "updatePod")
+    phases = ([(pod.get("status") or {}).get("phase") for pod in given] for given in updates)
+    return any(not new or (old in _OVER and new not in _OVER) for old, new in phases)
 
 
 def _state(vector: Input, _theirs: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -74,6 +84,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Deviation("elasticquota", ("events",), _SEVERAL, ours=_state, when=_several_quotas),
     Deviation("elasticquota", ("events",), _RESIZED, ours=_state, when=_resized),
     Deviation("elasticquota", ("events",), _ENDED, ours=_state, when=_ended),
+    Deviation("elasticquota", ("events",), _NOW, ours=_state, when=_none_or_again),
     Deviation(
         "elasticquota",
         ("status_used",),

@@ -12,7 +12,7 @@ already is left alone, and nobody is chosen anew while the hold lasts.
 import asyncio
 import logging
 import time
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
@@ -280,9 +280,11 @@ class Controller:
         for allowance in self._cluster.allowances.recent(self._clocks.wall()):
             pod = self._cluster.pods.get(allowance.pod.uid)
             node = (pod.node or pod.nominated) if pod is not None else ""
+            # It may have taken the nomination away again.
+            nodes = [node] if node else list(allowance.victims)
+            node = next((each for each in nodes if self._have_left(allowance.victims.get(each, ()))), "")
             victims = allowance.victims.get(node, ())
-            gone = [each for each in victims if each.uid not in self._cluster.pods or self._leaves(each)]
-            if pod is None or not victims or len(gone) < len(victims):
+            if pod is None or not victims:
                 continue
             self._cluster.allowances.acted_on(pod.uid, node)
             note = f"kube-scheduler evicts {named(victims)}, so that it fits on {node}: {allowance.why[node]}"
@@ -291,8 +293,10 @@ class Controller:
                 note = f"Evicted by kube-scheduler for pod {pod.key}, which goes to {node}: {allowance.why[node]}"
                 self._teller.did(victim, "Normal", telling.PREEMPTED, note)
 
-    def _leaves(self, pod: QuotaPod) -> bool:
-        return self._cluster.pods[pod.uid].terminating
+    def _have_left(self, victims: Sequence[QuotaPod]) -> bool:
+        """Whether there are victims, and all of them are gone or about to go."""
+        known = [self._cluster.pods.get(victim.uid) for victim in victims]
+        return bool(known) and all(pod is None or pod.terminating for pod in known)
 
     # Holds that have expired
 

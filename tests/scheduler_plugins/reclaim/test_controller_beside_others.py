@@ -103,13 +103,14 @@ async def test_kube_scheduler_evicts_at_the_same_moment() -> None:
     assert (play.held(), play.server.evicted) == (False, [])
 
 
-async def test_kube_scheduler_has_evicted() -> None:
+@pytest.mark.parametrize("nominated", ["n1", ""])
+async def test_kube_scheduler_has_evicted(nominated: str) -> None:
     """kube-scheduler evicted somebody as it was allowed, and took the nomination away again: nobody else leaves."""
     play = Play()
     cluster, status = play.world.cluster, play.pod("b1")["status"]
     cluster.allowances.add(Allowance(cluster.pods["b/b1"], play.now, {"n1": [cluster.pods["a/a1"]]}, {"n1": "why"}))
     play.pod("a1")["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
-    status["nominatedNodeName"] = "n1"
+    status["nominatedNodeName"] = nominated
     play.watch()
     await play.live(1)
     status["nominatedNodeName"] = ""

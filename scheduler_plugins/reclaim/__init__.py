@@ -1,1 +1,1 @@
-"""Giving borrowed room back: whom to evict for a pod that its quota guarantees room. All but the controller is pure."""
+"""Giving borrowed room back: who leaves, a pure decision, and the controller that holds the room and evicts."""

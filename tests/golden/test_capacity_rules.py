@@ -116,3 +116,14 @@ def _moved(given: Json | list[Json]) -> Json | list[Json]:
     if isinstance(given, list):
         return [{**each, "metadata": {**each["metadata"], "namespace": "ns1"}} for each in given]
     return {**given, "metadata": {**given["metadata"], "namespace": "ns1"}}
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_quotas_stand_alone_or_beside_what_is_used(*, wrapped: bool) -> None:
+    """Vectors have either; without what is used, nothing is."""
+    quota = _quota("ns1", "2")
+    given = {"op": "reserve_sequence", "elasticQuotas": [{"quota": quota, "used": {}} if wrapped else quota]}
+    pods = [_moved(_pod("p", "1", 0, nodeName="n1"))] * 2
+    expected = {"ns1": [{"used": {"milliCPU": 1000}, "pods": ["p"]}] * 2}
+    vector = {"name": "v", "input": {**given, "cachedPods": [], "pods": pods}, "expected": expected}
+    assert judge("elasticquota", vector).outcome is Outcome.PASSED

@@ -126,7 +126,7 @@ def _pod_request(vector: Json) -> dict[str, Any]:
 def seed(book: QuotaBook, vector: Json) -> None:
     """Put a vector's quotas into force, with what it says is used."""
     for each in vector.get("elasticQuotas") or ():
-        quota = Quota.from_json(each["quota"])
+        quota = Quota.from_json(each.get("quota") or each)
         book.put_quota(quota)
         book.put_pod(standing_in(quota.namespace, amounts_of(each.get("used"))))
 
@@ -206,7 +206,7 @@ def _sequence(vector: Json, *, reserve: bool) -> dict[str, Any]:
     cached = _uids(vector.get("cachedPods"))
     counted = {pod.uid: pod for pod in pods if pod.uid in cached}
     for each in vector.get("elasticQuotas") or ():
-        quota = Quota.from_json(each["quota"])
+        quota = Quota.from_json(each.get("quota") or each)
         book.put_quota(quota)
         rest: Amounts = amounts_of(each.get("used"))
         for pod in counted.values():

@@ -214,7 +214,8 @@ def test_files_count_as_documented(compared: Compared) -> None:
     files = loads.READER.file_mebibytes * MEBIBYTE
     ours, cached = (compared.ours(metric, reader) for metric in ("memory", "memory_with_page_cache"))
     assert ours == pytest.approx(theirs["rssBytes"], abs=near)
-    assert cached >= ours + files
+    # The kernel keeps a few dozen pages per CPU back from such counts.
+    assert cached >= ours + files - MEBIBYTE
     # What kubelet calls the working set leaves out the pages on the inactive list, which may be none or all of them.
     assert ours - near <= theirs["workingSetBytes"] <= theirs["usageBytes"]
 

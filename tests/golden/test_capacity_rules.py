@@ -127,3 +127,11 @@ def test_quotas_stand_alone_or_beside_what_is_used(*, wrapped: bool) -> None:
     expected = {"ns1": [{"used": {"milliCPU": 1000}, "pods": ["p"]}] * 2}
     vector = {"name": "v", "input": {**given, "cachedPods": [], "pods": pods}, "expected": expected}
     assert judge("elasticquota", vector).outcome is Outcome.PASSED
+
+
+def test_only_resources_keep_a_pod_from_a_node() -> None:
+    """No other filter was there when the vectors were made, whatever nodes and pods say."""
+    given = _preempt(_SELECTORS[0], nodeSelector={"disk": "fast"})
+    given["nodes"][0]["spec"] = {"unschedulable": True, "taints": [{"key": "k", "effect": "NoSchedule"}]}
+    vector = {"name": "v", "input": given, "expected": _theirs(0)}
+    assert judge("capacity_preemption", vector).outcome is Outcome.DEVIATION

@@ -20,6 +20,9 @@ from tests.golden.adapters.capacity_scenario import scenario
 from tests.golden.adapters.elasticquota import NOW, named, standing_in
 
 Json = Mapping[str, Any]
+_OF_RESOURCES: Final = frozenset(
+    ("containers", "initContainers", "overhead", "resources", "priority", "preemptionPolicy", "nodeName")
+)
 _UNHELPFUL: Final = "Preemption is not helpful for scheduling"
 
 
@@ -27,18 +30,24 @@ def cluster_of(vector: Json) -> QuotaCluster:
     """The nodes, quotas, pods and budgets of a vector."""
     cluster = QuotaCluster(NAME, MaxMissing.ZERO)
     for node in vector.get("nodes") or ():
-        cluster.put_node(node)
+        cluster.put_node({**node, "spec": {}})  # the peer had no filter but that for resources
     for quota in vector.get("elasticQuotas") or ():
         cluster.put_quota(quota.get("quota") or quota)
     for budget in vector.get("podDisruptionBudgets") or ():
         cluster.put_budget(budget)
     for pod in (*(vector.get("pods") or ()), *(vector.get("nominatedPods") or ()), vector["preemptor"]):
-        cluster.put_pod(named(pod))
+        cluster.put_pod(_by_resources(pod))
     return cluster
 
 
+def _by_resources(pod: Json) -> Json:
+    """A pod that asks a node for nothing but resources."""
+    kept = {key: value for key, value in (pod.get("spec") or {}).items() if key in _OF_RESOURCES}
+    return named({**pod, "spec": kept})
+
+
 def _preempt(vector: Json) -> dict[str, Any]:
-    cluster, pod = cluster_of(vector), QuotaPod.from_json(named(vector["preemptor"]))
+    cluster, pod = cluster_of(vector), QuotaPod.from_json(_by_resources(vector["preemptor"]))
     claims = cluster.claims(NOW)
     fitting, situation = Fitting(cluster, claims), Situation.of(pod, cluster, NOW)
     statuses = vector.get("filterStatuses") or {}
@@ -104,7 +113,9 @@ def _pod_eligible(vector: Json) -> dict[str, Any]:
         namespace = given["quota"]["metadata"]["namespace"]
         rest = minus(amounts_of(given.get("used")), cluster.book.used(namespace))
         cluster.place(standing_in(namespace, rest))
-    reason = ineligible(QuotaPod.from_json(named(vector["preemptor"])), cluster, NOW, vector.get("nominatedNodeStatus"))
+    reason = ineligible(
+        QuotaPod.from_json(_by_resources(vector["preemptor"])), cluster, NOW, vector.get("nominatedNodeStatus")
+    )
     return {"eligible": reason is None, "reason": reason or ""}
 
 

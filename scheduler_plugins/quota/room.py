@@ -3,13 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
-from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.comparing import over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
 
 
 def holders_before(pod: QuotaPod, cluster: QuotaCluster, now: float) -> Mapping[str, Sequence[QuotaPod]]:
-    """By node, the pods for which room is held and that this one may not push aside: those of no less priority.
+    """By node, the pods for which room is held and that this one may not push aside.
 
     Args:
         pod: the pod.
@@ -18,10 +19,36 @@ def holders_before(pod: QuotaPod, cluster: QuotaCluster, now: float) -> Mapping[
     """
     found = {}
     for node, holders in cluster.holding_on(now).items():
-        before = [holder for holder in holders if holder.uid != pod.uid and holder.priority >= pod.priority]
+        before = [holder for holder in holders if holder.uid != pod.uid and is_before(holder, pod, cluster)]
         if before and node in cluster.nodes:
             found[node] = before
     return found
+
+
+def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:
+    """Whether a pod may not push another one aside for which room is held.
+
+    That is so if it is no more important; and if it would borrow, while the other one's namespace gets back what is
+    guaranteed to it: else who comes in the place of an important borrower would take the room back, again and again.
+
+    Args:
+        holder: the pod for which room is held.
+        pod: the pod that would take it.
+        cluster: the cluster.
+    """
+    if holder.priority >= pod.priority:
+        return True
+    guaranteed = cluster.book.quota(holder.namespace) is not None and holder.namespace != pod.namespace
+    return guaranteed and _borrows(pod, cluster) and not _borrows(holder, cluster)
+
+
+def _borrows(pod: QuotaPod, cluster: QuotaCluster) -> bool:
+    """Whether a pod's namespace would use more with it than is guaranteed to it."""
+    book = cluster.book
+    quota, used, charged = book.quota(pod.namespace), book.used(pod.namespace), book.charge_of(pod.uid)
+    if charged is not None:
+        used = minus(used, charged.amounts)
+    return quota is not None and bool(over_min_with(used, quota.min, pod.charge))
 
 
 def crowded(pod: QuotaPod, cluster: QuotaCluster, before: Mapping[str, Sequence[QuotaPod]]) -> AbstractSet[str]:

@@ -15,6 +15,7 @@ from scheduler_plugins.quota.claims import Claim
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.room import is_before
 from scheduler_plugins.reclaim.constraints import ports
 from scheduler_plugins.reclaim.constraints.node_affinity import REASON as OTHER_NODES
 from scheduler_plugins.reclaim.constraints.node_affinity import NodeTest, required_nodes
@@ -34,8 +35,8 @@ TOO_MANY: Final = "Too many pods"
 class Fitting:
     """The model, for one moment: the cluster must not change while it is in use. Make a new one for each decision.
 
-    Pods that are expected on a node, because it was answered for them or they have a claim to it and no less priority,
-    take room there. As in kube-scheduler, a pod must fit with them and, as they may not come, without them.
+    Pods that are expected on a node, because it was answered for them or they have a claim to it and come first, take
+    room there. As in kube-scheduler, a pod must fit with them and, as they may not come, without them.
 
     Args:
         cluster: nodes and pods.
@@ -157,6 +158,8 @@ class Fitting:
             for uid, expected in self._expected[name].items():
                 known = self._on_their_way.get(uid) or self._cluster.pods.get(uid)
                 yields = isinstance(expected, Claim) and expected.priority < asked.pod.priority
+                if yields and isinstance(expected, Claim) and expected.victims and known is not None:
+                    yields = not is_before(known, asked.pod, self._cluster)
                 if uid == asked.pod.uid or yields or (known is not None and uid in self._cluster.on_node(known.node)):
                     continue
                 requests = plus(requests, expected.requests)

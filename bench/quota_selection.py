@@ -11,10 +11,10 @@ from bench import quota_objects as made
 from bench.measurement import Measurement
 from bench.quota_admission import LENDER, NOW, Work, fresh, times
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.decide import Decision, Undecided, decide
 from scheduler_plugins.reclaim.fitting import Fitting
-from scheduler_plugins.reclaim.situation import Situation
-from scheduler_plugins.reclaim.victims import Candidate, select_victims
+from scheduler_plugins.reclaim.selection.decide import Decision, Undecided, decide
+from scheduler_plugins.reclaim.selection.situation import Situation
+from scheduler_plugins.reclaim.selection.victims import Candidate, select_victims
 
 SMALL, LARGE, OWN = 1, 3, 20
 """GPUs of a pod that one victim suffices for, that several have to go for, and that is over its own min."""

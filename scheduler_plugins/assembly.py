@@ -16,13 +16,13 @@ from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Extender
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import SourcedPlugin
+from scheduler_plugins.leader import Leader
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota_status.metrics import QuotaMetrics
 from scheduler_plugins.quota_status.part import QuotaStatus
-from scheduler_plugins.reclaim.leader import Leader
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.part import Reclaim
 from scheduler_plugins.settings import Settings

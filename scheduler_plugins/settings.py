@@ -10,9 +10,9 @@ from typing import Final, NoReturn
 
 from scheduler_plugins.extender.service import Mode
 from scheduler_plugins.extender.transport import ServerTls
+from scheduler_plugins.leader import LeaseName
 from scheduler_plugins.profile import DEFAULT_PROFILE, KIND, Profile, ProfileError, load_profile
 from scheduler_plugins.profile.upstream import KIND as UPSTREAM_KIND
-from scheduler_plugins.reclaim.leader import LeaseName
 from service import logs
 
 _HIGHEST_PORT: Final = 65535

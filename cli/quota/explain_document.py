@@ -28,7 +28,7 @@ from cli.quota.reading import Seen
 from cli.quota.show import profile
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.reporting import quantity
-from scheduler_plugins.reclaim.decide import Decision
+from scheduler_plugins.reclaim.selection.decide import Decision
 
 KIND: Final = "QuotaExplanation"
 VERSION: Final = 1

@@ -10,7 +10,7 @@ from cli.quota.explanation import Claimant, Explanation, Line
 from cli.quota.show import text
 from cli.table import Cell, Column, Row
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.decide import Decision
+from scheduler_plugins.reclaim.selection.decide import Decision
 
 Table = tuple[str, Sequence[Column], Sequence[Row]]
 """Heading, columns, rows."""

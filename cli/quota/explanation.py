@@ -11,8 +11,8 @@ from scheduler_plugins.quota.amounts import CORE, NOTHING, UNLIMITED, Amounts, i
 from scheduler_plugins.quota.claims import Claim
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.reclaim.decide import Decision, Undecided, decide
 from scheduler_plugins.reclaim.fitting import Fitting
+from scheduler_plugins.reclaim.selection.decide import Decision, Undecided, decide
 
 
 @dataclass(frozen=True, slots=True)

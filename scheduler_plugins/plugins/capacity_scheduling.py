@@ -20,8 +20,8 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.quota.reporting import bound, quantity
 from scheduler_plugins.quota.room import crowded, holders_before
+from scheduler_plugins.reclaim.selection.verb import answer
 from scheduler_plugins.reclaim.settings import ReclaimSettings
-from scheduler_plugins.reclaim.verb import answer
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 

@@ -20,18 +20,18 @@ from typing import Final
 from crds.pod import workload_key
 from kubeapi import ApiError, ApiServer, ApiUnavailable
 from scheduler_plugins.framework.cycle import PluginError
+from scheduler_plugins.leader import Leader
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim import holding, telling
-from scheduler_plugins.reclaim.decide import Decision, Undecided
 from scheduler_plugins.reclaim.evicting import grace_of
 from scheduler_plugins.reclaim.guard import BackOff, WorkloadGuard
 from scheduler_plugins.reclaim.judging import Judge, alike
-from scheduler_plugins.reclaim.leader import Leader
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.pending import Pending
 from scheduler_plugins.reclaim.pursuit import Evictions, Pursuit
+from scheduler_plugins.reclaim.selection.decide import Decision, Undecided
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.reclaim.telling import Teller, named
 from service.clocks import Clocks

@@ -9,7 +9,7 @@ from typing import Any, Final
 from crds.pod import is_terminal
 from kubeapi import STRATEGIC_MERGE_PATCH, ApiError, ApiServer, ApiUnavailable, paths
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
 
 LONGEST_GRACE_SECONDS: Final = 3600.0
 """A longer grace period of a victim counts as this long for a hold. [s]"""

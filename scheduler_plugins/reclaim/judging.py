@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.decide import Decision, Undecided, decide
 from scheduler_plugins.reclaim.fitting import Fitting
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.pending import is_about_room, refusal_of
+from scheduler_plugins.reclaim.selection.decide import Decision, Undecided, decide
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.snapshot.cache import ClusterCache
 

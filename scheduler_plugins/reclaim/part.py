@@ -8,10 +8,10 @@ from typing import Any, Final
 from kubeapi import ApiError, ApiServer, ApiUnavailable
 from kubeapi.events import EventRecorder
 from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.leader import Leader, NotLeading
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.reclaim.controller import INTERVAL_SECONDS, Controller
 from scheduler_plugins.reclaim.judging import Judge
-from scheduler_plugins.reclaim.leader import Leader, NotLeading
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.pending import Pending
 from scheduler_plugins.reclaim.settings import ReclaimSettings

@@ -11,18 +11,18 @@ from crds.elastic_quota import GROUP, PLURAL, VERSION
 from crds.pod import workload_key
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
 from scheduler_plugins.framework.cycle import PluginError
+from scheduler_plugins.leader import Leader
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim import holding, telling
-from scheduler_plugins.reclaim.budgets import budget_is_about
-from scheduler_plugins.reclaim.decide import Decision
 from scheduler_plugins.reclaim.evicting import Evicted, Outcome, evict
 from scheduler_plugins.reclaim.guard import WorkloadGuard
 from scheduler_plugins.reclaim.judging import Judge, as_asked
-from scheduler_plugins.reclaim.leader import Leader
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.pending import Pending
+from scheduler_plugins.reclaim.selection.budgets import budget_is_about
+from scheduler_plugins.reclaim.selection.decide import Decision
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.reclaim.telling import Teller
 from service.token_bucket import TokenBucket

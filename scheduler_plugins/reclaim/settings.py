@@ -7,7 +7,7 @@ from typing import Final
 
 from crds.codec import json_name
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
-from scheduler_plugins.reclaim.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
 
 _LONGEST_NAME: Final = 253
 

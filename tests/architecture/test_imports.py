@@ -99,8 +99,10 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "kubeapi",
         "crds",
     ),
+    "scheduler_plugins.leader": ("scheduler_plugins.snapshot", "service.elapsed", "kubeapi"),
     "scheduler_plugins.reclaim": (
         "scheduler_plugins.reclaim",
+        "scheduler_plugins.leader",
         "scheduler_plugins.quota",
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
@@ -108,6 +110,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "service.clocks",
         "service.token_bucket",
         "kubeapi",
+        "crds",
+    ),
+    # Who has to leave is decided by what is known, without asking anybody.
+    "scheduler_plugins.reclaim.selection": (
+        "scheduler_plugins.reclaim.selection",
+        "scheduler_plugins.reclaim.fitting",
+        "scheduler_plugins.quota",
+        "scheduler_plugins.framework",
+        "scheduler_plugins.snapshot",
         "crds",
     ),
     "scheduler_plugins.waking": (

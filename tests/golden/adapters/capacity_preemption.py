@@ -10,11 +10,11 @@ from scheduler_plugins.quota.amounts import amounts_of, minus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.reclaim.choosing import pick
-from scheduler_plugins.reclaim.eligibility import UNRESOLVABLE, ineligible
 from scheduler_plugins.reclaim.fitting import Fitting
-from scheduler_plugins.reclaim.situation import Situation
-from scheduler_plugins.reclaim.victims import Candidate, Rejected, select_victims
+from scheduler_plugins.reclaim.selection.choosing import pick
+from scheduler_plugins.reclaim.selection.eligibility import UNRESOLVABLE, ineligible
+from scheduler_plugins.reclaim.selection.situation import Situation
+from scheduler_plugins.reclaim.selection.victims import Candidate, Rejected, select_victims
 from tests.golden.adapters import Adapter
 from tests.golden.adapters.capacity_scenario import scenario
 from tests.golden.adapters.elasticquota import NOW, named, standing_in

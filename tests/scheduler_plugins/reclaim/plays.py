@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 from kubeapi import ApiError, ApiServer
 from kubeapi.events import EventRecorder
 from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.leader import Leader, LeaseName
 from scheduler_plugins.reclaim.controller import Controller
 from scheduler_plugins.reclaim.judging import Judge
-from scheduler_plugins.reclaim.leader import Leader, LeaseName
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.pending import Pending
 from scheduler_plugins.reclaim.settings import ReclaimSettings

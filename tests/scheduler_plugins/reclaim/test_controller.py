@@ -3,9 +3,9 @@
 import pytest
 
 from kubeapi import ApiUnavailable
+from scheduler_plugins.leader import NotLeading
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.reclaim.budgets import BudgetsRule
-from scheduler_plugins.reclaim.leader import NotLeading
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
 from tests.scheduler_plugins.reclaim.plays import OURS, Play
 from tests.scheduler_plugins.reclaim.worlds import GPU, NOW
 

@@ -6,9 +6,9 @@ from typing import Final
 import pytest
 
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.decide import Decision, Undecided
 from scheduler_plugins.reclaim.fitting import Fitting
-from scheduler_plugins.reclaim.situation import Freed, Situation
+from scheduler_plugins.reclaim.selection.decide import Decision, Undecided
+from scheduler_plugins.reclaim.selection.situation import Freed, Situation
 from tests.scheduler_plugins.reclaim.worlds import COUNT, NOW, World
 
 SEEDS: Final = range(40)

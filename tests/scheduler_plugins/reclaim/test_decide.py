@@ -1,8 +1,8 @@
 """Who has to leave: the stories of the design, claims and holds, disruption budgets, and when nobody has to."""
 
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.reclaim.decide import Decision, Undecided
-from scheduler_plugins.reclaim.eligibility import UNRESOLVABLE
+from scheduler_plugins.reclaim.selection.decide import Decision, Undecided
+from scheduler_plugins.reclaim.selection.eligibility import UNRESOLVABLE
 from tests.scheduler_plugins.reclaim.worlds import COUNT, NOW, World
 
 

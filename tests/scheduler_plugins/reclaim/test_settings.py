@@ -5,7 +5,7 @@ import pytest
 from scheduler_plugins.arguments import ArgumentError, decode
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.profile.registry import build
-from scheduler_plugins.reclaim.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
 from scheduler_plugins.reclaim.settings import RANGES, ReclaimSettings
 
 

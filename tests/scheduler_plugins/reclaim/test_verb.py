@@ -8,9 +8,9 @@ from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.verb import answer
 from scheduler_plugins.reclaim.settings import ReclaimSettings
-from scheduler_plugins.reclaim.verb import answer
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.scheduler_plugins.reclaim.worlds import NOW, World

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.choosing import loss, pick
 from scheduler_plugins.reclaim.fitting import Fitting
-from scheduler_plugins.reclaim.search import search
-from scheduler_plugins.reclaim.situation import Situation
-from scheduler_plugins.reclaim.victims import Candidate, select_victims
+from scheduler_plugins.reclaim.selection.choosing import loss, pick
+from scheduler_plugins.reclaim.selection.search import search
+from scheduler_plugins.reclaim.selection.situation import Situation
+from scheduler_plugins.reclaim.selection.victims import Candidate, select_victims
 from tests import golden
 from tests.golden.adapters.capacity_preemption import OPERATIONS, cluster_of
 from tests.golden.adapters.elasticquota import NOW

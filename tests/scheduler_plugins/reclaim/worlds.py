@@ -10,9 +10,9 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.reclaim.budgets import BudgetsRule
-from scheduler_plugins.reclaim.decide import Decision, Undecided, decide
 from scheduler_plugins.reclaim.fitting import Fitting
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.decide import Decision, Undecided, decide
 
 GPU: Final = "nvidia.com/gpu"
 NOW: Final = 1_790_000_000.0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeapi import ApiUnavailable
-from scheduler_plugins.reclaim.leader import Leader, LeaseName, NotLeading
+from scheduler_plugins.leader import Leader, LeaseName, NotLeading
 
 LEASE = LeaseName("kube-system", "headroom-scheduler")
 ZERO = 1_700_000_000.0

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.choosing import LIFT, Loss, loss
 from scheduler_plugins.reclaim.fitting import TOO_MANY
-from scheduler_plugins.reclaim.situation import Situation
-from scheduler_plugins.reclaim.victims import QUOTA, Candidate, Misfit, Rejected, nobody, select_victims
+from scheduler_plugins.reclaim.selection.choosing import LIFT, Loss, loss
+from scheduler_plugins.reclaim.selection.situation import Situation
+from scheduler_plugins.reclaim.selection.victims import QUOTA, Candidate, Misfit, Rejected, nobody, select_victims
 
 Spared: TypeAlias = Callable[[Candidate], str | None]
 """Why nobody is evicted from a node although it would help; None: they may be."""

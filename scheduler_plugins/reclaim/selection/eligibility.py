@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.situation import Situation
+from scheduler_plugins.reclaim.selection.situation import Situation
 
 NEVER: Final = "not eligible due to preemptionPolicy=Never."
 """The pod does not want to."""

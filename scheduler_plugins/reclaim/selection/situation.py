@@ -12,7 +12,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.comparing import aggregated_over_min_with, over_max_with, over_min, over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
-from scheduler_plugins.reclaim.budgets import Budgets
+from scheduler_plugins.reclaim.selection.budgets import Budgets
 
 _FOR_EVER: Final = math.inf
 

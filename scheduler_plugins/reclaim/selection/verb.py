@@ -10,12 +10,12 @@ from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.quota.allowances import Allowance
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.arithmetic import arithmetic
-from scheduler_plugins.reclaim.budgets import BudgetsRule
-from scheduler_plugins.reclaim.eligibility import ineligible
 from scheduler_plugins.reclaim.fitting import Fitting
-from scheduler_plugins.reclaim.situation import Freed, Situation
-from scheduler_plugins.reclaim.victims import Candidate, all_who_may_go, select_victims
+from scheduler_plugins.reclaim.selection.arithmetic import arithmetic
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.eligibility import ineligible
+from scheduler_plugins.reclaim.selection.situation import Freed, Situation
+from scheduler_plugins.reclaim.selection.victims import Candidate, all_who_may_go, select_victims
 
 
 def answer(

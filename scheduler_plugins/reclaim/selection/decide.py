@@ -7,13 +7,13 @@ from typing import Final
 
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.arithmetic import arithmetic
-from scheduler_plugins.reclaim.budgets import BudgetsRule
-from scheduler_plugins.reclaim.cross_node import combine
-from scheduler_plugins.reclaim.eligibility import ineligible
-from scheduler_plugins.reclaim.search import search
-from scheduler_plugins.reclaim.situation import Situation
-from scheduler_plugins.reclaim.victims import Candidate, Misfit
+from scheduler_plugins.reclaim.selection.arithmetic import arithmetic
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.cross_node import combine
+from scheduler_plugins.reclaim.selection.eligibility import ineligible
+from scheduler_plugins.reclaim.selection.search import search
+from scheduler_plugins.reclaim.selection.situation import Situation
+from scheduler_plugins.reclaim.selection.victims import Candidate, Misfit
 
 NOBODY: Final = "run no pod that may be evicted for it"
 """How nodes are told of that nobody may be evicted from."""

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.situation import Freed, Situation, importance
+from scheduler_plugins.reclaim.selection.situation import Freed, Situation, importance
 
 Misfit: TypeAlias = Callable[[QuotaPod, str, AbstractSet[str]], str | None]
 """(pod, node, uids of pods that are taken away) -> why the pod does not fit the node then; None: it fits."""

@@ -7,7 +7,7 @@ from scheduler_plugins.quota.comparing import over_min_with
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
 from scheduler_plugins.quota.reporting import quantity
-from scheduler_plugins.reclaim.situation import Situation
+from scheduler_plugins.reclaim.selection.situation import Situation
 
 _TOLD: Final = 3
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
-from scheduler_plugins.reclaim.victims import Candidate
+from scheduler_plugins.reclaim.selection.victims import Candidate
 
 LIFT: Final = 2**31
 """Lifts every priority above zero, so that one more victim always costs more."""

@@ -6,10 +6,10 @@ from typing import Final, TypeAlias
 
 from scheduler_plugins.quota.amounts import Amounts
 from scheduler_plugins.quota.pod import QuotaPod
-from scheduler_plugins.reclaim.budgets import BudgetsRule
-from scheduler_plugins.reclaim.choosing import pick
-from scheduler_plugins.reclaim.situation import Freed, Situation, importance
-from scheduler_plugins.reclaim.victims import Candidate, Misfit, all_who_may_go
+from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
+from scheduler_plugins.reclaim.selection.choosing import pick
+from scheduler_plugins.reclaim.selection.situation import Freed, Situation, importance
+from scheduler_plugins.reclaim.selection.victims import Candidate, Misfit, all_who_may_go
 
 TRIED: Final = 32
 """How many nodes are tried that others have to leave before the pod fits there. [nodes]"""

@@ -1,0 +1,1 @@
+"""Who has to leave for a pod that found no node: a pure decision."""

@@ -135,7 +135,9 @@ async def verify(
         if findings:
             table.write(_VERIFIED, [_row(each) for each in findings])
         count = len(seen.cluster.book.in_force)
-        print(f"{count} quotas: {f'{len(wrong)} things are wrong' if wrong else 'all is well'}.")
+        quotas = "1 quota" if count == 1 else f"{count} quotas"
+        things = "1 thing is wrong" if len(wrong) == 1 else f"{len(wrong)} things are wrong"
+        print(f"{quotas}: {things if wrong else 'all is well'}.")
         _print_notes(seen.notes)
     return FAILED if wrong else 0
 

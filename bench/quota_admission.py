@@ -3,12 +3,13 @@
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
 
 from bench import quota_objects as made
+from bench.calls import WARM_UP, fresh, times
 from bench.manager_memory import memory_mib
 from bench.measurement import Measurement
 from scheduler_plugins.extender.service import Answering, Extender
@@ -23,7 +24,6 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 
 NOW: Final = 1_800_000_000.0
-WARM_UP: Final = 5
 SAMPLED: Final = 20
 """kube-scheduler asks about one node in so many, with the shipped 5 %."""
 CLAIMS: Final = (0, 50, 1000)
@@ -79,25 +79,6 @@ class Work:
         for number in range(count):
             self.cluster.delete_pod(f"holder-{number}")
             self.cache.delete_pod(f"holder-{number}")
-
-
-def fresh(thing: Json) -> Json:
-    """As it comes from the API server: nothing in it is shared."""
-    parsed: Json = json.loads(json.dumps(thing))
-    return parsed
-
-
-def times(call: Callable[[], object], calls: int, prepare: Callable[[], object] | None = None) -> str:
-    """What a call takes of the processor; what prepares it does not count."""
-    taken = []
-    for _ in range(WARM_UP + calls):
-        if prepare is not None:
-            prepare()
-        began = time.thread_time()
-        call()
-        taken.append(time.thread_time() - began)
-    median, p99 = np.percentile(np.asarray(taken[WARM_UP:]) * 1e6, (50, 99))
-    return f"median {median:,.0f} us, p99 {p99:,.0f} us of processor (n = {calls})"
 
 
 def asked(work: Work) -> dict[str, Json]:

@@ -8,8 +8,9 @@ from itertools import count
 from typing import Final
 
 from bench import quota_objects as made
+from bench.calls import fresh, times
 from bench.measurement import Measurement
-from bench.quota_admission import LENDER, NOW, Work, fresh, times
+from bench.quota_admission import LENDER, NOW, Work
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.fitting import Fitting
 from scheduler_plugins.reclaim.selection.decide import Decision, Undecided, decide

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import yaml
 
 from bench import manager_report as reported
+from bench.calls import WARM_UP, fresh, times
 from bench.machine import ROOT
 from bench.manager_memory import memory_mib
 from bench.measurement import Measurement
@@ -28,7 +29,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 
 NODES, PODS_PER_NODE = 5000, 30
 QUICK_NODES = 20
-CALLS, QUICK_CALLS, WARM_UP = 200, 3, 5
+CALLS, QUICK_CALLS = 200, 3
 NOW = 1_800_000_000.0
 SAMPLED = 10
 """Of the nodes kube-scheduler asks about one in so many."""
@@ -60,8 +61,8 @@ class _Work:
         self.cache = ClusterCache(found.load_rules, {part.name: part.plugin for part in found.enabled})
         self.cycle = Cycle(found.enabled)
         for number in range(nodes):
-            self.cache.put_node(_fresh(reported.node(number, NOW)))
-            self.cache.put_node_metric(_fresh(reported.node_metric(number, number % reported.LEVELS, NOW)))
+            self.cache.put_node(fresh(reported.node(number, NOW)))
+            self.cache.put_node_metric(fresh(reported.node_metric(number, number % reported.LEVELS, NOW)))
         for number in range(nodes):
             for each in range(PODS_PER_NODE):
                 self.cache.put_pod(self.pod(each, number), NOW)
@@ -70,31 +71,13 @@ class _Work:
 
     def pod(self, each: int, number: int, **spec: str) -> Json:
         """A bound pod, as the API server has it; `spec` replaces fields of it."""
-        pod = _fresh(reported.pod(each, number))
+        pod = fresh(reported.pod(each, number))
         uid = f"00000000-0000-4000-8000-{number:06d}{each:06d}"
         pod["metadata"] |= {"uid": uid, "namespace": "shop", "resourceVersion": "123456"}
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": reported.moment(NOW)}
         pod["status"] = {"phase": "Running", "qosClass": "Burstable", "conditions": [scheduled]}
         pod["spec"] |= spec
         return pod
-
-
-def _fresh(thing: Json) -> Json:
-    parsed: Json = json.loads(json.dumps(thing))
-    return parsed
-
-
-def _times(call: Callable[[], object], calls: int, prepare: Callable[[], object] | None = None) -> str:
-    """What a call takes of the processor; what prepares it does not count."""
-    taken = []
-    for _ in range(WARM_UP + calls):
-        if prepare is not None:
-            prepare()
-        began = time.thread_time()
-        call()
-        taken.append(time.thread_time() - began)
-    median, p99 = np.percentile(np.asarray(taken[WARM_UP:]) * 1e6, (50, 99))
-    return f"median {median:,.0f} us, p99 {p99:,.0f} us of processor (n = {calls})"
 
 
 def _plugins(work: _Work, calls: int) -> Iterator[Measurement]:
@@ -106,14 +89,14 @@ def _plugins(work: _Work, calls: int) -> Iterator[Measurement]:
         name, plugin = part.name, part.plugin
         go = GO if name == "LoadAwareScheduling" else {}
         if isinstance(plugin, FilterPlugin):
-            times = _times(lambda plugin=plugin: plugin.filter(request, nodes), calls)  # type: ignore[misc]
-            yield Measurement(f"filter of {name}, {size}", times, "none", go.get("filter", "none"))
+            measured = times(lambda plugin=plugin: plugin.filter(request, nodes), calls)  # type: ignore[misc]
+            yield Measurement(f"filter of {name}, {size}", measured, "none", go.get("filter", "none"))
         if isinstance(plugin, ScorePlugin):
-            times = _times(lambda plugin=plugin: plugin.score(request, nodes), calls)  # type: ignore[misc]
-            yield Measurement(f"score of {name}, {size}", times, "none", go.get("score", "none"))
+            measured = times(lambda plugin=plugin: plugin.score(request, nodes), calls)  # type: ignore[misc]
+            yield Measurement(f"score of {name}, {size}", measured, "none", go.get("score", "none"))
     for verb, ask in (("filter", work.cycle.filter), ("score", work.cycle.score)):
-        times = _times(lambda ask=ask: ask(request, nodes), calls)  # type: ignore[misc]
-        yield Measurement(f"{verb} of all plugins, {size}", times, "<= 1 ms", GO[verb])
+        measured = times(lambda ask=ask: ask(request, nodes), calls)  # type: ignore[misc]
+        yield Measurement(f"{verb} of all plugins, {size}", measured, "<= 1 ms", GO[verb])
 
 
 def _changes(work: _Work, calls: int) -> Iterator[Measurement]:
@@ -126,23 +109,23 @@ def _changes(work: _Work, calls: int) -> Iterator[Measurement]:
             work.cache.put_node_metric(report)
             work.cache.select(work.names[:1], NOW)
 
-        yield Measurement(f"NodeMetric of {pods} pods, into the arrays", _times(receive, calls), "none", go)
+        yield Measurement(f"NodeMetric of {pods} pods, into the arrays", times(receive, calls), "none", go)
     events = iter([work.pod(PODS_PER_NODE, int(lot.integers(len(work.names)))) for _ in range(2 * (calls + WARM_UP))])
 
     def bound() -> None:
         work.cache.put_pod(next(events), NOW)
 
     count = len(work.names) // SAMPLED
-    yield Measurement("event of a pod that was bound", _times(bound, calls), "none", "none")
+    yield Measurement("event of a pod that was bound", times(bound, calls), "none", "none")
     some = work.names[:count]
     what = f"lookup of {count:,} of {len(work.names):,} nodes after a pod was bound"
-    yield Measurement(what, _times(lambda: work.cache.select(some, NOW), calls, bound), "none", "none")
+    yield Measurement(what, times(lambda: work.cache.select(some, NOW), calls, bound), "none", "none")
     moving = [work.pod(PODS_PER_NODE + 1, number) for number in range(min(10, len(work.names)))]
     turn = iter(moving * (1 + (calls + WARM_UP) // len(moving)))
     what = f"snapshot of all {len(work.names):,} nodes after a pod was bound"
     yield Measurement(
         what,
-        _times(lambda: work.cache.freeze(NOW), calls, lambda: work.cache.put_pod(next(turn), NOW)),
+        times(lambda: work.cache.freeze(NOW), calls, lambda: work.cache.put_pod(next(turn), NOW)),
         "none",
         "none",
     )

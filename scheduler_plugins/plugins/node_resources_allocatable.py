@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
+from scheduler_plugins.quota.amounts import is_scalar
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes, NodeState
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -109,9 +110,7 @@ def counts(resource: str) -> bool:
     cpu, memory, ephemeral-storage and what it calls scalars: extended resources, huge pages, attachable volumes. Not
     pods, nor quota names such as requests.cpu; those count as nothing.
     """
-    if resource in _NATIVE or resource.startswith(("hugepages-", "attachable-volumes-")):
-        return True
-    return "kubernetes.io/" in resource or ("/" in resource and not resource.startswith("requests."))
+    return resource in _NATIVE or is_scalar(resource)
 
 
 def normalised(raw: IntArray) -> IntArray:

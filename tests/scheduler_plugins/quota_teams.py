@@ -144,7 +144,7 @@ class Observed:
     gone: set[str] = field(default_factory=set)
     """Uids of pods that are gone."""
     holds: dict[str, Json] = field(default_factory=dict)
-    """The last hold of each pod, by the pod's uid."""
+    """The last hold of each pod, by the pod's uid; one that was withdrawn, for which nobody has left, is none."""
     served: dict[str, None] = field(default_factory=dict)
     """Uids of pods in the order in which they got their last hold or, without one, were bound."""
     _charged: dict[str, tuple[str, int]] = field(default_factory=dict)
@@ -197,6 +197,8 @@ class Observed:
         if text and (hold := json.loads(text)) != self.holds.get(uid):
             self.served.pop(uid, None)
             self.holds[uid], self.served[uid] = hold, None
+        if not text and uid in self.holds and kind != "DELETED":
+            del self.holds[uid], self.served[uid]
         uses = kind != "DELETED" and pod["spec"].get("nodeName") and pod["status"].get("phase") not in _ENDED
         if not uses:
             self._charged.pop(uid, None)

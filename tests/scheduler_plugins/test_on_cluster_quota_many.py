@@ -116,11 +116,13 @@ def test_fifty_take_no_more_than_one_by_one(stage: Stage) -> None:
     assert not seen.broken
     order = [pods[uid] for uid in seen.served if uid in pods]
     assert len(order) == PREEMPTORS
-    chosen = list(chain.from_iterable(hold["victims"] for hold in seen.holds.values()))
+    # Others leave nodes with more room than was asked for: a pod may be bound there before anybody leaves for it.
+    used = [hold for uid, hold in seen.holds.items() if pods[uid]["spec"]["nodeName"] == hold["node"]]
+    chosen = list(chain.from_iterable(hold["victims"] for hold in used))
     assert len(set(chosen)) == len(chosen)
-    assert set(seen.deleted) == set(chosen)
-    assert all(pods[uid]["spec"]["nodeName"] == hold["node"] for uid, hold in seen.holds.items())
-    assert len(chosen) <= one_by_one(before, order, time.time())
+    assert set(chosen) <= set(seen.deleted)
+    assert set(seen.deleted) <= set(chain.from_iterable(hold["victims"] for hold in seen.holds.values()))
+    assert len(seen.deleted) <= one_by_one(before, order, time.time())
     assert seen.most_together <= NODES * GPUS
 
 

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 import kubeapi
 from cli import live, manager_state, table
 from cli.config import file as config_file
-from cli.explain import document as explain_json
 from cli.explain import text as explain_text
-from cli.explain.explanation import Explanation, Seen, config_state, explain
-from cli.explain.findings import findings
-from cli.explain.what_if import WhatIf, what_if
+from cli.explain.what_if import what_if
 from crds.names import LAST_GOOD_NAME
+from manager.explain import document as explain_json
+from manager.explain.explanation import Explanation, Seen, config_state, explain
+from manager.explain.findings import findings
+from manager.explain.lease import lease_of
+from manager.explain.what_if import WhatIf
 
 
 def trial(settings: Sequence[str], config: str | None) -> WhatIf | None:
@@ -51,7 +53,7 @@ async def node(
     )
     now = time.time()
     config = config_state(config_map, last_good, f"{namespace}/{config_name}", now)
-    manager = manager_state.lease_of(lease, now)
+    manager = lease_of(lease, now)
     seen = Seen(found, metric, pods, now, lease=manager, exclusion=manager_state.exclusion(deployment))
     explanation = explain(seen, config, tried)
     if output == "table":

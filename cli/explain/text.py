@@ -4,16 +4,15 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from cli import amounts
-from cli.explain import formula
-from cli.explain import terms as explain_terms
-from cli.explain.explanation import Explanation
-from cli.reports import age
 from cli.shadow import accounts as shadow_accounts
 from cli.table import Cell, Column, Row
 from crds.codec import to_json
 from manager.calculators.base import Result, Term
 from manager.config.overlay import DEFAULT
+from manager.explain import amounts, formula
+from manager.explain import terms as explain_terms
+from manager.explain.explanation import Explanation
+from manager.explain.report import age
 from manager.facts import Resource
 
 Section = tuple[str, Sequence[Column], Sequence[Row]]

@@ -1,38 +1,15 @@
-"""What somebody would like to try: other settings for one node, or another colocation config. Nothing is written."""
+"""What `--set` and `--config` ask for."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from cli.config.file import ConfigFile
 from cli.errors import USAGE, CommandError
-from crds.colocation import ColocationStrategy
 from manager.config.parse import parse_config, parse_strategy
+from manager.explain.what_if import SOURCE, TriedConfig, WhatIf
 
-SOURCE: Final = "--set"
-"""How the source of such a setting is called."""
 _IGNORED: Final = "unknown field"
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """Other settings, another config, or both."""
-
-    settings: tuple[str, ...] = ()
-    """As they were typed: "midUnallocatedPercent=20"."""
-    strategy: ColocationStrategy | None = None
-    """What they say: a layer over all others."""
-    config: ConfigFile | None = None
-    """In place of the ConfigMap."""
-    warnings: tuple[str, ...] = ()
-    """What is odd about the settings."""
-
-    @property
-    def words(self) -> str:
-        """What is tried, as it was typed."""
-        parts = [f"--config {self.config.place}"] if self.config else []
-        return " ".join([*parts, *(f"{SOURCE} {setting}" for setting in self.settings)])
 
 
 def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None:
@@ -41,17 +18,19 @@ def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None
     Raises:
         CommandError: a setting or the config is refused by the manager's own validator; every fault is named.
     """
+    tried = None
     if config is not None:
         _check(config)
+        tried = TriedConfig(config.place, config.text)
     if not settings:
-        return None if config is None else WhatIf(config=config)
+        return None if tried is None else WhatIf(config=tried)
     judged = parse_strategy(json.dumps(_nested(settings)))
     # In a file that other programs read too an unknown name is odd; here nobody else could be meant.
     unknown = [each for each in judged.warnings if each.message.startswith(_IGNORED)]
     faults = [*judged.errors, *unknown]
     if faults or judged.strategy is None:
         raise CommandError("; ".join(f"{SOURCE} {fault}" for fault in faults), USAGE)
-    return WhatIf(tuple(settings), judged.strategy, config, tuple(f"{SOURCE} {each}" for each in judged.warnings))
+    return WhatIf(tuple(settings), judged.strategy, tried, tuple(f"{SOURCE} {each}" for each in judged.warnings))
 
 
 def _check(config: ConfigFile) -> None:

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from cli import amounts
 from cli.quota.explanation import Claimant, Explanation, Line
 from cli.quota.show import text
 from cli.table import Cell, Column, Row
+from manager.explain import amounts
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.selection.decide import Decision
 

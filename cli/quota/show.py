@@ -15,10 +15,10 @@ notes               sentences
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from cli import amounts
 from cli.quota.reading import Seen
 from cli.quota.shares import QuotaShares, Share
 from cli.table import Cell, Column, Row
+from manager.explain import amounts
 from scheduler_plugins.quota.reporting import quantity
 
 KIND: Final = "QuotaReport"

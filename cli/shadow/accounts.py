@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli import amounts
-from cli.reports import Amount, age
 from cli.table import Cell, Column, Row
 from crds.codec import CodecError, from_json
 from crds.node_metric import ShadowAccount
+from manager.explain import amounts
+from manager.explain.report import Amount, age
 
 COLUMNS: Final = (
     Column("NODE"),

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cli import amounts
 from cli.simulate.document import binding
 from cli.simulate.profile import Chosen
 from cli.simulate.simulation import Outcome, Simulation
 from cli.table import Cell, Column, Row
+from manager.explain import amounts
 from scheduler_plugins.extender.service import Mode
 
 Table = tuple[str, Sequence[Column], Sequence[Row]]

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli import amounts
-from cli.reports import Amount, Report, read
 from cli.table import Cell, Column, Row
 from crds import names
 from crds.pod import is_terminal, pod_requests
 from crds.quantity import QuantityError, value
+from manager.explain import amounts
+from manager.explain.report import Amount, Report, read
 
 COLUMNS: Final = (
     Column("NODE"),

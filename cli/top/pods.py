@@ -4,13 +4,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from cli import amounts
-from cli.reports import Amount, read
 from cli.table import Cell, Column, Row
 from crds import names
 from crds.pod import is_terminal, pod_key, pod_requests
 from crds.priority import PriorityBand, tier
 from crds.quantity import QuantityError, milli_value, value
+from manager.explain import amounts
+from manager.explain.report import Amount, read
 
 COLUMNS: Final = (
     Column("NAMESPACE"),

@@ -17,6 +17,7 @@ from cli.uninstall import stopping
 from cli.uninstall.plan import Busy, Change, Found, Plan
 from cli.uninstall.stopping import Clock
 from crds.names import LAST_GOOD_NAME
+from manager.explain.lease import lease_of
 from manager.facts import PodFacts
 
 _AT_ONCE: Final = 16
@@ -79,7 +80,7 @@ async def _list(api: kubeapi.ApiServer, namespace: str, config_name: str, *, for
     deployment = await live.optional(api, manager_state.deployment_path(namespace))
     replicas = stopping.replicas(deployment) if deployment else 0
     first = [_scaling(namespace, replicas)] if replicas else []
-    lease = manager_state.lease_of(found.lease, time.time())
+    lease = lease_of(found.lease, time.time())
     refused = [stopping.foreign_manager(namespace, lease.holder)] if lease and lease.held and not replicas else []
     _show([(each, "") for each in (*first, *plan.changes)], plan, refused, dry_run=True, force=force, output=output)
     return FAILED if refused or (plan.busy and not force) else 0

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cli import manager_state
-from cli.explain.terms import amount
 from crds.names import ANNOTATION_CONFIG_STATE, LAST_GOOD_NAME
 from kubeapi import paths
 from manager import node_metric
+from manager.explain.terms import amount
 from manager.facts import Amounts, PodFacts, Resource
 from manager.node_metric import Kept as OurPart
 from manager.patches import offers, status_patch

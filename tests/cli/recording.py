@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.config.file import ConfigFile
-from cli.explain.explanation import Explanation, Seen, config_state, explain
 from cli.explain.what_if import what_if
-from cli.manager_state import Lease
 from manager.exclusion import Exclusion
+from manager.explain.explanation import Explanation, Seen, config_state, explain
+from manager.explain.lease import Lease
 
 NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()
 """One minute after web-1 reported. [unix s]"""

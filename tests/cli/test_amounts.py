@@ -1,6 +1,6 @@
 import pytest
 
-from cli import amounts
+from manager.explain import amounts
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from cli.explain import document as explain_json
 from cli.explain.command import show
-from cli.explain.document import as_json
-from cli.explain.explanation import Explanation
-from cli.explain.findings import findings
-from cli.explain.terms import ORIGINS, Origin, inputs, with_numbers
 from manager.calculators.mid import calculate
+from manager.explain import document as explain_json
+from manager.explain.document import as_json
+from manager.explain.explanation import Explanation
+from manager.explain.findings import findings
+from manager.explain.terms import ORIGINS, Origin, inputs, with_numbers
 from manager.facts import Resource
 from tests.cli.recording import NOW, explained, golden, named
 

@@ -1,8 +1,8 @@
 from typing import Any
 
-from cli.explain.document import as_json
-from cli.explain.findings import findings
 from crds import names
+from manager.explain.document import as_json
+from manager.explain.findings import findings
 from tests.cli.recording import NOW, Json, explained, named
 
 NONE_UNALLOCATED = "midUnallocatedPercent=0"

@@ -2,11 +2,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cli.explain.explanation import Explanation
-from cli.explain.findings import findings
-from cli.explain.next_step import Action, desired
-from cli.manager_state import Lease
 from crds import names
+from manager.explain.explanation import Explanation
+from manager.explain.findings import findings
+from manager.explain.lease import Lease
+from manager.explain.next_step import Action, desired
 from manager.facts import Resource
 from tests.cli.recording import NOW, Json, explained, named
 

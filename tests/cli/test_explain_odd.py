@@ -8,10 +8,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.explain import document as explain_json
 from cli.explain.command import show
-from cli.manager_state import exclusion, lease_of
+from cli.manager_state import exclusion
 from crds import names
+from manager.explain import document as explain_json
+from manager.explain.lease import lease_of
 from tests.cli.recording import explained, named
 from tests.manager.test_mid_properties import JSON
 

@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.explain.formula import Operand, decisive, evaluate, operands
 from manager.calculators.base import Term
 from manager.calculators.mid import calculate
+from manager.explain.formula import Operand, decisive, evaluate, operands
 from manager.facts import Resource
 from tests.manager.made import facts, mid_pod, node, pod, report
 

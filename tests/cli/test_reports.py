@@ -1,4 +1,4 @@
-from cli.reports import Amount, age, read
+from manager.explain.report import Amount, age, read
 from tests.cli.recording import NOW, named
 
 

@@ -1,7 +1,7 @@
-from cli.reports import Amount
 from cli.table import plain
 from cli.top import nodes as top_nodes
 from cli.top import pods as top_pods
+from manager.explain.report import Amount
 from tests.cli.recording import NOW, golden, named, recorded
 
 

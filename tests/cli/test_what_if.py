@@ -7,11 +7,11 @@ import pytest
 import yaml
 
 from cli.errors import USAGE, CommandError
-from cli.explain import document as explain_json
 from cli.explain.command import show, trial
-from cli.explain.explanation import Explanation
-from cli.explain.findings import agent_changes, findings
 from cli.explain.what_if import what_if
+from manager.explain import document as explain_json
+from manager.explain.explanation import Explanation
+from manager.explain.findings import agent_changes, findings
 from tests.cli.recording import explained, golden
 
 

@@ -5,11 +5,11 @@
 
 from dataclasses import dataclass, field
 
-from cli.explain.explanation import ConfigState, Explanation, Seen, explain
-from cli.explain.next_step import Action
 from kubeapi import paths
 from manager import node_metric
 from manager.context import Context, Run
+from manager.explain.explanation import ConfigState, Explanation, Seen, explain
+from manager.explain.next_step import Action
 from manager.facts import Received, ReportFacts
 from manager.reactions import Look
 from manager.write_budget import WriteBudget

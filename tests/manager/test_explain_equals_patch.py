@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.explain import document as explain_json
 from crds import names
+from manager.explain import document as explain_json
 from manager.facts import PodFacts, Resource
 from tests.manager.explained import Explained, explanation_of
 from tests.manager.made import Json, mid_pod, node, pod, report

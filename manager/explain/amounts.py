@@ -1,0 +1,61 @@
+"""Numbers as people read them: milli-cores, memory, shares, ages. Units go in as the names say."""
+
+from typing import Final
+
+NOTHING: Final = "-"
+"""Stands where a number is not known."""
+
+_BINARY_UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+_ONE_DECIMAL_BELOW: Final = 10
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_DAY: Final = 86400
+
+
+def cpu(milli_cores: int | None) -> str:
+    """CPU as kubectl top writes it: 1500 -> "1500m"."""
+    return NOTHING if milli_cores is None else f"{milli_cores}m"
+
+
+def memory(amount: int | None) -> str:
+    """Memory in the largest unit that fits, two or three digits: 9878424781 -> "9.2Gi", 67108864 -> "64Mi"."""
+    if amount is None:
+        return NOTHING
+    for unit, size in _BINARY_UNITS:
+        if abs(amount) >= size:
+            scaled = amount / size
+            whole = abs(scaled) >= _ONE_DECIMAL_BELOW or amount % size == 0
+            return f"{scaled:.0f}{unit}" if whole else f"{scaled:.1f}{unit}"
+    return str(amount)
+
+
+def pair(milli_cores: int | None, amount: int | None) -> str:
+    """CPU and memory in one column: "1500m/9.2Gi", or one dash where neither is known."""
+    if milli_cores is None and amount is None:
+        return NOTHING
+    return f"{cpu(milli_cores)}/{memory(amount)}"
+
+
+def percent(part: int | None, whole: int | None) -> str:
+    """A share: 300 of 1000 -> "30%"; a dash where it has no meaning."""
+    return NOTHING if part is None or not whole else f"{100 * part / whole:.0f}%"
+
+
+def age(seconds: float | None) -> str:
+    """How long ago, in one or two units: 75 -> "1m15s", 7300 -> "2h1m", 90000 -> "25h", 300000 -> "3d"."""
+    if seconds is None:
+        return NOTHING
+    whole = max(0, int(seconds))
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < 10 * _MINUTE:
+        return _two(whole // _MINUTE, "m", whole % _MINUTE, "s")
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m"
+    if whole < 10 * _HOUR:
+        return _two(whole // _HOUR, "h", whole % _HOUR // _MINUTE, "m")
+    return f"{whole // _HOUR}h" if whole < 2 * _DAY else f"{whole // _DAY}d"
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"

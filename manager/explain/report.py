@@ -1,0 +1,116 @@
+"""NodeMetrics as the commands need them: decoded, with numbers instead of quantities, and their age."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from crds.codec import CodecError, from_json
+from crds.names import CONDITION_PREDICTION_READY
+from crds.node_metric import NodeMetric, NodeMetricStatus, ResourceMap
+from crds.quantity import milli_value, value
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """CPU and memory; None is not known."""
+
+    cpu_milli: int | None = None
+    """CPU. [milli-cores]"""
+    memory_bytes: int | None = None
+    """Memory. [bytes]"""
+
+    @classmethod
+    def of(cls, resources: Mapping[str, Any] | None) -> "Amount":
+        """CPU and memory of a resource list.
+
+        Raises:
+            QuantityError: an amount is not a quantity.
+        """
+        known = resources or {}
+        return cls(
+            milli_value(known["cpu"]) if "cpu" in known else None,
+            value(known["memory"]) if "memory" in known else None,
+        )
+
+    def as_json(self) -> dict[str, int | None]:
+        """The amount for programs, units in the names."""
+        return {"cpuMilli": self.cpu_milli, "memoryBytes": self.memory_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one NodeMetric says."""
+
+    age_seconds: float | None = None
+    """Time since the last full report; None when there was none. [s]"""
+    interval_seconds: int | None = None
+    """How often a report is asked for. [s]"""
+    usage: Amount = Amount()
+    """Everything on the node."""
+    prod_peak: Amount = Amount()
+    """Predicted peak of Prod and system."""
+    reclaimable: Amount = Amount()
+    """What Prod pods requested and will not use."""
+    pods: Mapping[str, Amount] | None = None
+    """Usage per pod, "namespace/name"; None when nothing was reported."""
+    prediction: str = "no report"
+    """"ready", or one word for why it is not."""
+    problem: str | None = None
+    """Why it could not be read."""
+
+
+def read(node_metric: Mapping[str, Any], now: float) -> Report:
+    """Decode a NodeMetric; one that somebody wrote wrongly becomes a report with a `problem`.
+
+    Args:
+        node_metric: the object as JSON.
+        now: the time to measure ages from. [unix s]
+    """
+    name = (node_metric.get("metadata") or {}).get("name")
+    try:
+        decoded = from_json(NodeMetric, dict(node_metric))
+        return _report(decoded, now)
+    except CodecError as error:
+        return Report(prediction="unreadable", problem=f"NodeMetric {name} cannot be read: {error}")
+
+
+def _report(node_metric: NodeMetric, now: float) -> Report:
+    status = node_metric.status
+    policy = node_metric.spec.metric_collect_policy
+    interval = policy.report_interval_seconds if policy else None
+    if status is None or status.update_time is None:
+        return Report(interval_seconds=interval)
+    usage = status.node_metric.node_usage if status.node_metric else None
+    peak, reclaimable = status.prod_peak_metric, status.prod_reclaimable_metric
+    return Report(
+        age_seconds=age(status.update_time, now),
+        interval_seconds=interval,
+        usage=_amount(usage),
+        prod_peak=_amount(peak.resource if peak else None),
+        reclaimable=_amount(reclaimable.resource if reclaimable else None),
+        pods={f"{pod.namespace}/{pod.name}": _amount(pod.pod_usage) for pod in status.pods_metric or ()},
+        prediction=_prediction(status),
+    )
+
+
+def _amount(resources: ResourceMap | None) -> Amount:
+    return Amount.of(resources.resources if resources else None)
+
+
+def _prediction(status: NodeMetricStatus) -> str:
+    for condition in status.conditions or ():
+        if condition.type == CONDITION_PREDICTION_READY:
+            return "ready" if condition.status == "True" else condition.reason or "not ready"
+    # Another agent sets no conditions: its reclaimable amount is all there is to go by.
+    reclaimable = status.prod_reclaimable_metric
+    return "ready" if reclaimable and reclaimable.resource and reclaimable.resource.resources else "none"
+
+
+def age(moment: str, now: float) -> float | None:
+    """Seconds since an RFC 3339 time, never negative; None when the text is not a time."""
+    try:
+        sent = datetime.fromisoformat(moment)
+    except ValueError:
+        return None
+    return max(0.0, now - (sent if sent.tzinfo else sent.replace(tzinfo=UTC)).timestamp())

@@ -73,7 +73,9 @@ class Recipe:
 
 RECIPES = (
     Recipe("headroom-agent", "Dockerfile.agent", ("requirements/agent.txt", "agent")),
-    Recipe("headroom-manager", "Dockerfile.manager", ("requirements/manager.txt", "manager", "scheduler_plugins")),
+    Recipe(
+        "headroom-manager", "Dockerfile.manager", ("requirements/manager.txt", "cli", "manager", "scheduler_plugins")
+    ),
 )
 
 

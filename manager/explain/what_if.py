@@ -1,0 +1,39 @@
+"""What somebody would like to try: other settings for one node, or another colocation config. Nothing is written."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from crds.colocation import ColocationStrategy
+
+SOURCE: Final = "--set"
+"""How the source of such a setting is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriedConfig:
+    """A colocation config in place of the ConfigMap."""
+
+    place: str
+    """How messages call it."""
+    text: str | None
+    """Its JSON; None means the defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Other settings, another config, or both."""
+
+    settings: tuple[str, ...] = ()
+    """As they were typed: "midUnallocatedPercent=20"."""
+    strategy: ColocationStrategy | None = None
+    """What they say: a layer over all others."""
+    config: TriedConfig | None = None
+    """In place of the ConfigMap."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the settings."""
+
+    @property
+    def words(self) -> str:
+        """What is tried, as it was typed."""
+        parts = [f"--config {self.config.place}"] if self.config else []
+        return " ".join([*parts, *(f"{SOURCE} {setting}" for setting in self.settings)])

@@ -115,6 +115,10 @@ bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare wh
 images: packages ## Build the container images into the cache, without a registry
 	@$(PY) -m devcluster images
 
+.PHONY: chart-readme
+chart-readme: $(STAMP) ## Write the table of values in the chart's README from values.yaml
+	@$(PY) -m tests.charts.readme
+
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml
 	@for set in dev agent manager; do \

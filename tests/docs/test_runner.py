@@ -10,10 +10,18 @@ PAGE = """# A page
 
 Not run:
 
-    exit 1
-
 ```yaml
 not: run
+```
+
+A browser is needed for this:
+
+```sh elsewhere
+exit 1
+```
+
+```text
+what a browser shows
 ```
 
 ```sh
@@ -40,6 +48,16 @@ It takes a while:
 ```text
 3
 ```
+
+It differs from time to time:
+
+```sh prints
+date
+```
+
+```text
+yesterday
+```
 """
 
 
@@ -60,16 +78,18 @@ def test_blocks_are_found() -> None:
     """Only `sh` blocks are run, each with the output that follows it and the line where it begins."""
     found = list(blocks(PAGE))
     assert [(block.line, block.expected, block.again) for block in found] == [
-        (11, "", False),
-        (18, "hello …\n", False),
-        (26, "3\n", True),
+        (19, "", False),
+        (26, "hello …\n", False),
+        (34, "3\n", True),
+        (46, "", False),
     ]
-    assert found[1] == Block(18, 'greet "$WHO"\n', "hello …\n")
+    assert [block.compared for block in found] == [True, True, True, False]
+    assert found[1] == Block(26, 'greet "$WHO"\n', "hello …\n")
 
 
 def test_page_is_followed(reader: Reader, tmp_path: Path) -> None:
     """Variables and functions live on from block to block, and a block is repeated where the page says so."""
-    assert reader.follow(written(tmp_path, PAGE)) == 3
+    assert reader.follow(written(tmp_path, PAGE)) == 4
     assert (tmp_path / "counted").read_text() == ".x\n" * 3
 
 
@@ -82,6 +102,8 @@ def test_page_is_followed(reader: Reader, tmp_path: Path) -> None:
         ("```sh\nfalse\n```\n", "exit code 1"),
         ("```sh\nfalse | true\n```\n", "exit code 1"),
         ("```sh\necho $NOBODY_SET_THIS\n```\n", "unbound variable"),
+        ("```sh prints\ntrue\n```\n", "the page says\nsomething"),
+        ("```sh prints\necho hello; false\n```\n", "exit code 1"),
         ("```sh\necho lost >&2; false\n```\n\n```text\nlost\n```\n", "exit code 1"),
     ],
 )
@@ -93,9 +115,16 @@ def test_wrong_page_fails(reader: Reader, tmp_path: Path, block: str, said: str)
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["```sh twice\ntrue\n```\n", "```text\nhello\n```\n"])
+def test_output_belongs_to_its_section() -> None:
+    """A text in a later section, or after another block, is no output of the commands above it."""
+    apart = "```sh\ntrue\n```\n\n## Next\n\n```text\na drawing\n```\n"
+    between = "```sh\ntrue\n```\n\n```yaml\na: 1\n```\n\n```text\na drawing\n```\n"
+    assert [block.expected for text in (apart, between) for block in blocks(text)] == ["", ""]
+
+
+@pytest.mark.parametrize("text", ["```sh twice\ntrue\n```\n", "```sh\ntrue\n"])
 def test_odd_blocks_are_refused(text: str) -> None:
-    """An info string that is not understood, and an output without commands, are errors, not passed over."""
+    """An info string that is not understood, and a block without an end, are errors, not passed over."""
     with pytest.raises(PageError, match="line 1"):
         list(blocks(text))
 

@@ -99,18 +99,24 @@ async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
 
 
 async def _listen_all(parts: Parts, settings: Settings) -> list[Served]:
-    """Listen for kube-scheduler, and for clients of load-watcher where that is wanted."""
+    """Listen for kube-scheduler, and for clients of load-watcher and a Prometheus where those are wanted."""
     served = [await _listen(parts, settings)]
-    if settings.watcher is not None:
-        host, port = settings.watcher
-        # Upstream's clients have no certificate to show.
-        tls = replace(settings.tls, client_ca=None) if settings.tls else None
+    # These clients have no certificate to show.
+    tls = replace(settings.tls, client_ca=None) if settings.tls else None
+    for flag, address, pages, what in (
+        ("--watcher-listen", settings.watcher, parts.watcher, "load-watcher's protocol"),
+        ("--metrics-listen", settings.metrics, parts.server.open_pages(), "/metrics"),
+    ):
+        if address is None:
+            continue
+        host, port = address
         try:
-            served.append(await transport.serve(parts.watcher, host, port, tls))
+            served.append(await transport.serve(pages, host, port, tls))
         except OSError as error:
-            await served[0].close()
-            raise StartError(f"Cannot listen on --watcher-listen {host}:{port}: {error.strerror or error}") from error
-        _LOG.info("Serving load-watcher's protocol on %s port %d", host or "all addresses", served[-1].port)
+            for each in served:
+                await each.close()
+            raise StartError(f"Cannot listen on {flag} {host}:{port}: {error.strerror or error}") from error
+        _LOG.info("Serving %s on %s port %d", what, host or "all addresses", served[-1].port)
     return served
 
 

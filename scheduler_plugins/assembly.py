@@ -21,6 +21,7 @@ from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota_status.levels import QuotaLevels
 from scheduler_plugins.quota_status.metrics import QuotaMetrics
 from scheduler_plugins.quota_status.part import QuotaStatus
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
@@ -90,6 +91,10 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         for kept in cache.kept.values()
         if isinstance(kept, QuotaCluster)
     ]
+    levels = telemetry.part(QuotaLevels)
+    for kept in cache.kept.values():
+        if isinstance(kept, QuotaCluster):
+            levels.show(kept.book)
     polling = _providers(profile.enabled, cache, api, health, telemetry)
     source = NodeMetricsSource(cache)
     return Parts(

@@ -44,6 +44,8 @@ class Settings:
     """Certificates to serve with; None: plain HTTP."""
     watcher: tuple[str, int] | None = None
     """Address and port to serve load-watcher's protocol on; None: it is not served."""
+    metrics: tuple[str, int] | None = None
+    """Address and port to serve /metrics and the health pages on besides; None: `host` and `port` alone have them."""
     leader_lease: LeaseName | None = None
     """kube-scheduler's own Lease: who holds it decides for the whole cluster; None: this is the only replica."""
     leader_identity: str = ""
@@ -85,6 +87,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
         log_level=flags.log_level,
         tls=_tls(flags.tls_cert_file, flags.tls_private_key_file, flags.tls_client_ca_file),
         watcher=_address("--watcher-listen", flags.watcher_listen) if flags.watcher_listen else None,
+        metrics=_address("--metrics-listen", flags.metrics_listen) if flags.metrics_listen else None,
         leader_lease=_lease(flags.leader_lease),
         leader_identity=flags.leader_identity or socket.gethostname(),
         reclaim_for=tuple(filter(None, map(str.strip, flags.reclaim_for.split(",")))),
@@ -117,6 +120,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--scheduler-name", None, f"which of the profiles of a {UPSTREAM_KIND}; not needed when it has one")
     parser.add_argument("--check", action="store_true", help="only say what the profile comes to; 2 if it is wrong")
     add("--listen", "127.0.0.1:9820", "address and port for kube-scheduler's requests, /healthz and /metrics")
+    add("--metrics-listen", None, "address and port for /metrics and /healthz alone, as in :9821; off without")
     add("--mode", None, "shortlist or weighted, in place of the profile's")
     add("--stale-after", "180s", "fail /healthz when the API server has not been heard for this long")
     add(

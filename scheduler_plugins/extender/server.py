@@ -78,6 +78,11 @@ class Server:
             ("GET", "/debug/plugins/"): self._node.kept,
         }
 
+    def open_pages(self) -> Pages:
+        """Those that others than kube-scheduler may read, too: nothing of them changes anything or names a pod."""
+        own = self.pages()
+        return {("GET", path): own["GET", path] for path in ("/metrics", "/healthz", "/livez", "/readyz")}
+
     # kube-scheduler's
 
     def filter(self, request: Request) -> Reply:

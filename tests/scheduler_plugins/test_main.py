@@ -84,6 +84,7 @@ def running(tmp_path: Path, kubeconfig: str) -> Iterator[tuple[subprocess.Popen[
         port = probe.getsockname()[1]
     log = tmp_path / "log"
     command = [sys.executable, "-m", "scheduler_plugins", "--kubeconfig", kubeconfig, "--listen", f"127.0.0.1:{port}"]
+    command.append("--metrics-listen=127.0.0.1:0")
     with log.open("wb") as stderr, subprocess.Popen([*command, "--log-format=json"], stderr=stderr) as process:
         try:
             yield process, f"http://127.0.0.1:{port}", log
@@ -121,3 +122,26 @@ def test_waits_for_api_server(running: tuple[subprocess.Popen[bytes], str, Path]
     waiting = [line["message"] for line in lines if line["level"] != "info"]
     assert len(waiting) == 1
     assert waiting[0].startswith("Waiting for the API server: The API server at http://127.0.0.1:1 cannot be reached")
+
+
+def test_metrics_have_a_port_of_their_own(running: tuple[subprocess.Popen[bytes], str, Path]) -> None:
+    """What a Prometheus may reach from outside answers for metrics and health, and nothing that kube-scheduler asks."""
+    _, url, log = running
+    assert _get(f"{url}/livez")[0] == 200
+    told = [json.loads(line)["message"] for line in log.read_text().splitlines()]
+    (port,) = [line.rpartition(" ")[2] for line in told if line.startswith("Serving /metrics on 127.0.0.1 port ")]
+    own = f"http://127.0.0.1:{port}"
+    status, text = _get(f"{own}/metrics")
+    assert (status, "\nheadroom_scheduler_nodes 0.0\n" in text) == (200, True)
+    assert [_get(f"{own}/{page}")[0] for page in ("livez", "readyz", "healthz")] == [200, 503, 503]
+    assert [_get(f"{own}/{page}")[0] for page in ("filter", "preempt", "debug/nodes/a", "debug/plugins/")] == [404] * 4
+
+
+def test_metrics_port_in_use_is_told(capsys: pytest.CaptureFixture[str], kubeconfig: str) -> None:
+    """A port for metrics that another program has ends the extender with the flag's name and status 1."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        assert main(["--kubeconfig", kubeconfig, "--listen", "127.0.0.1:0", "--metrics-listen", taken]) == 1
+    assert f"Cannot listen on --metrics-listen {taken}: " in capsys.readouterr().err

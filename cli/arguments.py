@@ -46,6 +46,7 @@ def parser() -> _Parser:
     _add_shadow(commands, [login, output])
     _add_simulate(commands, [login])
     _add_quota(commands, [login])
+    _add_doctor(commands, [login])
     commands.add_parser("version", help="print the version of this command", parents=[output])
     return root
 
@@ -187,13 +188,40 @@ def _add_config(commands: _Commands, login: _Parser, output: _Parser) -> None:
 
 
 def _add_uninstall(commands: _Commands, parents: list[_Parser]) -> None:
-    about = "take away what the manager has written, after stopping it; run it before `helm uninstall`"
+    about = "stop Headroom and take away what it has written, as `helm uninstall` does first"
     uninstall = commands.add_parser("uninstall", help=about, description=f"{about.capitalize()}.", parents=parents)
     uninstall.add_argument("--dry-run", action="store_true", help="only list what would be changed or removed")
     uninstall.add_argument(
         "--force", action="store_true", help="also take Mid resources from Nodes on which Mid pods still run"
     )
+    uninstall.add_argument(
+        "--stop-selling",
+        action="store_true",
+        help="where Mid pods still run, take away all but what they bought (default: refuse, and change nothing)",
+    )
+    uninstall.add_argument(
+        "--delete-config", action="store_true", help="delete the colocation ConfigMap too, if the chart made it"
+    )
+    uninstall.add_argument(
+        "--delete-priority-classes",
+        action="store_true",
+        help="delete the PriorityClasses too that the chart made and that no pod names",
+    )
     _add_place(uninstall)
+
+
+def _add_doctor(commands: _Commands, parents: list[_Parser]) -> None:
+    about = "what is wrong with the installation, or in the way of one, and what mends it; exit code 1 with errors"
+    doctor = commands.add_parser("doctor", help=about, description=f"{about.capitalize()}.", parents=parents)
+    doctor.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "wide", "json", "yaml"),
+        default="table",
+        help="wide: also the page that says more, and all names (default: table)",
+    )
+    doctor.add_argument("--preflight", action="store_true", help="whether Headroom can be installed here")
+    _add_place(doctor)
 
 
 def _add_place(command: _Parser) -> None:

@@ -10,11 +10,13 @@ import kubeapi
 from cli import live
 from cli.config import diff
 from cli.config import file as config_file
+from cli.doctor import command as doctor
 from cli.errors import USAGE, CommandError
 from cli.explain import command as explain
 from cli.shadow import command as shadow
 from cli.top import command as top
 from cli.uninstall import command as uninstall
+from cli.uninstall.plan import Asked
 
 Ask: TypeAlias = Callable[[kubeapi.ApiServer], Awaitable[int | None]]
 """Asks the cluster, prints, and answers with the exit code; `None` is 0."""
@@ -70,8 +72,18 @@ def _uninstall(options: argparse.Namespace) -> Ask:
         uninstall.run,
         namespace=options.namespace,
         config_name=options.config_name,
+        asked=Asked(options.force, options.stop_selling, options.delete_config, options.delete_priority_classes),
         dry_run=options.dry_run,
-        force=options.force,
+        output=options.output,
+    )
+
+
+def _doctor(options: argparse.Namespace) -> Ask:
+    return partial(
+        doctor.run,
+        namespace=options.namespace,
+        config_name=options.config_name,
+        preflight=options.preflight,
         output=options.output,
     )
 
@@ -141,6 +153,7 @@ COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {
     "shadow": _shadow,
     "simulate": _simulate,
     "quota": _quota,
+    "doctor": _doctor,
     "uninstall": _uninstall,
 }
 """Name of a command -> what it asks, once its options are judged."""

@@ -1,0 +1,99 @@
+"""Everything that doctor reads of the API server: what is not listed here cannot be read by a check.
+
+The ClusterRole of `helm test` grants just this, which a test compares.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from crds.elastic_quota import GROUP as QUOTA_GROUP
+from crds.node_metric import GROUP, PLURAL
+
+
+@dataclass(frozen=True, slots=True)
+class Right:
+    """A verb on a kind, as a rule of a role grants it."""
+
+    verb: str
+    """get, list or create."""
+    group: str
+    """API group; empty for the core."""
+    version: str
+    """Version that is asked for; it is no part of a rule."""
+    resource: str
+    """Plural name of the kind."""
+    namespaced: bool = False
+    """Whether it is asked for in Headroom's namespace alone."""
+    names: tuple[str, ...] = ()
+    """The only objects that are asked for; none: any."""
+
+    def path(self, namespace: str) -> str:
+        """Path of the collection.
+
+        Args:
+            namespace: Headroom's.
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return f"{root}/namespaces/{namespace}/{self.resource}" if self.namespaced else f"{root}/{self.resource}"
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}{f'.{self.group}' if self.group else ''}"
+
+
+CRDS: Final = (f"{PLURAL}.{GROUP}", f"elasticquotas.{QUOTA_GROUP}")
+"""Names of our CRDs."""
+WEBHOOK: Final = "headroom-colocation-config"
+"""Name of our ValidatingWebhookConfiguration."""
+KOORDINATOR_WEBHOOKS: Final = ("koord-validating-webhook-configuration", "koord-mutating-webhook-configuration")
+"""Names of Koordinator's: the validating one, and the mutating one."""
+
+_ADMISSION: Final = ("admissionregistration.k8s.io", "v1")
+
+NODES: Final = Right("list", "", "v1", "nodes")
+PODS: Final = Right("list", "", "v1", "pods", namespaced=True)
+NAMESPACES: Final = Right("get", "", "v1", "namespaces")
+"""Headroom's own."""
+CONFIG_MAPS: Final = Right("get", "", "v1", "configmaps", namespaced=True)
+"""The colocation config, the last good one, and the scheduler's."""
+LEASES: Final = Right("list", "coordination.k8s.io", "v1", "leases", namespaced=True)
+DEPLOYMENTS: Final = Right("list", "apps", "v1", "deployments")
+"""Of all namespaces: Koordinator's may be anywhere."""
+DAEMON_SETS: Final = Right("list", "apps", "v1", "daemonsets")
+"""Of all namespaces."""
+ENDPOINT_SLICES: Final = Right("list", "discovery.k8s.io", "v1", "endpointslices", namespaced=True)
+NETWORK_POLICIES: Final = Right("list", "networking.k8s.io", "v1", "networkpolicies", namespaced=True)
+PRIORITY_CLASSES: Final = Right("list", "scheduling.k8s.io", "v1", "priorityclasses")
+DEFINITIONS: Final = Right("get", "apiextensions.k8s.io", "v1", "customresourcedefinitions", names=CRDS)
+VALIDATING: Final = Right(
+    "get", *_ADMISSION, "validatingwebhookconfigurations", names=(WEBHOOK, KOORDINATOR_WEBHOOKS[0])
+)
+MUTATING: Final = Right("get", *_ADMISSION, "mutatingwebhookconfigurations", names=(KOORDINATOR_WEBHOOKS[1],))
+NODE_METRICS: Final = Right("list", GROUP, "v1alpha1", PLURAL)
+REVIEWS: Final = Right("create", "authorization.k8s.io", "v1", "subjectaccessreviews")
+"""What the service accounts of the services may do. It writes nothing."""
+
+READS: Final = (
+    NODES,
+    PODS,
+    NAMESPACES,
+    CONFIG_MAPS,
+    LEASES,
+    DEPLOYMENTS,
+    DAEMON_SETS,
+    ENDPOINT_SLICES,
+    NETWORK_POLICIES,
+    PRIORITY_CLASSES,
+    DEFINITIONS,
+    VALIDATING,
+    MUTATING,
+    NODE_METRICS,
+    REVIEWS,
+)
+"""All of it, but for what every login may do: `/version`, and asking about oneself (`selfsubjectaccessreviews`)."""
+
+IF_ALLOWED: Final = (
+    Right("get", "", "v1", "pods/proxy", namespaced=True),
+    Right("patch", "", "v1", "configmaps", namespaced=True),
+)
+"""Used by whoever has the right anyway, which is asked first: an agent's own metrics, and an edit of the config that is
+a dry run, to see whether the webhook answers. `helm test` has neither."""

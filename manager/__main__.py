@@ -17,10 +17,11 @@ from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError,
 from manager import exclusion
 from manager.context import Context
 from manager.exclusion import Exclusion
+from manager.listening import ListenError
 from manager.operator import stop_on_signals
 from manager.runner import serve
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings, WebhookSettings
-from manager.telemetry import ListenError, Telemetry, TelemetryServer
+from manager.telemetry import Telemetry, TelemetryServer
 from service import logs
 
 if TYPE_CHECKING:

@@ -1,12 +1,7 @@
-"""The manager's own /metrics and health pages, served from a thread that no outage of the event loop can stop."""
+"""The manager's own /metrics and health pages."""
 
-import socket
-import threading
 from collections.abc import Callable, Iterable
-from contextlib import suppress
-from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 from prometheus_client.gc_collector import GCCollector
@@ -15,23 +10,16 @@ from prometheus_client.process_collector import ProcessCollector
 
 from manager.calculators.base import Result
 from manager.facts import Resource
+from manager.listening import HttpServer
 from service.health import Health
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-_POLL_SECONDS: Final = 0.1
-"""How long the end of the server may wait for it. [s]"""
-_SILENCE_SECONDS: Final = 10.0
-"""Who connects and then says nothing for so long loses the thread that waits for it. [s]"""
 PREFIX: Final = "headroom_manager"
 """What the name of every metric begins with."""
 
 _Part = TypeVar("_Part")
-
-
-class ListenError(Exception):
-    """The address cannot be listened on; one line that says why and what to do."""
 
 
 class Telemetry:
@@ -112,49 +100,6 @@ class Telemetry:
             self._degraded.remove(node, reason)
 
 
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-    def server_bind(self) -> None:
-        # The base class would look its own name up, which hangs where there is no name service.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "headroom-manager", int(self.server_address[1])
-        self.setup_environ()
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _QuietHandler(WSGIRequestHandler):
-    timeout = _SILENCE_SECONDS
-
-    def handle(self) -> None:
-        """Answer; whoever says nothing, or breaks off, is let go without a word."""
-        with suppress(TimeoutError, ConnectionError):
-            super().handle()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Requests are not logged."""
-
-
-def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:
-    """Host and port of "host:port"; an empty host is all addresses.
-
-    Args:
-        text: the address.
-        flag: where it was given.
-
-    Raises:
-        ListenError: it is not one.
-    """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:  # noqa: PLR2004 - the largest port
-        raise ListenError(f"{flag} {text!r}: write host:port, such as 127.0.0.1:8080 or :8080")
-    return host.strip("[]"), int(port)
-
-
 def _page(path: str, health: Callable[[], Health], *, verbose: bool) -> tuple[str, str]:
     """Status and text of a health page."""
     if path not in {"/healthz", "/readyz", "/livez"}:
@@ -163,7 +108,7 @@ def _page(path: str, health: Callable[[], Health], *, verbose: bool) -> tuple[st
     return "200 OK" if well else "503 Service Unavailable", words
 
 
-class TelemetryServer:
+class TelemetryServer(HttpServer):
     """Serves /metrics, /healthz, /readyz and /livez; the first two of the health pages say more with `?verbose`.
 
     Args:
@@ -176,7 +121,6 @@ class TelemetryServer:
     """
 
     def __init__(self, address: str, telemetry: Telemetry, health: Callable[[], Health]) -> None:
-        host, port = parse_address(address)
         metrics: Any = make_wsgi_app(telemetry.registry)
 
         def serve(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
@@ -188,25 +132,4 @@ class TelemetryServer:
             start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
             return [words.encode()]
 
-        try:
-            kind = _Server6 if ":" in host else _Server
-            self._server = make_server(host, port, serve, server_class=kind, handler_class=_QuietHandler)
-        except OSError as error:
-            raise ListenError(f"--listen {address}: {error.strerror or error}; choose a free address") from None
-        ending = {"poll_interval": _POLL_SECONDS}
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs=ending, name="telemetry", daemon=True)
-
-    @property
-    def port(self) -> int:
-        """The port in use."""
-        return int(self._server.server_address[1])
-
-    def start(self) -> None:
-        """Begin to answer."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop answering and free the port."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=5)
+        super().__init__(address, serve)

@@ -5,7 +5,7 @@ import weakref
 from contextlib import suppress
 from typing import Any, Final
 
-from manager.telemetry import ListenError, parse_address
+from manager.listening import ListenError, parse_address
 
 FLAG: Final = "--webhook-listen"
 _MOST_OPEN: Final = 100

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 
 from aiohttp import web
 
-from manager.telemetry import ListenError
+from manager.listening import ListenError
 from manager.webhook import admission
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics

@@ -54,6 +54,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "manager.webhook": (
         "manager.webhook",
         "manager.config",
+        "manager.listening",
         "manager.settings",
         "manager.telemetry",
         "kubeapi",

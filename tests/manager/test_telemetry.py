@@ -9,7 +9,8 @@ import pytest
 
 from manager.calculators.mid import calculate
 from manager.health import Progress
-from manager.telemetry import ListenError, Telemetry, TelemetryServer, parse_address
+from manager.listening import ListenError, parse_address
+from manager.telemetry import Telemetry, TelemetryServer
 from tests.manager.made import facts, mid_pod, node, report
 
 
@@ -133,7 +134,7 @@ def test_silent_stranger_is_let_go(
     server: TelemetryServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Who connects and says nothing loses the connection, and with it the thread, without a line anywhere."""
-    monkeypatch.setattr("manager.telemetry._QuietHandler.timeout", 0.01)
+    monkeypatch.setattr("manager.listening._QuietHandler.timeout", 0.01)
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent:
         assert silent.recv(1) == b""
     assert _get(server, "/livez")[0] == 200

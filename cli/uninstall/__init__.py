@@ -1,1 +1,1 @@
-"""`kubectl headroom uninstall`: stops the manager and takes away what it has written."""
+"""`kubectl headroom uninstall`: stops manager and scheduler and takes away what they have written."""

@@ -1,10 +1,11 @@
 """What uninstalling takes away, and what stays because Mid pods still run. Pure."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from cli import manager_state
+from cli.uninstall import services
 from crds.names import ANNOTATION_CONFIG_STATE, LAST_GOOD_NAME
 from kubeapi import paths
 from manager import node_metric
@@ -15,8 +16,33 @@ from manager.patches import offers, status_patch
 
 WEBHOOK_SECRET: Final = "headroom-manager-webhook-tls"  # noqa: S105 - a name
 """The Secret with the webhook's certificates."""
+PRIORITY_CLASSES: Final = ("koord-prod", "koord-mid", "koord-batch", "koord-free")
+"""The PriorityClasses that the chart makes where there are none."""
+_PART_OF: Final = "app.kubernetes.io/part-of"
 
 Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user asks for."""
+
+    force: bool = False
+    """Take Mid resources away although Mid pods run."""
+    stop_selling: bool = False
+    """Where Mid pods run, take away all but what they bought."""
+    delete_config: bool = False
+    """Delete the colocation ConfigMap too, if the chart made it."""
+    delete_priority_classes: bool = False
+    """Delete the PriorityClasses that the chart made and no pod names."""
+
+    def refuses(self, plan: "Plan") -> bool:
+        """Whether nothing at all is to be done, because Mid pods run."""
+        return bool(plan.busy) and not (self.force or self.stop_selling)
+
+    def is_over(self, plan: "Plan") -> bool:
+        """Whether nothing of ours is to work on afterwards."""
+        return not plan.busy or self.force
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +97,8 @@ class Plan:
     """Nodes with running Mid pods."""
     foreign: int
     """NodeMetrics that somebody else made; they stay."""
+    named: tuple[str, ...] = ()
+    """PriorityClasses that stay because pods name them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +123,14 @@ class Found:
     """The webhook's Secret."""
     lease: Json | None
     """The manager's Lease."""
+    scheduler: Json | None = None
+    """The scheduler's Deployment."""
+    scheduler_lease: Json | None = None
+    """The Lease of its replicas."""
+    priority_classes: Sequence[Json] = ()
+    """The PriorityClasses of our names, where they are asked for."""
+    class_names: Mapping[str, int] = field(default_factory=Counter)
+    """How many pods name a PriorityClass."""
 
 
 def offering(node: Json) -> OfferingNode | None:
@@ -118,7 +154,7 @@ def deletion_of_metric(metric: Json) -> Change | None:
     return Change("NodeMetric", name, "deleted", node_metric.path(name), uid=str(metadata.get("uid", "")))
 
 
-def plan(found: Found, *, force: bool) -> Plan:
+def plan(found: Found, asked: Asked) -> Plan:
     """What is to be done about what there is.
 
     A Node with Mid pods keeps exactly what they bought: with less, the kubelet would fail them at its next restart,
@@ -126,18 +162,25 @@ def plan(found: Found, *, force: bool) -> Plan:
 
     Args:
         found: what there is.
-        force: take everything from such Nodes, too.
+        asked: what the user asks for.
     """
     running: dict[str, list[PodFacts]] = {}
     for pod in found.mid_pods:
         running.setdefault(pod.node, []).append(pod)
     busy = tuple(_busy(node.name, running[node.name]) for node in found.nodes if node.name in running)
-    bought = {} if force else {each.node: each.bought for each in busy}
+    bought = {} if asked.force else {each.node: each.bought for each in busy}
     changes = [_of_node(node, bought.get(node.name)) for node in found.nodes]
+    over = asked.force or not busy
+    others = [*_of_namespace(found, delete_config=asked.delete_config and over)]
+    if over:
+        others += [*_of_scheduler(found), *_of_classes(found)]
     return Plan(
-        (*(each for each in changes if each is not None), *found.node_metrics, *_of_namespace(found)),
+        (*(each for each in changes if each is not None), *found.node_metrics, *others),
         busy,
         found.foreign,
+        tuple(
+            each["metadata"]["name"] for each in found.priority_classes if _is_chart_made(each) and _named(each, found)
+        ),
     )
 
 
@@ -164,27 +207,66 @@ def _of_node(node: OfferingNode, bought: Amounts | None) -> Change | None:
     return Change("Node", node.name, ", ".join(words), paths.status(paths.node(node.name)), status_patch(writes))
 
 
-def _of_namespace(found: Found) -> Iterable[Change]:
+def _of_namespace(found: Found, *, delete_config: bool) -> Iterable[Change]:
     namespace = found.namespace
     if found.config_map is not None:
-        metadata = found.config_map["metadata"]
-        if ANNOTATION_CONFIG_STATE in (metadata.get("annotations") or {}):
-            name = str(metadata["name"])
-            yield Change(
-                "ConfigMap",
-                f"{namespace}/{name}",
-                f"annotation {ANNOTATION_CONFIG_STATE} removed, the rest is yours and stays",
-                paths.config_map(namespace, name),
-                {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: None}}},
-            )
+        yield from _of_config(found.config_map, namespace, delete=delete_config)
     owned = (
         ("ConfigMap", found.last_good, paths.config_map(namespace, LAST_GOOD_NAME)),
         ("Secret", found.secret, secret_path(namespace)),
-        ("Lease", found.lease, paths.lease(namespace, manager_state.NAME)),
+        ("Lease", found.lease, services.MANAGER.lease_path(namespace)),
     )
     for kind, obj, path in owned:
         if obj is not None:
-            yield Change(kind, f"{namespace}/{path.rpartition('/')[2]}", "deleted", path, uid=_uid(obj))
+            yield _deletion(kind, f"{namespace}/{path.rpartition('/')[2]}", path, obj)
+
+
+def _of_config(config: Json, namespace: str, *, delete: bool) -> Iterable[Change]:
+    name = str(config["metadata"]["name"])
+    path = paths.config_map(namespace, name)
+    if delete and _is_chart_made(config):
+        yield _deletion("ConfigMap", f"{namespace}/{name}", path, config)
+    elif ANNOTATION_CONFIG_STATE in (config["metadata"].get("annotations") or {}):
+        yield Change(
+            "ConfigMap",
+            f"{namespace}/{name}",
+            f"annotation {ANNOTATION_CONFIG_STATE} removed, the rest is yours and stays",
+            path,
+            {"metadata": {"annotations": {ANNOTATION_CONFIG_STATE: None}}},
+        )
+
+
+def _of_scheduler(found: Found) -> Iterable[Change]:
+    """Its Lease; while it goes on, it would come back."""
+    if found.scheduler_lease is not None:
+        service = services.scheduler(found.scheduler)
+        path = service.lease_path(found.namespace)
+        yield _deletion("Lease", f"{found.namespace}/{service.lease}", path, found.scheduler_lease)
+
+
+def _of_classes(found: Found) -> Iterable[Change]:
+    """PriorityClasses of the chart; a pod that names one that is missing cannot be made again."""
+    for each in found.priority_classes:
+        if _is_chart_made(each) and not _named(each, found):
+            name = str(each["metadata"]["name"])
+            yield _deletion("PriorityClass", name, priority_class_path(name), each)
+
+
+def _named(priority_class: Json, found: Found) -> bool:
+    return bool(found.class_names.get(priority_class["metadata"]["name"]))
+
+
+def _is_chart_made(obj: Json) -> bool:
+    return (obj["metadata"].get("labels") or {}).get(_PART_OF) == "headroom"
+
+
+def _deletion(kind: str, name: str, path: str, obj: Json) -> Change:
+    return Change(kind, name, "deleted", path, uid=str(obj["metadata"].get("uid") or ""))
+
+
+def priority_class_path(name: str) -> str:
+    """Path of a PriorityClass."""
+    return f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}"
 
 
 def secret_path(namespace: str) -> str:
@@ -196,7 +278,3 @@ def mid_pod(pod: Json) -> PodFacts | None:
     """What is kept of a pod; None when it holds no Mid resources."""
     facts = PodFacts.from_object(pod)
     return facts if facts.holds_mid else None
-
-
-def _uid(obj: Json) -> str:
-    return str(obj["metadata"].get("uid") or "")

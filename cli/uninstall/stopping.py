@@ -1,4 +1,4 @@
-"""Stops the manager, and makes sure that none is left that would put everything back."""
+"""Stops a service of ours, and makes sure that none is left that would put everything back."""
 
 import asyncio
 import sys
@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import kubeapi
-from cli import live, manager_state
+from cli import live
 from cli.errors import CommandError
+from cli.uninstall.services import MANAGER, Service
 
-_LABEL: Final = f"app.kubernetes.io/name={manager_state.NAME}"
 _LONGEST_SECONDS: Final = 180.0
 _POLL_SECONDS: Final = 0.5
 _FREE_FOR_SECONDS: Final = 5.0
 _DEFAULT_LEASE_SECONDS: Final = 15
+
 
 Json = Mapping[str, Any]
 
@@ -66,58 +67,63 @@ class _Record:
         return self._free_since is not None and self._clock.now() - self._free_since >= seconds
 
 
-async def stop(api: kubeapi.ApiServer, namespace: str, clock: Clock | None = None) -> int:
-    """Scale the manager's Deployment to nothing and wait until nobody holds the Lease.
+async def stop(api: kubeapi.ApiServer, namespace: str, clock: Clock | None = None, service: Service = MANAGER) -> int:
+    """Scale a Deployment of ours to nothing and wait until nobody holds its Lease.
 
     Args:
         api: the cluster.
         namespace: Headroom's.
         clock: how time passes.
+        service: whose.
 
     Returns:
         How many replicas the Deployment had.
 
     Raises:
-        CommandError: a manager that this command cannot stop goes on, or it does not end.
+        CommandError: one that this command cannot stop goes on, or it does not end.
     """
     clock = clock or Clock()
-    deployment = await live.optional(api, manager_state.deployment_path(namespace))
+    deployment = await live.optional(api, service.deployment_path(namespace))
     before = replicas(deployment) if deployment else 0
     if before:
-        _say(f"Stopping the manager: Deployment {namespace}/{manager_state.NAME} is scaled to 0")
-        await api.patch(manager_state.deployment_path(namespace), {"spec": {"replicas": 0}})
+        _say(f"Stopping the {service.noun}: Deployment {namespace}/{service.name} is scaled to 0")
+        await api.patch(service.deployment_path(namespace), {"spec": {"replicas": 0}})
     record, end, told = _Record(clock), clock.now() + _LONGEST_SECONDS, False
     while True:
-        record.saw(await live.optional(api, kubeapi.paths.lease(namespace, manager_state.NAME)))
-        ending = deployment is not None and await _has_pods(api, namespace)
+        record.saw(await live.optional(api, service.lease_path(namespace)))
+        ending = deployment is not None and await _has_pods(api, namespace, service)
         # Of pods on a node that is gone nobody ever says that they have ended.
         if record.free and (not ending or record.free_for(_FREE_FOR_SECONDS)):
             return before
         if record.renewals and not (ending or before):
-            raise CommandError(foreign_manager(namespace, record.holder))
+            raise CommandError(foreign(namespace, record.holder, service))
         if clock.now() > end:
-            raise CommandError(
-                f"The manager does not end: after {_LONGEST_SECONDS:.0f} s {record.holder} still holds the Lease "
-                f"{namespace}/{manager_state.NAME}. Nothing was removed. Look at kubectl get pods -n {namespace} "
-                f"-l {_LABEL}, then run this again."
-            )
+            raise CommandError(_does_not_end(namespace, record.holder, service))
         if not (told or before or record.free):
-            _say(f"Waiting to see whether {record.holder} still renews the Lease {namespace}/{manager_state.NAME}")
+            _say(f"Waiting to see whether {record.holder} still renews the Lease {namespace}/{service.lease}")
             told = True
         await clock.sleep(_POLL_SECONDS)
 
 
-def foreign_manager(namespace: str, holder: str) -> str:
-    """What to say of a manager that is at work and cannot be stopped from here."""
+def foreign(namespace: str, holder: str, service: Service = MANAGER) -> str:
+    """What to say of a replica that is at work and cannot be stopped from here."""
     return (
-        f"A manager is at work that no Deployment {namespace}/{manager_state.NAME} runs, and it would put everything "
-        f"back: {holder} holds the Lease {namespace}/{manager_state.NAME}. Stop it, then run this again."
+        f"A {service.noun} is at work that no Deployment {namespace}/{service.name} runs, and it would put everything "
+        f"back: {holder} holds the Lease {namespace}/{service.lease}. Stop it, then run this again."
     )
 
 
-async def _has_pods(api: kubeapi.ApiServer, namespace: str) -> bool:
-    """Whether pods of the manager are left."""
-    return bool(await live.objects(api, kubeapi.paths.pods(namespace), labelSelector=_LABEL))
+def _does_not_end(namespace: str, holder: str, service: Service) -> str:
+    return (
+        f"The {service.noun} does not end: after {_LONGEST_SECONDS:.0f} s {holder} still holds the Lease "
+        f"{namespace}/{service.lease}. What it writes was not removed. Look at kubectl get pods -n {namespace} "
+        f"-l {service.label}, then run this again."
+    )
+
+
+async def _has_pods(api: kubeapi.ApiServer, namespace: str, service: Service) -> bool:
+    """Whether pods of it are left."""
+    return bool(await live.objects(api, kubeapi.paths.pods(namespace), labelSelector=service.label))
 
 
 def replicas(deployment: Json) -> int:

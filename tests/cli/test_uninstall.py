@@ -12,6 +12,7 @@ from cli import manager_state
 from cli.errors import CommandError
 from cli.uninstall import command as uninstall
 from cli.uninstall import plan as uninstall_plan
+from cli.uninstall.plan import Asked
 from cli.uninstall.stopping import Clock
 from crds.names import ANNOTATION_CONFIG_STATE
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
@@ -22,6 +23,8 @@ from tests.manager.made import FakeApi, Json, mid_pod, node, pod
 NS = "headroom-system"
 DEPLOYMENT = manager_state.deployment_path(NS)
 LEASE = paths.lease(NS, "headroom-manager")
+SCHEDULER = f"/apis/apps/v1/namespaces/{NS}/deployments/headroom-scheduler"
+PLACER = paths.lease(NS, "placer")
 CONFIG = paths.config_map(NS, "slo-controller-config")
 LAST_GOOD = paths.config_map(NS, "headroom-last-good-config")
 SECRET = uninstall_plan.secret_path(NS)
@@ -49,6 +52,12 @@ class Stage:
         self.api.put(SECRET, {"metadata": {"name": "headroom-manager-webhook-tls"}})
         self.lease("")
         self.api.put(DEPLOYMENT, {"metadata": {"name": "headroom-manager"}, "spec": {"replicas": 0}})
+        arguments = [f"--leader-lease={NS}/placer"]
+        template = {"spec": {"containers": [{"name": "kube-scheduler"}, {"name": "extender", "args": arguments}]}}
+        body = {"metadata": {"name": "headroom-scheduler"}, "spec": {"replicas": 0, "template": template}}
+        self.api.put(SCHEDULER, body)
+        lease = {"holderIdentity": "", "renewTime": "2026-11-21T12:00:00Z", "leaseDurationSeconds": 15}
+        self.api.put(PLACER, {"metadata": {"name": "placer", "uid": "placer"}, "spec": lease})
 
     def metric(self, name: str, managed: list[Json]) -> None:
         """A NodeMetric."""
@@ -71,12 +80,12 @@ class Stage:
         for when in sorted(each for each in self.happens if each <= self.now):
             self.happens.pop(when)()
 
-    async def run(self, *, dry_run: bool = False, force: bool = False, output: str = "table") -> int:
+    async def run(self, *, dry_run: bool = False, output: str = "table", **asked: bool) -> int:
         """Run the command."""
         clock = Clock(lambda: self.now, self.sleep)
         api = cast("ApiServer", self.api)
         return await uninstall.run(
-            api, NS, "slo-controller-config", dry_run=dry_run, force=force, output=output, clock=clock
+            api, NS, "slo-controller-config", Asked(**asked), dry_run=dry_run, output=output, clock=clock
         )
 
     def mid(self, name: str) -> Json:
@@ -114,7 +123,7 @@ def test_names_are_the_managers() -> None:
 async def test_dry_run_changes_nothing(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """A dry run writes nothing, and ends as the real run would."""
     before = stage.objects()
-    assert await stage.run(dry_run=True) == 1
+    assert await stage.run(dry_run=True, stop_selling=True) == 1
     assert stage.objects() == before
     assert {method for method, _, _ in stage.api.calls} == {"GET", "LIST"}
     assert "Nothing was changed: this is a dry run." in capsys.readouterr().out
@@ -123,9 +132,9 @@ async def test_dry_run_changes_nothing(stage: Stage, capsys: pytest.CaptureFixtu
 async def test_dry_run_lists_what_is_done(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """The dry run and the real run print the same list, and it is exactly what was written."""
     stage.api.objects[DEPLOYMENT]["spec"]["replicas"] = 2
-    await stage.run(dry_run=True)
+    assert await stage.run(dry_run=True, stop_selling=True) == 1
     listed = lines(capsys.readouterr().out)
-    await stage.run()
+    assert await stage.run(stop_selling=True) == 1
     assert lines(capsys.readouterr().out) == listed
     assert listed == [
         ("Deployment", f"{NS}/headroom-manager", "scaled from 2 to 0"),
@@ -159,6 +168,7 @@ async def test_nothing_is_left(stage: Stage) -> None:
         "/api/v1/pods/p",
         CONFIG,
         DEPLOYMENT,
+        SCHEDULER,
     }
     config = stage.api.objects[CONFIG]
     assert config["data"] == {"a": "b"}
@@ -177,16 +187,112 @@ async def test_second_run_has_nothing_to_do(stage: Stage, capsys: pytest.Capture
     assert capsys.readouterr().out == "Nothing is left of the manager's writes.\n"
 
 
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_running_mid_pods_refuse(stage: Stage, capsys: pytest.CaptureFixture[str], *, dry_run: bool) -> None:
+    """While Mid pods run nothing is touched, the manager goes on, and each way on is named."""
+    stage.api.objects[DEPLOYMENT]["spec"]["replicas"] = 2
+    before = stage.objects()
+    assert await stage.run(dry_run=dry_run, delete_config=True, delete_priority_classes=True) == 1
+    assert stage.objects() == before
+    assert {method for method, _, _ in stage.api.calls} == {"GET", "LIST"}
+    said = capsys.readouterr().out
+    assert "Mid pods run on 1 Node, and nothing was changed." in said
+    assert "Node busy: shop/m" in said
+    for way in ("--stop-selling", "--force", '"enable": false'):
+        assert way in said
+
+
+async def test_refusal_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """A program reads that it was refused, and whose pods run where."""
+    assert await stage.run(output="json") == 1
+    said = json.loads(capsys.readouterr().out)
+    assert (said["refused"], said["changes"]) == (True, [])
+    assert [each["pods"] for each in said["nodesWithMidPods"]] == [["shop/m"]]
+
+
+async def test_mid_pod_that_comes_late(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """A Mid pod that is placed while the manager ends keeps what it bought, and the end is not reached."""
+    del stage.api.objects["/api/v1/pods/m"]
+    stage.api.objects[DEPLOYMENT]["spec"]["replicas"] = 1
+    stage.lease("m-1")
+    stage.renews(3)
+
+    def comes() -> None:
+        stage.lease("")
+        stage.api.put("/api/v1/pods/l", mid_pod("l", "1000", on="idle"))
+
+    stage.happens[4.0] = comes
+    assert await stage.run(delete_config=True) == 1
+    assert stage.mid("idle")["cpu"] == "1000"
+    assert CONFIG in stage.api.objects
+    assert "Node idle keeps what Mid pods bought that still run there: shop/l." in capsys.readouterr().out
+
+
+async def test_scheduler_is_stopped_last(stage: Stage) -> None:
+    """The scheduler ends before its Lease goes, whatever the values call it; but not while Mid pods run."""
+    stage.api.objects[SCHEDULER]["spec"]["replicas"] = 2
+    assert await stage.run(stop_selling=True) == 1
+    assert stage.api.objects[SCHEDULER]["spec"]["replicas"] == 2
+    assert PLACER in stage.api.objects
+    del stage.api.objects["/api/v1/pods/m"]
+    assert await stage.run() == 0
+    assert stage.api.objects[SCHEDULER]["spec"]["replicas"] == 0
+    assert PLACER not in stage.api.objects
+    methods = [(method, path) for method, path, _ in stage.api.calls]
+    assert methods.index(("PATCH", SCHEDULER)) < methods.index(("DELETE", PLACER))
+
+
+async def test_without_scheduler(stage: Stage) -> None:
+    """Where the chart was installed without a scheduler there is none to stop, and a Lease of its name is deleted."""
+    del stage.api.objects[SCHEDULER]
+    usual = paths.lease(NS, "headroom-scheduler")
+    stage.api.put(usual, {"metadata": {"name": "headroom-scheduler"}})
+    assert await stage.run(force=True) == 0
+    assert usual not in stage.api.objects
+
+
+def chart_made(name: str, **more: Any) -> Json:  # noqa: ANN401 - further parts of an object
+    """An object that the chart has made."""
+    return {"metadata": {"name": name, "uid": name, "labels": {"app.kubernetes.io/part-of": "headroom"}}, **more}
+
+
+async def test_config_of_the_chart(stage: Stage) -> None:
+    """The colocation ConfigMap is deleted when that is asked for and the chart made it, and never otherwise."""
+    await stage.run(force=True, delete_config=True)
+    assert CONFIG in stage.api.objects
+    stage.api.put(CONFIG, chart_made("slo-controller-config", data={"a": "b"}))
+    await stage.run(force=True)
+    assert CONFIG in stage.api.objects
+    await stage.run(force=True, delete_config=True)
+    assert CONFIG not in stage.api.objects
+
+
+async def test_priority_classes_of_the_chart(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """PriorityClasses go when that is asked for, but for those of others and those that pods name."""
+    path = uninstall_plan.priority_class_path
+    for name in ("koord-mid", "koord-prod", "koord-free"):
+        stage.api.put(path(name), chart_made(name))
+    stage.api.put(path("koord-batch"), {"metadata": {"name": "koord-batch"}})
+    waiting = pod("w", phase="Pending")
+    stage.api.put("/api/v1/pods/w", {**waiting, "spec": {**waiting["spec"], "priorityClassName": "koord-prod"}})
+    await stage.run(force=True)
+    assert path("koord-mid") in stage.api.objects
+    await stage.run(force=True, delete_priority_classes=True)
+    left = {each for each in stage.api.objects if "priorityclasses" in each}
+    assert left == {path("koord-prod"), path("koord-batch")}
+    assert "PriorityClasses that pods name stay: koord-prod." in capsys.readouterr().out
+
+
 async def test_running_mid_pods_keep_theirs(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """A Node with Mid pods goes on offering exactly what they bought, and is named with them, in every further run."""
-    assert await stage.run() == 1
+    assert await stage.run(stop_selling=True) == 1
     assert stage.mid("busy") == {"cpu": "2000", "memory": str(2**30)}
     assert stage.mid("idle") == {}
     said = capsys.readouterr().out
     assert "Node busy keeps what Mid pods bought that still run there: shop/m." in said
     assert "Let these Mid pods end, or delete them, and run this again" in said
     stage.api.calls.clear()
-    assert await stage.run() == 1
+    assert await stage.run(stop_selling=True) == 1
     assert not stage.api.written("PATCH", "/nodes/")
     del stage.api.objects["/api/v1/pods/m"]
     assert await stage.run() == 0
@@ -248,7 +354,7 @@ async def test_unknown_manager_is_refused(stage: Stage) -> None:
     with pytest.raises(
         CommandError, match=r"no Deployment headroom-system/headroom-manager runs.* m-1 holds the Lease"
     ):
-        await stage.run()
+        await stage.run(force=True)
     assert {path for path in stage.api.objects if path != LEASE} == before
     assert stage.mid("idle") != {}
 
@@ -260,7 +366,7 @@ async def test_manager_that_does_not_end(stage: Stage) -> None:
     stage.lease("m-1")
     stage.renews(400)
     with pytest.raises(CommandError, match="m-1 still holds the Lease"):
-        await stage.run()
+        await stage.run(force=True)
     assert stage.mid("idle") != {}
 
 
@@ -294,7 +400,7 @@ async def test_one_failure_stops_no_other(stage: Stage, capsys: pytest.CaptureFi
     assert await stage.run(force=True) == 1
     said = capsys.readouterr().out
     assert "failed: no permission for nodes/status" in said
-    assert "2 of 9 changes failed: run this again, it goes on where it stopped." in said
+    assert "2 of 10 changes failed: run this again, it goes on where it stopped." in said
     assert stage.mid("busy") == {}
     assert LEASE not in stage.api.objects
     stage.api.fails.clear()
@@ -339,9 +445,9 @@ async def test_cluster_without_definition(stage: Stage) -> None:
 
 async def test_json_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """The same list for programs, with what stays and why."""
-    await stage.run(dry_run=True, output="json")
+    await stage.run(dry_run=True, output="json", stop_selling=True)
     planned = json.loads(capsys.readouterr().out)
-    await stage.run(output="json")
+    await stage.run(output="json", stop_selling=True)
     done = json.loads(capsys.readouterr().out)
     assert [each["what"] for each in planned["changes"]] == [each["what"] for each in done["changes"]]
     assert not any(each["done"] for each in planned["changes"])

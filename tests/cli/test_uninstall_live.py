@@ -89,19 +89,21 @@ def test_uninstall(stage: Stage, tmp_path: Path) -> None:
             stage.report(name, "4")
             stage.expect_cpu(name, "4k")
         stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(mid_pod()))
+        code, refused, said = uninstall(stage)
+        assert (code, refused["refused"], refused["changes"]) == (1, True, []), said
         eventually(lambda: bool(stage.found(f"{CONFIG_MAPS}/headroom-last-good-config")), "the config is kept")
         eventually(lambda: ANNOTATION_CONFIG_STATE in annotations(stage), "the config's state is written")
-        code, _, said = uninstall(stage)
+        code, _, said = uninstall(stage, "--stop-selling")
         assert code == 1
         assert "A manager is at work that no Deployment uninstall-test/headroom-manager runs" in said
         assert stage.offers("uninstall-idle")
     finally:
         assert manager.stop() == 0
     stage.cluster.apply(deployment())
-    code, planned, said = uninstall(stage, "--dry-run")
+    code, planned, said = uninstall(stage, "--dry-run", "--stop-selling")
     assert code == 1, said
     assert stage.offers("uninstall-idle")
-    code, done, said = uninstall(stage)
+    code, done, said = uninstall(stage, "--stop-selling")
     assert code == 1, said
     assert changes(planned) == changes(done)
     assert changes(done) >= {

@@ -1,0 +1,96 @@
+"""Reads what there is to take away; of large objects only what matters is kept."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import kubeapi
+from cli import live
+from cli.uninstall import plan as uninstall_plan
+from cli.uninstall import services
+from cli.uninstall.plan import Asked, Change, Found, OfferingNode
+from crds.names import LAST_GOOD_NAME
+from manager.facts import PodFacts
+
+_BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
+
+async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: Asked) -> Found:
+    """Read what there is.
+
+    Args:
+        api: the cluster.
+        namespace: Headroom's.
+        config_name: the user's colocation ConfigMap.
+        asked: what the user asks for.
+    """
+    scheduler = await live.optional(api, services.scheduler(None).deployment_path(namespace))
+    nodes, metrics, pods, config_map, last_good, secret, lease, scheduler_lease, classes = await live.together(
+        _kept(api, kubeapi.paths.NODES, uninstall_plan.offering),
+        _metrics(api),
+        mid_pods(api),
+        live.optional(api, kubeapi.paths.config_map(namespace, config_name)),
+        live.optional(api, kubeapi.paths.config_map(namespace, LAST_GOOD_NAME)),
+        live.optional(api, uninstall_plan.secret_path(namespace)),
+        live.optional(api, services.MANAGER.lease_path(namespace)),
+        live.optional(api, services.scheduler(scheduler).lease_path(namespace)),
+        _classes(api, asked),
+    )
+    ours = [each for each in metrics if each is not None]
+    return Found(
+        namespace,
+        nodes,
+        ours,
+        len(metrics) - len(ours),
+        pods,
+        config_map,
+        last_good,
+        secret,
+        lease,
+        scheduler,
+        scheduler_lease,
+        classes,
+        await _class_names(api) if classes else {},
+    )
+
+
+async def offering_nodes(api: kubeapi.ApiServer) -> list[OfferingNode]:
+    """The Nodes that have Mid resources."""
+    return await _kept(api, kubeapi.paths.NODES, uninstall_plan.offering)
+
+
+async def mid_pods(api: kubeapi.ApiServer) -> list[PodFacts]:
+    """Bound Mid pods that have not ended."""
+    return await _kept(api, kubeapi.paths.PODS, uninstall_plan.mid_pod, fieldSelector=_BOUND)
+
+
+async def _kept(api: kubeapi.ApiServer, path: str, keep: Callable[[Any], Any], **params: str) -> list[Any]:
+    found, _ = await api.list(path, params, keep)
+    return [each for each in found if each is not None]
+
+
+async def _metrics(api: kubeapi.ApiServer) -> list[Change | None]:
+    try:
+        found, _ = await api.list(live.NODE_METRICS, None, uninstall_plan.deletion_of_metric)
+    except kubeapi.ApiError as error:
+        if error.not_found:  # the definition is gone, and every NodeMetric with it
+            return []
+        raise
+    return found
+
+
+async def _classes(api: kubeapi.ApiServer, asked: Asked) -> list[Mapping[str, Any]]:
+    if not asked.delete_priority_classes:
+        return []
+    paths = map(uninstall_plan.priority_class_path, uninstall_plan.PRIORITY_CLASSES)
+    found = await live.together(*(live.optional(api, path) for path in paths))
+    return [each for each in found if each is not None]
+
+
+async def _class_names(api: kubeapi.ApiServer) -> Mapping[str, int]:
+    """How many pods, also such that wait or have ended, name each PriorityClass."""
+    return Counter(await _kept(api, kubeapi.paths.PODS, _class_name))
+
+
+def _class_name(pod: Mapping[str, Any]) -> str | None:
+    return (pod.get("spec") or {}).get("priorityClassName") or None

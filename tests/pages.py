@@ -154,7 +154,8 @@ def blocks(text: str) -> Iterator[Block]:
         PageError: an info string is not understood, or a block is not closed.
     """
     fences, _ = parts(text)
-    for fence, after in zip(fences, [*fences[1:], None], strict=True):
+    for index, fence in enumerate(fences):
+        after = fences[index + 1] if index + 1 < len(fences) else None
         if fence.info not in (*COMMANDS, *SHOWN):
             raise PageError(f"line {fence.line}: {fence.info}: not understood")
         if fence.info not in COMMANDS[:-1]:

@@ -38,7 +38,8 @@ def test_secrets_become_files(cluster: Cluster) -> None:
         "/var/run/headroom/token": "token",
     }
     assert all(mounts[name]["readOnly"] for name in secrets)
-    assert {each["name"] for each in chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]} == {"config"}
+    others = chart.container("headroom-scheduler/kube-scheduler")["volumeMounts"]
+    assert {each["name"] for each in others} == {"api-access", "config"}
 
 
 def test_resource_metrics_may_be_listed(cluster: Cluster) -> None:

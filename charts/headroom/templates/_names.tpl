@@ -7,18 +7,55 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
-{{/* An image reference. Call with one entry of .Values.image. */}}
+{{/* An image reference. Call with the root context and "agent" or "manager". A repository that begins with a host stands for itself, as for docker. */}}
 {{- define "headroom.image" -}}
-{{ .repository }}:{{ .tag }}
+{{- $values := (index . 0).Values.image }}
+{{- $image := index $values (index . 1) }}
+{{- $itself := or (not $values.registry) (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $image.repository) }}
+{{- if not $itself }}{{ $values.registry }}/{{ end }}{{ $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag }}{{ end }}
 {{- end }}
 
-{{/* The kube-scheduler image: the value, else the stock one in the version of the cluster without a vendor's suffix (v1.33.5-gke.1 has no image). */}}
+{{/* The kube-scheduler image. Without a tag or digest it gets the version of the cluster, without a vendor's suffix (v1.33.5-gke.1 has no image). */}}
 {{- define "headroom.kubeSchedulerImage" -}}
-{{- if .Values.scheduler.image -}}
-{{ .Values.scheduler.image }}
-{{- else -}}
-registry.k8s.io/kube-scheduler:{{ regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version }}
-{{- end -}}
+{{- $image := .Values.scheduler.image | default "registry.k8s.io/kube-scheduler" -}}
+{{ $image }}
+{{- if not (regexMatch "(@sha256:|:[^/]*$)" $image) }}:{{ regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version }}{{ end }}
+{{- end }}
+
+{{/* Labels of the pods of a part: more from the values, but never others in place of ours. Call with the root context and the part's values and name. */}}
+{{- define "headroom.podLabels" -}}
+{{- $ours := dict "app.kubernetes.io/name" (index . 2) | merge (include "headroom.labels" (index . 0) | fromYaml) }}
+{{- merge $ours (index . 1).labels | toYaml }}
+{{- end }}
+
+{{/*
+What the API server knows a service account by: a token for that server alone, which ends after an hour and is renewed by kubelet, in the place where every
+client looks for it. Mounted only where somebody asks the API server, so it is not mounted by default.
+*/}}
+{{- define "headroom.tokenVolume" -}}
+name: api-access
+projected:
+  defaultMode: 0444
+  sources:
+    - serviceAccountToken:
+        path: token
+        expirationSeconds: 3600
+    - configMap:
+        name: kube-root-ca.crt
+        items:
+          - key: ca.crt
+            path: ca.crt
+    - downwardAPI:
+        items:
+          - path: namespace
+            fieldRef:
+              fieldPath: metadata.namespace
+{{- end }}
+{{- define "headroom.tokenMount" -}}
+name: api-access
+mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+readOnly: true
 {{- end }}
 
 {{/* What every pod of ours has in common: nobody's uid, no privilege. */}}

@@ -37,7 +37,7 @@ async def run(
         config_name: the user's colocation ConfigMap, of which one annotation is ours.
         asked: what the user asks for.
         dry_run: only list.
-        output: "table" or "json".
+        output: one of `cli.output.FORMATS`.
         clock: how time passes.
 
     Returns:

@@ -1,11 +1,11 @@
 """What uninstalling did, would do or refuses, for people and for programs."""
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from cli import output as forms
 from cli import table
 from cli.table import Cell, Column
 from cli.uninstall.plan import Asked, Busy, Change, Plan
@@ -41,10 +41,10 @@ def show(report: Report, output: str) -> None:
 
     Args:
         report: what there is to say.
-        output: "table" or "json".
+        output: one of `cli.output.FORMATS`.
     """
-    if output == "json":
-        print(json.dumps(_as_json(report), indent=2))
+    if not forms.is_for_people(output):
+        forms.show(_document(report), output)
         return
     if report.outcomes:
         rows = [(*_cells(change), _result(why, dry_run=report.dry_run)) for change, why in report.outcomes]
@@ -112,7 +112,7 @@ def _of_busy(busy: Busy, report: Report) -> str:
     return f"Node {busy.node} keeps what Mid pods bought that still run there: {_pods(busy)}."
 
 
-def _as_json(report: Report) -> dict[str, Any]:
+def _document(report: Report) -> dict[str, Any]:
     return {
         "kind": "Uninstall",
         "version": 1,

@@ -87,7 +87,7 @@ async def stop(api: kubeapi.ApiServer, namespace: str, clock: Clock | None = Non
     before = replicas(deployment) if deployment else 0
     if before:
         _say(f"Stopping the {service.noun}: Deployment {namespace}/{service.name} is scaled to 0")
-        await api.patch(service.deployment_path(namespace), {"spec": {"replicas": 0}})
+        await api.patch(f"{service.deployment_path(namespace)}/scale", {"spec": {"replicas": 0}})
     record, end, told = _Record(clock), clock.now() + _LONGEST_SECONDS, False
     while True:
         record.saw(await live.optional(api, service.lease_path(namespace)))

@@ -239,7 +239,7 @@ async def test_scheduler_is_stopped_last(stage: Stage) -> None:
     assert stage.api.objects[SCHEDULER]["spec"]["replicas"] == 0
     assert PLACER not in stage.api.objects
     methods = [(method, path) for method, path, _ in stage.api.calls]
-    assert methods.index(("PATCH", SCHEDULER)) < methods.index(("DELETE", PLACER))
+    assert methods.index(("PATCH", f"{SCHEDULER}/scale")) < methods.index(("DELETE", PLACER))
 
 
 async def test_without_scheduler(stage: Stage) -> None:
@@ -324,7 +324,7 @@ async def test_running_manager_is_stopped_first(stage: Stage) -> None:
     assert stage.api.objects[DEPLOYMENT]["spec"]["replicas"] == 0
     assert stage.now >= 7.0
     methods = [(method, path) for method, path, _ in stage.api.calls]
-    assert methods.index(("PATCH", DEPLOYMENT)) < methods.index(("PATCH", paths.status(paths.node("idle"))))
+    assert methods.index(("PATCH", f"{DEPLOYMENT}/scale")) < methods.index(("PATCH", paths.status(paths.node("idle"))))
 
 
 async def test_killed_manager_is_waited_out(stage: Stage) -> None:

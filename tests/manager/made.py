@@ -152,7 +152,7 @@ class FakeApi:
                 raise error
 
     def _stored(self, path: str) -> Json:
-        found = self.objects.get(path.removesuffix("/status"))
+        found = self.objects.get(path.removesuffix("/status").removesuffix("/scale"))
         if found is None:
             raise ApiError(404, "NotFound", f"{path} not found")
         return found
@@ -191,7 +191,7 @@ class FakeApi:
         for field in self.unknown_fields:  # a definition that does not know a field drops it
             head, _, rest = field.partition(".")
             (merged.get(head) or {}).pop(rest, None)
-        return self.put(path.removesuffix("/status"), merged)
+        return self.put(path.removesuffix("/status").removesuffix("/scale"), merged)
 
     def _apply(self, path: str, body: Json, manager: str) -> Json:
         for field in sorted(self.unknown_fields):

@@ -6,29 +6,13 @@ from typing import Any, Final
 
 from cli.doctor.checks.kubernetes import OLDEST, minor
 from cli.doctor.finding import Finding, count, error, info, named, ok, warning
+from cli.doctor.objects import is_linux, machine, name
 from cli.doctor.rights import NODES
 from cli.doctor.site import Site
 
 _PAGE: Final = "compatibility.md"
 _ARCHITECTURES: Final = ("amd64", "arm64")
 _NEW_SKEW: Final = 3
-
-
-def machine(node: Mapping[str, Any]) -> Mapping[str, str]:
-    """What a Node says of its machine."""
-    found: Mapping[str, str] = (node.get("status") or {}).get("nodeInfo") or {}
-    return found
-
-
-def name(obj: Mapping[str, Any]) -> str:
-    """Name of an object."""
-    return str(obj["metadata"]["name"])
-
-
-def is_linux(node: Mapping[str, Any]) -> bool:
-    """Whether the agent can run there."""
-    labels = node["metadata"].get("labels") or {}
-    return (labels.get("kubernetes.io/os") or machine(node).get("operatingSystem") or "linux") == "linux"
 
 
 async def check(site: Site) -> AsyncIterator[Finding]:

@@ -1,0 +1,58 @@
+"""The PriorityClasses by which pods say which band they belong to."""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any, Final
+
+from cli.doctor.finding import Finding, error, info, named, ok, warning
+from cli.doctor.objects import name
+from cli.doctor.rights import PRIORITY_CLASSES
+from cli.doctor.site import Site
+from crds.priority import VALUES, band_of_value
+
+_PAGE: Final = "install.md"
+
+
+async def check(site: Site) -> AsyncIterator[Finding]:
+    """Each band has its class, and each class the value of its band."""
+    found = {name(each): each for each in await site.every(PRIORITY_CLASSES)}
+    absent = [str(band) for band in VALUES if band not in found]
+    if absent:
+        yield warning(
+            f"There is no PriorityClass {named(absent)}; pods that name a missing class are refused.",
+            f"helm upgrade headroom charts/headroom -n {site.namespace} --reuse-values --set "
+            "priorityClasses.create=true",
+            _PAGE,
+            absent,
+        )
+    odd = list(_odd(found))
+    for each in odd:
+        yield each
+    if not absent and not odd:
+        yield ok(f"PriorityClasses {named([str(band) for band in VALUES])} have the values of their bands.")
+
+
+async def before(site: Site) -> AsyncIterator[Finding]:
+    """Before an install only those that are there can be wrong: the chart brings the others, and leaves these."""
+    found = {name(each): each for each in await site.every(PRIORITY_CLASSES)}
+    odd = list(_odd(found))
+    for each in odd:
+        yield each
+    if not odd:
+        yield ok("No PriorityClass stands in the way of those of the chart.")
+
+
+def _odd(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    """Classes whose values are of another band, and a default that puts every pod into one."""
+    for band, (low, high) in VALUES.items():
+        value = int(found[band].get("value") or 0) if band in found else None
+        if value is not None and band_of_value(value) != band:
+            yield error(
+                f"PriorityClass {band} has value {value}, which is not of its band ({low} to {high}), so that its pods "
+                "count as others.",
+                f"kubectl delete priorityclass {band}, then helm upgrade: the value of a class cannot be changed",
+                _PAGE,
+            )
+    for each in found.values():
+        band = band_of_value(int(each.get("value") or 0))
+        if each.get("globalDefault") and band:
+            yield info(f"Pods without a class get PriorityClass {name(each)}, so all of them count to {band}.")

@@ -1,14 +1,16 @@
 """Entry point of `kubectl-headroom`: one command, one exit code, never a traceback for what the user can mend."""
 
 import argparse
-import json
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from importlib import metadata
 
-from cli import arguments
+from cli import arguments, colour, output
 from cli.errors import FAILED, INTERRUPTED, CommandError
+
+_COMPLETE = "__complete"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -20,13 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code, see `cli.errors`.
     """
-    options = arguments.parser().parse_args(argv)
-    code = 0
+    words = sys.argv[1:] if argv is None else list(argv)
     try:
-        if options.command == "version":
-            _print_version(options.output)
-        else:
-            code = _run(options)
+        if words[:1] == [_COMPLETE]:
+            _complete(words[1:])
+            return 0
+        options = arguments.parser().parse_args(words)
+        colour.choose(getattr(options, "color", "auto"))
+        code = _run(options)
         sys.stdout.flush()
     except CommandError as error:
         print(f"kubectl headroom: {error}", file=sys.stderr)
@@ -40,20 +43,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
+def complete() -> int:
+    """Entry point of `kubectl_complete-headroom`, which kubectl asks for the completions of our command line."""
+    return main([_COMPLETE, *sys.argv[1:]])
+
+
 def _run(options: argparse.Namespace) -> int:
     # Imported late: `version` and `--help` pay neither for the validator nor for the HTTP client.
+    if options.command == "version":
+        _print_version(options.output)
+        return 0
+    if options.command == "completion":
+        from cli.completion import scripts  # noqa: PLC0415
+
+        print(scripts.of(options.shell), end="")
+        return 0
     if options.command == "config" and options.action == "check":
         from cli.config import check  # noqa: PLC0415
 
         return check.run(options.file, options.output)
+    if options.command == "config" and options.action == "explain":
+        from cli.config import explain  # noqa: PLC0415
+
+        explain.run(options.field, options.output)
+        return 0
     from cli import commands  # noqa: PLC0415
 
     return commands.run(options)
 
 
-def _print_version(output: str) -> None:
+def _complete(words: Sequence[str]) -> None:
+    from cli.completion import command  # noqa: PLC0415
+
+    command.run(words)
+
+
+def _print_version(form: str) -> None:
     version = metadata.version("headroom")
-    print(json.dumps({"version": version}) if output == "json" else f"kubectl headroom {version}")
+    if not output.is_for_people(form):
+        output.show({"version": version, "python": platform.python_version()}, form)
+        return
+    print(f"kubectl headroom {version}")
+    if form == output.WIDE:
+        print(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, in {sys.prefix}")
 
 
 if __name__ == "__main__":

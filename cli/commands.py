@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import kubeapi
-from cli import live
+from cli import live, watching
 from cli.config import diff
 from cli.config import file as config_file
 from cli.doctor import command as doctor
@@ -32,21 +32,43 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _ask(options: argparse.Namespace, ask: Ask) -> int | None:
-    async with live.cluster(options.kubeconfig, options.context) as api:
-        return await ask(api)
+    async with live.cluster(_login(options)) as api:
+        if not getattr(options, "watch", False):
+            return await ask(api)
+        every = watching.INTERVAL_SECONDS if options.interval is None else options.interval
+        await watching.again_and_again(api, ask, every, options.output)
+        return None
+
+
+def _login(options: argparse.Namespace) -> live.Login:
+    given = options.request_timeout
+    return live.Login(
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+        user=options.acts_as,
+        groups=tuple(options.acts_as_groups or ()),
+        timeout_seconds=live.TIMEOUT_SECONDS if given is None else given,
+    )
 
 
 def _top(options: argparse.Namespace) -> Ask:
     if options.what.startswith("pod"):
-        return partial(top.pods, namespace=options.namespace, node=options.node, output=options.output)
-    return partial(top.nodes, only=options.node, output=options.output)
+        everywhere = options.all_namespaces or (options.node is not None and options.namespace is None)
+        return partial(
+            top.pods,
+            place=top.Place(options.namespace, everywhere),
+            node=options.node,
+            output=options.output,
+            order=options.sort_by,
+        )
+    return partial(top.nodes, only=options.node, output=options.output, order=options.sort_by)
 
 
 def _explain(options: argparse.Namespace) -> Ask:
     return partial(
         explain.node,
         name=options.name,
-        namespace=options.namespace,
+        namespace=options.namespace or options.headroom_namespace,
         config_name=options.config_name,
         output=options.output,
         tried=explain.trial(options.set, options.config),
@@ -96,7 +118,9 @@ def _simulate(options: argparse.Namespace) -> Ask:
         chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
     except ModuleNotFoundError as error:
         raise CommandError(_missing(error)) from error
-    given = pod_file.read(options.source, options.namespace) if pod_file.is_file(options.source) else None
+    given = pod_file.load(options.source) if pod_file.is_file(options.source) else None
+    if given is not None:
+        given.pods(options.namespace or "")  # what is wrong with the file is said before the cluster is asked
     asked = command.Asked(
         name=options.source,
         given=given,
@@ -125,8 +149,8 @@ def _quota(options: argparse.Namespace) -> Ask:
     place = reading.Place(chosen, options.headroom_namespace, options.scheduler_name)
     ask: Ask
     if options.what == "explain":
-        namespace = options.namespace or "default"
-        ask = partial(command.explain_pod, place=place, namespace=namespace, name=options.pod, output=options.output)
+        whose = {"namespace": options.namespace, "name": options.pod}
+        ask = partial(command.explain_pod, place=place, **whose, output=options.output)
     elif options.what == "verify":
         ask = partial(command.verify, place=place, output=options.output)
     else:

@@ -4,9 +4,11 @@ import asyncio
 import difflib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 
 import kubeapi
+from cli import progress
 from cli.errors import UNAVAILABLE, CommandError
 from crds.node_metric import GROUP, PLURAL, VERSION
 
@@ -15,26 +17,59 @@ Json = dict[str, Any]
 NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 """Path of the NodeMetrics."""
 
+TIMEOUT_SECONDS: Final = 30.0
+"""How long one request may take, unless `--request-timeout` says otherwise. [s]"""
+
 _FORBIDDEN: Final = 403
 _UNAUTHORIZED: Final = 401
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Which cluster, as whom, and for how long to wait for it."""
+
+    kubeconfig: str | None = None
+    """A file, or None for what kubectl would take."""
+    context: str | None = None
+    """A context in it, or None for its current one."""
+    user: str | None = None
+    """Whom to act as; None: whom the login says."""
+    groups: tuple[str, ...] = ()
+    """Groups that this user is in."""
+    timeout_seconds: float = TIMEOUT_SECONDS
+    """How long one request may take. [s]"""
+
+
 @asynccontextmanager
-async def cluster(kubeconfig: str | None, context: str | None) -> AsyncIterator[kubeapi.ApiServer]:
+async def cluster(login: Login) -> AsyncIterator[kubeapi.ApiServer]:
     """A session with the API server; whatever it refuses inside leaves as a `CommandError`.
 
-    Args:
-        kubeconfig: a file, or None for what kubectl would take.
-        context: a context in it, or None for its current one.
+    Lists that take long show bars on standard error.
     """
+    bars = progress.Bars()
     try:
-        connection = kubeapi.connect(kubeconfig=kubeconfig, context=context)
-        async with kubeapi.ApiServer(connection, user_agent="kubectl-headroom") as api:
+        connection = kubeapi.connect(kubeconfig=login.kubeconfig, context=login.context)
+        session = kubeapi.ApiServer(connection, "kubectl-headroom", login.timeout_seconds)
+        session.acts_as = kubeapi.acts_as(login.user, login.groups)
+        session.on_page = bars.page
+        async with session as api:
             yield api
     except (kubeapi.LoginError, kubeapi.ApiUnavailable) as error:
         raise CommandError(str(error), UNAVAILABLE) from error
     except kubeapi.ApiError as error:
         raise CommandError(_refused(error)) from error
+    finally:
+        bars.close()
+
+
+def namespace_of(api: kubeapi.ApiServer, given: str | None) -> str:
+    """The namespace that is meant: the given one, else that of the kubeconfig's context, as kubectl does.
+
+    Args:
+        api: the cluster.
+        given: what `-n` says; None: nothing.
+    """
+    return given or api.connection.namespace or "default"
 
 
 def _refused(error: kubeapi.ApiError) -> str:

@@ -40,7 +40,7 @@ def stay(story: Story) -> None:
         f"export PATH={ROOT / '.venv/bin'}:{program}:$PATH",
         "kubectl get nodemetrics --watch",
         f"kubectl headroom explain node {story.node}",
-        "kubectl headroom top pods",
+        "kubectl headroom top pods -A",
         "kubectl -n headroom-system edit configmap slo-controller-config",
         "kubectl -n headroom-system logs daemonset/headroom-agent",
     ):

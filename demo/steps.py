@@ -150,7 +150,7 @@ def top(story: Story) -> None:
     seen = story.show_headroom("top", "nodes")
     if story.node not in seen:
         raise StepFailed(f"top nodes does not list {story.node}")
-    seen = story.show_headroom("top", "pods")
+    seen = story.show_headroom("top", "pods", "-A")
     require("thrifty" in seen and "busy" in seen, "top pods does not list the Prod pods")
 
 

@@ -2,7 +2,7 @@
 
 from kubeapi import events, paths
 from kubeapi.api import APPLY, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, ApiServer
-from kubeapi.connection import Connection
+from kubeapi.connection import Connection, acts_as
 from kubeapi.errors import ApiError, ApiUnavailable, LoginError
 from kubeapi.login import connect
 from kubeapi.watch import DEFAULT_TIMING, Changed, Relisted, WatchHealth, WatchTiming, list_and_watch
@@ -22,6 +22,7 @@ __all__ = [
     "Relisted",
     "WatchHealth",
     "WatchTiming",
+    "acts_as",
     "connect",
     "events",
     "list_and_watch",

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 
-from kubeapi.connection import Connection
+from kubeapi.connection import ActsAs, Connection
 from kubeapi.errors import ApiError, ApiUnavailable, LoginError
 
 JSON_PATCH: Final = "application/json-patch+json"
@@ -78,6 +78,11 @@ class ApiServer:
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self.ahead_seconds = 0.0
         """How far our wall clock is ahead of the server's, by its last answer: objects bear the server's time. [s]"""
+        self.on_page: Callable[[str, int, int | None], None] | None = None
+        """Told of each page of a list: its path, the objects so far, and how many there are in all (None: not known;
+        the same as so far: this was the last page)."""
+        self.acts_as: ActsAs = ()
+        """Whom to act as, in place of whom the login says: see `kubeapi.connection.acts_as`."""
         self._session: aiohttp.ClientSession | None = None
         self._may_write_for: Callable[[], float] | None = None
 
@@ -155,6 +160,8 @@ class ApiServer:
             if not (isinstance(found, list) and isinstance(metadata, dict)):
                 raise ApiUnavailable(f"{self.connection.server} answers {path} with something that is not a list")
             items += found if keep is None else map(keep, found)
+            if self.on_page is not None:
+                self.on_page(path, len(items), _in_all(len(items), metadata))
             if not metadata.get("continue"):
                 return items, str(metadata.get("resourceVersion", ""))
             query["continue"] = metadata["continue"]
@@ -251,7 +258,7 @@ class ApiServer:
                     login.server + path,
                     params={name: str(value) for name, value in (params or {}).items()},
                     data=None if body is None else _Body(json.dumps(body).encode(), self._may_write_for),
-                    headers={**(headers or {}), **login_header},
+                    headers=[*{**(headers or {}), **login_header}.items(), *(self.acts_as or login.acts_as)],
                     timeout=timeout or self._timeout_of(method),
                     ssl=login.tls or True,
                     server_hostname=login.server_hostname,
@@ -342,6 +349,14 @@ class ApiServer:
             why = f"its certificate is refused ({found}); check the certificate authority in {origin}"
         text = f"The {self.connection.peer} at {self.connection.server} cannot be reached: {why}"
         return ApiUnavailable(text, bad_certificate=found)
+
+
+def _in_all(so_far: int, metadata: Json) -> int | None:
+    """How many objects a list has, by the head of one of its pages; with a selector the server does not count them."""
+    if not metadata.get("continue"):
+        return so_far
+    rest = metadata.get("remainingItemCount")
+    return so_far + rest if isinstance(rest, int) else None
 
 
 def _reason(error: Exception) -> str:

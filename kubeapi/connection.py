@@ -3,12 +3,16 @@
 import os
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
+from urllib.parse import quote
 
 from kubeapi.errors import LoginError
+
+ActsAs: TypeAlias = tuple[tuple[str, str], ...]
+"""Headers that ask the API server to judge requests as somebody else's."""
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where kubelet mounts a pod's token, certificate authority and namespace."""
@@ -43,6 +47,36 @@ class Connection:
     """What answers at `server`, for messages."""
     direct: bool = False
     """Whether proxies that the environment names are passed by. On loopback they always are."""
+    acts_as: ActsAs = ()
+    """Whom to act as, where the kubeconfig names somebody."""
+
+
+def acts_as(
+    user: str | None, groups: Sequence[str] = (), uid: str = "", extra: Mapping[str, Sequence[str]] | None = None
+) -> ActsAs:
+    """The headers of impersonation, see Kubernetes' documentation of "user impersonation".
+
+    Args:
+        user: whom to act as.
+        groups: that this user is in.
+        uid: of this user.
+        extra: further facts about this user.
+
+    Raises:
+        LoginError: groups, a uid or facts without a user, which API servers refuse; or a text that no header can bear.
+    """
+    if not user:
+        if groups or uid or extra:
+            raise LoginError("Groups to act as need a user to act as: give --as NAME, too.")
+        return ()
+    found = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+    found += [("Impersonate-Uid", uid)] if uid else []
+    for name, values in (extra or {}).items():
+        found += [(f"Impersonate-Extra-{quote(name, safe='')}", value) for value in values]
+    wrong = [text for pair in found for text in pair if not (text.isascii() and text.isprintable())]
+    if wrong:
+        raise LoginError(f"Nobody can act as {wrong[0]!r}: names are one line of plain characters.")
+    return tuple(found)
 
 
 def bearer(token: str) -> str | None:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from kubeapi.connection import Connection, TokenFile, bearer, tls_context
+from kubeapi.connection import ActsAs, Connection, TokenFile, acts_as, bearer, tls_context
 from kubeapi.errors import LoginError
 
 _LEFT_TO_KUBERNETES: Final = ("exec", "auth-provider")
@@ -83,7 +83,16 @@ def from_kubeconfig(paths: str, context: str | None, authority_file: Path | None
         proxy=proxy,
         namespace=chosen.text("namespace"),
         origin=f"context {name} of {paths}",
+        acts_as=_acts_as(user),
     )
+
+
+def _acts_as(user: _Entry) -> ActsAs:
+    groups, extra = user.fields.get("as-groups") or [], user.fields.get("as-user-extra") or {}
+    if not isinstance(groups, list) or not isinstance(extra, Mapping):
+        raise LoginError(f"{user.described}: as-groups must be a list, and as-user-extra a mapping of lists.")
+    facts = {str(name): [str(value) for value in values or ()] for name, values in extra.items()}
+    return acts_as(user.text("as"), [str(group) for group in groups], user.text("as-uid") or "", facts)
 
 
 def _is_url(text: str) -> bool:

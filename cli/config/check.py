@@ -1,9 +1,9 @@
 """`kubectl headroom config check`: what the admission webhook and the manager would say about a colocation config."""
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from cli import output as outputs
 from cli import table
 from cli.config import file as config_file
 from cli.config.file import ConfigFile
@@ -21,7 +21,7 @@ def run(source: str, output: str) -> int:
 
     Args:
         source: path of a file, or "-" for standard input, see `cli.config.file.read`.
-        output: "table" or "json".
+        output: table, wide, json or yaml.
 
     Returns:
         The exit code: 1 when the text would be refused, 0 otherwise.
@@ -31,10 +31,10 @@ def run(source: str, output: str) -> int:
     """
     file = config_file.read(source)
     found = review(file.text)
-    if output == "json":
-        print(json.dumps(as_json(file, found), indent=2))
-    else:
+    if outputs.is_for_people(output):
         show(file, found)
+    else:
+        outputs.show(as_json(file, found), output)
     return FAILED if found.refusals() else 0
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import kubeapi
 from cli import live, manager_state, table
+from cli import output as outputs
 from cli.config import check as config_check
 from cli.config.file import ConfigFile
 from cli.errors import FAILED
@@ -32,7 +33,7 @@ async def run(api: kubeapi.ApiServer, file: ConfigFile, namespace: str, config_n
         file: the new config, of `cli.config.file.read`.
         namespace: where Headroom's ConfigMap is.
         config_name: name of that ConfigMap.
-        output: "table" or "json".
+        output: table, wide, json or yaml.
 
     Returns:
         The exit code: 0, or 1 when the text would be refused as a whole, so that nothing would change.
@@ -52,13 +53,13 @@ async def run(api: kubeapi.ApiServer, file: ConfigFile, namespace: str, config_n
     before = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
     changes = compare(before.config, found.config, nodes)
     overlaps = on_nodes(found.config, ((node.name, node.labels) for node in nodes))
-    if output == "json":
-        print(json.dumps(_as_json(file, found, changes, overlaps, len(nodes)), indent=2))
+    if not outputs.is_for_people(output):
+        outputs.show(_as_json(file, found, changes, overlaps, len(nodes)), output)
         return 0
     print(f"{file.place} compared with {_called(before, f'{namespace}/{config_name}')}")
     if excluded := len(settings) - len(nodes):
         print(f"Left out: {excluded} of {len(settings)} nodes, which the manager leaves alone (--exclude-nodes).")
-    _show(changes, overlaps, len(nodes))
+    _show(changes, overlaps, len(nodes), None if output == outputs.WIDE else _LONGEST_VALUE)
     if found.entry_errors or found.warnings:
         print()
         sys.stdout.flush()
@@ -79,7 +80,7 @@ def _called(before: InForce, place: str) -> str:
     return f"ConfigMap {place}"
 
 
-def _show(changes: Sequence[Change], overlaps: Sequence[Overlap], nodes: int) -> None:
+def _show(changes: Sequence[Change], overlaps: Sequence[Overlap], nodes: int, longest: int | None) -> None:
     changed = sum(len(change.nodes) for change in changes)
     plural = "" if nodes == 1 else "s"
     if not changed:
@@ -89,7 +90,13 @@ def _show(changes: Sequence[Change], overlaps: Sequence[Overlap], nodes: int) ->
     for change in changes:
         print(f"\n{named(change.nodes)}:")
         rows = [
-            [Cell(text) for text in (each.path, _shown(each.old), each.old_source, _shown(each.new), each.new_source)]
+            [
+                Cell(each.path),
+                Cell(_shown(each.old, longest)),
+                Cell(each.old_source),
+                Cell(_shown(each.new, longest)),
+                Cell(each.new_source),
+            ]
             for each in change.fields
         ]
         table.write(_COLUMNS, rows)
@@ -99,11 +106,11 @@ def _show(changes: Sequence[Change], overlaps: Sequence[Overlap], nodes: int) ->
         print(f"- {overlap}")
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401 - JSON
+def _shown(value: Any, longest: int | None) -> str:  # noqa: ANN401 - JSON
     if value is None:
         return "-"
     text = value if isinstance(value, str) and value else json.dumps(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return text if longest is None or len(text) <= longest else f"{text[:longest]}…"
 
 
 def _as_json(

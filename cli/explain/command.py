@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import kubeapi
 from cli import live, manager_state, table
+from cli import output as outputs
 from cli.config import file as config_file
 from cli.explain import text as explain_text
 from cli.explain.what_if import what_if
@@ -36,7 +37,7 @@ async def node(
         name: name of the node.
         namespace: where Headroom's ConfigMap is.
         config_name: name of that ConfigMap.
-        output: "table", "json" or "yaml".
+        output: table, wide, json or yaml.
         tried: what to try instead of how it is.
 
     Raises:
@@ -56,7 +57,7 @@ async def node(
     manager = lease_of(lease, now)
     seen = Seen(found, metric, pods, now, lease=manager, exclusion=manager_state.exclusion(deployment))
     explanation = explain(seen, config, tried)
-    if output == "table":
+    if outputs.is_for_people(output):
         show(explanation)
     else:
         print(explain_json.text(explanation, output))

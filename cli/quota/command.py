@@ -1,13 +1,13 @@
 """`kubectl headroom quota`, `quota explain POD` and `quota verify`: read, judge, print."""
 
 import asyncio
-import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 import kubeapi
 from cli import live, table
+from cli import output as outputs
 from cli.errors import FAILED, CommandError
 from cli.quota import explain_document, explain_text, show
 from cli.quota.checks import Finding, Level, check
@@ -43,7 +43,7 @@ async def quotas(
         api: the cluster.
         place: where the profile is.
         namespace: only the quota of this one; None: all.
-        output: table, json or yaml.
+        output: table, wide, json or yaml.
         clock: the present time. [unix s]
 
     Raises:
@@ -52,19 +52,19 @@ async def quotas(
     seen = await read(api, place, clock)
     found, total = all_shares(seen.cluster)
     shown = [each for each in found if namespace is None or each.quota.namespace == namespace]
-    if output != "table":
-        _print(show.as_json(seen, shown, total), output)
+    if not outputs.is_for_people(output):
+        outputs.show(show.as_json(seen, shown, total), output)
     elif not shown:
         raise CommandError(NONE.format(where=f" in namespace {namespace}" if namespace else ""))
     else:
-        table.write(show.COLUMNS, show.rows(shown, total if len(found) > 1 else []))
+        table.write(show.COLUMNS, show.rows(shown, total if len(found) > 1 else []), wide=output == outputs.WIDE)
         _print_notes(seen.notes)
 
 
 async def explain_pod(
     api: kubeapi.ApiServer,
     place: Place,
-    namespace: str,
+    namespace: str | None,
     name: str,
     output: str,
     clock: Callable[[], float] = time.time,
@@ -74,22 +74,23 @@ async def explain_pod(
     Args:
         api: the cluster.
         place: where the profile is.
-        namespace: of the pod.
+        namespace: of the pod; None: that of the login's context.
         name: of the pod.
-        output: table, json or yaml.
+        output: table, wide, json or yaml.
         clock: the present time. [unix s]
 
     Raises:
         CommandError: there is no such pod, or it has ended.
     """
+    namespace = live.namespace_of(api, namespace)
     seen = await read(api, place, clock)
     pods = seen.cluster.pods.values()
     pod = next((each for each in pods if (each.namespace, each.name) == (namespace, name)), None)
     if pod is None:
         raise CommandError(await _missing(api, namespace, name))
     explanation = explain(seen, pod)
-    if output != "table":
-        _print(explain_document.as_json(seen, explanation), output)
+    if not outputs.is_for_people(output):
+        outputs.show(explain_document.as_json(seen, explanation), output)
         return
     print(explain_text.title(explanation))
     for sentence in explain_text.sentences(explanation):
@@ -112,7 +113,7 @@ async def verify(
     Args:
         api: the cluster.
         place: where the profile is.
-        output: table, json or yaml.
+        output: table, wide, json or yaml.
         clock: the present time. [unix s]
         pause: waits a number of seconds.
 
@@ -129,8 +130,8 @@ async def verify(
         again = check(seen.cluster)
         findings = [each for each in again if each.check != "status" or _claimed(each) in first]
     wrong = [each for each in findings if each.level is Level.WRONG]
-    if output != "table":
-        _print(_verified(seen, findings), output)
+    if not outputs.is_for_people(output):
+        outputs.show(_verified(seen, findings), output)
     else:
         if findings:
             table.write(_VERIFIED, [_row(each) for each in findings])
@@ -172,15 +173,6 @@ async def _missing(api: kubeapi.ApiServer, namespace: str, name: str) -> str:
     if found is not None and is_terminal(found):
         return f"Pod {namespace}/{name} has ended: its quota is charged nothing for it."
     return f"There is no pod {name!r} in namespace {namespace}: name another with -n."
-
-
-def _print(data: Mapping[str, Any], output: str) -> None:
-    if output == "json":
-        print(json.dumps(data, indent=2, ensure_ascii=False))
-        return
-    import yaml  # noqa: PLC0415 - only who asks for YAML pays for it
-
-    print(yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n"))
 
 
 def _print_notes(notes: Iterable[str]) -> None:

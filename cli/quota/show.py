@@ -12,7 +12,7 @@ total               the same list over all quotas that are in force, whichever n
 notes               sentences
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cli.quota.reading import Seen
@@ -36,17 +36,33 @@ COLUMNS: Final = (
     Column("BORROWED", ">"),
     Column("LENT", ">"),
     Column("PENDING", ">"),
+    Column("MAY STILL TAKE", ">", wide=True),
+    Column("PODS WAITING", ">", wide=True),
 )
 _LONGEST_EXACT: Final = 7
 
 
 def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
     """A row per quota and resource, then one per resource of all quotas together where there are several."""
-    found = [_row(each.quota.namespace, each.quota.name, share) for each in quotas for share in each.shares]
-    return [*found, *(_row(ALL, ALL, share) for share in total)]
+    listed = list(quotas)
+    spare = {share.resource: share.min - share.used for share in total}
+    found = [
+        _row(each.quota.namespace, each.quota.name, share, _left(share, spare), each.pending_pods)
+        for each in listed
+        for share in each.shares
+    ]
+    waiting = sum(each.pending_pods for each in listed)
+    return [*found, *(_row(ALL, ALL, share, max(0, spare[share.resource]), waiting) for share in total)]
 
 
-def _row(namespace: str, name: str, share: Share) -> Row:
+def _left(share: Share, spare: Mapping[str, int]) -> int | None:
+    """How much more a namespace may take now: what its max leaves, and what all have together; None: no limit."""
+    limits = [*([] if share.max is None else [share.max - share.used])]
+    limits += [spare[share.resource]] if share.resource in spare else []
+    return max(0, min(limits)) if limits else None
+
+
+def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int) -> Row:
     over = share.max is not None and share.used > share.max
     return (
         Cell(namespace),
@@ -58,6 +74,8 @@ def _row(namespace: str, name: str, share: Share) -> Row:
         Cell(text(share.resource, share.borrowed), "yellow" if share.borrowed else ""),
         Cell(text(share.resource, share.lent), "yellow" if share.lent else ""),
         Cell(text(share.resource, share.pending), "yellow" if share.pending else ""),
+        Cell(amounts.NOTHING if left is None else text(share.resource, left)),
+        Cell(str(waiting)),
     )
 
 

@@ -19,6 +19,8 @@ COLUMNS: Final = (
     Column("TOO MUCH CPU", ">"),
     Column("MEMORY", ">"),
     Column("WORST BY", ">"),
+    Column("WRITTEN", ">", wide=True),
+    Column("BEGAN", wide=True),
 )
 _SMALLEST_SHOWN: Final = 0.1
 
@@ -127,6 +129,8 @@ def cells(account: Account) -> Row:
         _pair(account.mean),
         *(Cell(share(part, account.observed), "yellow" if part else "") for part in too_much),
         Cell(amounts.NOTHING) if never else _pair(account.worst),
+        Cell(amounts.age(account.written_seconds)),
+        Cell(account.since),
     )
 
 

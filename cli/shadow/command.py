@@ -1,12 +1,11 @@
 """`kubectl headroom shadow`: what nodes in shadow mode would have sold."""
 
-import json
-import sys
 import time
 from typing import Final
 
 import kubeapi
 from cli import live, table
+from cli import output as outputs
 from cli.errors import CommandError
 from cli.shadow.accounts import COLUMNS, accounts, as_json, cells, total
 
@@ -24,7 +23,7 @@ async def nodes(api: kubeapi.ApiServer, selector: str | None, output: str) -> No
     Args:
         api: the cluster.
         selector: label selector of the nodes; `None` for all.
-        output: "table" or "json".
+        output: table, wide, json or yaml.
 
     Raises:
         CommandError: no node is in shadow mode, or the cluster does not know NodeMetrics.
@@ -37,11 +36,11 @@ async def nodes(api: kubeapi.ApiServer, selector: str | None, output: str) -> No
         metrics, selected = await live.together(live.node_metrics(api), chosen)
         only = frozenset(node["metadata"]["name"] for node in selected)
     found = accounts(metrics, time.time(), only)
-    if output == "json":
+    if not outputs.is_for_people(output):
         whole = as_json(total(found)) if found else None
-        print(json.dumps({"nodes": [as_json(each) for each in found], "total": whole}, indent=2))
+        outputs.show({"nodes": [as_json(each) for each in found], "total": whole}, output)
         return
     if not found:
         raise CommandError(NOBODY.format(which=f" with {selector}" if selector else ""))
     rows = [*found, *([total(found)] if len(found) > 1 else [])]
-    table.write(COLUMNS, [cells(each) for each in rows], sys.stdout)
+    table.write(COLUMNS, [cells(each) for each in rows], wide=output == outputs.WIDE)

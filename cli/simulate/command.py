@@ -8,11 +8,12 @@ from typing import Any, Final
 
 import kubeapi
 from cli import live, table
+from cli import output as outputs
 from cli.errors import CommandError
 from cli.simulate import document
 from cli.simulate import profile as profiles
 from cli.simulate import text as as_text
-from cli.simulate.pod_file import GivenPod
+from cli.simulate.pod_file import GivenPod, PodFile
 from cli.simulate.simulation import Simulation, World, simulate, without_readings
 from scheduler_plugins.snapshot.watch import LIVE_PODS
 
@@ -34,12 +35,12 @@ class Asked:
 
     name: str
     """Name of the pod, where `given` is None."""
-    given: Sequence[GivenPod] | None
-    """The pods of a file."""
+    given: PodFile | None
+    """The file with the pods."""
     chosen: profiles.Chosen | None
     """The profile of a file; None: the cluster's."""
-    namespace: str
-    """Namespace of the pod."""
+    namespace: str | None
+    """Namespace of the pod; None: that of the login's context."""
     headroom_namespace: str
     """Where the scheduler's ConfigMap is."""
     scheduler_name: str | None
@@ -49,7 +50,7 @@ class Asked:
     limit: int
     """How many nodes the tables list; 0: all."""
     output: str
-    """table, json or yaml."""
+    """table, wide, json or yaml."""
 
 
 async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] = time.time) -> None:
@@ -64,7 +65,8 @@ async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] =
         CommandError: something that was asked for is not there, or cannot be understood.
     """
     chosen = asked.chosen or await profiles.of_cluster(api, asked.headroom_namespace, asked.scheduler_name)
-    given = asked.given or [await _live_pod(api, asked.namespace, asked.name)]
+    namespace = live.namespace_of(api, asked.namespace)
+    given = asked.given.pods(namespace) if asked.given else [await _live_pod(api, namespace, asked.name)]
     world = World.empty(chosen.profile, clock())
     # Each object becomes numbers as its page arrives: of 150,000 pods nobody can hold the JSON.
     *_, classes, absent = await live.together(
@@ -81,8 +83,9 @@ async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] =
     notes = [_NOT_SIMULATED, *priorities, *_bound(given)]
     notes += [_no_readings(plugin) for plugin in without_readings(chosen.profile)]
     notes += [*chosen.profile.notes, *absent, *_shortened(world.unreadable)]
-    if asked.output == "table":
-        show(chosen, simulations, notes, asked.limit, asked.node)
+    if outputs.is_for_people(asked.output):
+        limit = 0 if asked.output == outputs.WIDE else asked.limit
+        show(chosen, simulations, notes, limit, asked.node)
     else:
         print(document.text(chosen, _only(simulations, asked.node), notes, asked.output))
 

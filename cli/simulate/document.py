@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from cli import output as outputs
 from cli.simulate.profile import Chosen
 from cli.simulate.simulation import Outcome, Simulation
 
@@ -34,12 +35,7 @@ VERSION: Final = 1
 
 def text(chosen: Chosen, simulations: Sequence[Simulation], notes: Sequence[str], output: str) -> str:
     """The simulations as "json" or "yaml", with the same content."""
-    data = json.loads(json.dumps(as_json(chosen, simulations, notes), default=_plain))
-    if output == "json":
-        return json.dumps(data, indent=2, ensure_ascii=False)
-    import yaml  # noqa: PLC0415 - only who asks for YAML pays for it
-
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n")
+    return outputs.document(json.loads(json.dumps(as_json(chosen, simulations, notes), default=_plain)), output)
 
 
 def as_json(chosen: Chosen, simulations: Sequence[Simulation], notes: Sequence[str]) -> dict[str, Any]:

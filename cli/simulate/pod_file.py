@@ -46,15 +46,40 @@ def is_file(text: str) -> bool:
         return False
 
 
-def read(source: str, namespace: str) -> list[GivenPod]:
-    """The pods of a file, in order; objects of other kinds beside them are passed over.
+@dataclass(frozen=True, slots=True)
+class PodFile:
+    """Objects of a file."""
+
+    place: str
+    """How messages call it."""
+    objects: tuple[Json, ...]
+    """What is in it."""
+
+    def pods(self, namespace: str) -> list[GivenPod]:
+        """The pods, in order; objects of other kinds beside them are passed over.
+
+        Args:
+            namespace: of pods that name none.
+
+        Raises:
+            CommandError: there is no pod, or one that has no spec with containers.
+        """
+        listed = [(number, item) for number, item in enumerate(self.objects) if _makes_pods(item)]
+        if not listed:
+            kinds = sorted({str(item.get("kind") or "an object without kind") for item in self.objects})
+            held, known = ", ".join(kinds) or "nothing", ", ".join(("Pod", *TEMPLATE_AT))
+            raise CommandError(f"{self.place} holds {held}, and no pod. Understood are {known}.", USAGE)
+        return [_given(item, number, namespace, self.place) for number, item in listed]
+
+
+def load(source: str) -> PodFile:
+    """Read a file.
 
     Args:
         source: path of a YAML or JSON file of one or several documents or a List, or "-" for standard input.
-        namespace: of pods that name none.
 
     Raises:
-        CommandError: it cannot be read, holds no pod, or one that has no spec with containers.
+        CommandError: it cannot be read, or is neither.
     """
     place = "standard input" if source == STDIN else source
     try:
@@ -67,13 +92,16 @@ def read(source: str, namespace: str) -> list[GivenPod]:
     except (OSError, ValueError) as error:  # ValueError: a date that no calendar has, a null byte in the path
         reason = getattr(error, "strerror", None) or error
         raise CommandError(f"{place} cannot be read: {reason}", USAGE) from error
-    objects = list(_objects(documents))
-    found = [_given(item, number, namespace, place) for number, item in enumerate(objects) if _makes_pods(item)]
-    if not found:
-        kinds = ", ".join(sorted({str(item.get("kind") or "an object without kind") for item in objects})) or "nothing"
-        known = ", ".join(("Pod", *TEMPLATE_AT))
-        raise CommandError(f"{place} holds {kinds}, and no pod. Understood are {known}.", USAGE)
-    return found
+    return PodFile(place, tuple(_objects(documents)))
+
+
+def read(source: str, namespace: str) -> list[GivenPod]:
+    """The pods of a file, see `load` and `PodFile.pods`.
+
+    Raises:
+        CommandError: it cannot be read, or holds no pod that can be understood.
+    """
+    return load(source).pods(namespace)
 
 
 def _objects(documents: list[Any]) -> Iterator[Json]:

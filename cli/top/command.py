@@ -1,13 +1,14 @@
 """`kubectl headroom top`: reads, then prints a table or JSON."""
 
-import json
 import sys
 import time
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 import kubeapi
 from cli import live, table
+from cli import output as outputs
 from cli.errors import CommandError
 from cli.live import Json
 from cli.top import nodes as top_nodes
@@ -17,13 +18,31 @@ from crds.names import MID_CPU, MID_MEMORY
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
 
-async def nodes(api: kubeapi.ApiServer, only: str | None, output: str) -> None:
+Row = TypeVar("Row")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Pods of which namespace."""
+
+    namespace: str | None = None
+    """Of this one; None: of that of the login's context."""
+    everywhere: bool = False
+    """Of all."""
+
+    def chosen(self, api: kubeapi.ApiServer) -> str | None:
+        """The namespace; None: all."""
+        return None if self.everywhere else live.namespace_of(api, self.namespace)
+
+
+async def nodes(api: kubeapi.ApiServer, only: str | None, output: str, order: str = "name") -> None:
     """Print what nodes use and sell.
 
     Args:
         api: the cluster.
         only: name of one node, or None for all.
-        output: "table" or "json".
+        output: table, wide, json or yaml.
+        order: name, or one of `top.nodes.ORDERS`.
 
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
@@ -37,10 +56,13 @@ async def nodes(api: kubeapi.ApiServer, only: str | None, output: str) -> None:
     if not rows:
         raise CommandError("The cluster has no nodes.")
     _print_problems(row.report.problem for row in rows)
-    if output == "json":
-        _print_json(top_nodes.as_json(rows))
-    else:
-        table.write(top_nodes.COLUMNS, [top_nodes.cells(row) for row in rows])
+    rows = _sorted(rows, top_nodes.ORDERS.get(order))
+    if not outputs.is_for_people(output):
+        outputs.show(top_nodes.as_json(rows), output)
+        return
+    shown = [top_nodes.cells(row) for row in rows]
+    shown += [top_nodes.total(rows)] if len(rows) > 1 else []
+    table.write(top_nodes.COLUMNS, shown, wide=output == outputs.WIDE)
 
 
 async def _mid_pods(api: kubeapi.ApiServer, found: list[Json], only: str | None) -> list[Json]:
@@ -51,32 +73,35 @@ async def _mid_pods(api: kubeapi.ApiServer, found: list[Json], only: str | None)
     return await _pods(api, None, only)
 
 
-async def pods(api: kubeapi.ApiServer, namespace: str | None, node: str | None, output: str) -> None:
+async def pods(api: kubeapi.ApiServer, place: Place, node: str | None, output: str, order: str = "name") -> None:
     """Print what pods use and request.
 
     Args:
         api: the cluster.
-        namespace: only pods of this namespace, or None for all.
+        place: of which namespace.
         node: only pods on this node, or None for all.
-        output: "table" or "json".
+        output: table, wide, json or yaml.
+        order: name, or one of `top.pods.ORDERS`.
 
     Raises:
         CommandError: there is no such node or no such pod, or the cluster does not know NodeMetrics.
     """
+    namespace = place.chosen(api)
     if node is None:
         found, metrics = await live.together(_pods(api, namespace, None), live.node_metrics(api))
     else:
         requests = (_pods(api, namespace, node), live.node_metric(api, node), live.node(api, node))
         found, metric, _ = await live.together(*requests)
         metrics = [metric] if metric else []
-    rows = top_pods.pod_rows(found, metrics, time.time())
-    if output == "json":
-        _print_json(top_pods.as_json(rows))
+    rows = _sorted(top_pods.pod_rows(found, metrics, time.time()), top_pods.ORDERS.get(order))
+    if not outputs.is_for_people(output):
+        outputs.show(top_pods.as_json(rows), output)
     elif rows:
-        table.write(top_pods.COLUMNS, [top_pods.cells(row) for row in rows])
+        table.write(top_pods.COLUMNS, [top_pods.cells(row) for row in rows], wide=output == outputs.WIDE)
     else:
         where = f" in namespace {namespace}" if namespace else ""
-        raise CommandError(f"No pod runs{where}{f' on node {node}' if node else ''}.")
+        more = "; -A shows those of all namespaces" if namespace and not place.namespace else ""
+        raise CommandError(f"No pod runs{where}{f' on node {node}' if node else ''}{more}.")
 
 
 async def _pods(api: kubeapi.ApiServer, namespace: str | None, node: str | None) -> list[Json]:
@@ -86,8 +111,8 @@ async def _pods(api: kubeapi.ApiServer, namespace: str | None, node: str | None)
     )
 
 
-def _print_json(data: object) -> None:
-    print(json.dumps(data, indent=2))
+def _sorted(rows: list[Row], key: Callable[[Row], float] | None) -> list[Row]:
+    return rows if key is None else sorted(rows, key=key, reverse=True)
 
 
 def _print_problems(problems: Iterable[str | None]) -> None:

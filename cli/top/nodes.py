@@ -1,12 +1,12 @@
 """`kubectl headroom top nodes`: what each node uses, what Prod will need, and what of the rest is sold."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cli.table import Cell, Column, Row
 from crds import names
-from crds.pod import is_terminal, pod_requests
+from crds.pod import is_terminal, pod_key, pod_requests
 from crds.quantity import QuantityError, value
 from manager.explain import amounts
 from manager.explain.report import Amount, Report, read
@@ -21,8 +21,12 @@ COLUMNS: Final = (
     Column("RECLAIMABLE", ">"),
     Column("MID", ">"),
     Column("MID REQUESTED", ">"),
+    Column("MID USED", ">"),
+    Column("WASTE", ">"),
     Column("PREDICTION"),
     Column("REPORTED", ">"),
+    Column("ALLOCATABLE", ">", wide=True),
+    Column("PODS", ">", wide=True),
 )
 _LATE_REPORTS: Final = 3
 _DEFAULT_INTERVAL_SECONDS: Final = 60
@@ -43,6 +47,22 @@ class NodeRow:
     """Published Mid resources; None where the Node has no such key."""
     mid_requested: Amount
     """What bound Mid pods request."""
+    mid_used: Amount
+    """What these use; None before a report has them."""
+
+    @property
+    def waste(self) -> Amount:
+        """What pods may request and nobody uses: allocatable - usage, no less than nothing."""
+        return unused(self.allocatable, self.report.usage)
+
+
+def unused(whole: Amount, used: Amount) -> Amount:
+    """What is left of an amount, no less than nothing; None where either is not known."""
+    return Amount(_left(whole.cpu_milli, used.cpu_milli), _left(whole.memory_bytes, used.memory_bytes))
+
+
+def _left(whole: int | None, used: int | None) -> int | None:
+    return None if whole is None or used is None else max(0, whole - used)
 
 
 def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[Any], now: float) -> list[NodeRow]:
@@ -55,7 +75,7 @@ def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[
         now: the time to measure ages from. [unix s]
     """
     reports = {metric["metadata"]["name"]: read(metric, now) for metric in node_metrics}
-    requested = _mid_requested(pods)
+    requested, used = _mid_pods(pods, reports)
     rows = []
     for node in nodes:
         name = node["metadata"]["name"]
@@ -67,6 +87,7 @@ def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[
                 report=reports.get(name, Report()),
                 mid=_mid(allocatable),
                 mid_requested=requested.get(name, Amount(0, 0)),
+                mid_used=used.get(name, Amount()),
             )
         )
     return sorted(rows, key=lambda row: row.name)
@@ -77,8 +98,10 @@ def _mid(resources: Mapping[str, Any]) -> Amount:
     return Amount(None if cpu is None else value(cpu), None if memory is None else value(memory))
 
 
-def _mid_requested(pods: Iterable[Any]) -> dict[str, Amount]:
-    totals: dict[str, Amount] = {}
+def _mid_pods(pods: Iterable[Any], reports: Mapping[str, Report]) -> tuple[dict[str, Amount], dict[str, Amount]]:
+    """What the Mid pods of each node request, and what they use as far as it was reported."""
+    requested: dict[str, Amount] = {}
+    used: dict[str, Amount] = {}
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")
         if not node or is_terminal(pod):
@@ -87,12 +110,72 @@ def _mid_requested(pods: Iterable[Any]) -> dict[str, Amount]:
             requests = pod_requests(pod)
         except QuantityError:  # the API server admits no such pod
             continue
-        known = totals.get(node, Amount(0, 0))
-        totals[node] = Amount(
-            (known.cpu_milli or 0) + value(requests.get(names.MID_CPU, 0)),
-            (known.memory_bytes or 0) + value(requests.get(names.MID_MEMORY, 0)),
-        )
-    return totals
+        amount = Amount(value(requests.get(names.MID_CPU, 0)), value(requests.get(names.MID_MEMORY, 0)))
+        if amount == Amount(0, 0):
+            continue
+        requested[node] = plus(requested.get(node, Amount()), amount)
+        measured = (reports.get(node, Report()).pods or {}).get(pod_key(pod))
+        if measured is not None:
+            used[node] = plus(used.get(node, Amount()), measured)
+    return requested, used
+
+
+def plus(one: Amount, other: Amount) -> Amount:
+    """The sum of what is known."""
+    return Amount(_sum(one.cpu_milli, other.cpu_milli), _sum(one.memory_bytes, other.memory_bytes))
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return one if other is None else (one or 0) + other
+
+
+def total(rows: Sequence[NodeRow]) -> Row:
+    """A row of sums over all nodes, of what is known of each."""
+    allocatable, used = _all(row.allocatable for row in rows), _all(row.report.usage for row in rows)
+    ready = sum(row.report.prediction == "ready" for row in rows)
+    cpu_share, memory_share = (_share(rows, which) for which in ("cpu_milli", "memory_bytes"))
+    return (
+        Cell(f"(all {len(rows)})"),
+        Cell(amounts.cpu(used.cpu_milli)),
+        Cell(cpu_share, _heat(cpu_share)),
+        Cell(amounts.memory(used.memory_bytes)),
+        Cell(memory_share, _heat(memory_share)),
+        _pair(_all(row.report.prod_peak for row in rows)),
+        _pair(_all(row.report.reclaimable for row in rows)),
+        _pair(_all(row.mid for row in rows)),
+        _pair(_all(_shown_requests(row) for row in rows)),
+        _pair(_all(row.mid_used for row in rows)),
+        _pair(_all(row.waste for row in rows)),
+        Cell(f"{ready} ready"),
+        Cell(""),
+        _pair(allocatable),
+        Cell(str(sum(len(row.report.pods or ()) for row in rows))),
+    )
+
+
+def _all(found: Iterable[Amount]) -> Amount:
+    whole = Amount()
+    for each in found:
+        whole = plus(whole, each)
+    return whole
+
+
+def _share(rows: Sequence[NodeRow], which: str) -> str:
+    """Usage in percent of what can be allocated, over the nodes of which both are known."""
+    pairs = [(getattr(row.report.usage, which), getattr(row.allocatable, which)) for row in rows]
+    known = [(used, whole) for used, whole in pairs if used is not None and whole is not None]
+    return amounts.percent(sum(used for used, _ in known), sum(whole for _, whole in known))
+
+
+ORDERS: Final[Mapping[str, Callable[[NodeRow], float]]] = {
+    "cpu": lambda row: row.report.usage.cpu_milli or 0,
+    "memory": lambda row: row.report.usage.memory_bytes or 0,
+    "waste": lambda row: max(
+        (row.waste.cpu_milli or 0) / (row.allocatable.cpu_milli or 1),
+        (row.waste.memory_bytes or 0) / (row.allocatable.memory_bytes or 1),
+    ),
+}
+"""What `--sort-by` sorts by, largest first; rows that are equal stay in the order of their names."""
 
 
 def cells(row: NodeRow) -> Row:
@@ -109,10 +192,19 @@ def cells(row: NodeRow) -> Row:
         _pair(report.prod_peak),
         _pair(report.reclaimable),
         _pair(row.mid),
-        _pair(row.mid_requested if row.mid != Amount() or row.mid_requested != Amount(0, 0) else Amount()),
+        _pair(_shown_requests(row)),
+        _pair(row.mid_used),
+        _pair(row.waste),
         Cell(report.prediction, "green" if report.prediction == "ready" else "yellow"),
         Cell(amounts.age(report.age_seconds), "red" if late(report) else ""),
+        _pair(row.allocatable),
+        Cell(amounts.NOTHING if report.pods is None else str(len(report.pods))),
     )
+
+
+def _shown_requests(row: NodeRow) -> Amount:
+    """Nothing where the node neither sells Mid resources nor has any pod that bought some."""
+    return row.mid_requested if row.mid != Amount() or row.mid_requested != Amount(0, 0) else Amount()
 
 
 def _pair(amount: Amount) -> Cell:
@@ -140,6 +232,8 @@ def as_json(rows: Sequence[NodeRow]) -> list[dict[str, Any]]:
             "reclaimable": row.report.reclaimable.as_json(),
             "mid": row.mid.as_json(),
             "midRequested": row.mid_requested.as_json(),
+            "midUsed": row.mid_used.as_json(),
+            "waste": row.waste.as_json(),
             "prediction": row.report.prediction,
             "reportAgeSeconds": row.report.age_seconds,
         }

@@ -1,10 +1,11 @@
 """`kubectl headroom top pods`: what each pod uses beside what it requests."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from cli.table import Cell, Column, Row
+from cli.top.nodes import unused
 from crds import names
 from crds.pod import is_terminal, pod_key, pod_requests
 from crds.priority import PriorityBand, tier
@@ -23,6 +24,9 @@ COLUMNS: Final = (
     Column("MEMORY", ">"),
     Column("REQUEST", ">"),
     Column("MEMORY%", ">"),
+    Column("WASTE", ">"),
+    Column("WORKLOAD", wide=True),
+    Column("PRIORITY", ">", wide=True),
 )
 
 
@@ -42,6 +46,15 @@ class PodRow:
     """Mean over the reporting window; None before its node has reported it."""
     requested: Amount
     """Native requests; those of a Mid pod are its Mid resources."""
+    workload: str
+    """What made it, such as "Deployment cart"; empty: nobody."""
+    priority: int
+    """Its priority."""
+
+    @property
+    def waste(self) -> Amount:
+        """What it requests and does not use, no less than nothing."""
+        return unused(self.requested, self.usage)
 
 
 def pod_rows(pods: Iterable[Any], node_metrics: Iterable[Any], now: float) -> list[PodRow]:
@@ -67,6 +80,8 @@ def pod_rows(pods: Iterable[Any], node_metrics: Iterable[Any], now: float) -> li
                 band=band,
                 usage=usage.get(node, {}).get(pod_key(pod), Amount()),
                 requested=_requested(pod, band),
+                workload=workload(pod),
+                priority=(pod.get("spec") or {}).get("priority") or 0,
             )
         )
     return sorted(rows, key=lambda row: (row.namespace, row.name))
@@ -80,6 +95,30 @@ def _requested(pod: Any, band: PriorityBand) -> Amount:  # noqa: ANN401 - a Pod 
     if band is PriorityBand.MID and names.MID_CPU in requests:
         return Amount(value(requests[names.MID_CPU]), value(requests.get(names.MID_MEMORY, 0)))
     return Amount(milli_value(requests.get("cpu", 0)), value(requests.get("memory", 0)))
+
+
+def workload(pod: Any) -> str:  # noqa: ANN401 - a Pod as JSON
+    """What made a pod: "StatefulSet db"; of a ReplicaSet's pod its Deployment, as far as the names tell; or nothing."""
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    owner = next((each for each in owners if each.get("controller")), None)
+    if owner is None:
+        return ""
+    kind, name = str(owner.get("kind")), str(owner.get("name"))
+    digest = ((pod.get("metadata") or {}).get("labels") or {}).get("pod-template-hash")
+    if kind == "ReplicaSet" and digest and name.endswith(f"-{digest}"):
+        return f"Deployment {name.removesuffix(f'-{digest}')}"
+    return f"{kind} {name}"
+
+
+ORDERS: Final[Mapping[str, Callable[[PodRow], float]]] = {
+    "cpu": lambda row: row.usage.cpu_milli or 0,
+    "memory": lambda row: row.usage.memory_bytes or 0,
+    "waste": lambda row: max(
+        (row.waste.cpu_milli or 0) / (row.requested.cpu_milli or 1),
+        (row.waste.memory_bytes or 0) / (row.requested.memory_bytes or 1),
+    ),
+}
+"""What `--sort-by` sorts by, largest first; rows that are equal stay in the order of their names."""
 
 
 def cells(row: PodRow) -> Row:
@@ -98,6 +137,9 @@ def cells(row: PodRow) -> Row:
         Cell(amounts.memory(used.memory_bytes)),
         Cell(amounts.memory(requested.memory_bytes)),
         Cell(memory_share),
+        Cell(amounts.pair(row.waste.cpu_milli, row.waste.memory_bytes)),
+        Cell(row.workload),
+        Cell(str(row.priority)),
     )
 
 
@@ -111,6 +153,9 @@ def as_json(rows: Sequence[PodRow]) -> list[dict[str, Any]]:
             "band": row.band.value,
             "usage": row.usage.as_json(),
             "requested": row.requested.as_json(),
+            "waste": row.waste.as_json(),
+            "workload": row.workload or None,
+            "priority": row.priority,
         }
         for row in rows
     ]

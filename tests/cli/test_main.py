@@ -35,7 +35,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version"]) == 0
     assert capsys.readouterr().out.startswith("kubectl headroom 0.")
     assert main(["version", "-o", "json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"version"}
+    assert set(json.loads(capsys.readouterr().out)) == {"version", "python"}
 
 
 @pytest.mark.parametrize(

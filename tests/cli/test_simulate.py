@@ -41,7 +41,7 @@ async def _run(api: FakeApi, *flags: str) -> None:
     source = options.source
     asked = command.Asked(
         name=source,
-        given=pod_file.read(source, options.namespace) if pod_file.is_file(source) else None,
+        given=pod_file.load(source) if pod_file.is_file(source) else None,
         chosen=profile.of_file(options.profile, options.scheduler_name) if options.profile else None,
         namespace=options.namespace,
         headroom_namespace=options.headroom_namespace,

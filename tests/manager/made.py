@@ -9,6 +9,7 @@ from crds import names
 from crds.codec import from_json
 from crds.colocation import ColocationStrategy
 from kubeapi import APPLY, ApiError, ApiUnavailable
+from kubeapi.connection import Connection
 from manager.facts import NodeFacts, Received, from_objects
 from tests.manager import applied
 
@@ -132,6 +133,7 @@ class FakeApi:
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
         self.ahead_seconds = 0.0
+        self.connection = Connection("http://nowhere", None, lambda: None)
         self.calls: list[tuple[str, str, Any]] = []
         self.fails: dict[str, Exception] = {}
         self.unknown_fields: set[str] = set()

@@ -1,0 +1,1 @@
+"""Shell completion: what can stand next; asks the cluster for names, and is silent where that fails."""

@@ -1,0 +1,156 @@
+"""What a real API server makes of the chart's policies: agents kept to their own node, their queue, people's rights."""
+
+import base64
+import http.client
+import json
+import ssl
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from devcluster import Cluster
+from tests.charts.rendered import CHART
+from tests.manager.stage import METRICS, eventually
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE: Final = "chart-policies"
+AGENT: Final = f"system:serviceaccount:{NAMESPACE}:headroom-agent"
+SETTINGS: Final = ("manager.replicas=0", "scheduler.replicas=0", "agent.nodeSelector.no=node")
+QUOTA: Final = ("scheduling.x-k8s.io", "elasticquotas")
+METRIC: Final = ("slo.koordinator.sh", "nodemetrics")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server said."""
+
+    status: int
+    """HTTP status."""
+    message: str
+    """Why not, where it refused."""
+    flow_schema: str
+    """The uid of the FlowSchema by which it queued the request."""
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster with the chart and a NodeMetric for each of its nodes; nobody runs."""
+    sets = [flag for setting in SETTINGS for flag in ("--set", setting)]
+    cluster.helm("install", "headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", *sets)
+    for node in cluster.kwok.names:
+        metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": {"name": node}}
+        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(metric))
+    yield cluster
+    for node in cluster.kwok.names:
+        cluster.api.request("DELETE", f"{METRICS}/{node}")
+    cluster.helm("uninstall", "headroom", "-n", NAMESPACE, "--no-hooks")
+    cluster.kubectl("delete", "priorityclass", "koord-prod", "koord-mid", "koord-batch", "koord-free")
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+def _token(cluster: Cluster, node: str) -> str:
+    """A token as kubelet gets it for an agent's pod on a node."""
+    spec = {"nodeName": node, "serviceAccountName": "headroom-agent", "tolerations": [{"operator": "Exists"}]}
+    spec["containers"] = [{"name": "agent", "image": "none"}]
+    name = f"agent-on-{node}"
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
+    made = cluster.api.request("POST", f"/api/v1/namespaces/{NAMESPACE}/pods", pod)
+    bound = ("--bound-object-kind=Pod", f"--bound-object-name={name}", f"--bound-object-uid={made['metadata']['uid']}")
+    return cluster.kubectl("-n", NAMESPACE, "create", "token", "headroom-agent", *bound).strip()
+
+
+def _ask(cluster: Cluster, token: str, method: str, path: str, body: Any = None) -> Answer:  # noqa: ANN401 - JSON
+    """One request with a token."""
+    config = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
+    authority = base64.b64decode(config["certificate-authority-data"]).decode()
+    url = urllib.parse.urlsplit(config["server"])
+    context = ssl.create_default_context(cadata=authority)
+    connection = http.client.HTTPSConnection(url.hostname or "", url.port, timeout=30, context=context)
+    try:
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/merge-patch+json"}
+        connection.request(method, path, json.dumps(body) if body else None, headers)
+        answer = connection.getresponse()
+        said = json.loads(answer.read())
+        schema = answer.getheader("X-Kubernetes-PF-FlowSchema-UID", "")
+        return Answer(answer.status, str(said.get("message", "")), schema)
+    finally:
+        connection.close()
+
+
+EARLY: Final = "2026-01-01T00:00:00Z"
+LATE: Final = "2026-01-02T00:00:00Z"
+
+
+def _report(cluster: Cluster, token: str, node: str, when: str = LATE) -> Answer:
+    """Report that a node was measured."""
+    body = {"status": {"updateTime": when}}
+    return _ask(cluster, token, "PATCH", f"{METRICS}/{node}/status", body)
+
+
+def test_agent_writes_its_own_node_alone(installed: Cluster) -> None:
+    """An agent's report about its own node is stored; about another, or with a token of no pod, it is refused."""
+    own, other = installed.kwok.names[:2]
+    token = _token(installed, own)
+    eventually(lambda: _report(installed, token, other, EARLY).status == 403, "the policy is in force")
+    refused = _report(installed, token, other)
+    assert f"the agent of node {own} may not write the NodeMetric of {other}" in refused.message
+    assert _report(installed, token, own) == Answer(200, "", refused.flow_schema)
+    assert installed.api.get(f"{METRICS}/{own}")["status"]["updateTime"] == LATE
+    assert installed.api.get(f"{METRICS}/{other}").get("status", {}).get("updateTime") != LATE
+    loose = installed.kubectl("-n", NAMESPACE, "create", "token", "headroom-agent").strip()
+    refused = _report(installed, loose, own)
+    assert (refused.status, "is bound to no pod on a node" in refused.message) == (403, True)
+
+
+def test_others_write_as_before(installed: Cluster) -> None:
+    """The policy is about agents alone: whoever else has the right writes any NodeMetric."""
+    body = {"metadata": {"labels": {"edited-by": "somebody-else"}}}
+    assert installed.api.merge(f"{METRICS}/{installed.kwok.names[0]}", body)["metadata"]["labels"]
+
+
+def test_agents_queue_by_themselves(installed: Cluster) -> None:
+    """The API server puts what agents ask into their own flow, and what others ask into another."""
+    flows = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+    ours = installed.api.get(f"{flows}/headroom-agents")["metadata"]["uid"]
+    agent = installed.kubectl("-n", NAMESPACE, "create", "token", "headroom-agent").strip()
+    path = f"{METRICS}/{installed.kwok.names[0]}"
+    eventually(lambda: _ask(installed, agent, "GET", path).flow_schema == ours, "the agents' requests are told apart")
+    manager = installed.kubectl("-n", NAMESPACE, "create", "token", "headroom-manager").strip()
+    assert _ask(installed, manager, "GET", path).flow_schema not in {ours, ""}
+    conditions = installed.api.get(f"{flows}/headroom-agents")["status"]["conditions"]
+    assert {each["type"]: each["status"] for each in conditions} == {"Dangling": "False"}
+
+
+def _may(cluster: Cluster, user: str, verb: str, kind: tuple[str, str], namespace: str) -> bool:
+    """Whether a person may do that."""
+    attributes = {"namespace": namespace, "verb": verb, "group": kind[0], "resource": kind[1]}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+    body = {**review, "spec": {"user": user, "resourceAttributes": attributes}}
+    answer = cluster.api.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
+
+
+def test_people_have_rights(installed: Cluster) -> None:
+    """Viewers and editors of a namespace read its quotas, its admins write them; all nodes' viewers see NodeMetrics."""
+    for role in ("view", "edit", "admin"):
+        binding = (f"{role}er", f"--clusterrole={role}", f"--user={role}er")
+        installed.kubectl("-n", NAMESPACE, "create", "rolebinding", *binding)
+    installed.kubectl("create", "clusterrolebinding", NAMESPACE, "--clusterrole=view", "--user=watcher")
+    try:
+        eventually(lambda: _may(installed, "adminer", "delete", QUOTA, NAMESPACE), "the cluster's roles have ours")
+        reads, writes = ("get", "list", "watch"), ("create", "update", "patch", "delete")
+        everywhere = ("viewer", "editer", "adminer")
+        assert all(_may(installed, who, verb, QUOTA, NAMESPACE) for who in everywhere for verb in reads)
+        assert all(_may(installed, "adminer", verb, QUOTA, NAMESPACE) for verb in writes)
+        assert not any(_may(installed, who, verb, QUOTA, NAMESPACE) for who in everywhere[:2] for verb in writes)
+        assert not any(_may(installed, "adminer", verb, QUOTA, "default") for verb in (*reads, *writes))
+        assert all(_may(installed, "watcher", verb, METRIC, "") for verb in reads)
+        assert not any(_may(installed, "watcher", verb, METRIC, "") for verb in writes)
+        assert not _may(installed, "adminer", "get", METRIC, "")
+    finally:
+        installed.kubectl("delete", "clusterrolebinding", NAMESPACE)

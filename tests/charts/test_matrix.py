@@ -1,0 +1,100 @@
+"""The chart with many different values, each rendering judged by a real API server."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART, NAMESPACE, render
+
+pytestmark = pytest.mark.cluster
+
+PEER: Final = "[0].podSelector.matchLabels.app"
+PREFERENCE: Final = "nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]"
+MATRIX: Final[dict[str, tuple[str, ...]]] = {
+    "defaults": (),
+    "nothing but agents": ("manager.enabled=false", "scheduler.enabled=false", "priorityClasses.create=false"),
+    "nothing but the manager": ("agent.enabled=false", "scheduler.enabled=false"),
+    "nothing but the scheduler": ("agent.enabled=false", "manager.enabled=false"),
+    "single replicas, no extras": (
+        *("manager.replicas=1", "scheduler.replicas=1", "manager.webhook.enabled=false", "networkPolicy.enabled=false"),
+        *("podDisruptionBudgets.enabled=false", "admissionPolicy.enabled=false", "flowSchema.enabled=false"),
+        *("rbac.aggregate=false", "colocationConfig=null", "uninstall.hook.enabled=false", "tests.enabled=false"),
+    ),
+    "closed network": (
+        *("networkPolicy.egress.enabled=true", "networkPolicy.egress.apiServers={10.0.0.1/32,fd00::1/128}"),
+        *("networkPolicy.webhookFrom={10.0.0.0/8}", f"networkPolicy.metricsFrom{PEER}=prometheus"),
+        *("agent.podsFrom=kubelet", "agent.kubeletCA=kubelets", "scheduler.watcher.enabled=true"),
+        *(f"networkPolicy.watcherFrom{PEER}=kube-scheduler", "networkPolicy.egress.apiServerPorts={6443}"),
+        "networkPolicy.egress.schedulerTo[0].ports[0].port=9090",
+        f"networkPolicy.egress.schedulerTo[0].to{PEER}=prometheus",
+    ),
+    "air-gapped registry": (
+        *("image.registry=registry.example.com:5000/mirror", f"image.agent.digest=sha256:{'a' * 64}"),
+        *("scheduler.image=registry.example.com:5000/mirror/kube-scheduler", "imagePullSecrets[0].name=mine"),
+        "imagePullPolicy=Always",
+    ),
+    "placed by hand": tuple(
+        f"{part}.{setting}"
+        for part in ("agent", "manager", "scheduler")
+        for setting in (
+            *("nodeSelector.pool=system", "labels.team=platform", "annotations.note=ours"),
+            *(f"affinity.{PREFERENCE}.weight=1", f"affinity.{PREFERENCE}.preference.matchExpressions[0].key=pool"),
+            f"affinity.{PREFERENCE}.preference.matchExpressions[0].operator=Exists",
+            *("tolerations[0].key=system", "tolerations[0].effect=NoSchedule"),
+            *("priorityClassName=", "resources.limits.cpu=2"),
+        )
+    ),
+    "the names of Koordinator": ("configMap.name=koord-config", "scheduler.name=koord-scheduler"),
+    "weighted, every extra": (
+        *("scheduler.mode=weighted", "scheduler.ignorable=false", "scheduler.profile.inFlightSeconds=5"),
+        *("scheduler.extender.secrets={a,b}", "podDisruptionBudgets.maxUnavailable=50%", "manager.replicas=3"),
+        *("agent.maxUnavailable=1", "flowSchema.shares=5", "rbac.adminsWriteQuotas=false"),
+        *("scheduler.extraArgs={--v=4}", "agent.extraArgs={--collect-interval=2s}"),
+        *("uninstall.force=true", "uninstall.deleteConfig=true", "uninstall.deletePriorityClasses=true"),
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def accepted(cluster: Cluster) -> set[str]:
+    """What the API server has taken so far, as JSON: most objects are the same with other values."""
+    for crd in (CHART / "crds").glob("*.yaml"):
+        cluster.define(crd)
+    return set()
+
+
+@pytest.mark.parametrize("case", MATRIX)
+def test_api_server_takes_it(cluster: Cluster, accepted: set[str], case: str) -> None:
+    """The API server would store every object as it is rendered: no unknown field, no value that cannot be."""
+    rendered = {_in_default(each) for each in render(cluster.helm, *MATRIX[case]).objects}
+    assert rendered
+    asked = sorted(rendered - accepted)
+    if asked:
+        dry_run = ("apply", "--server-side", "--dry-run=server", "--validate=strict", "-f", "-", "-o", "name")
+        taken = cluster.kubectl(*dry_run, stdin="---\n".join(f"{each}\n" for each in asked))
+        assert len(taken.splitlines()) == len(asked)
+    accepted |= rendered
+
+
+def _in_default(rendered: dict[str, Any]) -> str:
+    """An object in a namespace that exists, as JSON: a dry run makes none, and no account for a bare pod either."""
+    if rendered["kind"] == "Pod":
+        rendered["spec"]["serviceAccountName"] = "default"
+    return json.dumps(rendered, sort_keys=True).replace(f'"namespace": "{NAMESPACE}"', '"namespace": "default"')
+
+
+def test_wrong_object_is_not_taken(cluster: Cluster) -> None:
+    """A field that Kubernetes does not know fails the dry run: the test above can fail."""
+    wrong = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "wrong"}, "spec": {"port": 1}}
+    with pytest.raises(CommandError, match=r"spec\.port: field not declared in schema"):
+        cluster.kubectl("apply", "--server-side", "--dry-run=server", "-f", "-", stdin=json.dumps(wrong))
+
+
+@pytest.mark.parametrize("version", ["v1.30.0", "v1.31.4+k3s1", "v1.32.0-eks-1", "v1.36.2"])
+def test_every_version_has_its_objects(cluster: Cluster, version: str) -> None:
+    """From 1.30 on it can be installed; what a version lacks is left out, without a word in values."""
+    chart = render(cluster.helm, kube_version=version)
+    policies = chart.of_kind("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    assert len(policies) == (0 if version < "v1.32" else 2)

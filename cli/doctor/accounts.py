@@ -1,4 +1,4 @@
-"""What each service account must be allowed, beside the cluster's own roles of kube-scheduler. A test compares the chart."""
+"""What each service account must be allowed, beside kube-scheduler's own roles. A test compares the chart."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -116,7 +116,7 @@ class Pod:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         conditions = {each.get("type"): each for each in status.get("conditions") or ()}
         placed = conditions.get("PodScheduled") or {}
-        started = [each for each in spec.get("containers") or ()]
+        started = list(spec.get("containers") or ())
         prepared = [_state(each, prepares=True) for each in status.get("initContainerStatuses") or ()]
         running = [_state(each, prepares=False) for each in status.get("containerStatuses") or ()]
         ended = status.get("phase") in {"Succeeded", "Failed"}

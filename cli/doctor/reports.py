@@ -90,6 +90,6 @@ def _reports(entry: Json) -> bool:
 
 def _seconds(text: object) -> float | None:
     try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+        return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
         return None

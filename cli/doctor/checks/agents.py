@@ -14,6 +14,7 @@ from cli.doctor.site import Site
 
 _PAGE: Final = "troubleshooting.md"
 _FIRST_REPORT_SECONDS: Final = 150.0
+_YOUNG_SECONDS: Final = 60.0
 _LATE_REPORTS: Final = 3
 
 Json = Mapping[str, Any]
@@ -47,9 +48,8 @@ async def check(site: Site) -> AsyncIterator[Finding]:
         yield found
     limit = await degrade_seconds(site)
     reports: Mapping[str, Report] = {each.node: each for each in await site.every(NODE_METRICS, report)}
-    working = [
-        _Agent(name(node), running[name(node)], reports.get(name(node))) for node in chosen if name(node) in running
-    ]
+    names = [name(node) for node in chosen if name(node) in running]
+    working = [_Agent(node, running[node], reports.get(node)) for node in names]
     late = list(_reports(site, working, limit))
     for found in late:
         yield found
@@ -106,7 +106,9 @@ def _pods(site: Site, chosen: Sequence[Json], running: Mapping[str, Pod]) -> Ite
         )
     stuck = sorted((name(node), running[name(node)]) for node in alive if name(node) in running)
     waiting = {node: pod for node, pod in stuck if not pod.ready}
-    young = sorted(node for node, pod in waiting.items() if not pod.why and pod.started_ago(site.now()) < 60.0)
+    young = sorted(
+        node for node, pod in waiting.items() if not pod.why and pod.started_ago(site.now()) < _YOUNG_SECONDS
+    )
     if young:
         yield info(f"{count(len(young), 'agent')} just starting: {named(young)}.", objects=young)
     for why in dict.fromkeys(pod.why for node, pod in waiting.items() if node not in young):
@@ -154,12 +156,8 @@ def _reports(site: Site, agents: Sequence[_Agent], limit: float) -> Iterator[Fin
     yield from _of_first(absent, [node for node in first if node not in {each.node for each in never}])
     if never:
         nodes = [each.node for each in never]
-        yield error(
-            f"{count(len(nodes), 'agent')} never reported: {named(nodes)}.",
-            _logs(site.namespace, never[0].pod),
-            _PAGE,
-            nodes,
-        )
+        logs = _logs(site.namespace, never[0].pod)
+        yield error(f"{count(len(nodes), 'agent')} never reported: {named(nodes)}.", logs, _PAGE, nodes)
     for tell, those, then in (
         (error, stale, "so old that nothing is sold there"),
         (warning, late, "late, not yet too old"),

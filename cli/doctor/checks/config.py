@@ -61,9 +61,7 @@ def _sells(config: ColocationConfig, place: str, edit: str) -> Finding:
     """Whether any node may sell anything."""
     entries = [entry for entry in config.node_configs or () if entry.node_selector is not None]
     if config.enable or any(entry.enable for entry in entries):
-        return ok(
-            f"{place} is in force, with {count(len(entries), 'entry').replace('entrys', 'entries')} for some nodes."
-        )
+        return ok(f"{place} is in force; entries of nodeConfigs: {len(entries)}.")
     return info(f"{place} is in force and sells nothing: enable is false. Measuring goes on.", edit, _PAGE)
 
 

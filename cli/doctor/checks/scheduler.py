@@ -97,8 +97,8 @@ def _rivals(site: Site, config: Json, deployments: Sequence[Json]) -> Iterator[F
         same = [one for one in names if f"scheduler-name={one}" in said or f"leader-elect-resource-name={one}" in said]
         if same and (where, name(each)) != (site.namespace, SCHEDULER):
             yield warning(
-                f"Deployment {where}/{name(each)} runs a scheduler of the same name, {named(same)}: both place the same "
-                "pods, against each other.",
+                f"Deployment {where}/{name(each)} runs a scheduler of the same name, {named(same)}: both place the "
+                "same pods, against each other.",
                 f"kubectl -n {where} scale deployment {name(each)} --replicas=0, or give scheduler.name another value",
                 _PAGE,
             )

@@ -141,7 +141,7 @@ async def _tried(site: Site, config: str, *, clean: bool) -> AsyncIterator[Findi
 
 
 async def _answer(site: Site, config: str) -> str:
-    """ "judged", "passed", or what else happened."""
+    """Whether it was judged or passed, or what else happened."""
     path = f"{CONFIG_MAPS.path(site.namespace)}/{config}"
     try:
         await site.api.patch(path, {"data": {CONFIG_MAP_KEY: _WRONG}}, params={"dryRun": "All"})

@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-SOURCE := agent bench cli crds demo devcluster kubeapi manager scheduler_plugins service tests
+SOURCE := agent bench cli crds dashboards demo devcluster kubeapi manager scheduler_plugins service tests
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # Tests that share nothing run on all cores. Then come four rows, three beside each other (tests/rows.py), in each of them one
@@ -114,6 +114,10 @@ bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare wh
 .PHONY: images
 images: packages ## Build the container images into the cache, without a registry
 	@$(PY) -m devcluster images
+
+.PHONY: dashboards
+dashboards: $(STAMP) ## Write Grafana's dashboards into the chart from dashboards/
+	@$(PY) -m dashboards
 
 .PHONY: chart-readme
 chart-readme: $(STAMP) ## Write the table of values in the chart's README from values.yaml

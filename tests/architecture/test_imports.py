@@ -10,6 +10,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "kubeapi": ("kubeapi",),
     "service": ("service",),
     "devcluster": ("devcluster",),
+    "dashboards": ("dashboards",),
     "demo": ("demo", "devcluster"),
     "cli": (
         "cli",

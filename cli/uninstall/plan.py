@@ -16,6 +16,8 @@ from manager.patches import offers, status_patch
 
 WEBHOOK_SECRET: Final = "headroom-manager-webhook-tls"  # noqa: S105 - a name
 """The Secret with the webhook's certificates."""
+TEST_POD: Final = "headroom-doctor"
+"""The pod of `helm test`, which stays when it fails."""
 PRIORITY_CLASSES: Final = ("koord-prod", "koord-mid", "koord-batch", "koord-free")
 """The PriorityClasses that the chart makes where there are none."""
 _PART_OF: Final = "app.kubernetes.io/part-of"
@@ -123,6 +125,8 @@ class Found:
     """The webhook's Secret."""
     lease: Json | None
     """The manager's Lease."""
+    test_pod: Json | None = None
+    """What a failed `helm test` left."""
     scheduler: Json | None = None
     """The scheduler's Deployment."""
     scheduler_lease: Json | None = None
@@ -214,6 +218,7 @@ def _of_namespace(found: Found, *, delete_config: bool) -> Iterable[Change]:
     owned = (
         ("ConfigMap", found.last_good, paths.config_map(namespace, LAST_GOOD_NAME)),
         ("Secret", found.secret, secret_path(namespace)),
+        ("Pod", found.test_pod, paths.pod(namespace, TEST_POD)),
         ("Lease", found.lease, services.MANAGER.lease_path(namespace)),
     )
     for kind, obj, path in owned:

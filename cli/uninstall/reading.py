@@ -25,7 +25,18 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         asked: what the user asks for.
     """
     scheduler = await live.optional(api, services.scheduler(None).deployment_path(namespace))
-    nodes, metrics, pods, config_map, last_good, secret, lease, scheduler_lease, classes = await live.together(
+    (
+        nodes,
+        metrics,
+        pods,
+        config_map,
+        last_good,
+        secret,
+        lease,
+        test_pod,
+        scheduler_lease,
+        classes,
+    ) = await live.together(
         _kept(api, kubeapi.paths.NODES, uninstall_plan.offering),
         _metrics(api),
         mid_pods(api),
@@ -33,6 +44,7 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         live.optional(api, kubeapi.paths.config_map(namespace, LAST_GOOD_NAME)),
         live.optional(api, uninstall_plan.secret_path(namespace)),
         live.optional(api, services.MANAGER.lease_path(namespace)),
+        live.optional(api, kubeapi.paths.pod(namespace, uninstall_plan.TEST_POD)),
         live.optional(api, services.scheduler(scheduler).lease_path(namespace)),
         _classes(api, asked),
     )
@@ -47,6 +59,7 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         last_good,
         secret,
         lease,
+        test_pod,
         scheduler,
         scheduler_lease,
         classes,

@@ -242,6 +242,14 @@ async def test_scheduler_is_stopped_last(stage: Stage) -> None:
     assert methods.index(("PATCH", f"{SCHEDULER}/scale")) < methods.index(("DELETE", PLACER))
 
 
+async def test_failed_helm_test_is_tidied(stage: Stage) -> None:
+    """The pod of a `helm test` that failed, which helm leaves for its log, goes too."""
+    path = paths.pod(NS, uninstall_plan.TEST_POD)
+    stage.api.put(path, {"metadata": {"name": uninstall_plan.TEST_POD}})
+    await stage.run(force=True)
+    assert path not in stage.api.objects
+
+
 async def test_without_scheduler(stage: Stage) -> None:
     """Where the chart was installed without a scheduler there is none to stop, and a Lease of its name is deleted."""
     del stage.api.objects[SCHEDULER]

@@ -1,0 +1,36 @@
+"""Which test follows which page: each page with commands that are run has exactly one."""
+
+from typing import Final
+
+from tests.docs.pages import PAGES, text_of
+from tests.pages import PageError, blocks
+
+QUICK_START: Final = "docs/quick-start.md"
+ELSEWHERE: Final = {
+    "docs/capacity-tutorial.md": "tests/scheduler_plugins/test_capacity_tutorial.py",
+    "docs/agent.md": "tests/docs/test_pages_on_machine.py",
+    "docs/store.md": "tests/docs/test_pages_on_machine.py",
+    "docs/capture.md": "tests/docs/test_pages_on_machine.py",
+    "docs/contributing.md": "tests/docs/test_pages_on_machine.py",
+}
+"""Page -> the test that follows it, where that is not `tests/docs/test_pages_on_node.py`."""
+
+
+def runnable() -> tuple[str, ...]:
+    """The pages with commands that are run."""
+    return tuple(page for page in PAGES if _is_run(page))
+
+
+def _is_run(page: str) -> bool:
+    try:
+        return any(True for _ in blocks(text_of(page)))
+    except PageError:  # tests/docs/test_form.py says so
+        return False
+
+
+ON_NODE: Final = tuple(page for page in runnable() if page not in ELSEWHERE and page != QUICK_START)
+"""Pages that are followed on a cluster with a real node and Headroom, in this order."""
+ON_MACHINE: Final = tuple(page for page in runnable() if ELSEWHERE.get(page, "").endswith("test_pages_on_machine.py"))
+"""Pages that are followed on this machine, without a cluster."""
+FOLDERS: Final = ("charts", "demo", "docs")
+"""What a reader finds in the folder where the commands are pasted: that of a clone."""

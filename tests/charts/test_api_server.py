@@ -138,19 +138,19 @@ def _may(cluster: Cluster, user: str, verb: str, kind: tuple[str, str], namespac
 def test_people_have_rights(installed: Cluster) -> None:
     """Viewers and editors of a namespace read its quotas, its admins write them; all nodes' viewers see NodeMetrics."""
     for role in ("view", "edit", "admin"):
-        binding = (f"{role}er", f"--clusterrole={role}", f"--user={role}er")
+        binding = (f"{role}-user", f"--clusterrole={role}", f"--user={role}-user")
         installed.kubectl("-n", NAMESPACE, "create", "rolebinding", *binding)
     installed.kubectl("create", "clusterrolebinding", NAMESPACE, "--clusterrole=view", "--user=watcher")
     try:
-        eventually(lambda: _may(installed, "adminer", "delete", QUOTA, NAMESPACE), "the cluster's roles have ours")
+        eventually(lambda: _may(installed, "admin-user", "delete", QUOTA, NAMESPACE), "the cluster's roles have ours")
         reads, writes = ("get", "list", "watch"), ("create", "update", "patch", "delete")
-        everywhere = ("viewer", "editer", "adminer")
+        everywhere = ("view-user", "edit-user", "admin-user")
         assert all(_may(installed, who, verb, QUOTA, NAMESPACE) for who in everywhere for verb in reads)
-        assert all(_may(installed, "adminer", verb, QUOTA, NAMESPACE) for verb in writes)
+        assert all(_may(installed, "admin-user", verb, QUOTA, NAMESPACE) for verb in writes)
         assert not any(_may(installed, who, verb, QUOTA, NAMESPACE) for who in everywhere[:2] for verb in writes)
-        assert not any(_may(installed, "adminer", verb, QUOTA, "default") for verb in (*reads, *writes))
+        assert not any(_may(installed, "admin-user", verb, QUOTA, "default") for verb in (*reads, *writes))
         assert all(_may(installed, "watcher", verb, METRIC, "") for verb in reads)
         assert not any(_may(installed, "watcher", verb, METRIC, "") for verb in writes)
-        assert not _may(installed, "adminer", "get", METRIC, "")
+        assert not _may(installed, "admin-user", "get", METRIC, "")
     finally:
         installed.kubectl("delete", "clusterrolebinding", NAMESPACE)

@@ -1,0 +1,171 @@
+"""Parts that can be left out, and where images and pods come to be."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from crds.names import CONFIG_MAP_NAME
+from devcluster import Cluster
+from tests.charts.rendered import NAMESPACE, Rendered, render, rules
+
+pytestmark = pytest.mark.cluster
+
+OWNERS: Final = {"agent": "DaemonSet", "manager": "Deployment", "scheduler": "Deployment"}
+DIGEST: Final = f"sha256:{'0' * 64}"
+TURNED_OFF: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
+    "agent.enabled": lambda one: "agent" in one["metadata"]["name"],
+    "manager.enabled": lambda one: one["metadata"]["name"].startswith(
+        ("headroom-manager", "headroom-colocation-config", CONFIG_MAP_NAME)
+    ),
+    "scheduler.enabled": lambda one: one["metadata"]["name"].startswith("headroom-scheduler"),
+    "manager.webhook.enabled": lambda one: (
+        one["metadata"]["name"] in {"headroom-manager-webhook", "headroom-colocation-config"}
+    ),
+    "networkPolicy.enabled": lambda one: one["kind"] == "NetworkPolicy",
+    "podDisruptionBudgets.enabled": lambda one: one["kind"] == "PodDisruptionBudget",
+    "admissionPolicy.enabled": lambda one: one["kind"].startswith("ValidatingAdmissionPolicy"),
+    "flowSchema.enabled": lambda one: one["kind"] in {"FlowSchema", "PriorityLevelConfiguration"},
+    "priorityClasses.create": lambda one: one["kind"] == "PriorityClass",
+    "uninstall.hook.enabled": lambda one: one["metadata"]["name"] == "headroom-uninstall",
+    "tests.enabled": lambda one: one["metadata"]["name"] == "headroom-doctor",
+}
+
+
+@pytest.fixture(scope="module")
+def chart(cluster: Cluster) -> Rendered:
+    """The chart with its default values."""
+    return render(cluster.helm)
+
+
+def _names(objects: tuple[dict[str, Any], ...] | list[dict[str, Any]]) -> list[tuple[str, str]]:
+    return sorted((each["kind"], each["metadata"]["name"]) for each in objects)
+
+
+@pytest.mark.parametrize("switch", TURNED_OFF)
+def test_part_can_be_left_out(cluster: Cluster, chart: Rendered, switch: str) -> None:
+    """A switch takes away all objects of its part, and leaves all others."""
+    belongs = TURNED_OFF[switch]
+    assert any(belongs(each) for each in chart.objects)
+    left = render(cluster.helm, f"{switch}=false").objects
+    assert _names(left) == _names([each for each in chart.objects if not belongs(each)])
+
+
+@pytest.mark.parametrize(
+    ("settings", "agent", "manager"),
+    [
+        ((), "localhost/headroom-agent:dev", "localhost/headroom-manager:dev"),
+        (("image.registry=r.io/t",), "r.io/t/headroom-agent:dev", "r.io/t/headroom-manager:dev"),
+        (
+            # A repository with a host of its own, with a port or none, stands for itself.
+            ("image.agent.repository=r:5000/x/agent", "image.manager.repository=ghcr.io/m", "image.manager.tag=v2"),
+            *("r:5000/x/agent:dev", "ghcr.io/m:v2"),
+        ),
+        (
+            ("image.registry=r:5000", f"image.agent.digest={DIGEST}", "image.manager.repository=team/m"),
+            *(f"r:5000/headroom-agent@{DIGEST}", "r:5000/team/m:dev"),
+        ),
+        (("image.registry=", "image.agent.repository=a"), "a:dev", "headroom-manager:dev"),
+    ],
+)
+def test_images_come_from_there(cluster: Cluster, settings: tuple[str, ...], agent: str, manager: str) -> None:
+    """Registry, repository, tag and digest make the image; all containers of ours run one of the two."""
+    chart = render(cluster.helm, *settings)
+    others = {"headroom-scheduler/kube-scheduler": "registry.k8s.io/kube-scheduler:v1.36.2"}
+    for path, container in chart.containers():
+        assert container["image"] == others.get(path, agent if path.startswith("headroom-agent/") else manager), path
+
+
+@pytest.mark.parametrize(
+    ("given", "image"),
+    [
+        ("r:5000/mirror/kube-scheduler", "r:5000/mirror/kube-scheduler:v1.33.5"),
+        ("mine/kube-scheduler:v9", "mine/kube-scheduler:v9"),
+        (f"mine/kube-scheduler@{DIGEST}", f"mine/kube-scheduler@{DIGEST}"),
+    ],
+)
+def test_mirror_follows_the_cluster(cluster: Cluster, given: str, image: str) -> None:
+    """A mirror of kube-scheduler gets the cluster's version, unless its tag or digest is given."""
+    chart = render(cluster.helm, f"scheduler.image={given}", kube_version="v1.33.5-gke.1")
+    assert chart.container("headroom-scheduler/kube-scheduler")["image"] == image
+
+
+@pytest.mark.parametrize("part", OWNERS)
+def test_pods_are_placed_and_labelled(cluster: Cluster, chart: Rendered, part: str) -> None:
+    """Labels, annotations, affinity, node selector and tolerations of the values reach the pods; ours stay ours."""
+    affinity = f"{part}.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
+    expression = f"{affinity}.matchExpressions[0]"
+    made = render(
+        cluster.helm,
+        *(f"{part}.labels.team=a", f"{part}.labels.app\\.kubernetes\\.io/name=stolen", f"{part}.annotations.b=c"),
+        *(f"{expression}.key=k", f"{expression}.operator=Exists", f"{part}.nodeSelector.pool=system"),
+        *(f"{part}.tolerations[0].key=t", f"{part}.tolerations[0].operator=Exists"),
+    )
+    name = f"headroom-{part}"
+    before, after = (each.one(OWNERS[part], name)["spec"] for each in (chart, made))
+    metadata, pod = after["template"]["metadata"], after["template"]["spec"]
+    assert metadata["labels"] == before["template"]["metadata"]["labels"] | {"team": "a"}
+    assert metadata["annotations"] == before["template"]["metadata"].get("annotations", {}) | {"b": "c"}
+    assert set(pod["affinity"]) == {"nodeAffinity"}
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux", "pool": "system"}
+    assert pod["tolerations"] == [{"key": "t", "operator": "Exists"}]
+    assert after["selector"] == before["selector"] == {"matchLabels": {"app.kubernetes.io/name": name}}
+
+
+def test_replicas_keep_apart(chart: Rendered) -> None:
+    """By default two replicas prefer two nodes, and drains take one of them at a time."""
+    for part in ("manager", "scheduler"):
+        affinity = dict(chart.pods())[f"headroom-{part}"]["affinity"]
+        (term,) = affinity["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        selector = term["podAffinityTerm"]["labelSelector"]
+        budget = chart.one("PodDisruptionBudget", f"headroom-{part}")["spec"]
+        assert selector == budget["selector"] == chart.one("Deployment", f"headroom-{part}")["spec"]["selector"]
+        assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
+
+
+def test_single_replica_has_no_budget(cluster: Cluster) -> None:
+    """A budget over one replica would protect nothing, so there is none."""
+    chart = render(cluster.helm, "manager.replicas=1", "scheduler.replicas=3")
+    assert _names(chart.of_kind("PodDisruptionBudget")) == [("PodDisruptionBudget", "headroom-scheduler")]
+
+
+def test_config_map_has_the_chosen_name(cluster: Cluster) -> None:
+    """The chosen ConfigMap is created, watched, permitted and checked, and no other."""
+    chart = render(cluster.helm, "configMap.name=koord-config")
+    assert chart.config("koord-config", "colocation-config") == {"enable": False}
+    assert "--config-name=koord-config" in chart.container("headroom-manager/manager")["args"]
+    allowed = {
+        (verb, names) for _, what, verb, names in rules(chart.one("Role", "headroom-manager")) if what == "configmaps"
+    }
+    assert {names for verb, names in allowed if verb == "watch"} == {"koord-config"}
+    (webhook,) = chart.one("ValidatingWebhookConfiguration", "headroom-colocation-config")["webhooks"]
+    assert webhook["matchConditions"][0]["expression"].endswith('== "koord-config"')
+    assert not [each for each in chart.objects if CONFIG_MAP_NAME in str(each)]
+
+
+def test_tokens_are_where_they_are_needed(chart: Rendered) -> None:
+    """Only containers that ask the API server hold a token: one for that server alone, which ends after an hour."""
+    assert all(each["automountServiceAccountToken"] is False for each in chart.of_kind("ServiceAccount"))
+    for owner, pod in chart.pods():
+        assert pod["automountServiceAccountToken"] is False, owner
+        (projected,) = [each["projected"] for each in pod["volumes"] if "projected" in each]
+        (token,) = [each["serviceAccountToken"] for each in projected["sources"] if "serviceAccountToken" in each]
+        assert token == {"path": "token", "expirationSeconds": 3600}, owner
+    where = "/var/run/secrets/kubernetes.io/serviceaccount"
+    holders = {
+        path
+        for path, container in chart.containers()
+        if any(mount["mountPath"] == where for mount in container.get("volumeMounts", ()))
+    }
+    asking = {"agent/agent", "manager/manager", "scheduler/kube-scheduler", "scheduler/extender"}
+    assert holders == {f"headroom-{path}" for path in asking}
+
+
+def test_agents_have_a_queue(chart: Rendered) -> None:
+    """The flow schema is about the agents' account of the release's namespace alone, and leads to their level."""
+    schema = chart.one("FlowSchema", "headroom-agents")["spec"]
+    assert [each["serviceAccount"] for each in schema["rules"][0]["subjects"]] == [
+        {"name": "headroom-agent", "namespace": NAMESPACE}
+    ]
+    level = chart.one("PriorityLevelConfiguration", schema["priorityLevelConfiguration"]["name"])["spec"]["limited"]
+    assert level["nominalConcurrencyShares"] == 20

@@ -11,6 +11,7 @@ from pathlib import Path
 from devcluster.commands import CommandError, run
 from devcluster.containerd import lies_on_overlay
 from devcluster.errors import DevClusterError, MissingRequirementError
+from devcluster.image_root import EPOCH
 from devcluster.oci import Layout, adopt
 from devcluster.places import cache_directory
 
@@ -108,7 +109,18 @@ class Buildah:
         if CERTIFICATES.is_dir():
             mounts.append(f"{CERTIFICATES}:{CERTIFICATES}:ro")
         volumes = [word for mount in mounts for word in ("--volume", mount)]
-        options = ["--layers", "--network", "host", "--pull-never", "--build-arg", f"BASE_IMAGE={base}", *volumes]
+        # Nothing but what is in an image decides about its digest: neither the time nor buildah's version.
+        same = ["--timestamp", str(EPOCH), "--identity-label=false"]
+        options = [
+            "--layers",
+            "--network",
+            "host",
+            "--pull-never",
+            "--build-arg",
+            f"BASE_IMAGE={base}",
+            *same,
+            *volumes,
+        ]
         try:
             self.run("bud", *options, "--file", dockerfile, "--tag", tag, ".", cwd=context)
         except CommandError as error:

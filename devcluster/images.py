@@ -29,6 +29,7 @@ SHARED_INPUTS = (
     "README.md",
     "pyproject.toml",
     "requirements/build.txt",
+    "devcluster/image_root.py",
     "crds",
     "kubeapi",
     "service",

@@ -83,7 +83,7 @@ class ColocationStrategy(Part):
     mid_static_memory_reserved_percent: int | None = None
     """Share of allocatable memory that static mode sells. [percent]"""
     extensions: Mapping[str, Any] | None = None
-    """Third-party content."""
+    """Third-party content: accepted, not used."""
 
     mode: str | None = None
     """active, or shadow: calculate and report, but write nothing to Nodes."""

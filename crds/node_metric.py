@@ -205,6 +205,18 @@ class PolicyInForce(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class Summary(Part):
+    """The report for people who run `kubectl get nodemetrics`: rounded texts, never read by programs."""
+
+    memory: str | None = None
+    """Memory in use, such as "20.1Gi"."""
+    prod_peak: str | None = None
+    """CPU and memory of `prodPeakMetric`: "5900m/19Gi"."""
+    reclaimable: str | None = None
+    """CPU and memory of `prodReclaimableMetric`: "4/3Gi"."""
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction(Part):
     """`status.prediction`: ours."""
 
@@ -216,6 +228,8 @@ class Prediction(Part):
     """One entry for each of `CLASSES`."""
     pods: PredictedPods | None = None
     """Warm and cold pods."""
+    summary: Summary | None = None
+    """The report for people."""
 
 
 @dataclass(frozen=True, slots=True)

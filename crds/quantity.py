@@ -47,6 +47,7 @@ _NANO: Final = Fraction(1, 10**9)
 _LARGEST_BINARY: Final = Fraction(2**63 - 1)
 _LONGEST_TEXT: Final = 512
 _LARGEST_EXPONENT: Final = 512
+_ONE_DECIMAL_BELOW: Final = 10
 
 
 def parse_quantity(quantity: str | float | Fraction) -> Fraction:
@@ -120,4 +121,15 @@ def format_bytes(amount: int) -> str:
         whole, rest = divmod(amount, int(_SUFFIXES[suffix]))
         if whole and not rest:
             return f"{whole}{suffix}"
+    return str(amount)
+
+
+def short_bytes(amount: int) -> str:
+    """An amount of bytes for people, rounded to two or three digits: 9878424781 -> "9.2Gi", 67108864 -> "64Mi"."""
+    for suffix in _BINARY:
+        size = int(_SUFFIXES[suffix])
+        if abs(amount) >= size:
+            scaled = amount / size
+            whole = abs(scaled) >= _ONE_DECIMAL_BELOW or amount % size == 0
+            return f"{scaled:.0f}{suffix}" if whole else f"{scaled:.1f}{suffix}"
     return str(amount)

@@ -27,9 +27,10 @@ from crds.node_metric import (
     Prediction,
     ProdMetric,
     ResourceMap,
+    Summary,
 )
 from crds.predict_policy import PredictPolicy
-from crds.quantity import format_bytes, format_milli_cores
+from crds.quantity import format_bytes, format_milli_cores, short_bytes
 
 MOST_COLD_NAMES: Final = 10
 """At most so many cold pods are named."""
@@ -99,6 +100,7 @@ def fast_status(
             pods=PredictedPods(
                 warm=prediction.warm, cold=len(prediction.cold), cold_names=prediction.cold[:MOST_COLD_NAMES]
             ),
+            summary=summary(usages, prediction),
         ),
         conditions=tuple(conditions),
     )
@@ -121,6 +123,24 @@ def quantities(amounts: Resources) -> dict[str, str]:
     if MEMORY in amounts:
         found[MEMORY] = format_bytes(amounts[MEMORY])
     return found
+
+
+def summary(usages: Usages, prediction: NodePrediction) -> Summary:
+    """The report for people: memory is rounded to two or three digits, and CPU and memory stand in one text."""
+    used = usages.node.get(MEMORY)
+    return Summary(
+        memory=None if used is None else short_bytes(whole(used, UNITS[MEMORY])),
+        prod_peak=_pair(prediction.prod_peak),
+        reclaimable=_pair(prediction.reclaimable),
+    )
+
+
+def _pair(amounts: Resources | None) -> str | None:
+    """CPU and memory, as in "5900m/19Gi"; a dash for what cannot be judged, nothing where neither can."""
+    if not amounts:
+        return None
+    cpu, memory = amounts.get(CPU), amounts.get(MEMORY)
+    return f"{'-' if cpu is None else format_milli_cores(cpu)}/{'-' if memory is None else short_bytes(memory)}"
 
 
 def aggregated(window: Window) -> AggregatedUsage:

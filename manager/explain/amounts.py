@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from crds.quantity import short_bytes
+
 NOTHING: Final = "-"
 """Stands where a number is not known."""
 
-_BINARY_UNITS: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
-_ONE_DECIMAL_BELOW: Final = 10
 _MINUTE: Final = 60
 _HOUR: Final = 3600
 _DAY: Final = 86400
@@ -21,12 +21,7 @@ def memory(amount: int | None) -> str:
     """Memory in the largest unit that fits, two or three digits: 9878424781 -> "9.2Gi", 67108864 -> "64Mi"."""
     if amount is None:
         return NOTHING
-    for unit, size in _BINARY_UNITS:
-        if abs(amount) >= size:
-            scaled = amount / size
-            whole = abs(scaled) >= _ONE_DECIMAL_BELOW or amount % size == 0
-            return f"{scaled:.0f}{unit}" if whole else f"{scaled:.1f}{unit}"
-    return str(amount)
+    return short_bytes(amount)
 
 
 def pair(milli_cores: int | None, amount: int | None) -> str:

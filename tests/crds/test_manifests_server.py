@@ -1,6 +1,8 @@
 """The manifests on a real API server: what it accepts, keeps, refuses and prints."""
 
+import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +22,7 @@ pytestmark = pytest.mark.cluster
 MANIFESTS = Path(crds.__file__).parent
 NODE_METRICS = f"/apis/{node_metric.GROUP}/{node_metric.VERSION}/{node_metric.PLURAL}"
 QUOTAS = f"/apis/{elastic_quota.GROUP}/{elastic_quota.VERSION}/namespaces/default/{elastic_quota.PLURAL}"
-COLUMNS = "NAME CPU MEMORY PROD PEAK CPU PROD PEAK MEMORY RECLAIMABLE CPU RECLAIMABLE MEMORY READY SELLS AGE"
+COLUMNS = "NAME CPU MEMORY PROD PEAK RECLAIMABLE READY SELLS REPORTED AGE"
 DRY_RUN = {"dryRun": "All"}
 
 
@@ -79,16 +81,48 @@ async def test_our_fields_are_kept(api: kubeapi.ApiServer, stored: str) -> None:
 
 
 async def test_columns_show_the_prediction(api: kubeapi.ApiServer, stored: str, cluster: "Cluster") -> None:
-    """`kubectl get nodemetrics` shows usage, predicted peak, reclaimable amounts and readiness."""
+    """`kubectl get nodemetrics` shows usage, predicted peak, reclaimable amounts, readiness; no raw bytes."""
     ready = {"type": "PredictionReady", "status": "True"}
-    peak = {"resource": {"resources": {"cpu": "5200m", "memory": "12Gi"}}}
-    await api.patch(
-        kubeapi.paths.status(stored),
-        {"status": {**KOORDINATOR["status"], "conditions": [ready], "prodPeakMetric": peak}},
-    )
+    sells = {"type": "MidPublished", "status": "True", "reason": "Published"}
+    # As an agent writes it, and 20.1 GiB that are no whole number of any binary unit.
+    summary = {"memory": "20.1Gi", "prodPeak": "5200m/12Gi", "reclaimable": "2/4Gi"}
+    used = {"nodeUsage": {"resources": {"cpu": "3100m", "memory": "21582210867"}}}
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    body = {"nodeMetric": used, "prediction": {"summary": summary}, "conditions": [ready, sells], "updateTime": now}
+    await api.patch(kubeapi.paths.status(stored), {"status": body})
     header, row = cluster.kubectl("get", "nodemetrics", "manifest-test").splitlines()
     assert " ".join(header.split()) == COLUMNS
-    assert row.split()[:8] == ["manifest-test", "3100m", "9Gi", "5200m", "12Gi", "2", "4Gi", "True"]
+    words = row.split()
+    assert words[:7] == ["manifest-test", "3100m", "20.1Gi", "5200m/12Gi", "2/4Gi", "True", "Published"]
+    assert re.fullmatch(r"\d+s|\dm\d*s?", words[7])
+    wide = cluster.kubectl("get", "nodemetrics", "manifest-test", "-o", "wide")
+    assert "21582210867" in wide
+
+
+async def test_columns_of_koordinators_agent(api: kubeapi.ApiServer, stored: str, cluster: "Cluster") -> None:
+    """What another agent reports is shown as far as it says: CPU, and with -o wide memory."""
+    await api.patch(kubeapi.paths.status(stored), {"status": KOORDINATOR["status"]})
+    wide = cluster.kubectl("get", "nodemetrics", "manifest-test", "-o", "wide").splitlines()[1].split()
+    assert wide[1] == "3100m"
+    assert "9Gi" in wide
+
+
+async def test_columns_of_a_quota(api: kubeapi.ApiServer, cluster: "Cluster") -> None:
+    """`kubectl get eq` shows what is used of what, and whether the quota is in force; with -o wide why not."""
+    name = "columns-test"
+    await api.create(QUOTAS, {**_quota({"cpu": "4"}, {"cpu": "8"}), "metadata": {"name": name}})
+    condition = {"type": "InForce", "status": "False", "reason": "Older", "message": "Quota x is older."}
+    body = {
+        "status": {"used": {"cpu": "5"}, "conditions": [{**condition, "lastTransitionTime": "2026-01-02T03:04:05Z"}]}
+    }
+    try:
+        await api.patch(kubeapi.paths.status(f"{QUOTAS}/{name}"), body)
+        header, row = cluster.kubectl("get", "eq", name).splitlines()
+        assert header.split() == ["NAME", "USED", "MIN", "MAX", "IN", "FORCE", "AGE"]
+        assert row.split()[:5] == [name, '{"cpu":"5"}', '{"cpu":"4"}', '{"cpu":"8"}', "False"]
+        assert "Quota x is older." in cluster.kubectl("get", "eq", name, "-o", "wide")
+    finally:
+        await api.delete(f"{QUOTAS}/{name}")
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages, Window, measure
 from agent.samples import CPU, MEMORY
 from crds.codec import from_json, to_json
-from crds.node_metric import CLASSES, NodeMetricStatus
+from crds.node_metric import CLASSES, NodeMetricStatus, Summary
 from crds.predict_policy import ModelChoice, PredictPolicy
 from crds.priority import PriorityBand, QoS
-from crds.quantity import milli_value
+from crds.quantity import milli_value, short_bytes, value
 from tests.agent.made import GIB, START, Machine, machine, pod
 
 FACTS = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
@@ -121,6 +121,30 @@ def test_report_bears_measuring_time() -> None:
     assert (found.update_time, found.prediction and found.prediction.time) == (timestamp(START + 1), timestamp(START))
     found = build_status(usages(node), prediction(node), PODS, as_of=None, predicted_as_of=None)
     assert (found.update_time, found.prediction and found.prediction.time) == (None, None)
+
+
+def _summary(status: NodeMetricStatus) -> Summary:
+    assert status.prediction is not None
+    assert status.prediction.summary is not None
+    return status.prediction.summary
+
+
+def test_summary_is_readable() -> None:
+    """The report for people has rounded memory and pairs, and says the same as the amounts for programs."""
+    found = full(busy())
+    status = to_json(found)
+    used = status["nodeMetric"]["nodeUsage"]["resources"][MEMORY]
+    peak = status["prodPeakMetric"]["resource"]["resources"]
+    assert _summary(found).memory == short_bytes(value(used))
+    assert _summary(found).prod_peak == f"{peak[CPU]}/{short_bytes(value(peak[MEMORY]))}"
+    assert _summary(fast(busy())).memory == _summary(found).memory
+
+
+def test_summary_says_what_is_unknown() -> None:
+    """Where one resource cannot be judged, a dash stands for it; where neither can, there is no text."""
+    found = replace(prediction(busy()), prod_peak={CPU: 1788}, reclaimable={})
+    told = _summary(fast(busy(), found))
+    assert (told.prod_peak, told.reclaimable) == ("1788m/-", None)
 
 
 def test_pods_are_sorted() -> None:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from cli import manager_state
 from cli.doctor.accounts import Installed
+from cli.doctor.finding import Finding, error, info
 from cli.doctor.objects import AGENT, MANAGER, PARTS, SCHEDULER, Pod, name, pod
 from cli.doctor.rights import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, PODS
 from cli.doctor.site import Site
@@ -26,6 +27,30 @@ async def workload(site: Site, part: str) -> Json | None:
     """
     found = await site.ours(DAEMON_SETS if part == AGENT else DEPLOYMENTS)
     return next((each for each in found if name(each) == part), None)
+
+
+async def absent(site: Site, part: str, then: str) -> Finding:
+    """What to say of a part that is not there: a choice where others are, else that nothing is installed.
+
+    Args:
+        site: the cluster.
+        part: which one.
+        then: what that means.
+
+    Raises:
+        NotAllowed: workloads may not be listed.
+    """
+    if any([await workload(site, other) is not None for other in PARTS]):
+        name_of_value = part.removeprefix("headroom-")
+        return info(
+            f"Our {name_of_value} is not installed ({name_of_value}.enabled: false): {then}.", docs="install.md"
+        )
+    return error(
+        f"There is no {part} in namespace {site.namespace}: {then}.",
+        f"helm install headroom charts/headroom -n {site.namespace} --create-namespace; if Headroom is elsewhere, "
+        "give -n NAMESPACE",
+        "install.md",
+    )
 
 
 async def pods(site: Site, part: str) -> list[Pod]:

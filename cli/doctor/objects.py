@@ -19,6 +19,7 @@ MANAGER: Final = "headroom-manager"
 """The same of the manager."""
 SCHEDULER: Final = "headroom-scheduler"
 """The same of the scheduler."""
+_YOUNG_SECONDS: Final = 60.0
 PARTS: Final = (AGENT, MANAGER, SCHEDULER)
 """All parts."""
 
@@ -150,6 +151,16 @@ class Pod:
     def started_ago(self, now: float) -> float:
         """Time since kubelet took it on; 0 where that is not known. [s]"""
         return (age(self.started, now) or 0.0) if self.started else 0.0
+
+
+def just_started(pods: Sequence[Pod], now: float) -> bool:
+    """Whether the first of some pods has come up so lately that nothing can be said yet.
+
+    Args:
+        pods: of one part.
+        now: the time. [unix s]
+    """
+    return all(pod.started_ago(now) < _YOUNG_SECONDS for pod in pods)
 
 
 def _state(status: Json, *, prepares: bool) -> ContainerState:

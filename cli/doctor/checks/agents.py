@@ -6,15 +6,14 @@ from typing import Any, Final
 
 from cli import manager_state
 from cli.doctor.finding import Finding, count, error, info, named, ok, warning
-from cli.doctor.installed import degrade_seconds, pods, workload
-from cli.doctor.objects import AGENT, MANAGER, Pod, is_linux, is_ready, labels, name
+from cli.doctor.installed import absent, degrade_seconds, pods, workload
+from cli.doctor.objects import AGENT, MANAGER, Pod, is_linux, is_ready, just_started, labels, name
 from cli.doctor.reports import Report, report
 from cli.doctor.rights import NODE_METRICS, NODES
 from cli.doctor.site import Site
 
 _PAGE: Final = "troubleshooting.md"
 _FIRST_REPORT_SECONDS: Final = 150.0
-_YOUNG_SECONDS: Final = 60.0
 _LATE_REPORTS: Final = 3
 
 Json = Mapping[str, Any]
@@ -24,12 +23,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     """Which nodes have no agent, none that works, or none that reports."""
     agents = await workload(site, AGENT)
     if agents is None:
-        yield error(
-            f"There is no DaemonSet {site.namespace}/{AGENT}, so nothing is measured.",
-            f"helm install headroom charts/headroom -n {site.namespace} --create-namespace; "
-            "if it is elsewhere, give -n NAMESPACE",
-            "install.md",
-        )
+        yield await absent(site, AGENT, "nothing is measured, unless another agent does it")
         return
     excluded = manager_state.exclusion(await workload(site, MANAGER))
     wanted = [node for node in await site.every(NODES) if is_linux(node) and not excluded.covers(labels(node))]
@@ -106,9 +100,7 @@ def _pods(site: Site, chosen: Sequence[Json], running: Mapping[str, Pod]) -> Ite
         )
     stuck = sorted((name(node), running[name(node)]) for node in alive if name(node) in running)
     waiting = {node: pod for node, pod in stuck if not pod.ready}
-    young = sorted(
-        node for node, pod in waiting.items() if not pod.why and pod.started_ago(site.now()) < _YOUNG_SECONDS
-    )
+    young = sorted(node for node, pod in waiting.items() if not pod.why and just_started([pod], site.now()))
     if young:
         yield info(f"{count(len(young), 'agent')} just starting: {named(young)}.", objects=young)
     for why in dict.fromkeys(pod.why for node, pod in waiting.items() if node not in young):
@@ -140,20 +132,25 @@ def _reports(site: Site, agents: Sequence[_Agent], limit: float) -> Iterator[Fin
         limit: a report this old withdraws Mid resources. [s]
     """
     now = site.now()
-    absent, never, stale, late = [], [], [], []
+    first: list[_Agent] = []
+    none: list[_Agent] = []
+    never: list[_Agent] = []
+    stale: list[tuple[_Agent, float]] = []
+    late: list[tuple[_Agent, float]] = []
     for each in agents:
         age = None if each.report is None else each.report.age(now)
         fresh = each.pod.started_ago(now) < _FIRST_REPORT_SECONDS
-        if each.report is None:
-            absent.append(each)
-        elif age is None and not fresh:
-            never.append(each)
+        if each.report is None and not fresh:
+            none.append(each)
+        elif each.report is None:
+            first.append(each)
+        elif age is None:
+            (first if fresh else never).append(each)
         elif age is not None and age > limit:
             stale.append((each, age))
         elif age is not None and age > _LATE_REPORTS * each.report.interval and not fresh:
             late.append((each, age))
-    first = [each.node for each in agents if each.report is not None and each.report.updated is None]
-    yield from _of_first(absent, [node for node in first if node not in {each.node for each in never}])
+    yield from _of_first(none, first)
     if never:
         nodes = [each.node for each in never]
         logs = _logs(site.namespace, never[0].pod)
@@ -173,10 +170,10 @@ def _reports(site: Site, agents: Sequence[_Agent], limit: float) -> Iterator[Fin
             )
 
 
-def _of_first(absent: Sequence[_Agent], first: Sequence[str]) -> Iterator[Finding]:
+def _of_first(none: Sequence[_Agent], first: Sequence[_Agent]) -> Iterator[Finding]:
     """Nodes at their beginning: no NodeMetric yet, or none that was written to."""
-    if absent:
-        nodes = [each.node for each in absent]
+    if none:
+        nodes = [each.node for each in none]
         yield error(
             f"{count(len(nodes), 'node')} without a NodeMetric, which the manager makes: {named(nodes)}.",
             "kubectl get nodemetrics; where the manager's checks above are fine, its log says why",
@@ -184,7 +181,8 @@ def _of_first(absent: Sequence[_Agent], first: Sequence[str]) -> Iterator[Findin
             nodes,
         )
     if first:
-        yield info(f"{count(len(first), 'node')} yet to report for the first time: {named(first)}.", objects=first)
+        nodes = [each.node for each in first]
+        yield info(f"{count(len(nodes), 'node')} yet to report for the first time: {named(nodes)}.", objects=nodes)
 
 
 def _logs(namespace: str, pod: Pod) -> str:

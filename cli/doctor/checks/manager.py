@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from cli.doctor.finding import Finding, error, named, ok, warning
-from cli.doctor.installed import pods, workload
-from cli.doctor.objects import MANAGER, PART, name, replicas
+from cli.doctor.installed import absent, pods, workload
+from cli.doctor.objects import MANAGER, PART, just_started, name, replicas
 from cli.doctor.rights import LEASES
 from cli.doctor.site import Site
 from manager.explain.lease import lease_of
@@ -17,14 +17,10 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     """The manager's Deployment and its Lease."""
     deployment = await workload(site, MANAGER)
     if deployment is None:
-        yield error(
-            f"There is no Deployment {site.namespace}/{MANAGER}, so nothing is published on Nodes.",
-            f"helm install headroom charts/headroom -n {site.namespace} --create-namespace; "
-            "if it is elsewhere, give -n NAMESPACE",
-            "install.md",
-        )
+        yield await absent(site, MANAGER, "nothing is published on Nodes, unless another manager does it")
         return
     ready, wanted = replicas(deployment)
+    running = await pods(site, MANAGER)
     if not wanted:
         yield error(
             f"Deployment {site.namespace}/{MANAGER} is scaled to 0, so nothing is published on Nodes.",
@@ -33,7 +29,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
         )
         return
     if ready < wanted:
-        why = [f"{pod.name} ({pod.why or 'starting'})" for pod in await pods(site, MANAGER) if not pod.ready]
+        why = [f"{pod.name} ({pod.why or 'starting'})" for pod in running if not pod.ready]
         tell = warning if ready else error
         yield tell(
             f"{ready} of {wanted} replicas of the manager are ready; not ready: {named(why) or 'none is there'}.",
@@ -43,7 +39,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     leases = {name(each): each for each in await site.every(LEASES)}
     lease = lease_of(leases.get(MANAGER), site.now())
     if lease is None or not lease.held:
-        yield error(
+        yield (warning if just_started(running, site.now()) else error)(
             f"No replica of the manager leads: nobody holds the Lease {site.namespace}/{MANAGER}, so nothing is "
             "written.",
             f"kubectl -n {site.namespace} logs -l {PART}={MANAGER}",

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from cli import manager_state
 from cli.doctor.finding import Finding, named, ok, warning
@@ -34,8 +35,11 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     for each in trouble:
         yield each
     if not trouble:
-        told = f"{len(policies)} of the namespace let" if policies else "none in the namespace"
-        yield ok(f"NetworkPolicies: {told}{' our pods reach the API server' if policies else ''}.")
+        yield ok(
+            f"{len(policies)} NetworkPolicies of the namespace: none cuts our pods off from the API server."
+            if policies
+            else f"No NetworkPolicy in namespace {site.namespace}."
+        )
 
 
 def selecting(policies: Sequence[Json], own: Mapping[str, str], direction: str) -> list[Json]:
@@ -83,10 +87,11 @@ def _is_port(entry: Json, port: int, port_name: str) -> bool:
 
 
 def _outward(site: Site, part: str, policies: Sequence[Json]) -> Iterator[Finding]:
-    if policies and not any(admits(policies, "Egress", port) for port in _API_PORTS):
+    known = urlsplit(site.api.connection.server).port or _API_PORTS[0]
+    if policies and not any(admits(policies, "Egress", port) for port in {*_API_PORTS, known}):
         names = sorted(name(each) for each in policies)
         yield warning(
-            f"NetworkPolicy {named(names)} lets no traffic of {part} out to port 443 or 6443, where API servers are.",
+            f"NetworkPolicy {named(names)} lets no traffic of {part} out to API servers (port 443, 6443 or {known}).",
             f"kubectl -n {site.namespace} edit networkpolicy {names[0]}",
             _PAGE,
             names,

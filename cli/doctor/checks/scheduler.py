@@ -12,7 +12,7 @@ from cli.doctor.installed import (
     scheduler_names,
     workload,
 )
-from cli.doctor.objects import PART, SCHEDULER, Pod, name, replicas, words
+from cli.doctor.objects import PART, SCHEDULER, Pod, just_started, name, replicas, words
 from cli.doctor.rights import CONFIG_MAPS, DEPLOYMENTS, LEASES
 from cli.doctor.site import Site
 from manager.explain.lease import lease_of
@@ -109,16 +109,16 @@ async def _leader(site: Site, config: Json) -> list[Finding]:
     wanted = scheduler_lease(config)
     leases = {name(each): each for each in await site.every(LEASES)}
     lease = lease_of(leases.get(wanted), site.now())
+    running = await pods(site, SCHEDULER)
     if lease is None or not lease.held:
         return [
-            error(
+            (warning if just_started(running, site.now()) else error)(
                 f"No scheduler leads: nobody holds the Lease {site.namespace}/{wanted}, so pods that ask for it stay "
                 "pending.",
                 f"kubectl -n {site.namespace} logs -l {PART}={SCHEDULER} -c kube-scheduler",
                 _PAGE,
             )
         ]
-    running = await pods(site, SCHEDULER)
     if not any(lease.holder.startswith(pod.name) for pod in running):
         return [
             warning(

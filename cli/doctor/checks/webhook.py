@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import kubeapi
 from cli import manager_state
-from cli.doctor.finding import Finding, error, info, ok, warning
+from cli.doctor.finding import Finding, info, ok, warning
 from cli.doctor.installed import config_name, workload
 from cli.doctor.objects import MANAGER, PART
 from cli.doctor.rights import CONFIG_MAPS, ENDPOINT_SLICES, VALIDATING, WEBHOOK
@@ -44,8 +44,8 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     problems += _behind(site, await site.every(ENDPOINT_SLICES))
     for problem in problems:
         yield problem
-    async for outcome in _tried(site, await config_name(site), clean=not problems):
-        yield outcome
+    if not problems:
+        yield await _tried(site, await config_name(site))
 
 
 def _trust(site: Site, webhook: Json) -> list[Finding]:
@@ -115,29 +115,25 @@ def _behind(site: Site, slices: Sequence[Json]) -> list[Finding]:
     ]
 
 
-async def _tried(site: Site, config: str, *, clean: bool) -> AsyncIterator[Finding]:
+async def _tried(site: Site, config: str) -> Finding:
     """What the API server says of a wrong edit that is a dry run, where this login may edit at all."""
     right = {"verb": "patch", "group": "", "resource": "configmaps", "namespace": site.namespace, "name": config}
     (allowed,) = await site.i_may([right])
     if not allowed or await site.one(CONFIG_MAPS, config) is None:
-        if clean:
-            why = "there is no ConfigMap to try it on" if allowed else "this login may not edit the ConfigMap"
-            yield ok(f"The webhook is registered and trusted, and a manager is ready for it; not tried, because {why}.")
-        return
+        why = "there is no ConfigMap to try it on" if allowed else "this login may not edit the ConfigMap"
+        return ok(f"The webhook is registered and trusted, and a manager is ready for it; not tried, because {why}.")
     answer = await _answer(site, config)
     if answer == "judged":
-        yield ok("The webhook answers: a wrong colocation config was refused (a dry run, nothing was stored).")
-    elif answer == "passed":
-        yield error(
+        return ok("The webhook answers: a wrong colocation config was refused (a dry run, nothing was stored).")
+    if answer == "passed":
+        return warning(
             "A wrong colocation config passes (a dry run, nothing was stored): the API server does not reach the "
             "manager's webhook.",
             "let the API servers reach port 9443 of the manager's pods (firewall, NetworkPolicy); then run this again",
             _PAGE,
         )
-    else:
-        yield warning(
-            f"The webhook could not be tried: {answer}.", f"kubectl -n {site.namespace} get configmap {config}", _PAGE
-        )
+    see = f"kubectl -n {site.namespace} get configmap {config}"
+    return warning(f"The webhook could not be tried: {answer}.", see, _PAGE)
 
 
 async def _answer(site: Site, config: str) -> str:

@@ -123,6 +123,10 @@ dashboards: $(STAMP) ## Write Grafana's dashboards into the chart from dashboard
 chart-readme: $(STAMP) ## Write the table of values in the chart's README from values.yaml
 	@$(PY) -m tests.charts.readme
 
+.PHONY: docs
+docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of the configuration
+	@$(PY) -m tests.docs.configuration
+
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml
 	@for set in dev agent manager; do \

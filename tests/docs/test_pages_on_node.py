@@ -1,4 +1,4 @@
-"""The pages' commands, followed on a cluster with a real node: the quick start first, and what it set up is there for all."""
+"""The pages' commands, followed on a real node: the quick start first, and what it set up is there for all others."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ PAUSE: Final = "localhost/pause:dev"
 
 
 def _values(story: Story) -> str:
-    """What a user's own values.yaml says: here where images come from, and that one node has no room for two of each."""
+    """What a user's own values.yaml says: here which images, and that one node has no room for two of each."""
     return yaml.safe_dump(
         {
             "manager": {"replicas": 1},
@@ -61,5 +61,5 @@ def reader(
 
 @pytest.mark.parametrize("page", ON_NODE)
 def test_page_is_true(reader: Reader, page: str) -> None:
-    """Whoever pastes a page's commands, with Headroom installed as the quick start does it, sees what the page shows."""
+    """Whoever pastes a page's commands, with Headroom installed as in the quick start, sees what the page shows."""
     assert reader.follow(ROOT / page) >= 1

@@ -1,0 +1,33 @@
+"""The tables of docs/configuration.md are those that its maker makes from the types."""
+
+from cli.config.fields import every_field
+from tests.docs.configuration import PAGE, groups, rewritten
+
+
+def test_page_is_made_from_types() -> None:
+    """The page's tables have what the types say; `make docs` writes them."""
+    text = PAGE.read_text(encoding="utf-8")
+    assert rewritten(text) == text
+
+
+def test_every_field_has_its_place() -> None:
+    """The page has a part for each group of fields, and every field is told there or is told by its own parts."""
+    text, told = PAGE.read_text(encoding="utf-8"), groups()
+    assert all(text.count(f"<!-- fields: {group} -->\n") == 1 for group in told)
+    listed = {field.path for fields in told.values() for field in fields}
+    rest = {field.path for field in every_field()} - listed
+    assert {path for path in rest if not path.startswith(("nodePredictPolicy.cpu", "nodePredictPolicy.memory"))} == {
+        "metricAggregatePolicy",
+        "midEviction",
+        "nodeConfigs",
+        "nodePredictPolicy",
+    }
+
+
+def test_stale_table_is_found() -> None:
+    """A page whose table says something else is written anew."""
+    stale = "before\n<!-- fields: evicting -->\n| `midEviction.mode` | on |\n<!-- end -->\nafter\n"
+    made = rewritten(stale)
+    assert made.startswith("before\n<!-- fields: evicting -->\n| field | default | allowed | meaning |\n")
+    assert "| `midEviction.mode` | dry-run | off, dry-run, on | " in made
+    assert made.endswith("<!-- end -->\nafter\n")

@@ -1,0 +1,180 @@
+"""What pages refer to is there: commands with their flags, targets, modules, tests, files, values, metrics."""
+
+import ast
+import contextlib
+import io
+import re
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from agent import __main__ as agent_main
+from agent.database import _parser as database_parser
+from agent.flags import Setting, flags_of, stages
+from agent.settings import AgentSettings
+from cli.arguments import parser
+from tests.docs.commands import commands, quoted, spans
+from tests.docs.pages import PAGES, ROOT, text_of
+
+OWN: Final = ("agent", "bench", "charts", "cli", "crds", "demo", "devcluster", "docs", "kubeapi", "manager")
+"""Folders whose files pages name."""
+FOLDERS: Final = (*OWN, "requirements", "scheduler_plugins", "service", "tests")
+_TEST: Final = re.compile(r"\btests/[\w/]+\.py(?:::(\w+))?")
+_METRIC: Final = re.compile(r"\bheadroom_(?:agent|manager|scheduler)_\w+")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_are_understood(page: str) -> None:
+    """Every command of ours that a page shows is one that its program, the Makefile or Python knows, with its flags."""
+    text = text_of(page)
+    assert [
+        f"line {line}: {wrong}" for line, words in [*commands(text), *quoted(text)] if (wrong := fault(words))
+    ] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names_exist(page: str) -> None:
+    """Every test, file and value of the chart that a page names is there."""
+    text = text_of(page)
+    wrong = [f"{test[0]} is no test" for test in _TEST.finditer(text) if not _is_test(test[0])]
+    wrong += [f"line {line}: {code} is not there" for line, code in spans(text) if _is_missing(code)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != "docs/metrics.md"])
+def test_metrics_are_documented(page: str) -> None:
+    """Every metric that a page names is in docs/metrics.md, which other tests compare with what is exported."""
+    known = set(_METRIC.findall(text_of("docs/metrics.md")))
+    named = {re.sub(r"_(bucket|sum|count)$", "", name) for name in _METRIC.findall(text_of(page))}
+    assert {name for name in named if name not in known and not any(one.startswith(name) for one in known)} == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("kubectl headroom explain node NAME --confg FILE", "kubectl headroom"),
+        ("kubectl headroom explane node NAME", "kubectl headroom"),
+        ("make tset", "make tset"),
+        ("python -m bench.nothing", "bench.nothing"),
+        ("headroom-agent --stand-alone", "--stand-alone"),
+        ("headroom-agent database stats", "database"),
+        ("headroom-agent db stats --since 5m", "db stats"),
+        ("helm install headroom charts/headroom --set scheduler.ignorabel=true", "scheduler.ignorabel"),
+    ],
+)
+def test_wrong_commands_are_found(line: str, said: str) -> None:
+    """A command with a name that is not known is told, wherever it stands in a line."""
+    page = f"It needs a cluster:\n\n```sh elsewhere\nexport A=1 && A=2 {line} | head   # so\n```\n"
+    (found,) = [fault(words) for _, words in commands(page) if fault(words)]
+    assert said in found
+
+
+def test_wrong_names_are_found() -> None:
+    """A file, a test or a value that is not there is told; placeholders and other words are not."""
+    wrong = ["agent/collectors/nothing.py", "scheduler.ignorabel: true", "tests/agent/test_pods.py::test_nothing"]
+    assert all(_is_missing(code) for code in wrong[:2])
+    assert not _is_test(wrong[2])
+    right = ["agent/collectors/NAME.py", "scheduler.ignorable: true", "agent.db", "scheduler.md", "agent/collectors"]
+    assert not any(_is_missing(code) for code in right)
+
+
+def fault(words: list[str]) -> str:
+    """What is wrong with a command; empty when nothing is, or when it is not ours to judge."""
+    program, *rest = words
+    if program == "kubectl" and rest[:1] == ["headroom"]:
+        return _refused(parser(), rest[1:], " ".join(words))
+    if program == "make":
+        return "" if not rest or "=" in rest[0] or rest[0] in _targets() else f"make {rest[0]}: no such target"
+    if program.startswith("python") and rest[:1] == ["-m"]:
+        return "" if rest[1:] and _is_module(rest[1]) else f"python -m {' '.join(rest[1:2])}: no such module"
+    if program == "headroom-agent":
+        return _of_agent(rest)
+    if program == "helm":
+        names = [pair.partition("=")[0] for value in _after("--set", rest) for pair in value.split(",")]
+        return next((f"--set {name}: no such value" for name in names if not _is_value(name)), "")
+    return ""
+
+
+def _refused(known: Any, words: list[str], shown: str) -> str:  # noqa: ANN401 - parsers of two kinds
+    if {"-h", "--help"} & set(words) or not words:
+        return ""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
+            known.parse_args([word.strip("[]") for word in words])
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - parsers of ours raise what their programs print
+        return f"{shown}: {said.getvalue().strip() or error}"
+    return ""
+
+
+def _of_agent(words: list[str]) -> str:
+    if words[:1] == ["db"]:
+        return _refused(database_parser(), words[1:], f"headroom-agent {' '.join(words)}")
+    if words and not words[0].startswith("-"):
+        return "" if words[0] in agent_main.COMMANDS else f"headroom-agent {words[0]}: no such command"
+    flags = {f"--{one.flag}" for one in _settings()} | {f"-{one.letter}" for one in _settings()} | {"--help"}
+    wrong = [word for word in words if word.startswith("-") and word.partition("=")[0] not in flags]
+    return f"headroom-agent {wrong[0]}: no such flag" if wrong else ""
+
+
+@cache
+def _settings() -> tuple[Setting, ...]:
+    return tuple(one for stage in stages(AgentSettings) for one in flags_of(stage).values())
+
+
+@cache
+def _targets() -> frozenset[str]:
+    return frozenset(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _after(flag: str, words: list[str]) -> list[str]:
+    following = [word for before, word in pairwise(words) if before == flag]
+    return following + [word.removeprefix(f"{flag}=") for word in words if word.startswith(f"{flag}=")]
+
+
+@cache
+def _values() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(text_of("charts/headroom/values.yaml"))
+    return loaded
+
+
+def _is_value(name: str) -> bool:
+    """Whether the chart has this value; what is below one that may hold anything is one, too."""
+    place: Any = _values()
+    for part in re.sub(r"\[\d+\]", "", name.replace("\\.", "")).split("."):
+        if not isinstance(place, dict) or not place:
+            return True
+        if part not in place:
+            return False
+        place = place[part]
+    return True
+
+
+@cache
+def _is_test(named: str) -> bool:
+    path, _, test = named.partition("::")
+    if not (ROOT / path).is_file():
+        return False
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    functions = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    return not test or test in functions
+
+
+def _is_missing(code: str) -> bool:
+    head = code.partition(":")[0].partition(" ")[0].partition("=")[0]
+    if re.fullmatch(r"[a-z_]+(/[\w.-]+)+/?", head) and head.partition("/")[0] in FOLDERS:
+        return not re.search(r"[A-Z]{3}", head) and not (ROOT / head).exists()
+    if re.fullmatch(r"\w+(\.\w+)+", head) and head.partition(".")[0] in _values():
+        return not head.endswith((".md", ".yaml", ".py", ".db")) and not _is_value(head)
+    return False

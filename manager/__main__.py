@@ -25,6 +25,7 @@ from manager.telemetry import Telemetry, TelemetryServer
 from service import logs
 
 if TYPE_CHECKING:
+    from manager.ui.server import UiServer
     from manager.webhook.service import Webhook
 
 _LOG: Final = logging.getLogger("manager")
@@ -51,6 +52,12 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
     parser.add_argument("--config-name", default=CONFIG_MAP_NAME, help="name of the ConfigMap; default: %(default)s")
     parser.add_argument(
         "--listen", default=":8080", help="host:port of /metrics, /healthz, /readyz and /livez; default: %(default)s"
+    )
+    parser.add_argument(
+        "--ui-listen",
+        default="",
+        metavar="ADDRESS",
+        help="host:port of the web page /ui, which only reads and asks for no login: 127.0.0.1:8081; default: no page",
     )
     parser.add_argument(
         "--leader-elect", action="store_true", help="take part in leader election; needed with more than one replica"
@@ -87,6 +94,7 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         log_level=flags.log_level,
         exclude_nodes=flags.exclude_nodes,
         leader=LeaderSettings(enabled=flags.leader_elect),
+        ui_listen=flags.ui_listen,
         webhook=WebhookSettings(listen=flags.webhook_listen, certificates=flags.webhook_certificates),
         identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}",
     )
@@ -155,15 +163,18 @@ async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) 
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
-async def _run(settings: Settings, connection: Connection, context: Context) -> None:
+async def _run(settings: Settings, connection: Connection, context: Context, ui: "UiServer | None") -> None:
     stop = asyncio.Event()
     stop_on_signals(stop)
-    heartbeat = asyncio.create_task(_heartbeat(context))
+    alongside = [asyncio.create_task(_heartbeat(context))]
     async with ApiServer(connection, user_agent=settings.user_agent) as api:
+        if ui is not None:
+            alongside.append(asyncio.create_task(ui.keep(api)))
         _LOG.info("Managing %s with ConfigMap %s/%s", connection.server, settings.namespace, settings.config_name)
         await _first_contact(api, context, stop)
         await serve(api, context, stop)
-    heartbeat.cancel()
+    for each in alongside:
+        each.cancel()
     asyncio.get_running_loop().set_exception_handler(_at_the_end)
     _LOG.info("Stopped")
 
@@ -192,6 +203,14 @@ def _webhook(settings: Settings, telemetry: Telemetry) -> "Webhook | None":
     return Webhook(settings, telemetry)
 
 
+def _ui(settings: Settings, context: Context) -> "UiServer | None":
+    if not settings.ui_listen:
+        return None
+    from manager.ui.server import UiServer  # noqa: PLC0415 - its numpy costs memory
+
+    return UiServer(settings.ui_listen, context)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the manager; the exit code is 0 after SIGTERM, 1 when it could not start, 2 for a wrong flag."""
     settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
@@ -202,13 +221,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         connection = connect(settings.kubeconfig)
         server = TelemetryServer(settings.listen, telemetry, context.progress.health)
         context.webhook = _webhook(settings, telemetry)
+        ui = _ui(settings, context)
     except (LoginError, ListenError) as error:
         return _fail(str(error))
-    server.start()
+    servers = [server, *([ui] if ui else [])]
+    for each in servers:
+        each.start()
     try:
-        asyncio.run(_run(settings, connection, context))
+        asyncio.run(_run(settings, connection, context, ui))
     finally:
-        server.stop()
+        for each in servers:
+            each.stop()
         if context.webhook is not None:
             context.webhook.close()
     return 0

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from crds import names
 from manager.facts import PodFacts, Received, ReportFacts
+from manager.facts.forecast import Forecast
 from manager.facts.reading import items, part
 from manager.node_metric import Kept
 
@@ -48,6 +49,8 @@ class KnownNodeMetric:
     """The status, if there is one."""
     received: Received
     """When its times were seen to change, on the clock of `put_node_metric`."""
+    forecast: Forecast
+    """What it predicts for the eyes of people."""
 
 
 @dataclass(slots=True)
@@ -123,6 +126,7 @@ class Cluster:
             shadow=part(node_metric, "status", "shadow"),
             report=report,
             received=_received(before, report, now),
+            forecast=Forecast.from_object(node_metric),
         )
         self.node_metrics[name] = kept
         return before is None or (before.uid, before.kept, before.report) != (kept.uid, kept.kept, kept.report)

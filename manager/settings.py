@@ -97,6 +97,8 @@ class Settings:
     """Speed."""
     webhook: WebhookSettings = WebhookSettings()
     """Admission webhook."""
+    ui_listen: str = ""
+    """Address of the built-in web page, host:port; empty: there is none. It asks for no login, so loopback is best."""
     last_good_name: str = LAST_GOOD_NAME
     """ConfigMap in which the last good configuration outlives a restart."""
     identity: str = ""

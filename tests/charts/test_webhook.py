@@ -152,5 +152,5 @@ def test_upgrade_keeps_trust(cluster: Cluster) -> None:
         cluster.helm("rollback", "headroom", "1", "-n", "chart-webhook-test")
         assert trusted() == bundle
     finally:
-        cluster.helm("uninstall", "headroom", "-n", "chart-webhook-test")
+        cluster.helm("uninstall", "headroom", "-n", "chart-webhook-test", "--no-hooks")
         cluster.kubectl("delete", "namespace", "chart-webhook-test", "--wait=false")

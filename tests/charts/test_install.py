@@ -69,7 +69,7 @@ def test_server_accepts_everything(cluster: Cluster) -> None:
 
 
 def test_edits_survive(installed: Cluster) -> None:
-    """What an operator wrote into the ConfigMap survives an upgrade, a rollback, an uninstall without hooks, and an install."""
+    """What an operator wrote into the ConfigMap survives upgrade, rollback, uninstall without hooks, and install."""
     assert json.loads(config(installed)) == {"enable": False}
     edit(installed)
     flags = ("-n", NAMESPACE, *SETTINGS)

@@ -17,7 +17,7 @@ SETTINGS = (
     "scheduler.enabled=false",
     "agent.nodeSelector.no=node",
     "priorityClasses.create=false",
-    "uninstall.hook.enabled=false",  # it takes the reports and Mid resources of the whole cluster, which other tests share
+    "uninstall.hook.enabled=false",  # it would take what other tests sell in the shared cluster
 )
 SECRET = WebhookSettings().secret_name
 MANAGERS = ("-l", "app.kubernetes.io/name=headroom-manager")

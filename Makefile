@@ -123,6 +123,10 @@ dashboards: $(STAMP) ## Write Grafana's dashboards into the chart from dashboard
 chart-readme: $(STAMP) ## Write the table of values in the chart's README from values.yaml
 	@$(PY) -m tests.charts.readme
 
+.PHONY: chart-schema
+chart-schema: $(STAMP) ## Write what values.schema.json has from the code: fields of the config, arguments of plugins
+	@$(PY) -m tests.charts.schema
+
 .PHONY: docs
 docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of the configuration
 	@$(PY) -m tests.docs.configuration

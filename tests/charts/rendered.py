@@ -31,9 +31,11 @@ class Rendered:
         return [obj for obj in self.objects if obj["kind"] in kinds]
 
     def pods(self) -> Iterator[tuple[str, Json]]:
-        """The pod specs, with the names of their owners."""
-        for owner in self.of_kind("DaemonSet", "Deployment"):
+        """The pod specs, those of hooks and tests too, with the names of their owners."""
+        for owner in self.of_kind("DaemonSet", "Deployment", "Job"):
             yield owner["metadata"]["name"], owner["spec"]["template"]["spec"]
+        for pod in self.of_kind("Pod"):
+            yield pod["metadata"]["name"], pod["spec"]
 
     def containers(self) -> Iterator[tuple[str, Json]]:
         """All containers, init containers too, as "owner/container"."""

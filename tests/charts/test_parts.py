@@ -158,6 +158,7 @@ def test_tokens_are_where_they_are_needed(chart: Rendered) -> None:
         if any(mount["mountPath"] == where for mount in container.get("volumeMounts", ()))
     }
     asking = {"agent/agent", "manager/manager", "scheduler/kube-scheduler", "scheduler/extender"}
+    asking |= {"uninstall/uninstall", "doctor/doctor"}
     assert holders == {f"headroom-{path}" for path in asking}
 
 

@@ -68,7 +68,7 @@ def test_only_agent_mounts_host(chart: Rendered) -> None:
         for owner, pod in chart.pods()
     }
     data = {"proc": "/proc", "cgroup": "/sys/fs/cgroup", "data": "/var/lib/headroom"}
-    assert host == {"headroom-agent": data, "headroom-manager": {}, "headroom-scheduler": {}}
+    assert {owner: paths for owner, paths in host.items() if paths} == {"headroom-agent": data}
     mounts = {mount["name"]: mount for mount in chart.container("headroom-agent/agent")["volumeMounts"]}
     for name in ("proc", "cgroup"):
         assert mounts[name]["readOnly"] is True
@@ -86,9 +86,9 @@ def test_containers_state_resources(chart: Rendered) -> None:
 
 def test_services_are_probed(chart: Rendered) -> None:
     """Every long-running container is probed for readiness and liveness."""
-    for owner, pod in chart.pods():
-        for container in pod["containers"]:
-            assert {"readinessProbe", "livenessProbe"} <= set(container), owner
+    for owner in chart.of_kind("DaemonSet", "Deployment"):
+        for container in owner["spec"]["template"]["spec"]["containers"]:
+            assert {"readinessProbe", "livenessProbe"} <= set(container), owner["metadata"]["name"]
 
 
 @pytest.mark.parametrize(("status", "exit_code"), [(200, 0), (503, 1), (None, 1)])
@@ -182,14 +182,15 @@ def test_wrong_source_is_refused(cluster: Cluster, setting: str, version: str, m
 
 
 def test_only_manager_writes_nodes(chart: Rendered) -> None:
-    """Only the manager may write to Nodes, and only their status."""
+    """Only the manager may write to Nodes, and only their status; and what takes away what it wrote, at the end."""
     writers = {
         (role["metadata"]["name"], resource, verb)
         for role in chart.of_kind("ClusterRole", "Role")
         for _, resource, verb, _ in rules(role)
         if resource.startswith("nodes") and verb not in {"get", "list", "watch"}
     }
-    assert writers == {("headroom-manager", "nodes/status", "patch")}
+    assert writers == {(name, "nodes/status", "patch") for name in ("headroom-manager", "headroom-uninstall")}
+    assert chart.one("ClusterRole", "headroom-uninstall")["metadata"]["annotations"]["helm.sh/hook"] == "pre-delete"
 
 
 def test_bindings_have_their_accounts(chart: Rendered) -> None:

@@ -1,0 +1,143 @@
+"""What values.schema.json takes from the code: the colocation config's fields, and the arguments of our plugins.
+
+`python -m tests.charts.schema` (`make chart-schema`) writes it; a test compares. So a wrong one is refused at install,
+by its path.
+"""
+
+import dataclasses
+import json
+import pkgutil
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final
+
+from cli.config.fields import ENTRY, Field, every_field
+from crds.ranges import Choice, Range
+from scheduler_plugins.arguments import json_fields
+from scheduler_plugins.plugins import PLUGINS
+from tests.charts.readme import CHART
+
+Json = dict[str, Any]
+
+PATH: Final = CHART / "values.schema.json"
+_WORDS: Final[Mapping[str, Json]] = {
+    "true or false": {"type": "boolean"},
+    "whole number": {"type": "integer"},
+    "number": {"type": "number"},
+    "text": {"type": "string"},
+    "object": {"type": "object"},
+    "list of texts": {"type": "array", "items": {"type": "string"}},
+    "list of objects": {"type": "array", "items": {"type": "object"}},
+}
+_SCALARS: Final[Mapping[Any, str]] = {bool: "boolean", int: "integer", float: "number", str: "string"}
+_HEAD: Final[Json] = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}}
+"""What upstream's arguments may begin with."""
+
+
+def with_generated(schema: Json) -> Json:
+    """A schema of the chart's values in which these parts are as the code has them."""
+    made: Json = json.loads(json.dumps(schema))
+    made["properties"]["colocationConfig"] = colocation_config()
+    profile = made["properties"]["scheduler"]["properties"]["profile"]["properties"]
+    references = {name: {"$ref": f"#/definitions/{name}"} for name in PLUGINS}
+    # Other distributions may bring plugins of other names.
+    profile["arguments"] = {"type": "object", "properties": references, "additionalProperties": {"type": "object"}}
+    profile["plugins"]["items"] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "name": {"type": "string"},
+            "weight": {"type": "number", "minimum": 0, "maximum": 100},
+            "args": {"type": ["object", "null"]},
+        },
+        "required": ["name"],
+        "allOf": [
+            {"if": {"properties": {"name": {"const": name}}}, "then": {"properties": {"args": _or_null(reference)}}}
+            for name, reference in references.items()
+        ],
+    }
+    for name, target in PLUGINS.items():
+        arguments = dataclass_schema(pkgutil.resolve_name(target))
+        made["definitions"][name] = {**arguments, "properties": {**_HEAD, **arguments["properties"]}}
+    return made
+
+
+def colocation_config() -> Json:
+    """The schema of the value `colocationConfig`: every field with its type, choices and range; no other name."""
+    fields = every_field()
+    below = f"{ENTRY}."
+    shared = [each for each in fields if not each.path.startswith(below) and each.path != ENTRY.removesuffix("[]")]
+    own = [
+        dataclasses.replace(each, path=each.path.removeprefix(below)) for each in fields if each.path.startswith(below)
+    ]
+    config = _nested(shared)
+    config["properties"][ENTRY.removesuffix("[]")] = {"type": "array", "items": _nested([*own, *shared])}
+    return {**config, "type": ["object", "null"]}
+
+
+def _nested(fields: list[Field]) -> Json:
+    root: Json = {"type": "object", "additionalProperties": False, "properties": {}}
+    for each in fields:
+        *above, name = each.path.split(".")
+        parent = root
+        for part in above:
+            parent = parent["properties"][part]
+            parent.setdefault("additionalProperties", False)
+            parent.setdefault("properties", {})
+        parent["properties"][name] = _field(each)
+    return root
+
+
+def _field(field: Field) -> Json:
+    schema = dict(_WORDS[field.kind])
+    if isinstance(field.allowed, Choice):
+        schema["enum"] = list(field.allowed.options)
+    elif isinstance(field.allowed, Range):
+        schema |= {"minimum": field.allowed.low, "maximum": field.allowed.high}
+    return schema
+
+
+def dataclass_schema(cls: type[Any]) -> Json:
+    """The schema of a dataclass of arguments, as `scheduler_plugins.arguments.decode` reads it."""
+    kinds = typing.get_type_hints(cls)
+    found = {
+        name: {"type": ["string", "null"]} if field.name.endswith("_duration") else _or_null(_kind(kinds[field.name]))
+        for name, field in json_fields(cls).items()
+    }
+    return {"type": "object", "additionalProperties": False, "properties": found}
+
+
+def _or_null(schema: Json) -> Json:
+    """The same, or null, which leaves an argument at its default."""
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    more = {"enum": [*schema["enum"], None]} if "enum" in schema else {}
+    return {**schema, "type": [schema["type"], "null"], **more}
+
+
+def _kind(hint: Any) -> Json:  # noqa: ANN401 - a type hint
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        (hint,) = [part for part in typing.get_args(hint) if part is not types.NoneType]
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Mapping:
+        return {"type": "object", "additionalProperties": _kind(parts[1])}
+    if origin is tuple:
+        return {"type": "array", "items": _kind(parts[0])}
+    if dataclasses.is_dataclass(hint):
+        return dataclass_schema(typing.cast("type[Any]", hint))
+    if issubclass(hint, StrEnum):
+        return {"type": "string", "enum": [str(each) for each in hint]}
+    return {"type": _SCALARS[hint]}
+
+
+def main() -> int:
+    """Write these parts into the schema."""
+    PATH.write_text(json.dumps(with_generated(json.loads(PATH.read_text())), indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -10,15 +10,15 @@ from manager.ui.history import RESOURCES, Series
 from manager.ui.html import Html, join, tag
 from manager.ui.overview import Overview, Query, Selection, overview, select, waste
 from manager.ui.recorder import Recorder, Row
-from manager.ui.state import MEANINGS
+from manager.ui.state import MEANINGS, State
 
 _COLUMNS: Final = (
     ("Node", "name"),
     ("State", "state"),
     ("CPU used", "cpu"),
     ("Memory used", "memory"),
-    ("Mid CPU", "mid-cpu"),
-    ("Mid memory", "mid-memory"),
+    ("Mid CPU bought", "mid-cpu"),
+    ("Mid memory bought", "mid-memory"),
     ("Wasted CPU", "waste-cpu"),
     ("Prediction", ""),
     ("Report", "report"),
@@ -42,6 +42,7 @@ def render(context: Context, query: Query) -> str:
     ]
     content = (
         tag("h1", "Cluster"),
+        _first_steps(context, found),
         _tiles(found),
         tag(
             "div", tag("h2", "Over time"), layout.ranges(layout.ROOT, query.length, query.words(range="")), class_="row"
@@ -57,6 +58,19 @@ def _empty(context: Context) -> Html:
     if not context.progress.nodes_listed:
         return layout.alert("note", "The manager has just started and has not listed the cluster's nodes yet.")
     return layout.alert("note", "This cluster has no nodes. They appear here by themselves when they join.")
+
+
+def _first_steps(context: Context, found: Overview) -> Html | None:
+    """Why a fresh installation sells nothing yet, and what to do."""
+    if not found.states.get(State.OFF) or found.states.get(State.SELLING):
+        return None
+    settings = context.settings
+    return layout.alert(
+        "note",
+        "Colocation is disabled, so nodes are measured and predicted, and nothing is offered. To try it without "
+        'offering anything, set "enable": true and "mode": "shadow": ',
+        tag("code", f"kubectl -n {settings.namespace} edit configmap {settings.config_name}"),
+    )
 
 
 def _tiles(found: Overview) -> Html:

@@ -70,6 +70,7 @@ def figure(subject: str, resource: str, length: str, plot: Plot) -> Html:
         "svg",
         _grid(resource, length, top),
         *drawn,
+        None if known else tag("text", "Nothing is known yet", class_="middle", x=_x(0.5), y=_y(top / 2, top) - 8),
         tag("line", class_="cursor", x1=_LEFT, x2=_LEFT, y1=_TOP, y2=_BOTTOM, visibility="hidden"),
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
         role="img",

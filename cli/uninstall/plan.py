@@ -183,7 +183,7 @@ def plan(found: Found, asked: Asked) -> Plan:
         busy,
         found.foreign,
         tuple(
-            each["metadata"]["name"] for each in found.priority_classes if _is_chart_made(each) and _named(each, found)
+            each["metadata"]["name"] for each in found.priority_classes if is_chart_made(each) and _named(each, found)
         ),
     )
 
@@ -229,7 +229,7 @@ def _of_namespace(found: Found, *, delete_config: bool) -> Iterable[Change]:
 def _of_config(config: Json, namespace: str, *, delete: bool) -> Iterable[Change]:
     name = str(config["metadata"]["name"])
     path = paths.config_map(namespace, name)
-    if delete and _is_chart_made(config):
+    if delete and is_chart_made(config):
         yield _deletion("ConfigMap", f"{namespace}/{name}", path, config)
     elif ANNOTATION_CONFIG_STATE in (config["metadata"].get("annotations") or {}):
         yield Change(
@@ -252,7 +252,7 @@ def _of_scheduler(found: Found) -> Iterable[Change]:
 def _of_classes(found: Found) -> Iterable[Change]:
     """PriorityClasses of the chart; a pod that names one that is missing cannot be made again."""
     for each in found.priority_classes:
-        if _is_chart_made(each) and not _named(each, found):
+        if is_chart_made(each) and not _named(each, found):
             name = str(each["metadata"]["name"])
             yield _deletion("PriorityClass", name, priority_class_path(name), each)
 
@@ -261,7 +261,8 @@ def _named(priority_class: Json, found: Found) -> bool:
     return bool(found.class_names.get(priority_class["metadata"]["name"]))
 
 
-def _is_chart_made(obj: Json) -> bool:
+def is_chart_made(obj: Json) -> bool:
+    """Whether the chart has made an object that outlives its release."""
     return (obj["metadata"].get("labels") or {}).get(_PART_OF) == "headroom"
 
 

@@ -1,0 +1,117 @@
+"""What the chart does at the end of its life and for `helm test`, and the chart that came before it."""
+
+import subprocess
+import tarfile
+from io import BytesIO
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from cli import arguments
+from cli.uninstall import plan, services
+from devcluster import Cluster
+from tests.charts.rendered import ROOT, Rendered, render, rules
+from tests.e2e.life import PREVIOUS
+
+PREVIOUS_COMMIT: Final = "0aebac765b37ed04e2050de5228eb308e3f91096"
+"""Whose chart the package holds. A clone without history can still upgrade from it."""
+UNINSTALL: Final = "headroom-uninstall"
+DOCTOR: Final = "headroom-doctor"
+
+
+def _history() -> bytes | None:
+    """The chart of that commit as a tar; None where there is no such commit, no history or no git."""
+    command = ["git", "archive", PREVIOUS_COMMIT, "charts/headroom"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, timeout=30)
+    except FileNotFoundError:
+        return None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _files(package: bytes, folder: str) -> dict[str, Any]:
+    """Name -> content; helm writes Chart.yaml anew, so of it what it says."""
+    found: dict[str, Any] = {}
+    with tarfile.open(fileobj=BytesIO(package)) as archive:
+        for member in archive.getmembers():
+            if (file := archive.extractfile(member)) is not None:
+                found[member.name.removeprefix(folder)] = file.read()
+    return {**found, "Chart.yaml": yaml.safe_load(found["Chart.yaml"])}
+
+
+def test_previous_chart_is_historys() -> None:
+    """The packaged chart is, file for file, the one of the commit that it is said to be of."""
+    history = _history()
+    if history is None:
+        pytest.skip("this checkout has no history: the packaged chart cannot be compared with it")
+    assert _files(PREVIOUS.read_bytes(), "headroom/") == _files(history, "charts/headroom/")
+
+
+def _annotation(obj: dict[str, Any], name: str) -> str:
+    return str(obj["metadata"]["annotations"][f"helm.sh/{name}"])
+
+
+def _of(chart: Rendered, name: str) -> list[dict[str, Any]]:
+    return [each for each in chart.objects if each["metadata"]["name"] == name]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("name", "hook", "worker"), [(UNINSTALL, "pre-delete", "Job"), (DOCTOR, "test", "Pod")])
+def test_rights_last_as_long_as_work(cluster: Cluster, name: str, hook: str, worker: str) -> None:
+    """The rights of a hook are made before its pod and are gone after it, however it ends."""
+    found = _of(render(cluster.helm), name)
+    assert sorted(each["kind"] for each in found) == sorted(
+        ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", worker]
+    )
+    for each in found:
+        assert _annotation(each, "hook") == hook
+        policies = set(_annotation(each, "hook-delete-policy").split(","))
+        assert policies >= {"before-hook-creation", "hook-succeeded"}
+        if each["kind"] != worker:  # of a failed one the log is wanted
+            assert _annotation(each, "hook-weight") == "-5"
+            assert "hook-failed" in policies
+
+
+@pytest.mark.cluster
+def test_hook_says_what_values_say(cluster: Cluster) -> None:
+    """Each value of `uninstall` is a flag of the command, and a right that goes with it."""
+    chart = render(cluster.helm, "configMap.name=mine", "scheduler.name=placer")
+    options = arguments.parser().parse_args(_command(chart))
+    assert (options.namespace, options.config_name) == ("headroom-system", "mine")
+    assert (options.force, options.stop_selling) == (False, False)
+    assert (options.delete_config, options.delete_priority_classes) == (True, True)
+    granted = rules(chart.one("Role", UNINSTALL))
+    assert ("", "configmaps", "delete", "mine") in granted
+    assert ("coordination.k8s.io", "leases", "delete", "headroom-manager,placer") in granted
+    classes = rules(chart.one("ClusterRole", UNINSTALL))
+    assert ("scheduling.k8s.io", "priorityclasses", "delete", ",".join(plan.PRIORITY_CLASSES)) in classes
+    values = ("uninstall.force=true", "uninstall.deleteConfig=false", "uninstall.deletePriorityClasses=false")
+    chart = render(cluster.helm, *values)
+    options = arguments.parser().parse_args(_command(chart))
+    assert (options.force, options.delete_config, options.delete_priority_classes) == (True, False, False)
+    granted = rules(chart.one("Role", UNINSTALL)) | rules(chart.one("ClusterRole", UNINSTALL))
+    assert not [each for each in granted if each[1] == "priorityclasses"]
+    assert {each[3] for each in granted if each[1:3] == ("configmaps", "delete")} == {"headroom-last-good-config"}
+    assert not _of(render(cluster.helm, "uninstall.hook.enabled=false"), UNINSTALL)
+    assert not _of(render(cluster.helm, "tests.enabled=false"), DOCTOR)
+
+
+def _command(chart: Rendered) -> list[str]:
+    (container,) = chart.one("Job", UNINSTALL)["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["/opt/headroom/bin/kubectl-headroom"]
+    return list(container["args"])
+
+
+@pytest.mark.cluster
+def test_names_are_the_charts(cluster: Cluster) -> None:
+    """What the command stops and deletes has the names that the chart gives it."""
+    chart = render(cluster.helm, "scheduler.name=placer")
+    assert {each["metadata"]["name"] for each in chart.of_kind("PriorityClass")} == set(plan.PRIORITY_CLASSES)
+    scheduler = services.scheduler(chart.one("Deployment", "headroom-scheduler"))
+    assert (scheduler.name, scheduler.lease) == ("headroom-scheduler", "placer")
+    assert chart.one("Deployment", services.MANAGER.name)
+    (pod,) = chart.of_kind("Pod")
+    assert pod["metadata"]["name"] == plan.TEST_POD
+    for each in (chart.one("ConfigMap", "slo-controller-config"), *chart.of_kind("PriorityClass")):
+        assert plan.is_chart_made(each)

@@ -1,0 +1,165 @@
+"""A cluster of its own in which Headroom is installed, used, upgraded and removed, and a record of how that went."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from crds.names import MID_CPU, MID_MEMORY
+from demo.stage import SHARED_MACHINE
+from demo.story import MANIFESTS
+from devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART, ROOT
+from tests.e2e.agent_node import wait
+
+NAMESPACE: Final = "headroom-system"
+SHOP: Final = "shop"
+PREVIOUS: Final = ROOT / "tests/charts/previous/headroom-0.1.0.tgz"
+"""The chart as it was before this one; tests/charts/test_lifecycle.py compares it with the history."""
+CONFIG_MAP: Final = "slo-controller-config"
+PATIENCE_SECONDS: Final = 180.0
+BOUGHT_MILLI_CORES: Final = 50
+"""What the Mid pod of the demo buys."""
+_PARTS: Final = ("capacity", "allocatable")
+PASSING: Final = ("Event/", "Lease/kube-node-lease/", "Lease/kube-system/")
+"""Objects that come and go by themselves."""
+
+Json = dict[str, Any]
+T = TypeVar("T")
+
+
+@dataclass
+class Life:
+    """What a user does, and sees."""
+
+    cluster: Cluster
+    """The cluster, with a real node."""
+    record: list[str] = field(default_factory=list)
+    """What was done and seen, each line with the seconds since the beginning."""
+    began: float = field(default_factory=time.monotonic)
+    """When the record begins. [s]"""
+
+    @property
+    def node(self) -> str:
+        """The Node's name."""
+        return self.cluster.spec.node_name
+
+    @property
+    def settings(self) -> list[str]:
+        """Values for a small node: one replica of each, and the scheduler that is built here."""
+        values = {
+            "manager.replicas": "1",
+            "scheduler.replicas": "1",
+            "scheduler.image": f"localhost/kube-scheduler:{self.cluster.binaries.kubernetes_version}",
+        }
+        return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+
+    def tell(self, line: str) -> None:
+        """Write something down."""
+        self.record.append(f"{time.monotonic() - self.began:6.1f} s  {line}")
+        print(self.record[-1])
+
+    def prepare(self) -> None:
+        """What is there before Headroom: the namespaces, and a note on a node that this machine has other uses for."""
+        for namespace in (NAMESPACE, SHOP):
+            self.cluster.create_namespace(namespace)
+        notes = [f"{key}={value}" for key, value in SHARED_MACHINE.items()]
+        self.cluster.kubectl("label", "node", self.node, "headroom.dev/node=shown")
+        self.cluster.kubectl("annotate", "node", self.node, *notes)
+
+    def helm(self, *words: str) -> str:
+        """Run helm in Headroom's namespace."""
+        said = self.cluster.helm(words[0], "headroom", *words[1:], "-n", NAMESPACE)
+        self.tell(f"helm {words[0]}")
+        return said
+
+    def refused_by_helm(self, *words: str) -> str:
+        """What helm says when it refuses; fails when it does not."""
+        try:
+            self.helm(*words)
+        except CommandError as error:
+            self.tell(f"helm {words[0]} is refused")
+            return str(error)
+        raise AssertionError(f"helm {' '.join(words)} went through")
+
+    def install(self, chart: str = str(CHART), *more: str) -> None:
+        """`helm install`, until all is ready."""
+        self.helm("install", chart, "--wait", "--timeout", "4m", *self.settings, *more)
+
+    def headroom(self, *words: str, code: int = 0) -> str:
+        """What a `kubectl headroom` command prints."""
+        environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
+        command = [sys.executable, "-m", "cli", *words]
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def get(self, *words: str) -> Json:
+        """An object or a list; empty where there is none."""
+        text = self.cluster.kubectl("get", *words, "--ignore-not-found", "-o", "json")
+        return dict(json.loads(text)) if text.strip() else {}
+
+    def until(self, probe: Callable[[], T | None], what: str, seconds: float = PATIENCE_SECONDS) -> T:
+        """Wait for something, and write down that it is there."""
+        found = wait(probe, seconds=seconds, what=what)
+        self.tell(what)
+        return found
+
+    def report(self) -> Json:
+        """The status of the NodeMetric; empty before the first report."""
+        status = self.get("nodemetric", self.node).get("status") or {}
+        return status if (status.get("nodeMetric") or {}).get("nodeUsage") else {}
+
+    def configure(self, config: Json) -> None:
+        """Edit the ConfigMap, as an operator does."""
+        patch = json.dumps({"data": {"colocation-config": json.dumps(config)}})
+        self.cluster.kubectl("-n", NAMESPACE, "patch", "configmap", CONFIG_MAP, "--type=merge", "-p", patch)
+        self.tell(f"ConfigMap edited: {json.dumps(config)}")
+
+    def sell(self) -> None:
+        """The edit that sells Mid resources, with a cold start of seconds in place of a day.
+
+        What is sold depends on requests alone here: this machine may be busy with other work, and then has nothing that
+        would be unused.
+        """
+        config = json.loads((MANIFESTS / "colocation-config.json").read_text())
+        self.configure({**config, "midPolicy": "designMixed"})
+
+    def mid(self) -> Json:
+        """The Mid resources of the Node by capacity and allocatable; empty where neither has any."""
+        status = self.get("node", self.node)["status"]
+        parts = {part: {name: status[part].get(name) for name in (MID_CPU, MID_MEMORY)} for part in _PARTS}
+        return parts if any(any(amounts.values()) for amounts in parts.values()) else {}
+
+    def sells(self) -> bool:
+        """Whether a Mid pod can be placed."""
+        parts = self.mid()
+        return bool(parts) and all(int(amounts[MID_CPU] or 0) >= BOUGHT_MILLI_CORES for amounts in parts.values())
+
+    def start(self, manifest: str, *names: str) -> None:
+        """Create pods in the shop, until they run."""
+        self.cluster.kubectl("apply", "-f", str(MANIFESTS / manifest))
+        for name in names:
+            self.until(lambda name=name: self.running(name), f"pod {name} runs")  # type: ignore[misc]
+
+    def running(self, name: str) -> str | None:
+        """The uid and restarts of a pod that runs."""
+        pod = self.get("pod", name, "-n", SHOP)
+        if pod.get("status", {}).get("phase") != "Running":
+            return None
+        return f"{pod['metadata']['uid']} {[each['restartCount'] for each in pod['status']['containerStatuses']]}"
+
+    def objects(self) -> set[str]:
+        """Every object of the cluster but those that come and go by themselves."""
+        kinds = self.cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+        wanted = ",".join(sorted(kind for kind in kinds if not kind.startswith(("events", "componentstatuses"))))
+        columns = "custom-columns=KIND:.kind,NAMESPACE:.metadata.namespace,NAME:.metadata.name"
+        text = self.cluster.kubectl("get", wanted, "-A", "--no-headers", "-o", columns)
+        found = {"/".join(line.split()) for line in text.splitlines()}
+        return {each for each in found if not each.startswith(PASSING)}

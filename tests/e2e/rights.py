@@ -1,0 +1,92 @@
+"""What service accounts of the chart asked for, by the API server's audit log, beside what the chart grants them."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from devcluster import Cluster
+from tests.charts.rendered import Rendered
+from tests.manager.stage import Request
+from tests.manager.test_rights import Right, _all_rights
+
+ACCOUNTS: Final = ("headroom-agent", "headroom-manager", "headroom-scheduler", "headroom-uninstall", "headroom-doctor")
+"""The service accounts; the objects that give them rights begin with the same name."""
+_REFUSED: Final = (401, 403)
+_CREATED: Final = 201
+_OF_THE_CLUSTER: Final = "kube-scheduler"
+"""Its rights are roles of the cluster, which the chart binds: they follow its version."""
+
+
+def requests(cluster: Cluster, namespace: str) -> dict[str, list[Request]]:
+    """What each account has asked so far."""
+    found: dict[str, list[Request]] = {account: [] for account in ACCOUNTS}
+    prefix = f"system:serviceaccount:{namespace}:"
+    for line in cluster.control_plane.audit_log.read_text().splitlines():
+        if prefix not in line or not line.endswith("}"):  # the last line may be half written
+            continue
+        request = Request.from_event(json.loads(line))
+        if request.user.startswith(prefix):
+            found.setdefault(request.user.removeprefix(prefix), []).append(request)
+    return found
+
+
+def granted(chart: Rendered) -> dict[str, list[Right]]:
+    """What the chart grants each account."""
+    objects = chart.of_kind("Role", "ClusterRole")
+    return {account: _all_rights([each for each in objects if _is_of(each, account)]) for account in ACCOUNTS}
+
+
+def _is_of(role: Mapping[str, Any], account: str) -> bool:
+    return str(role["metadata"]["name"]) in {account, f"{account}-events"}
+
+
+def refused(asked: Mapping[str, Iterable[Request]]) -> list[str]:
+    """Requests that the API server refused, with who asked."""
+    return [
+        f"{account}: {each.verb} {each.resource} {each.namespace}/{each.name}"
+        for account, requests in asked.items()
+        for each in requests
+        if each.code in _REFUSED
+    ]
+
+
+def beyond(rights: Iterable[Right], asked: Iterable[Request]) -> list[str]:
+    """Requests that no rule of the chart covers: what allowed them is no part of it, and may be missing elsewhere."""
+    rights = list(rights)
+    return sorted(
+        {
+            f"{each.verb} {each.resource}{f'.{each.group}' if each.group else ''} {each.namespace}/{each.name}"
+            for each in asked
+            if each.resource and not each.agent.startswith(_OF_THE_CLUSTER)
+            if not any(_covers(right, each) for right in rights)
+        }
+    )
+
+
+def unused(rights: Iterable[Right], asked: Iterable[Request], excused: Mapping[str, str]) -> list[str]:
+    """Rights that no request needed, and that nothing excuses."""
+    asked = list(asked)
+    left = (each for each in rights if not any(_needs(request, each) for request in asked))
+    return [str(each) for each in left if key(each) not in excused]
+
+
+def key(right: Right) -> str:
+    """What an excuse calls a right."""
+    return f"{right.verb} {right.resource}{f'.{right.group}' if right.group else ''}"
+
+
+def _covers(right: Right, request: Request) -> bool:
+    # The right to use a name counts for requests that name it; lists and watches name it in their field selector.
+    named = not right.names or request.name in right.names or request.verb in {"list", "watch"}
+    place = not right.namespace or request.namespace == right.namespace
+    return (right.group, right.resource, right.verb) == (request.group, request.resource, request.verb) and (
+        named and place
+    )
+
+
+def _needs(request: Request, right: Right) -> bool:
+    if _covers(right, request):
+        return True
+    # An apply of what is not there is a creation, which the audit log calls a patch.
+    made = request.verb == "patch" and request.code == _CREATED and right.verb == "create"
+    return made and (right.group, right.resource) == (request.group, request.resource)

@@ -1,0 +1,164 @@
+"""Headroom's whole life on a real node, as a user lives it: from `helm install` to nothing left but the definitions.
+
+The record of it, with the seconds that each step took, is in `whole-life.txt` beside the cluster's logs, and printed.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from devcluster import Cluster
+from tests.charts.rendered import CHART, render
+from tests.e2e import rights
+from tests.e2e.life import NAMESPACE, PREVIOUS, SHOP, Life
+from tests.manager.test_rights import Right
+
+pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
+
+DEFINITIONS: Final = {
+    "CustomResourceDefinition/<none>/nodemetrics.slo.koordinator.sh",
+    "CustomResourceDefinition/<none>/elasticquotas.scheduling.x-k8s.io",
+    "APIService/<none>/v1alpha1.slo.koordinator.sh",
+    "APIService/<none>/v1alpha1.scheduling.x-k8s.io",
+}
+"""What uninstalling leaves: the CRDs, and what the API server makes of them."""
+_OTHER_STORY: Final = "tests/manager/test_rights.py tells that story"
+_EXTENDERS: Final = "tests/scheduler_plugins/test_rights.py tells that story"
+EXCUSED: Final = {
+    "headroom-agent": {
+        "create events.events.k8s.io": "a policy that cannot be obeyed: no wrong one is given here",
+        "patch events.events.k8s.io": "the same, when it is told again",
+    },
+    "headroom-manager": {
+        "get pods": f"a Mid pod is read again before it is evicted: {_OTHER_STORY}",
+        "create pods/eviction": f"midEviction.mode on: {_OTHER_STORY}",
+        "get nodemetrics.slo.koordinator.sh": f"what an earlier version wrote otherwise is corrected: {_OTHER_STORY}",
+        "delete nodemetrics.slo.koordinator.sh": f"a node that is excluded: {_OTHER_STORY}",
+        "patch events.events.k8s.io": "an event that is repeated is counted at most once a minute",
+        "create secrets": "created by apply, which the audit log calls patch",
+        "delete secrets": "asked for by API servers that guard owner references (OwnerReferencesPermissionEnforcement)",
+    },
+    "headroom-scheduler": {
+        "get pods": f"a pod and its victims are read before an eviction: {_EXTENDERS}",
+        "delete pods": "reclaim.disruptionBudgets: count",
+        "create pods/eviction": f"borrowed resources are given back: {_EXTENDERS}",
+        "patch pods/status": f"a refused pod is tried again: {_EXTENDERS}",
+        "patch elasticquotas/status.scheduling.x-k8s.io": f"there is no quota here: {_EXTENDERS}",
+        "list resourcequotas": f"there is no quota here: {_EXTENDERS}",
+        "create events.events.k8s.io": f"what a refused pod is told: {_EXTENDERS}",
+        "patch events.events.k8s.io": "an event that is repeated",
+        "list nodes.metrics.k8s.io": "metricProvider.type KubernetesMetricsServer",
+    },
+    "headroom-uninstall": {
+        "get pods": "a failed `helm test` leaves its pod, which is looked for by its name",
+        "delete pods": "a failed `helm test` leaves its pod: tests/cli/test_uninstall.py",
+        "patch configmaps": "of another's ConfigMap the annotation goes: tests/cli/test_uninstall_live.py",
+    },
+    "headroom-doctor": {},
+}
+"""Rights that this life does not use, each with its reason."""
+
+
+@pytest.fixture(scope="module")
+def life(request: pytest.FixtureRequest, real_node_requirements: None) -> Iterator[Life]:  # noqa: ARG001 - it skips
+    """A cluster that has never seen Headroom."""
+    with Cluster(name=f"life-{os.getpid()}", real_node=True) as cluster:
+        life = Life(cluster)
+        life.prepare()
+        yield life
+        (cluster.logs / "whole-life.txt").write_text("\n".join(life.record) + "\n")
+        if request.session.testsfailed:
+            cluster.keep_logs()
+
+
+def _first_numbers(life: Life) -> None:
+    """Within two minutes of the install there are numbers, and an explanation why nothing could be sold yet."""
+    life.install()
+    usage = life.until(life.report, "the first NodeMetric", seconds=120)["nodeMetric"]["nodeUsage"]["resources"]
+    life.tell(f"the node uses {usage}")
+    said = life.headroom("explain", "node", life.node)
+    cold = next(line for line in said.splitlines() if "coldStartPeriodSeconds" in line)
+    life.tell(f"explain: {cold.strip()}")
+    assert "colocation is disabled for this node: set enable to true" in said
+    assert life.mid() == {}
+
+
+def _sell(life: Life) -> str:
+    """One edit of the ConfigMap, and a Mid pod runs; what tells whether it is still the same."""
+    life.start("prod.yaml", "thrifty", "busy")
+    life.sell()
+    life.until(life.sells, "Mid resources on the Node")
+    life.start("mid.yaml", "batch-report")
+    assert "No errors" in life.helm("test")
+    return str(life.running("batch-report"))
+
+
+def _upgrade(life: Life, pod: str) -> None:
+    """To the previous chart, from that to this one, and back and forth: the Mid pod notices nothing."""
+    for words in (
+        ("upgrade", str(PREVIOUS), "--reset-then-reuse-values"),
+        ("upgrade", str(CHART), "--reset-then-reuse-values"),
+        ("rollback", "2"),
+        ("rollback", "3"),
+    ):
+        life.helm(*words, "--wait", "--timeout", "4m")
+        assert life.sells()
+        assert life.running("batch-report") == pod
+
+
+def _refuse(life: Life, pod: str) -> None:
+    """While the Mid pod runs `helm uninstall` ends with the reason, and everything goes on."""
+    said = life.refused_by_helm("uninstall", "--timeout", "2m")
+    assert f"{SHOP}/batch-report" in said
+    assert "nothing was changed" in said
+    assert life.sells()
+    assert life.running("batch-report") == pod
+    # To keep it after all: helm takes the release for one that is being removed, until it is rolled back to itself.
+    life.helm("rollback", "5", "--wait", "--timeout", "2m")
+    assert life.running("batch-report") == pod
+
+
+def _uninstall(life: Life) -> None:
+    life.cluster.kubectl("-n", SHOP, "delete", "pod", "--all", "--timeout=60s")
+    life.tell("the Mid pod is gone")
+    life.helm("uninstall", "--wait", "--timeout", "4m")
+
+
+def test_whole_life(life: Life) -> None:
+    """Install, numbers, edit, Mid, a Mid pod, test, upgrades, rollbacks, refused, uninstalled: nothing is left."""
+    before = life.objects()
+    _first_numbers(life)
+    pod = _sell(life)
+    _upgrade(life, pod)
+    _refuse(life, pod)
+    _uninstall(life)
+    life.until(lambda: life.objects() == before | DEFINITIONS, "nothing is left but the definitions")
+    assert life.mid() == {}
+    metadata = life.get("node", life.node)["metadata"]
+    assert not [key for key in metadata["annotations"] if "headroom.sh" in key]
+    assert not metadata.get("finalizers")
+
+
+def test_rights_are_needed_and_enough(life: Life) -> None:
+    """Over that life no account was refused anything, and each used what the chart grants it, or it is said why not."""
+    asked = rights.requests(life.cluster, NAMESPACE)
+    assert all(asked[account] for account in rights.ACCOUNTS), "the life was not lived"
+    assert set(asked) == set(rights.ACCOUNTS)
+    assert rights.refused(asked) == []
+    granted = rights.granted(render(life.cluster.helm))
+    for account in rights.ACCOUNTS:
+        assert granted[account], account
+        assert rights.beyond(granted[account], asked[account]) == [], account
+        assert rights.unused(granted[account], asked[account], EXCUSED[account]) == [], account
+        keys = {rights.key(each) for each in granted[account]}
+        assert set(EXCUSED[account]) <= keys, f"{account}: an excuse for a right that nobody has"
+
+
+def test_unused_right_is_named(life: Life) -> None:
+    """A right beyond the need, a request beyond the rules, and a refusal are each found: the test above can fail."""
+    asked = rights.requests(life.cluster, NAMESPACE)
+    extra = Right("", "apps", "deployments", "delete", ())
+    assert rights.unused([extra], asked["headroom-manager"], {}) == ["delete deployments.apps"]
+    assert rights.beyond([], asked["headroom-agent"])

@@ -1,0 +1,110 @@
+"""From one version of the chart to the next: definitions only grow, and values that were set are still values."""
+
+import operator
+import tarfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART
+from tests.e2e.life import PREVIOUS
+
+DEFINITIONS: Final = ("crds/node_metric.yaml", "crds/elastic_quota.yaml")
+_LOWEST: Final = ("minimum", "minLength", "minItems")
+_HIGHEST: Final = ("maximum", "maxLength", "maxItems")
+
+Json = Mapping[str, Any]
+
+
+@cache
+def before(name: str) -> str:
+    """A file of the previous chart."""
+    with tarfile.open(PREVIOUS) as package:
+        file = package.extractfile(f"headroom/{name}")
+        assert file is not None
+        return file.read().decode()
+
+
+def now(name: str) -> str:
+    """A file of this chart."""
+    return (CHART / name).read_text(encoding="utf-8")
+
+
+def versions(text: str) -> dict[str, Json]:
+    """Name of a version -> the version, of a definition."""
+    return {each["name"]: each for each in yaml.safe_load(text)["spec"]["versions"]}
+
+
+def tightened(old: Json, new: Json, path: str = "") -> Iterator[str]:
+    """What an object that was fine under one schema may stumble over under another: lost fields, stricter rules."""
+    if old.get("type") != new.get("type"):
+        yield f"{path}: is {new.get('type')}, was {old.get('type')}"
+    yield from (
+        f"{path}.{name}: must be given now" for name in set(new.get("required", ())) - set(old.get("required", ()))
+    )
+    if "enum" in new and not set(old.get("enum", [None])) <= set(new["enum"]):
+        yield f"{path}: fewer values are allowed"
+    for names, worse in ((_LOWEST, operator.gt), (_HIGHEST, operator.lt)):
+        yield from (
+            f"{path}: {name}" for name in names if name in new and (name not in old or worse(new[name], old[name]))
+        )
+    if new.get("pattern") != old.get("pattern") and "pattern" in new:
+        yield f"{path}: another pattern"
+    known = {each["rule"] for each in old.get("x-kubernetes-validations", ())}
+    yield from (
+        f"{path}: {each['rule']}" for each in new.get("x-kubernetes-validations", ()) if each["rule"] not in known
+    )
+    for name, field in old.get("properties", {}).items():
+        if name in new.get("properties", {}):
+            yield from tightened(field, new["properties"][name], f"{path}.{name}")
+        else:
+            yield f"{path}.{name}: is gone"
+    for name in ("items", "additionalProperties"):
+        if isinstance(old.get(name), Mapping) and isinstance(new.get(name), Mapping):
+            yield from tightened(old[name], new[name], f"{path}[]")
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_definitions_only_grow(name: str) -> None:
+    """A new definition takes every object of the old one and loses no field: older services work on under it."""
+    old, new = versions(before(name)), versions(now(name))
+    assert set(old) <= set(new)
+    for version, was in old.items():
+        schema = new[version]["schema"]["openAPIV3Schema"]
+        assert list(tightened(was["schema"]["openAPIV3Schema"], schema)) == []
+        assert new[version]["served"]
+        assert new[version]["storage"] == was["storage"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"properties": {}}, ".a: is gone"),
+        ({"required": ["a"]}, ".a: must be given now"),
+        ({"properties": {"a": {"type": "string"}}}, ".a: is string, was integer"),
+        ({"properties": {"a": {"type": "integer", "maximum": 5}}}, ".a: maximum"),
+        ({"properties": {"a": {"type": "integer", "minimum": 1}}}, ".a: minimum"),
+        ({"x-kubernetes-validations": [{"rule": "self.a > 1"}]}, ": self.a > 1"),
+    ],
+)
+def test_tightening_is_found(change: Json, told: str) -> None:
+    """Each kind of change that an older service or object would stumble over is found."""
+    old = {"type": "object", "properties": {"a": {"type": "integer", "maximum": 9}}}
+    assert told in list(tightened(old, {**old, **change}))
+    assert list(tightened(old, old)) == []
+
+
+@pytest.mark.cluster
+def test_values_are_still_values(cluster: Cluster, tmp_path: Path) -> None:
+    """Whatever could be set in the previous chart can be set in this one: `--reset-then-reuse-values` goes through."""
+    given = tmp_path / "values.yaml"
+    given.write_text(before("values.yaml"))
+    assert "kind: DaemonSet" in cluster.helm("template", "headroom", str(CHART), "-f", given)
+    given.write_text(f"{before('values.yaml')}unheardOf: 1\n")
+    with pytest.raises(CommandError, match="unheardOf"):
+        cluster.helm("template", "headroom", str(CHART), "-f", given)

@@ -1,0 +1,127 @@
+"""Pod Security Admission, judged by a real API server: every pod of ours but the agent's meets `restricted`."""
+
+import re
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from devcluster import Cluster
+from devcluster.api import ApiError
+from tests.charts.rendered import Rendered, render
+
+pytestmark = pytest.mark.cluster
+
+Json = dict[str, Any]
+Admit = Callable[[str, Json], str]
+
+EVERYTHING = (
+    "scheduler.watcher.enabled=true",
+    "scheduler.metrics.enabled=true",
+    "scheduler.extender.secrets={prometheus}",
+    "agent.podsFrom=kubelet",
+    "agent.kubeletCA=kubelet-ca",
+    "uninstall.hook.enabled=true",
+    "tests.enabled=true",
+)
+"""All that adds a container, a volume or a port to some pod."""
+EXCEPTIONS = {
+    "baseline": ["hostPath volumes"],
+    "restricted": ["restricted volume types", "runAsNonRoot != true", "runAsUser=0", "unrestricted capabilities"],
+}
+"""What the agent's pod is refused for, by level. docs/security.md lists the same."""
+
+
+def _pods(chart: Rendered) -> dict[str, Json]:
+    """The spec of every pod that the chart makes, hooks and tests too, by the name of its owner."""
+    found = {}
+    for owner in chart.of_kind("DaemonSet", "Deployment", "Job", "Pod"):
+        spec = owner["spec"] if owner["kind"] == "Pod" else owner["spec"]["template"]["spec"]
+        found[owner["metadata"]["name"]] = spec
+    return found
+
+
+@pytest.fixture(scope="module", params=[(), EVERYTHING], ids=["default values", "everything on"])
+def pods(request: pytest.FixtureRequest, cluster: Cluster) -> dict[str, Json]:
+    """What each pod asks for."""
+    return _pods(render(cluster.helm, *request.param))
+
+
+@pytest.fixture(scope="module")
+def admit(cluster: Cluster) -> Iterator[Admit]:
+    """Asks the API server whether it would run a pod in a namespace of a level; what it says against it, or nothing."""
+    names = {level: f"psa-{level}-{uuid.uuid4().hex[:6]}" for level in ("privileged", "baseline", "restricted")}
+    accounts: set[tuple[str, str]] = set()
+    for level, name in names.items():
+        cluster.create_namespace(name)
+        label = {"pod-security.kubernetes.io/enforce": level, "pod-security.kubernetes.io/enforce-version": "latest"}
+        cluster.api.merge(f"/api/v1/namespaces/{name}", {"metadata": {"labels": label}})
+
+    def ask(level: str, spec: Json) -> str:
+        namespace, account = names[level], spec["serviceAccountName"]
+        path = f"/api/v1/namespaces/{namespace}"
+        if (namespace, account) not in accounts:
+            made = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}}
+            cluster.api.request("POST", f"{path}/serviceaccounts", made)
+            accounts.add((namespace, account))
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "candidate"}, "spec": spec}
+        try:
+            cluster.api.request("POST", f"{path}/pods?dryRun=All", pod)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    yield ask
+    for name in names.values():
+        cluster.kubectl("delete", "namespace", name, "--wait=false")
+
+
+def test_restricted_is_enough(pods: dict[str, Json], admit: Admit) -> None:
+    """Manager, scheduler, the hook and the test of helm run where only `restricted` pods may."""
+    others = {name: spec for name, spec in pods.items() if name != "headroom-agent"}
+    assert others.keys() >= {"headroom-manager", "headroom-scheduler", "headroom-uninstall", "headroom-doctor"}
+    assert {name: admit("restricted", spec) for name, spec in others.items()} == dict.fromkeys(others, "")
+
+
+@pytest.mark.parametrize("level", EXCEPTIONS)
+def test_exceptions_of_the_agent(pods: dict[str, Json], admit: Admit, level: str) -> None:
+    """The agent is refused for what is listed and for nothing else, and runs where `privileged` pods may."""
+    said = admit(level, pods["headroom-agent"])
+    assert f'violates PodSecurity "{level}:latest"' in said
+    # Reasons are separated by commas outside of parentheses, each with its details in a pair of them.
+    reasons = re.sub(r"\([^()]*\)", "", said.partition(':latest": ')[2])
+    assert sorted(one.strip() for one in reasons.split(",")) == sorted(EXCEPTIONS[level])
+    assert admit("privileged", pods["headroom-agent"]) == ""
+
+
+def test_admission_is_at_work(pods: dict[str, Json], admit: Admit) -> None:
+    """What passed above would not have passed with a privilege."""
+    spec = dict(pods["headroom-manager"], hostNetwork=True)
+    assert "host namespaces" in admit("restricted", spec)
+    assert "host namespaces" in admit("baseline", spec)
+
+
+def test_tokens_are_bound(pods: dict[str, Json]) -> None:
+    """No pod gets a token that does not end; the containers that ask nobody get none."""
+    for name, spec in pods.items():
+        assert spec["automountServiceAccountToken"] is False, name
+        sources = [one for volume in spec["volumes"] for one in volume.get("projected", {}).get("sources", ())]
+        (token,) = [one["serviceAccountToken"] for one in sources if "serviceAccountToken" in one]
+        assert token["expirationSeconds"] <= 3600, name
+        assert "audience" not in token, name  # the API server's own, whatever a cluster calls it
+    holders = {
+        f"{name}/{container['name']}"
+        for name, spec in pods.items()
+        for container in [*spec.get("initContainers", ()), *spec["containers"]]
+        for mount in container.get("volumeMounts", ())
+        if mount["mountPath"] == "/var/run/secrets/kubernetes.io/serviceaccount"
+    }
+    assert holders == {
+        "headroom-agent/agent",
+        "headroom-doctor/doctor",
+        "headroom-manager/manager",
+        "headroom-scheduler/extender",
+        "headroom-scheduler/kube-scheduler",
+        "headroom-uninstall/uninstall",
+    }

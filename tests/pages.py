@@ -179,7 +179,7 @@ def _of_line(words: list[str]) -> str:
 
 
 class Reader:
-    """Somebody who pastes block after block into one shell; variables and functions live on from one to the next.
+    """Somebody who pastes block after block into one shell; exported variables and functions live on from one to the next.
 
     Args:
         folder: where the shell works, and where it keeps what lives on.

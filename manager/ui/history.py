@@ -81,7 +81,7 @@ _FINEST_SECONDS: Final = min(ring.step_seconds for ring in RINGS.values())
 
 def at(series: Series, resource: str) -> int:
     """Where a number of a point stands."""
-    return int(series) * len(RESOURCES) + RESOURCES.index(resource)
+    return series * len(RESOURCES) + (resource == "memory")
 
 
 def nothing() -> Floats:

@@ -1,6 +1,7 @@
 """Looks at every node from time to time and remembers what it saw: a little at a time, whoever leads."""
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -11,18 +12,17 @@ from manager.cluster import Cluster, KnownNodeMetric
 from manager.context import Context
 from manager.exclusion import Exclusion
 from manager.facts import Measured, PodFacts, Resource
-from manager.facts.amounts import UNKNOWN
 from manager.facts.reading import Reader, part
 from manager.facts.report import age_seconds
 from manager.patches import offers
-from manager.ui.history import Floats, History, Series, at, nothing
+from manager.ui.history import WIDTH, Floats, History, Series, at, nothing
 from manager.ui.state import State, judge
 
-PAUSE_SECONDS: Final = 1.0
+PAUSE_SECONDS: Final = 0.25
 """Between two handfuls of nodes. [s]"""
-HANDFUL: Final = 100
-"""Nodes that are looked at without a break: about a millisecond of the event loop."""
-_HANDFULS_A_ROUND: Final = 50
+HANDFUL: Final = 25
+"""Nodes that are looked at without a break: one or two milliseconds of the event loop."""
+_HANDFULS_A_ROUND: Final = 200
 """A round is over within a minute, whatever the size of the cluster, so that no minute of the history is empty."""
 _GIB: Final = float(2**30)
 _MILLI: Final = 1000.0
@@ -50,13 +50,13 @@ class Row:
     """Pods counted at their request."""
     age: float | None
     """Age of the report then. [s]"""
-    point: Floats
+    point: tuple[float, ...]
     """Its numbers, as `history.Series` has them; nan is not known. [cores, GiB]"""
 
     def number(self, series: Series, resource: str) -> float | None:
         """One number, or None where it is not known. [cores, GiB]"""
-        found = float(self.point[at(series, resource)])
-        return None if np.isnan(found) else found
+        found = self.point[at(series, resource)]
+        return None if math.isnan(found) else found
 
     def age_at(self, now: float) -> float | None:
         """Age of the report at a moment [unix s], if none has come since. [s]"""
@@ -115,7 +115,7 @@ class Recorder:
             age=age,
             point=point,
         )
-        self.history.put(name, point, wall)
+        self.history.put(name, np.array(point, np.float32), wall)
 
     def finish(self, cluster: Cluster, wall: float) -> None:
         """End a round: nodes that are gone are forgotten, and the sums of the others are remembered."""
@@ -175,16 +175,14 @@ def _prediction(known: KnownNodeMetric | None) -> str:
     return "ready" if known.report.prediction_ready else known.forecast.reason or "not ready"
 
 
-def _point(amounts: Mapping[Series, Measured]) -> Floats:
-    point = nothing()
+def _point(amounts: Mapping[Series, Measured]) -> tuple[float, ...]:
+    point = [math.nan] * WIDTH
     for series, measured in amounts.items():
-        if measured is UNKNOWN:
-            continue
         if measured.cpu is not None:
-            point[2 * series] = measured.cpu / _MILLI
+            point[at(series, "cpu")] = measured.cpu / _MILLI
         if measured.memory is not None:
-            point[2 * series + 1] = measured.memory / _GIB
-    return point
+            point[at(series, "memory")] = measured.memory / _GIB
+    return tuple(point)
 
 
 def sums(rows: Iterable[Row]) -> Floats:
@@ -192,9 +190,9 @@ def sums(rows: Iterable[Row]) -> Floats:
     points = [row.point for row in rows]
     if not points:
         return nothing()
-    table = np.stack(points)
+    table = np.array(points)
     known = ~np.isnan(table)
-    total = np.where(known, table, 0.0).sum(axis=0, dtype=np.float64).astype(np.float32)
+    total = np.where(known, table, 0.0).sum(axis=0).astype(np.float32)
     found: Floats = np.where(known.any(axis=0), total, np.float32(np.nan))
     return found
 

@@ -27,7 +27,7 @@ def parser() -> Parser:
     )
     commands = root.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_top(commands, [login, output, parsers.watch()])
-    _add_explain(commands, [login, output])
+    _add_explain(commands, [login, output, parsers.watch()])
     _add_config(commands, login, [general, output])
     _add_uninstall(commands, [login, output])
     _add_shadow(commands, [login, output])
@@ -40,7 +40,7 @@ def parser() -> Parser:
 
 
 def _add_top(commands: _Commands, parents: list[Parser]) -> None:
-    about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources, and what nobody uses"
+    about = "CPU and memory in use, predicted Prod peak, reclaimable and Mid resources, and what is wasted"
     top = commands.add_parser("top", help=about, description=f"{about}.", parents=parents)
     top.add_argument(
         "what", nargs="?", choices=("nodes", "node", "pods", "pod"), default="nodes", help="default: nodes"
@@ -55,7 +55,7 @@ def _add_top(commands: _Commands, parents: list[Parser]) -> None:
         "--sort-by",
         choices=("name", "cpu", "memory", "waste"),
         default="name",
-        help="largest first; waste: what is there (pods: requested) and not used, by its larger share (default: name)",
+        help="largest first; waste by its larger share of the whole (default: name)",
     )
 
 
@@ -126,7 +126,7 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
         "who waits for it"
     )
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
-    explain.add_argument("what", choices=("node",), help="the kind of object")
+    explain.add_argument("what", choices=("node", "pod", "quota"), help="the kind of object")
     explain.add_argument("name", help="its name")
     explain.add_argument(
         "-n",

@@ -4,7 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import kubeapi
 from cli import live, watching
@@ -17,6 +17,9 @@ from cli.shadow import command as shadow
 from cli.top import command as top
 from cli.uninstall import command as uninstall
 from cli.uninstall.plan import Asked
+
+if TYPE_CHECKING:
+    from cli.quota.reading import Place
 
 Ask: TypeAlias = Callable[[kubeapi.ApiServer], Awaitable[int | None]]
 """Asks the cluster, prints, and answers with the exit code; `None` is 0."""
@@ -65,6 +68,8 @@ def _top(options: argparse.Namespace) -> Ask:
 
 
 def _explain(options: argparse.Namespace) -> Ask:
+    if options.what != "node":
+        return _explain_by_plugins(options)
     return partial(
         explain.node,
         name=options.name,
@@ -73,6 +78,31 @@ def _explain(options: argparse.Namespace) -> Ask:
         output=options.output,
         tried=explain.trial(options.set, options.config),
     )
+
+
+def _explain_by_plugins(options: argparse.Namespace) -> Ask:
+    """What the scheduler's own code explains: pods and quotas."""
+    if options.set or options.config:
+        raise CommandError(f"--set and --config try what a node would sell, not a {options.what}: explain node.", USAGE)
+    try:
+        from cli.pod import command as pod  # noqa: PLC0415 - only who asks for it pays for the plugins
+        from cli.quota import account_command as account  # noqa: PLC0415
+
+        place = _place(options)
+    except ModuleNotFoundError as error:
+        raise CommandError(_missing(error)) from error
+    whose = {"namespace": options.namespace, "name": options.name, "output": options.output}
+    if options.what == "quota":
+        return partial(_with_libraries, ask=partial(account.quota, place=place, **whose))
+    return partial(_with_libraries, ask=partial(pod.pod, place=place, config_name=options.config_name, **whose))
+
+
+def _place(options: argparse.Namespace) -> "Place":
+    from cli.quota.reading import Place  # noqa: PLC0415 - as above
+    from cli.simulate import profile  # noqa: PLC0415
+
+    chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
+    return Place(chosen, options.headroom_namespace, options.scheduler_name)
 
 
 def _diff(options: argparse.Namespace) -> Ask:
@@ -140,13 +170,11 @@ def _quota(options: argparse.Namespace) -> Ask:
         wrong = "names no pod" if options.what == "explain" else f"takes no pod, and got {options.pod}"
         raise CommandError(f"quota {options.what} {wrong}: kubectl headroom quota explain POD [-n NAMESPACE].", USAGE)
     try:
-        from cli.quota import command, reading  # noqa: PLC0415
-        from cli.simulate import profile  # noqa: PLC0415
+        from cli.quota import command  # noqa: PLC0415
 
-        chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
+        place = _place(options)
     except ModuleNotFoundError as error:
         raise CommandError(_missing(error)) from error
-    place = reading.Place(chosen, options.headroom_namespace, options.scheduler_name)
     ask: Ask
     if options.what == "explain":
         whose = {"namespace": options.namespace, "name": options.pod}

@@ -143,16 +143,23 @@ async def node(api: kubeapi.ApiServer, name: str) -> Json:
         if not error.not_found:
             raise
     names = [str(item["metadata"]["name"]) for item in await objects(api, kubeapi.paths.NODES)]
-    raise CommandError(f"There is no node {name!r}. {_suggestion(name, names)}")
+    raise CommandError(f"There is no node {name!r}. {suggestion(name, names, 'nodes')}")
 
 
-def _suggestion(name: str, names: Sequence[str]) -> str:
+def suggestion(name: str, names: Sequence[str], kind: str) -> str:
+    """What may have been meant: names that are close, else some that there are.
+
+    Args:
+        name: what was asked for.
+        names: those that there are.
+        kind: of what, in the plural.
+    """
     if not names:
-        return "The cluster has no nodes."
+        return f"There are no {kind}."
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or [known for known in names if name in known][:3]
     if near:
         return f"Did you mean {' or '.join(near)}?"
-    return f"The cluster has {len(names)}, such as {', '.join(sorted(names)[:3])}."
+    return f"There are {len(names)} {kind}, such as {', '.join(sorted(names)[:3])}."
 
 
 async def config_map(api: kubeapi.ApiServer, namespace: str, name: str) -> Json | None:

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import kubeapi
 from cli import live, manager_state, table
@@ -11,10 +12,11 @@ from cli.config import file as config_file
 from cli.explain import text as explain_text
 from cli.explain.what_if import what_if
 from crds.names import LAST_GOOD_NAME
+from manager.exclusion import Exclusion
 from manager.explain import document as explain_json
-from manager.explain.explanation import Explanation, Seen, config_state, explain
+from manager.explain.explanation import ConfigState, Explanation, Seen, config_state, explain
 from manager.explain.findings import findings
-from manager.explain.lease import lease_of
+from manager.explain.lease import Lease, lease_of
 from manager.explain.what_if import WhatIf
 
 
@@ -43,24 +45,50 @@ async def node(
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
-    found, metric, pods, config_map, last_good, lease, deployment = await live.together(
+    now = time.time()
+    found, metric, pods, settings = await live.together(
         live.node(api, name),
         live.node_metric(api, name),
         live.objects(api, kubeapi.paths.PODS, fieldSelector=f"spec.nodeName={name}"),
+        read_settings(api, namespace, config_name, now),
+    )
+    seen = Seen(found, metric, pods, now, lease=settings.lease, exclusion=settings.exclusion)
+    explanation = explain(seen, settings.config, tried)
+    if outputs.is_for_people(output):
+        show(explanation)
+    else:
+        print(explain_json.text(explanation, output))
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What holds for every node."""
+
+    config: ConfigState
+    """The colocation config in force."""
+    lease: Lease | None
+    """Of the manager that writes."""
+    exclusion: Exclusion
+    """Which nodes the manager leaves alone."""
+
+
+async def read_settings(api: kubeapi.ApiServer, namespace: str, config_name: str, now: float) -> Settings:
+    """Read what holds for every node.
+
+    Args:
+        api: the cluster.
+        namespace: where Headroom's ConfigMap is.
+        config_name: name of that ConfigMap.
+        now: the time to measure ages from. [unix s]
+    """
+    config_map, last_good, lease, deployment = await live.together(
         live.config_map(api, namespace, config_name),
         live.config_map(api, namespace, LAST_GOOD_NAME),
         live.if_allowed(api, kubeapi.paths.lease(namespace, manager_state.NAME)),
         live.if_allowed(api, manager_state.deployment_path(namespace)),
     )
-    now = time.time()
     config = config_state(config_map, last_good, f"{namespace}/{config_name}", now)
-    manager = lease_of(lease, now)
-    seen = Seen(found, metric, pods, now, lease=manager, exclusion=manager_state.exclusion(deployment))
-    explanation = explain(seen, config, tried)
-    if outputs.is_for_people(output):
-        show(explanation)
-    else:
-        print(explain_json.text(explanation, output))
+    return Settings(config, lease_of(lease, now), manager_state.exclusion(deployment))
 
 
 def show(explanation: Explanation) -> None:

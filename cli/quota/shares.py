@@ -28,6 +28,16 @@ class Share:
     pending: int
     """What its pods ask for that are not bound."""
 
+    def left(self, spare: Mapping[str, int]) -> int | None:
+        """How much more the namespace may take now: what its max leaves, and what all have together; None: no limit.
+
+        Args:
+            spare: by resource what all quotas together may still use: the sum of min without what is in use.
+        """
+        limits = [] if self.max is None else [self.max - self.used]
+        limits += [spare[self.resource]] if self.resource in spare else []
+        return max(0, min(limits)) if limits else None
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaShares:

@@ -12,7 +12,7 @@ total               the same list over all quotas that are in force, whichever n
 notes               sentences
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from cli.quota.reading import Seen
@@ -47,19 +47,12 @@ def rows(quotas: Iterable[QuotaShares], total: Sequence[Share]) -> list[Row]:
     listed = list(quotas)
     spare = {share.resource: share.min - share.used for share in total}
     found = [
-        _row(each.quota.namespace, each.quota.name, share, _left(share, spare), each.pending_pods)
+        _row(each.quota.namespace, each.quota.name, share, share.left(spare), each.pending_pods)
         for each in listed
         for share in each.shares
     ]
     waiting = sum(each.pending_pods for each in listed)
     return [*found, *(_row(ALL, ALL, share, max(0, spare[share.resource]), waiting) for share in total)]
-
-
-def _left(share: Share, spare: Mapping[str, int]) -> int | None:
-    """How much more a namespace may take now: what its max leaves, and what all have together; None: no limit."""
-    limits = [*([] if share.max is None else [share.max - share.used])]
-    limits += [spare[share.resource]] if share.resource in spare else []
-    return max(0, min(limits)) if limits else None
 
 
 def _row(namespace: str, name: str, share: Share, left: int | None, waiting: int) -> Row:
@@ -97,11 +90,11 @@ def as_json(seen: Seen, quotas: Iterable[QuotaShares], total: Sequence[Share]) -
                 "namespace": each.quota.namespace,
                 "name": each.quota.name,
                 "pendingPods": each.pending_pods,
-                "resources": [_share(share) for share in each.shares],
+                "resources": [share_as_json(share) for share in each.shares],
             }
             for each in quotas
         ],
-        "total": [_share(share) for share in total],
+        "total": [share_as_json(share) for share in total],
         "notes": seen.notes,
     }
 
@@ -111,7 +104,8 @@ def profile(seen: Seen) -> dict[str, Any]:
     return {"origin": seen.origin, "enforced": seen.enforced, "maxMissing": seen.plugin.max_missing.value}
 
 
-def _share(share: Share) -> dict[str, Any]:
+def share_as_json(share: Share) -> dict[str, Any]:
+    """One resource of a quota for programs."""
     numbers = {name: getattr(share, name) for name in ("min", "used", "max", "borrowed", "lent", "pending")}
     texts = {name: None if amount is None else quantity(share.resource, amount) for name, amount in numbers.items()}
     return {"resource": share.resource, **texts}

@@ -13,7 +13,6 @@ from cli.errors import CommandError
 from cli.live import Json
 from cli.top import nodes as top_nodes
 from cli.top import pods as top_pods
-from crds.names import MID_CPU, MID_MEMORY
 
 _NOT_ENDED: Final = "status.phase!=Succeeded,status.phase!=Failed"
 
@@ -48,11 +47,14 @@ async def nodes(api: kubeapi.ApiServer, only: str | None, output: str, order: st
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
     if only is None:
-        found, metrics = await live.together(live.objects(api, kubeapi.paths.NODES), live.node_metrics(api))
+        requests = (live.objects(api, kubeapi.paths.NODES), live.node_metrics(api), _pods(api, None, None))
+        found, metrics, bound = await live.together(*requests)
     else:
-        one, metric = await live.together(live.node(api, only), live.node_metric(api, only))
+        one, metric, bound = await live.together(
+            live.node(api, only), live.node_metric(api, only), _pods(api, None, only)
+        )
         found, metrics = [one], [metric] if metric else []
-    rows = top_nodes.node_rows(found, metrics, await _mid_pods(api, found, only), time.time())
+    rows = top_nodes.node_rows(found, metrics, bound, time.time())
     if not rows:
         raise CommandError("The cluster has no nodes.")
     _print_problems(row.report.problem for row in rows)
@@ -63,14 +65,6 @@ async def nodes(api: kubeapi.ApiServer, only: str | None, output: str, order: st
     shown = [top_nodes.cells(row) for row in rows]
     shown += [top_nodes.total(rows)] if len(rows) > 1 else []
     table.write(top_nodes.COLUMNS, shown, wide=output == outputs.WIDE)
-
-
-async def _mid_pods(api: kubeapi.ApiServer, found: list[Json], only: str | None) -> list[Json]:
-    """The pods that may hold Mid resources; none where no node offers any, which spares reading them all."""
-    allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in found]
-    if not any(MID_CPU in resources or MID_MEMORY in resources for resources in allocatable):
-        return []
-    return await _pods(api, None, only)
 
 
 async def pods(api: kubeapi.ApiServer, place: Place, node: str | None, output: str, order: str = "name") -> None:

@@ -7,7 +7,8 @@ from typing import Any, Final
 from cli.table import Cell, Column, Row
 from crds import names
 from crds.pod import is_terminal, pod_key, pod_requests
-from crds.quantity import QuantityError, value
+from crds.priority import PriorityBand, tier
+from crds.quantity import QuantityError, milli_value, value
 from manager.explain import amounts
 from manager.explain.report import Amount, Report, read
 
@@ -25,6 +26,7 @@ COLUMNS: Final = (
     Column("WASTE", ">"),
     Column("PREDICTION"),
     Column("REPORTED", ">"),
+    Column("PROD REQUESTED", ">", wide=True),
     Column("ALLOCATABLE", ">", wide=True),
     Column("PODS", ">", wide=True),
 )
@@ -49,11 +51,14 @@ class NodeRow:
     """What bound Mid pods request."""
     mid_used: Amount
     """What these use; None before a report has them."""
+    prod_requested: Amount
+    """What bound Prod pods request."""
 
     @property
     def waste(self) -> Amount:
-        """What pods may request and nobody uses: allocatable - usage, no less than nothing."""
-        return unused(self.allocatable, self.report.usage)
+        """What Prod pods requested, is not predicted to be needed, and nobody is offered; no less than nothing."""
+        taken = plus(self.report.prod_peak, self.mid)
+        return Amount() if self.report.prod_peak == Amount() else unused(self.prod_requested, taken)
 
 
 def unused(whole: Amount, used: Amount) -> Amount:
@@ -75,7 +80,7 @@ def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[
         now: the time to measure ages from. [unix s]
     """
     reports = {metric["metadata"]["name"]: read(metric, now) for metric in node_metrics}
-    requested, used = _mid_pods(pods, reports)
+    requested, used, prod = _of_pods(pods, reports)
     rows = []
     for node in nodes:
         name = node["metadata"]["name"]
@@ -88,6 +93,7 @@ def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[
                 mid=_mid(allocatable),
                 mid_requested=requested.get(name, Amount(0, 0)),
                 mid_used=used.get(name, Amount()),
+                prod_requested=prod.get(name, Amount(0, 0)),
             )
         )
     return sorted(rows, key=lambda row: row.name)
@@ -98,10 +104,14 @@ def _mid(resources: Mapping[str, Any]) -> Amount:
     return Amount(None if cpu is None else value(cpu), None if memory is None else value(memory))
 
 
-def _mid_pods(pods: Iterable[Any], reports: Mapping[str, Report]) -> tuple[dict[str, Amount], dict[str, Amount]]:
-    """What the Mid pods of each node request, and what they use as far as it was reported."""
-    requested: dict[str, Amount] = {}
-    used: dict[str, Amount] = {}
+_Sums = dict[str, Amount]
+
+
+def _of_pods(pods: Iterable[Any], reports: Mapping[str, Report]) -> tuple[_Sums, _Sums, _Sums]:
+    """By node: what its Mid pods request, what these use as far as it was reported, and what its Prod pods request."""
+    requested: _Sums = {}
+    used: _Sums = {}
+    prod: _Sums = {}
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")
         if not node or is_terminal(pod):
@@ -110,14 +120,17 @@ def _mid_pods(pods: Iterable[Any], reports: Mapping[str, Report]) -> tuple[dict[
             requests = pod_requests(pod)
         except QuantityError:  # the API server admits no such pod
             continue
-        amount = Amount(value(requests.get(names.MID_CPU, 0)), value(requests.get(names.MID_MEMORY, 0)))
-        if amount == Amount(0, 0):
-            continue
-        requested[node] = plus(requested.get(node, Amount()), amount)
-        measured = (reports.get(node, Report()).pods or {}).get(pod_key(pod))
-        if measured is not None:
-            used[node] = plus(used.get(node, Amount()), measured)
-    return requested, used
+        band = tier(pod)
+        if band is PriorityBand.PROD:
+            native = Amount(milli_value(requests.get("cpu", 0)), value(requests.get("memory", 0)))
+            prod[node] = plus(prod.get(node, Amount()), native)
+        elif band is PriorityBand.MID:
+            amount = Amount(value(requests.get(names.MID_CPU, 0)), value(requests.get(names.MID_MEMORY, 0)))
+            requested[node] = plus(requested.get(node, Amount()), amount)
+            measured = (reports.get(node, Report()).pods or {}).get(pod_key(pod))
+            if measured is not None:
+                used[node] = plus(used.get(node, Amount()), measured)
+    return requested, used, prod
 
 
 def plus(one: Amount, other: Amount) -> Amount:
@@ -148,6 +161,7 @@ def total(rows: Sequence[NodeRow]) -> Row:
         _pair(_all(row.waste for row in rows)),
         Cell(f"{ready} ready"),
         Cell(""),
+        _pair(_all(row.prod_requested for row in rows)),
         _pair(allocatable),
         Cell(str(sum(len(row.report.pods or ()) for row in rows))),
     )
@@ -197,6 +211,7 @@ def cells(row: NodeRow) -> Row:
         _pair(row.waste),
         Cell(report.prediction, "green" if report.prediction == "ready" else "yellow"),
         Cell(amounts.age(report.age_seconds), "red" if late(report) else ""),
+        _pair(row.prod_requested),
         _pair(row.allocatable),
         Cell(amounts.NOTHING if report.pods is None else str(len(report.pods))),
     )
@@ -233,6 +248,7 @@ def as_json(rows: Sequence[NodeRow]) -> list[dict[str, Any]]:
             "mid": row.mid.as_json(),
             "midRequested": row.mid_requested.as_json(),
             "midUsed": row.mid_used.as_json(),
+            "prodRequested": row.prod_requested.as_json(),
             "waste": row.waste.as_json(),
             "prediction": row.report.prediction,
             "reportAgeSeconds": row.report.age_seconds,

@@ -39,7 +39,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["tpo"], ["top", "services"], ["explain", "node"], ["explain", "pod", "x"], ["top", "-o", "xml"]]
+    "arguments",
+    [[], ["tpo"], ["top", "services"], ["explain", "node"], ["explain", "service", "x"], ["top", "-o", "xml"]],
 )
 def test_wrong_command_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong command line says what is wrong, and ends with 2."""

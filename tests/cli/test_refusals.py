@@ -57,10 +57,10 @@ def test_rejected_login_says_so() -> None:
     [
         ("web-l", ["web-1", "db-1"], "Did you mean web-1?"),
         ("pool", ["ip-10-0-0-1-pool-a"], "Did you mean ip-10-0-0-1-pool-a?"),
-        ("zzz", ["web-2", "web-1", "db-1", "db-2"], "The cluster has 4, such as db-1, db-2, web-1."),
-        ("any", [], "The cluster has no nodes."),
+        ("zzz", ["web-2", "web-1", "db-1", "db-2"], "There are 4 nodes, such as db-1, db-2, web-1."),
+        ("any", [], "There are no nodes."),
     ],
 )
 def test_suggestions(name: str, known: list[str], says: str) -> None:
     """An unknown node is answered with names that are close, else with some that there are."""
-    assert live._suggestion(name, known) == says
+    assert live.suggestion(name, known, "nodes") == says

@@ -47,6 +47,7 @@ NOT_RUN: Final = (
     "turtledemo",
 )
 """Folders of the standard library that a service never needs."""
+SYSTEM_FILES: Final = ("/etc/ld.so.cache", "/etc/os-release", "/etc/ssl/openssl.cnf")
 TESTS: Final = ("tests", "conftest.py", "test_*.py", "*_test.py")
 """Test code of libraries."""
 FOR_COMPILERS: Final = (
@@ -100,9 +101,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     for step in (system, libraries, settle):
         step.add_argument("folder", type=Path)
         step.add_argument("place", type=Path, help="where the folder will lie in the image")
+    system.add_argument("--certificates", type=Path, required=True, help="the authorities that the base trusts")
     options = parser.parse_args(argv)
     if options.step == "system":
         copy_system(options.folder)
+        take_certificates(options.certificates, options.folder)
     elif options.step == "libraries":
         remove_unused(options.folder, options.needs)
     settle_all(options.folder, options.place)
@@ -116,16 +119,47 @@ def copy_system(target: Path) -> None:
         files = [path for path in _files(Path(folder)) if _is_run(path.relative_to(folder))]
         found += [*files, *_shared_libraries([path for path in files if path.suffix == ".so"])]
     found += [path for name in RUNTIME_LIBRARIES if (path := _system_library(name))]
-    found += [path for name in ("/etc/ld.so.cache", "/etc/ssl/openssl.cnf") if (path := Path(name)).exists()]
+    found += [path for name in SYSTEM_FILES if (path := Path(name)).exists()]
     for path in found:
         take(path, target)
+    _name_packages(found, target)
     etc = target / "etc"
-    etc.mkdir(exist_ok=True)
     (etc / "passwd").write_text(f"root:x:0:0:root:/:/none\nheadroom:x:{USER}:{USER}:Headroom:/:/none\n")
     (etc / "group").write_text(f"root:x:0:\nheadroom:x:{USER}:\n")
     (etc / "nsswitch.conf").write_text("hosts: files dns\n")
     (target / "tmp").mkdir()
     (target / "tmp").chmod(0o1777)
+
+
+def take_certificates(file: Path, target: Path) -> None:
+    """Put the authorities where Debian has them.
+
+    Args:
+        file: a copy of the base's own: what a build sees in /etc/ssl may be lent by the machine that builds.
+        target: the root of the image.
+    """
+    certificates = target / "etc/ssl/certs"
+    certificates.mkdir(parents=True, exist_ok=True)
+    shutil.copy(file, certificates / "ca-certificates.crt")
+
+
+def _name_packages(found: Sequence[Path], target: Path) -> None:
+    """Say in /var/lib/dpkg/status.d, as scanners of images expect it, of which Debian packages files were taken."""
+    owner = {
+        file: listing.stem.partition(":")[0]
+        for listing in Path("/var/lib/dpkg/info").glob("*.list")
+        for file in listing.read_text().splitlines()
+    }
+    names = {name for path in found for name in (str(path), str(path.resolve()))}
+    # What Debian's lists call /lib is /usr/lib where the two are one folder.
+    owners = {owner.get(name) or owner.get(name.removeprefix("/usr")) for name in names}
+    folder = target / "var/lib/dpkg/status.d"
+    folder.mkdir(parents=True)
+    status = Path("/var/lib/dpkg/status")
+    for stanza in status.read_text().split("\n\n") if status.exists() else ():
+        name = stanza.partition("\n")[0].removeprefix("Package: ")
+        if name in owners:
+            (folder / name).write_text(stanza.strip() + "\n")
 
 
 def take(path: Path, target: Path) -> None:

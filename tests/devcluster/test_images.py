@@ -123,7 +123,7 @@ def test_dockerfile_suits_users(recipe: Recipe) -> None:
     text = (ROOT / recipe.dockerfile).read_text()
     assert "ARG BASE_IMAGE=docker.io/library/python:" in text
     assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${BASE_IMAGE}", "base", "scratch"}
-    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE)[-1] == "scratch"  # what only a build needs stays in its stages
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE)[-1] == "scratch"  # the rest stays in its stages
     assert "--require-hashes" in text
     assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["65532:65532"]
     assert json.loads(re.findall(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)[0]) == [f"/opt/headroom/bin/{recipe.name}"]

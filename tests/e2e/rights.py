@@ -13,6 +13,8 @@ ACCOUNTS: Final = ("headroom-agent", "headroom-manager", "headroom-scheduler", "
 """The service accounts; the objects that give them rights begin with the same name."""
 _REFUSED: Final = (401, 403)
 _CREATED: Final = 201
+_OF_EVERYBODY: Final = ("selfsubjectaccessreviews", "selfsubjectreviews")
+"""What every login may ask: about itself."""
 _OF_THE_CLUSTER: Final = "kube-scheduler"
 """Its rights are roles of the cluster, which the chart binds: they follow its version."""
 
@@ -57,7 +59,7 @@ def beyond(rights: Iterable[Right], asked: Iterable[Request]) -> list[str]:
         {
             f"{each.verb} {each.resource}{f'.{each.group}' if each.group else ''} {each.namespace}/{each.name}"
             for each in asked
-            if each.resource and not each.agent.startswith(_OF_THE_CLUSTER)
+            if each.resource and each.resource not in _OF_EVERYBODY and not each.agent.startswith(_OF_THE_CLUSTER)
             if not any(_covers(right, each) for right in rights)
         }
     )

@@ -125,7 +125,7 @@ def _nodes() -> Iterator[Panel]:
             Kind.BARS,
         )
     yield Panel(
-        "Nodes",
+        "Every node",
         "Each node's usage, the predicted peak of Prod and the system, and what it sells. A node's name leads to its "
         "own dashboard.",
         tuple(
@@ -164,7 +164,7 @@ def _deficits() -> Iterator[Panel]:
     for resource in amounts.RESOURCES:
         yield Panel(
             f"{amounts.TITLE[resource]} requested beyond what may be sold",
-            "0 is good. What stays for long is evicted where spec.midEviction allows it; kubectl headroom explain node "
+            "0 is good. What stays for long is evicted where midEviction.mode is on; kubectl headroom explain node "
             "names the pods.",
             (Query(f"topk(10, {amounts.mid('deficit', resource)})", "{{node}}"),),
             amounts.UNIT[resource],

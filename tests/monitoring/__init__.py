@@ -1,0 +1,1 @@
+"""Dashboards and alerts against what the services export."""

@@ -1,0 +1,60 @@
+"""What the three services export, by their own registries: the labels of every series by its name."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.process_collector import ProcessCollector
+
+from agent.telemetry import Metrics
+from tests.architecture import test_manager_page, test_scheduler_metrics
+from tests.monitoring.promql import Need, needs
+
+TARGET: Final = frozenset({"job", "instance", "namespace", "pod", "container", "endpoint"})
+"""Labels that Prometheus gives what it scrapes."""
+AGENT: Final = frozenset({"node"})
+"""Those that it gives an agent's metrics besides: the chart's monitors and the page's configuration say so."""
+OF_PROMETHEUS: Final[dict[str, frozenset[str]]] = {"ALERTS": frozenset({"alertname", "alertstate", "severity"})}
+"""What it makes itself."""
+
+
+def exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, frozenset[str]]:
+    """The labels of every series, by its name."""
+    families: list[tuple[str, str, frozenset[str]]] = [
+        (metric._name, metric._type, frozenset(metric._labelnames) | AGENT)
+        for metric in _wrappers(Metrics("a").registry)
+    ]
+    for told in (test_manager_page._exported(), test_scheduler_metrics._exported(monkeypatch)):
+        families += [
+            (name.removesuffix("_total") if kind == "counter" else name, kind, frozenset(labels))
+            for name, (kind, labels) in told.items()
+        ]
+    for family in ProcessCollector(registry=CollectorRegistry()).collect():
+        families.append((family.name, family.type, frozenset()))
+    series = {name: labels for each in families for name, labels in _series(*each)}
+    return {name: labels | TARGET for name, labels in series.items()} | OF_PROMETHEUS
+
+
+def _wrappers(registry: CollectorRegistry) -> list[Any]:
+    return [each for each in registry._collector_to_names if hasattr(each, "_labelnames")]
+
+
+def _series(name: str, kind: str, labels: frozenset[str]) -> list[tuple[str, frozenset[str]]]:
+    if kind == "counter":
+        return [(f"{name}_total", labels)]
+    if kind == "histogram":
+        return [(f"{name}_bucket", labels | {"le"}), (f"{name}_sum", labels), (f"{name}_count", labels)]
+    return [(name, labels)]
+
+
+def missing(expression: str, known: Mapping[str, frozenset[str]]) -> list[str]:
+    """What a query asks for that nobody exports, in words."""
+    return [complaint for need in needs(expression) if (complaint := _complaint(need, known))]
+
+
+def _complaint(need: Need, known: Mapping[str, frozenset[str]]) -> str:
+    if need.metric not in known:
+        return f"nobody exports {need.metric}"
+    unknown = need.labels - known[need.metric]
+    return f"{need.metric} has no label {', '.join(sorted(unknown))}" if unknown else ""

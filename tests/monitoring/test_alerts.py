@@ -1,0 +1,108 @@
+"""Every alert fires when it should and not otherwise, asks for what is there, and says what to do."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from devcluster.prometheus import Prometheus
+from tests.architecture.sources import ROOT
+from tests.monitoring.alert_cases import CASES, Case
+from tests.monitoring.exported import exported, missing
+
+FILE: Final = ROOT / "charts/headroom/files/prometheus-alerts.yaml"
+RULES: Final[list[dict[str, Any]]] = [
+    rule for group in yaml.safe_load(FILE.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]
+]
+BY_NAME: Final = {rule["alert"]: rule for rule in RULES}
+RUNBOOKS: Final = (ROOT / "docs/runbooks.md").read_text(encoding="utf-8")
+AT_THE_END: Final = "240m"
+
+
+def test_every_alert_has_a_case() -> None:
+    """There is a case for each alert, and each has a name of its own."""
+    assert len(RULES) == len(BY_NAME)
+    assert set(CASES) == set(BY_NAME)
+
+
+def test_alerts_ask_for_what_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every metric and label of every alert is exported by a service, and so are those of the cases."""
+    known = exported(monkeypatch)
+    wrong = [f"{name}: {each}" for name, rule in BY_NAME.items() for each in missing(rule["expr"], known)]
+    wrong += [
+        f"{name}, case: {each}"
+        for name, case in CASES.items()
+        for series in (*case.bad, *case.good)
+        for each in missing(series, known)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_alert_leads_to_its_runbook(name: str) -> None:
+    """An alert has a severity, says what it means, and links to a section of its own that says what to do."""
+    rule = BY_NAME[name]
+    notes = rule["annotations"]
+    assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+    assert set(notes) == {"summary", "description", "runbook_url"}
+    assert notes["description"].endswith(".")
+    assert notes["runbook_url"] == f"docs/runbooks.md#{name.lower()}"
+    section = RUNBOOKS.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert "**What it means.**" in section
+    assert "**What to do.**" in section
+
+
+def test_runbooks_are_of_alerts() -> None:
+    """No section is left over from an alert that is gone, and they stand in the order of the file."""
+    assert re.findall(r"^## (Headroom\w+)$", RUNBOOKS, flags=re.MULTILINE) == list(BY_NAME)
+
+
+def _test(name: str, case: Case, *, bad: bool) -> dict[str, Any]:
+    """A test as promtool reads it."""
+    rule = BY_NAME[name]
+    expected = {
+        "exp_labels": {**case.labels, **rule["labels"]},
+        "exp_annotations": {**rule["annotations"], "summary": case.says},
+    }
+    series = case.bad if bad else case.good
+    return {
+        "name": f"{name} {'fires' if bad else 'is quiet'}",
+        "interval": "1m",
+        "input_series": [{"series": each, "values": values} for each, values in series.items()],
+        "alert_rule_test": [
+            {"eval_time": AT_THE_END, "alertname": name, "exp_alerts": [expected] if bad else []},
+        ],
+    }
+
+
+def _judge(programs: Prometheus, folder: Path, name: str, *tests: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """What promtool says of tests of one alert; with the others beside it, it would take a minute."""
+    rules, path = folder / "rules.yaml", folder / "tests.yaml"
+    rules.write_text(yaml.safe_dump({"groups": [{"name": "one", "rules": [BY_NAME[name]]}]}))
+    path.write_text(
+        yaml.safe_dump({"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": list(tests)}, width=1000)
+    )
+    return subprocess.run([programs.tool, "test", "rules", path], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("name", BY_NAME)
+def test_alert_fires_when_it_should(name: str, prometheus_programs: Prometheus, tmp_path: Path) -> None:
+    """With what is bad it fires once, with the labels and words of its case; with what is good it does not."""
+    case = CASES[name]
+    done = _judge(prometheus_programs, tmp_path, name, *(_test(name, case, bad=bad) for bad in (True, False)))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.alone
+def test_wrong_case_is_noticed(prometheus_programs: Prometheus, tmp_path: Path) -> None:
+    """A case whose words are not those of the alert fails, and so does one that fires where it should not."""
+    name = "HeadroomNoManagerLeads"
+    case = CASES[name]
+    for wrong, bad in ((Case(case.bad, case.good, "Something else"), True), (Case({}, case.bad, case.says), False)):
+        done = _judge(prometheus_programs, tmp_path, name, _test(name, wrong, bad=bad))
+        assert done.returncode == 1
+        assert name in done.stdout + done.stderr

@@ -1,13 +1,14 @@
 """Dev clusters for tests: built before the first test, started once for all that ask, logs kept when a test fails."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from devcluster import Cluster, ClusterSpec, DevClusterError, images, node, packages, prometheus
+from devcluster import Cluster, ClusterSpec, DevClusterError, browser, images, node, packages, prometheus
 from devcluster.binaries import Binaries
 from devcluster.families import CONTROL_PLANE, REAL_NODE
 
@@ -43,12 +44,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     say = reporter.write_line if reporter else print
-    if any("prometheus_programs" in getattr(item, "fixturenames", ()) for item in session.items):
-        try:
-            if prometheus.refusal() is None:
-                prometheus.find_or_fetch(say)
-        except DevClusterError as error:
-            pytest.exit(f"Prometheus cannot be fetched: {error}", returncode=1)
+    fetched = (
+        ("prometheus_programs", "Prometheus", prometheus.refusal, prometheus.find_or_fetch),
+        ("browser_program", "a browser", browser.refusal, browser.find_or_install),
+    )
+    for fixture, what, refusal, fetch in fetched:
+        if any(fixture in getattr(item, "fixturenames", ()) for item in session.items):
+            _fetch(what, refusal, fetch, say)
     wants_node = any(item.get_closest_marker("node") for item in session.items) and not packages.real_node_refusal()
     if not wants_node and not any(item.get_closest_marker("cluster") for item in session.items):
         return
@@ -59,6 +61,20 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             images.build_all(binaries, say)
     except DevClusterError as error:
         pytest.exit(f"the dev cluster cannot be built: {error}", returncode=1)
+
+
+def _fetch(
+    what: str,
+    refusal: Callable[[], str | None],
+    fetch: Callable[[Callable[[str], None]], object],
+    say: Any,  # noqa: ANN401
+) -> None:
+    """Fetch a program before the first test, where it can be had."""
+    try:
+        if refusal() is None:
+            fetch(say)
+    except DevClusterError as error:
+        pytest.exit(f"{what} cannot be fetched: {error}", returncode=1)
 
 
 def _run(spec: ClusterSpec, request: pytest.FixtureRequest) -> Iterator[Cluster]:
@@ -98,3 +114,12 @@ def prometheus_programs() -> prometheus.Prometheus:
     if refusal:
         pytest.skip(refusal)
     return prometheus.find_or_fetch()
+
+
+@pytest.fixture(scope="session")
+def browser_program() -> Path:
+    """A real browser; skips, with the reason, where none can be had. Installed before the first test."""
+    refusal = browser.refusal()
+    if refusal:
+        pytest.skip(refusal)
+    return browser.find_or_install()

@@ -98,6 +98,13 @@ class Plot:
     values: Floats
     """By number of a point, then by time; nan where nothing is known. [cores, GiB]"""
 
+    def trimmed(self, fewest: int) -> "Plot":
+        """Without the time before anything was known; never shorter than so many points."""
+        known = np.flatnonzero(np.isfinite(self.values).any(axis=0))
+        latest = max(len(self.times) - fewest, 0)
+        first = min(int(known[0]), latest) if known.size else latest
+        return Plot(self.times[first:], self.values[:, first:])
+
     def of(self, series: Series, resource: str) -> Floats:
         """One line."""
         found: Floats = self.values[at(series, resource)]

@@ -15,12 +15,11 @@ from manager.ui.html import Html, join, tag
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 712, 12, 246
 _WIDTH, _HEIGHT = 720, 272
 _TICKS: Final = 4
-_NICE: Final = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
+_NICE: Final = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 10)
 _DIGITS: Final = 4
-_LABELS: Final = {
-    "2h": ((0, "2 h ago"), (0.25, "90 min"), (0.5, "60 min"), (0.75, "30 min"), (1, "now")),
-    "24h": ((0, "24 h ago"), (0.25, "18 h"), (0.5, "12 h"), (0.75, "6 h"), (1, "now")),
-}
+_FEWEST: Final = 13
+"""So many points fit on the axis of a plot that has just begun."""
+_MINUTES_AN_HOUR: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,7 @@ def figure(subject: str, resource: str, length: str, plot: Plot) -> Html:
         length: a key of `RINGS`.
         plot: the numbers.
     """
+    plot = plot.trimmed(_FEWEST)
     values = {line: plot.of(line.series, resource) for line in LINES}
     top = _top(max((float(np.nanmax(each)) for each in values.values() if np.isfinite(each).any()), default=0.0))
     drawn = [_draw(line, each, top) for line, each in values.items()]
@@ -68,7 +68,7 @@ def figure(subject: str, resource: str, length: str, plot: Plot) -> Html:
     told = ", ".join(f"{name} {number}" for name, number in known) or "nothing is known yet"
     picture = tag(
         "svg",
-        _grid(resource, length, top),
+        _grid(resource, RINGS[length].step_seconds * (len(plot.times) - 1), top),
         *drawn,
         None if known else tag("text", "Nothing is known yet", class_="middle", x=_x(0.5), y=_y(top / 2, top) - 8),
         tag("line", class_="cursor", x1=_LEFT, x2=_LEFT, y1=_TOP, y2=_BOTTOM, visibility="hidden"),
@@ -158,24 +158,37 @@ def _y(value: float, top: float) -> float:
     return round(_BOTTOM - value / top * (_BOTTOM - _TOP), 1)
 
 
-def _grid(resource: str, length: str, top: float) -> Html:
+def _grid(resource: str, seconds: int, top: float) -> Html:
     parts: list[Html] = []
     for tick in range(_TICKS + 1):
         value = top * tick / _TICKS
         y = _y(value, top)
         parts.append(tag("line", class_="grid", x1=_LEFT, x2=_RIGHT, y1=y, y2=y))
         parts.append(tag("text", words.digits(value), class_="y", x=_LEFT - 8, y=y + 4))
-    for share, text in _LABELS[length]:
-        side = "first" if share == 0 else "last" if share == 1 else "middle"
-        parts.append(tag("text", text, class_=f"x {side}", x=_x(share), y=_BOTTOM + 20))
+    for tick in range(_TICKS + 1):
+        side = "first" if tick == 0 else "last" if tick == _TICKS else "middle"
+        ago = _ago(seconds * (_TICKS - tick) / _TICKS / 60)
+        parts.append(tag("text", ago, class_=f"x {side}", x=_x(tick / _TICKS), y=_BOTTOM + 20))
     return tag("g", *parts, aria_hidden="true", data_unit=words.UNITS[resource])
+
+
+def _ago(minutes: float) -> str:
+    """How long ago: "30 min", "2 h", "now"."""
+    if minutes < 1:
+        return "now"
+    if minutes > 2 * _MINUTES_AN_HOUR:
+        return f"{words.digits(round(minutes / _MINUTES_AN_HOUR, 1))} h"
+    return f"{minutes:.0f} min"
 
 
 def _draw(line: Line, values: Floats, top: float) -> Html:
     runs = list(_runs(values))
     last = len(values) - 1
-    strokes = " ".join(_path(run, last, top) for run in runs)
+    strokes = " ".join(_path(run, last, top) for run in runs if len(run) > 1)
+    # A line of no length is drawn as a dot: after a cold start there is but one point.
+    dots = " ".join(f"M{_x(index / last)} {_y(value, top)} h0.01" for ((index, value), *more) in runs if not more)
     parts = [tag("path", class_=f"line {line.style}", d=strokes)] if strokes else []
+    parts += [tag("path", class_=f"line dot {line.style}", d=dots)] if dots else []
     if line.filled:
         areas = " ".join(
             f"{_path(run, last, top)} L{_x(run[-1][0] / last)} {_BOTTOM} L{_x(run[0][0] / last)} {_BOTTOM} Z"
@@ -188,8 +201,7 @@ def _draw(line: Line, values: Floats, top: float) -> Html:
 
 def _path(run: Sequence[tuple[int, float]], last: int, top: float) -> str:
     points = [f"{_x(index / last)} {_y(value, top)}" for index, value in run]
-    # A line of no length is drawn as a dot: after a cold start there is but one point.
-    return f"M{points[0]} " + (" ".join(f"L{each}" for each in points[1:]) or "h0.01")
+    return f"M{points[0]} " + " ".join(f"L{each}" for each in points[1:])
 
 
 def _runs(values: Floats) -> Iterator[list[tuple[int, float]]]:

@@ -1,0 +1,157 @@
+"""A headless browser, driven by its own protocol (DevTools) over a WebSocket."""
+
+import asyncio
+import base64
+import itertools
+import shutil
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+_START_SECONDS = 60.0
+_ANSWER_SECONDS = 60.0
+
+
+class Tab:
+    """One page of the browser."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._loaded = asyncio.Event()
+        self.complaints: list[str] = []
+        """Errors and warnings of the console, exceptions of scripts, and what the security policy refused."""
+
+    async def listen(self) -> None:
+        """Take answers and events until the browser ends."""
+        async for message in self._socket:
+            self._take(message.json())
+
+    def _take(self, said: dict[str, Any]) -> None:
+        if "id" in said:
+            self._answers.pop(said["id"]).set_result(said)
+            return
+        method, given = said["method"], said.get("params") or {}
+        if method == "Page.loadEventFired":
+            self._loaded.set()
+        elif method == "Runtime.exceptionThrown":
+            self.complaints.append(str(given["exceptionDetails"]))
+        elif method == "Runtime.consoleAPICalled" and given["type"] in ("error", "warning", "assert"):
+            self.complaints.append(str(given["args"]))
+        elif method == "Log.entryAdded" and given["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(str(given["entry"]))
+
+    async def call(self, method: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON
+        """One command; its result."""
+        number = next(self._numbers)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        await self._socket.send_json({"id": number, "method": method, "params": given})
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            said = await answer
+        assert "error" not in said, f"{method}: {said}"
+        result: dict[str, Any] = said.get("result", {})
+        return result
+
+    async def open(self, url: str) -> None:
+        """Load a page, and wait until it is there."""
+        self._loaded.clear()
+        await self.call("Page.navigate", url=url)
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            await self._loaded.wait()
+
+    async def evaluate(self, expression: str) -> Any:  # noqa: ANN401 - any JSON
+        """What a JavaScript expression comes to; promises are awaited."""
+        said = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in said, said
+        return said["result"].get("value")
+
+    async def until(self, expression: str, seconds: float = 60.0) -> None:
+        """Wait until an expression is true; the time is only how long a slow machine may take."""
+        end = time.monotonic() + seconds
+        while not await self.evaluate(expression):
+            assert time.monotonic() < end, f"not within {seconds:.0f} s: {expression}"
+            await asyncio.sleep(0.1)
+
+    async def look(self, *, dark: bool, width: int = 1280, height: int = 900) -> None:
+        """How the page is shown from now on. [pixels]"""
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        await self.call("Emulation.setEmulatedMedia", features=[scheme])
+        await self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
+
+    async def picture(self, path: Path) -> Path:
+        """Write the whole page as PNG."""
+        said = await self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        await asyncio.to_thread(path.write_bytes, base64.b64decode(said["data"]))
+        return path
+
+    async def press(self, key: str) -> None:
+        """Press a key of the keyboard."""
+        for kind in ("keyDown", "keyUp"):
+            await self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+
+@contextmanager
+def running(program: Path, home: Path) -> Iterator[int]:
+    """A browser; the port on which it takes commands. It ends at the end.
+
+    Args:
+        program: the browser.
+        home: a folder for its files, which are removed.
+    """
+    command = [
+        str(program),
+        "--headless",
+        "--no-sandbox",  # tests run as root, and open nothing but our own page
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        "--disable-background-networking",
+        "--remote-debugging-port=0",
+        f"--user-data-dir={home}",
+        "about:blank",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield _port(process, home / "DevToolsActivePort")
+    finally:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=20)
+        process.kill()
+        process.wait()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _port(process: "subprocess.Popen[bytes]", file: Path) -> int:
+    """The port on which it listens, which it writes into a file when it does."""
+    end = time.monotonic() + _START_SECONDS
+    while True:
+        lines = file.read_text().splitlines() if file.exists() else []
+        if lines and lines[0].isdigit():
+            return int(lines[0])
+        assert process.poll() is None, f"the browser ended with code {process.returncode}"
+        assert time.monotonic() < end, "the browser did not begin to listen"
+        time.sleep(0.05)
+
+
+@asynccontextmanager
+async def tab_of(port: int) -> AsyncIterator[Tab]:
+    """A new tab of the browser that takes commands on a port."""
+    async with aiohttp.ClientSession() as session:
+        async with session.put(f"http://127.0.0.1:{port}/json/new?about:blank") as answer:
+            where = (await answer.json())["webSocketDebuggerUrl"]
+        async with session.ws_connect(where, max_msg_size=0) as socket:
+            tab = Tab(socket)
+            listening = asyncio.create_task(tab.listen())
+            for domain in ("Page", "Runtime", "Log"):
+                await tab.call(f"{domain}.enable")
+            yield tab
+            listening.cancel()

@@ -1,0 +1,45 @@
+"""What a dashboard's panels ask on a cluster whose story was told, and which of them have nothing to show there."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from dashboards import DASHBOARDS
+
+NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
+    "headroom_agent_failures_total": "no step of an agent fails",
+    "headroom_agent_gaps_total": "whether an agent misses a value depends on the machine",
+    "headroom_agent_prediction_": "predictions are judged five minutes and a day after they were made",
+    "headroom_agent_last_checkpoint_timestamp_seconds": "what was learned is saved later than the story lasts",
+    "headroom_manager_mid_degraded": "whether a node sells nothing depends on what the story has come to",
+    "headroom_manager_mid_evictions_": "nobody is evicted",
+    "headroom_manager_shadow_": "no node is in shadow mode",
+    "headroom_manager_webhook_reviews_total": "the manager runs as a process, which API servers do not ask",
+    "headroom_scheduler_plugin_errors_total": "no plugin fails",
+    'outcome=~"error|bad_request"': "no request fails",
+    "headroom_scheduler_wake_patches_total": "whether a pod is woken depends on the load",
+    "headroom_scheduler_refusal_events_total": "the story's refused pod is told of by kube-scheduler",
+    "headroom_scheduler_waited_seconds": "no pod that was refused has found a node",
+    "headroom_scheduler_provider_": "no plugin has a provider",
+    "headroom_scheduler_reclaim_decisions_total": "nobody wants back what others borrowed",
+    "headroom_scheduler_reclaim_evictions_total": "nobody wants back what others borrowed",
+    "headroom_scheduler_reclaim_bound_seconds": "nobody wants back what others borrowed",
+    "headroom_scheduler_reclaim_decision_seconds": "nobody wants back what others borrowed",
+    'headroom_scheduler_quota_used{quota_namespace=~".*", resource="cpu"}) - ': "no namespace borrows",
+    'headroom_scheduler_quota_used{quota_namespace=~".*", resource="memory"}) - ': "no namespace borrows",
+}
+"""Parts of queries that may be answered by nothing, each with its reason."""
+
+
+def queries(node: str) -> Iterator[tuple[str, str]]:
+    """Every panel's title and question, as Grafana asks it when a node is chosen, and everything else."""
+    for name, make in DASHBOARDS.items():
+        chosen = node if name == "node" else ".*"
+        for panel in make().panels:
+            for query in panel.queries:
+                asked = query.expression.replace("$__rate_interval", "30s").replace("$node", chosen)
+                yield f"{name}: {panel.title}", asked.replace("$quota_namespace", ".*")
+
+
+def must_show(query: str) -> bool:
+    """Whether nothing excuses an empty answer."""
+    return not any(part in query for part in NOTHING_TO_SHOW)

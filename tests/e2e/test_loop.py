@@ -10,6 +10,8 @@ import pytest
 
 from demo.steps import STEPS, Step
 from demo.story import MID_CPU, NAMESPACE, Story
+from tests.charts.rendered import render
+from tests.e2e import rights
 from tests.e2e.conftest import Telling
 
 pytestmark = [pytest.mark.node, pytest.mark.quiet, pytest.mark.timeout(600)]
@@ -106,6 +108,11 @@ def test_rights_suffice(story: Story) -> None:
     allowed = {what for what, forbidden in requests if not forbidden}
     assert allowed
     assert not sorted(refused - allowed)
+    asked = rights.requests(story.cluster, NAMESPACE)
+    granted = rights.granted(render(story.cluster.helm))
+    for account in ("headroom-agent", "headroom-manager", "headroom-scheduler"):
+        assert asked[account], account
+        assert rights.beyond(granted[account], asked[account]) == [], account
 
 
 def test_services_write_no_errors(story: Story) -> None:

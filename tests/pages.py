@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-PATIENCE_SECONDS: Final = 90.0
-"""For how long a block is repeated, and the longest that one may take."""
+PATIENCE_SECONDS: Final = 180.0
+"""For how long a block is repeated, and the longest that one may take: machines that run tests are busy."""
 PAUSE_SECONDS: Final = 0.3
 COMMANDS: Final = ("sh", "sh again", "sh prints", "sh elsewhere")
 """The marks of commands."""
@@ -179,7 +179,7 @@ def _of_line(words: list[str]) -> str:
 
 
 class Reader:
-    """Somebody who pastes block after block into one shell; exported variables and functions live on from one to the next.
+    """Somebody who pastes block after block into one shell, where functions and exported variables live on.
 
     Args:
         folder: where the shell works, and where it keeps what lives on.

@@ -12,6 +12,7 @@ ELSEWHERE: Final = {
     "docs/store.md": "tests/docs/test_pages_on_machine.py",
     "docs/capture.md": "tests/docs/test_pages_on_machine.py",
     "docs/contributing.md": "tests/docs/test_pages_on_machine.py",
+    "docs/scheduler-examples.md": "tests/docs/test_pages_on_control_plane.py",
 }
 """Page -> the test that follows it, where that is not `tests/docs/test_pages_on_node.py`."""
 
@@ -32,5 +33,7 @@ ON_NODE: Final = tuple(page for page in runnable() if page not in ELSEWHERE and 
 """Pages that are followed on a cluster with a real node and Headroom, in this order."""
 ON_MACHINE: Final = tuple(page for page in runnable() if ELSEWHERE.get(page, "").endswith("test_pages_on_machine.py"))
 """Pages that are followed on this machine, without a cluster."""
+ON_CONTROL_PLANE: Final = tuple(page for page, test in ELSEWHERE.items() if test.endswith("_control_plane.py"))
+"""Pages that are followed on an empty cluster of their own."""
 FOLDERS: Final = ("charts", "demo", "docs")
 """What a reader finds in the folder where the commands are pasted: that of a clone."""

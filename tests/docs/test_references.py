@@ -110,7 +110,7 @@ def _refused(known: Any, words: list[str], shown: str) -> str:  # noqa: ANN401 -
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-            known.parse_args([word.strip("[]") for word in words])
+            known.parse_args([word.strip("[]") for word in words if not word.startswith("${@")])
     except (Exception, SystemExit) as error:  # noqa: BLE001 - parsers of ours raise what their programs print
         return f"{shown}: {said.getvalue().strip() or error}"
     return ""

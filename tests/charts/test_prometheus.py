@@ -1,25 +1,44 @@
-"""What the chart has for a Prometheus."""
+"""What the chart has for a Prometheus and a Grafana."""
 
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
 
-from devcluster import Cluster
-from tests.charts.rendered import CHART, render
+from devcluster import Cluster, CommandError
+from tests.charts.rendered import CHART, NAMESPACE, Rendered, render
 
 pytestmark = pytest.mark.cluster
+
+PARTS: Final = {
+    "headroom-agent": ("DaemonSet", "agent"),
+    "headroom-manager": ("Deployment", "manager"),
+    "headroom-scheduler": ("Deployment", "extender"),
+}
+"""By the name of what is scraped: what makes its pods, and which container has the metrics."""
+OF_THE_OPERATOR: Final = ("PrometheusRule", "PodMonitor", "ServiceMonitor")
+
+
+def _ports(chart: Rendered, name: str) -> dict[str, int]:
+    """The named ports of the container that has the metrics."""
+    container = chart.container(f"{name}/{PARTS[name][1]}")
+    return {port["name"]: port["containerPort"] for port in container.get("ports", ())}
 
 
 def test_nothing_for_the_operator_by_default(cluster: Cluster) -> None:
     """Its kinds need definitions that a cluster may not have."""
-    assert render(cluster.helm).of_kind("PrometheusRule", "PodMonitor") == []
+    assert render(cluster.helm).of_kind(*OF_THE_OPERATOR) == []
 
 
 @pytest.mark.parametrize(
     ("value", "file"),
-    [("rules", "prometheus-rules.yaml"), ("loadWatcherRules", "prometheus-rules-for-load-watcher.yaml")],
+    [
+        ("rules", "prometheus-rules.yaml"),
+        ("loadWatcherRules", "prometheus-rules-for-load-watcher.yaml"),
+        ("alerts", "prometheus-alerts.yaml"),
+    ],
 )
 def test_rules_are_the_plain_file(cluster: Cluster, value: str, file: str) -> None:
     """A PrometheusRule holds what the plain rules file holds, and the labels that Prometheus selects by."""
@@ -31,11 +50,99 @@ def test_rules_are_the_plain_file(cluster: Cluster, value: str, file: str) -> No
     assert made["metadata"]["labels"]["release"] == "mine"
 
 
-def test_monitor_finds_the_agents(cluster: Cluster) -> None:
-    """The PodMonitor selects the agents' pods and names their port."""
-    chart = render(cluster.helm, "prometheus.podMonitor=true")
-    (monitor,) = chart.of_kind("PodMonitor")
-    template = chart.one("DaemonSet", "headroom-agent")["spec"]["template"]
-    assert monitor["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
-    ports = {port["name"] for container in template["spec"]["containers"] for port in container.get("ports", ())}
-    assert {endpoint["port"] for endpoint in monitor["spec"]["podMetricsEndpoints"]} <= ports
+def test_runbooks_are_where_people_read(cluster: Cluster) -> None:
+    """Every alert links to the runbooks at the address that is given, and nothing else of it changes."""
+    where = "https://git.example.com/headroom/blob/main"
+    (made,) = render(cluster.helm, "prometheus.alerts=true", f"prometheus.runbooks={where}").of_kind("PrometheusRule")
+    plain = (
+        (CHART / "files/prometheus-alerts.yaml")
+        .read_text()
+        .replace(": docs/runbooks.md#", f": {where}/docs/runbooks.md#")
+    )
+    assert made["spec"] == yaml.safe_load(plain)
+    links = {rule["annotations"]["runbook_url"] for group in made["spec"]["groups"] for rule in group["rules"]}
+    assert all(link.startswith(f"{where}/docs/runbooks.md#headroom") for link in links)
+
+
+def test_pod_monitors_find_the_pods(cluster: Cluster) -> None:
+    """Each of the three PodMonitors selects its pods and names their port; an agent's metrics get the node's name."""
+    chart = render(cluster.helm, "prometheus.podMonitor=true", "prometheus.interval=30s")
+    monitors = {each["metadata"]["name"]: each["spec"] for each in chart.of_kind("PodMonitor")}
+    assert set(monitors) == set(PARTS)
+    for name, spec in monitors.items():
+        template = chart.one(PARTS[name][0], name)["spec"]["template"]
+        assert spec["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+        (endpoint,) = spec["podMetricsEndpoints"]
+        assert endpoint["port"] in _ports(chart, name)
+        assert endpoint["interval"] == "30s"
+        labels = [each["targetLabel"] for each in endpoint.get("relabelings", ())]
+        assert labels == (["node"] if name == "headroom-agent" else [])
+
+
+def test_service_monitors_find_the_pods(cluster: Cluster) -> None:
+    """Each of the three ServiceMonitors selects one Service, which leads to the pods' port, ready or not."""
+    chart = render(cluster.helm, "prometheus.serviceMonitor=true", "scheduler.metrics.port=9999")
+    services = chart.of_kind("Service")
+    assert {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")} == set(PARTS)
+    for name in PARTS:
+        monitor = chart.one("ServiceMonitor", name)["spec"]
+        wanted = monitor["selector"]["matchLabels"].items()
+        (service,) = [each for each in services if wanted <= each["metadata"]["labels"].items()]
+        template = chart.one(PARTS[name][0], name)["spec"]["template"]
+        assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
+        assert service["spec"]["publishNotReadyAddresses"] is True
+        (port,), (endpoint,) = service["spec"]["ports"], monitor["endpoints"]
+        assert (endpoint["port"], port["port"]) == (port["name"], _ports(chart, name)[port["targetPort"]])
+
+
+def test_one_kind_of_monitor(cluster: Cluster) -> None:
+    """Both kinds at once would count everything twice, and are refused."""
+    with pytest.raises(CommandError, match="one of them, or everything is scraped twice"):
+        render(cluster.helm, "prometheus.podMonitor=true", "prometheus.serviceMonitor=true")
+
+
+@pytest.mark.parametrize("value", ["prometheus.podMonitor", "prometheus.serviceMonitor", "scheduler.metrics.enabled"])
+def test_extender_listens_where_it_is_scraped(cluster: Cluster, value: str) -> None:
+    """The extender has a port for metrics where somebody is to read them; its flags name the same one."""
+    chart = render(cluster.helm, f"{value}=true")
+    port = _ports(chart, "headroom-scheduler")["metrics"]
+    args = chart.container("headroom-scheduler/extender")["args"]
+    assert f"--metrics-listen=:{port}" in args
+    assert "--listen=127.0.0.1:9820" in args
+
+
+def test_what_is_switched_off_is_not_scraped(cluster: Cluster) -> None:
+    """A part that is not installed has no monitor."""
+    chart = render(cluster.helm, "prometheus.serviceMonitor=true", "scheduler.enabled=false")
+    assert {each["metadata"]["name"] for each in chart.of_kind("ServiceMonitor")} == {
+        "headroom-agent",
+        "headroom-manager",
+    }
+    assert not [each for each in chart.of_kind("Service") if "scheduler" in each["metadata"]["name"]]
+
+
+def test_dashboards_are_the_files(cluster: Cluster) -> None:
+    """Each dashboard is a ConfigMap with the label that Grafana's sidecar looks for, and says what its file says."""
+    chart = render(cluster.helm)
+    made = {
+        key: (each, json.loads(text))
+        for each in chart.of_kind("ConfigMap")
+        if "grafana_dashboard" in each["metadata"]["labels"]
+        for key, text in each["data"].items()
+    }
+    files = {f"headroom-{path.name}": json.loads(path.read_text()) for path in (CHART / "dashboards").glob("*.json")}
+    assert {key: dashboard for key, (_, dashboard) in made.items()} == files
+    assert {each["metadata"]["labels"]["grafana_dashboard"] for each, _ in made.values()} == {"1"}
+    assert {each["metadata"]["namespace"] for each, _ in made.values()} == {NAMESPACE}
+
+
+def test_dashboards_go_where_grafana_looks(cluster: Cluster) -> None:
+    """Labels, annotations and the namespace are those that are given; switched off there are none."""
+    settings = ("labels.mine=yes", "annotations.grafana_folder=Headroom", "namespace=monitoring")
+    chart = render(cluster.helm, *(f"grafana.dashboards.{each}" for each in settings))
+    made = [each["metadata"] for each in chart.of_kind("ConfigMap") if "mine" in each["metadata"]["labels"]]
+    assert len(made) == 5
+    assert {each["namespace"] for each in made} == {"monitoring"}
+    assert all(each["annotations"] == {"grafana_folder": "Headroom"} for each in made)
+    off = render(cluster.helm, "grafana.dashboards.enabled=false")
+    assert not [each for each in off.of_kind("ConfigMap") if "dashboard" in each["metadata"]["name"]]

@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from crds.names import MID_CPU, MID_MEMORY
@@ -20,6 +22,8 @@ NAMESPACE: Final = "headroom-system"
 SHOP: Final = "shop"
 PREVIOUS: Final = ROOT / "tests/charts/previous/headroom-0.1.0.tgz"
 """The chart as it was before this one; tests/charts/test_lifecycle.py compares it with the history."""
+_OWN_DATA_DIR: Final = "command: [chown,"
+"""In the previous chart. Images of today have no such program; those of its own time had."""
 CONFIG_MAP: Final = "slo-controller-config"
 PATIENCE_SECONDS: Final = 180.0
 BOUGHT_MILLI_CORES: Final = 50
@@ -30,6 +34,19 @@ PASSING: Final = ("Event/", "Lease/kube-node-lease/", "Lease/kube-system/")
 
 Json = dict[str, Any]
 T = TypeVar("T")
+
+
+def previous_chart(folder: Path) -> Path:
+    """Unpack the chart before this one so that it runs today's images, which are the only ones that are built here."""
+    with tarfile.open(PREVIOUS) as package:
+        package.extractall(folder, filter="data")
+    name = "templates/agent-daemonset.yaml"
+    (today,) = [each for each in (CHART / name).read_text().splitlines() if "os.chown" in each]
+    lines = (folder / "headroom" / name).read_text().splitlines()
+    assert sum(_OWN_DATA_DIR in each for each in lines) == 1
+    adapted = [today if _OWN_DATA_DIR in each else each for each in lines]
+    (folder / "headroom" / name).write_text("\n".join(adapted) + "\n")
+    return folder / "headroom"
 
 
 @dataclass

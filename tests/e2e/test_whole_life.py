@@ -5,6 +5,7 @@ The record of it, with the seconds that each step took, is in `whole-life.txt` b
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from devcluster import Cluster
 from tests.charts.rendered import CHART, render
 from tests.e2e import rights
-from tests.e2e.life import NAMESPACE, PREVIOUS, SHOP, Life
+from tests.e2e.life import NAMESPACE, SHOP, Life, previous_chart
 from tests.manager.test_rights import Right
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
@@ -96,10 +97,10 @@ def _sell(life: Life) -> str:
     return str(life.running("batch-report"))
 
 
-def _upgrade(life: Life, pod: str) -> None:
+def _upgrade(life: Life, pod: str, previous: Path) -> None:
     """To the previous chart, from that to this one, and back and forth: the Mid pod notices nothing."""
     for words in (
-        ("upgrade", str(PREVIOUS), "--reset-then-reuse-values"),
+        ("upgrade", str(previous), "--reset-then-reuse-values"),
         ("upgrade", str(CHART), "--reset-then-reuse-values"),
         ("rollback", "2"),
         ("rollback", "3"),
@@ -127,12 +128,12 @@ def _uninstall(life: Life) -> None:
     life.helm("uninstall", "--wait", "--timeout", "4m")
 
 
-def test_whole_life(life: Life) -> None:
+def test_whole_life(life: Life, tmp_path: Path) -> None:
     """Install, numbers, edit, Mid, a Mid pod, test, upgrades, rollbacks, refused, uninstalled: nothing is left."""
     before = life.objects()
     _first_numbers(life)
     pod = _sell(life)
-    _upgrade(life, pod)
+    _upgrade(life, pod, previous_chart(tmp_path))
     _refuse(life, pod)
     _uninstall(life)
     life.until(lambda: life.objects() == before | DEFINITIONS, "nothing is left but the definitions")

@@ -29,6 +29,7 @@ _OK: Final = 200
 _REDIRECTS: Final = range(300, 400)
 _SHOWN: Final = 200
 """How much of an answer that is none is shown. [characters]"""
+_VEIL: Final = "..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Site:
                     timeout=aiohttp.ClientTimeout(total=self.settings.timeout_seconds),
                 ) as session,
             ):
-                yield Session(self, session)
+                yield Session(self, session, headers.get(self.login_header, "").removeprefix("Bearer "))
         except TimeoutError as error:
             raise ProviderError(f"no answer within {self.settings.timeout_seconds:g} s") from error
 
@@ -88,9 +89,10 @@ class Site:
 class Session:
     """Requests of one fetch."""
 
-    def __init__(self, site: Site, session: aiohttp.ClientSession) -> None:
+    def __init__(self, site: Site, session: aiohttp.ClientSession, secret: str = "") -> None:
         self._site = site
         self._session = session
+        self._secret = secret
 
     async def get(self, path: str, params: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any JSON
         """The JSON of an answer.
@@ -103,15 +105,25 @@ class Session:
             async with self._session.get(url, params=params, allow_redirects=False) as response:
                 body = await self._read(response)
                 if response.status != _OK:
-                    raise ProviderError(f"{path} answers {response.status}: {_told(response, body)}")
+                    said = _told(response, self._veiled(body.decode(errors="replace")).encode())
+                    raise ProviderError(f"{path} answers {response.status}: {self._veiled(said)}")
         except TimeoutError as error:
             raise ProviderError(f"no answer within {self._site.settings.timeout_seconds:g} s") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ProviderError(f"cannot be reached: {_why(error)}") from error
-        return parsed(body)
+        try:
+            return parsed(body)
+        except ProviderError:
+            if self._secret and self._secret.encode() in body:
+                raise ProviderError("the answer is not JSON, and repeats the token") from None
+            raise
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         return await bounded(response.content.iter_chunked(_CHUNK), self._site.body_limit)
+
+    def _veiled(self, text: str) -> str:
+        """The text without the token: a server may repeat what it was asked with, and what it says is logged."""
+        return text.replace(self._secret, _VEIL) if self._secret else text
 
 
 async def bounded(chunks: AsyncIterator[bytes], limit: int) -> bytes:

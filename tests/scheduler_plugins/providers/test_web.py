@@ -3,6 +3,7 @@
 import asyncio
 import json
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,26 @@ async def test_token_is_sent() -> None:
     async with answering({"/x": lambda _: {"a": 1}}) as server:
         assert await fetch(server.url, token="abc") == {"a": 1}  # noqa: S106
         assert server.requests[-1][2]["Authorization"] == "Bearer abc"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda request: web.Response(status=401, text=f"who is {request.headers['Authorization']}?"),
+        lambda request: web.Response(status=403, reason=f"not {request.headers['Authorization']}"),
+        lambda request: web.Response(status=500, text="x" * 195 + request.headers["Authorization"]),  # cut within it
+        lambda request: web.Response(text=f"you sent {request.headers['Authorization']}"),
+    ],
+    ids=["body", "reason", "at the end of what is shown", "no JSON"],
+)
+async def test_repeated_token_is_not_told(answer: Callable[[web.Request], web.Response]) -> None:
+    """A server that repeats the token it was asked with does not bring it into our log."""
+    async with answering({"/x": answer}) as server:
+        with pytest.raises(ProviderError) as caught:
+            await fetch(server.url, token="s3cret-t0ken-of-yours")  # noqa: S106
+    told = str(caught.value)
+    assert not any(piece in told for piece in ("s3cret", "t0ken", "yours"))
+    assert told
 
 
 async def test_token_file_is_read_anew(tmp_path: Path) -> None:

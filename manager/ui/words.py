@@ -5,6 +5,9 @@ from typing import Final
 NOTHING: Final = "–"  # noqa: RUF001 - a dash of the width of a digit
 """Stands where a number is not known."""
 _KIB: Final = 1024.0
+_KILO: Final = 1000.0
+_SMALLEST_CORES: Final = 0.1
+"""Less is written in milli-cores."""
 _TEN: Final = 10
 _HUNDRED: Final = 100
 
@@ -26,7 +29,7 @@ def digits(number: float) -> str:
 
 
 def amount(resource: str, number: float | None) -> str:
-    """An amount with its unit: "3.25 cores", "9.2 GiB", "1.2 TiB".
+    """An amount with its unit: "3.25 cores", "3m", "9.2 GiB", "1.2 TiB".
 
     Args:
         resource: cpu or memory.
@@ -35,7 +38,7 @@ def amount(resource: str, number: float | None) -> str:
     if number is None:
         return NOTHING
     if resource == "cpu":
-        return f"{digits(number)} cores"
+        return f"{digits(number)} cores" if abs(number) >= _SMALLEST_CORES or not number else f"{number * _KILO:.0f}m"
     if abs(number) >= _KIB:
         return f"{digits(number / _KIB)} TiB"
     return f"{digits(number)} GiB" if abs(number) >= 1 or not number else f"{digits(number * _KIB)} MiB"

@@ -71,7 +71,7 @@ function amount(resource, number) {
   const digits = (value) => Math.abs(value) >= 100
     ? Math.round(value).toLocaleString("en-US")
     : String(Number(value.toFixed(Math.abs(value) >= 10 ? 1 : 2)));
-  if (resource === "cpu") return `${digits(number)} cores`;
+  if (resource === "cpu") return Math.abs(number) >= 0.1 || number === 0 ? `${digits(number)} cores` : `${Math.round(number * 1000)}m`;
   if (Math.abs(number) >= 1024) return `${digits(number / 1024)} TiB`;
   return Math.abs(number) >= 1 || number === 0 ? `${digits(number)} GiB` : `${digits(number * 1024)} MiB`;
 }

@@ -78,6 +78,7 @@ def test_bars_stay_inside() -> None:
     [
         ("cpu", None, "–"),  # noqa: RUF001
         ("cpu", 0.0, "0 cores"),
+        ("cpu", 0.003, "3m"),
         ("cpu", 3.256, "3.26 cores"),
         ("cpu", 12.34, "12.3 cores"),
         ("cpu", 12345.6, "12,346 cores"),

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from devcluster import images, node, packages, seeds, state
+from devcluster import audit, images, node, packages, seeds, state
 from devcluster.binaries import Binaries
 from devcluster.cluster import Cluster, ClusterSpec
 from devcluster.errors import DevClusterError, MissingRequirementError
@@ -213,6 +213,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
     command.add_argument("--node", action="store_true", help="also what the real node needs, and our images")
     add("images", lambda _: images.main(say), "build the container images into the cache")
+    add("audit", lambda _: audit.main(say), "list what the images consist of, and ask for known vulnerabilities")
     add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")
     return parser.parse_args(arguments)
 

@@ -131,6 +131,10 @@ chart-schema: $(STAMP) ## Write what values.schema.json has from the code: field
 docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of the configuration
 	@$(PY) -m tests.docs.configuration
 
+.PHONY: audit
+audit: packages ## List what the images consist of (build/audit, CycloneDX), and ask for known vulnerabilities where that data can be had
+	@$(PY) -m devcluster audit
+
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml
 	@for set in dev agent manager; do \

@@ -1,8 +1,11 @@
 """The whole loop on a real node: the demo's steps as assertions, then what a demo does not show."""
 
 import json
+import subprocess
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 
 from demo.steps import STEPS, Step
 from demo.story import MID_CPU, NAMESPACE, Story
+from devcluster.commands import CommandError
 from tests.charts.rendered import render
 from tests.e2e import rights
 from tests.e2e.conftest import Telling
@@ -69,6 +73,40 @@ def test_known_load_is_reported(story: Story) -> None:
 
     # The window is a minute and starts with the pod: its interpreter's start is in the first reports.
     _wait(close, seconds=150, what=f"busy within 5 % of {BUSY_MILLI_CORES}m, but {seen}")
+
+
+@contextmanager
+def _forwarded(story: Story, port: int) -> Iterator[int]:
+    """A port of this machine that kubectl carries into the manager's pod."""
+    what = ["deployment/headroom-manager", f":{port}"]
+    command = [
+        str(story.cluster.binaries.path("kubectl")),
+        "-n",
+        NAMESPACE,
+        "port-forward",
+        "--address=127.0.0.1",
+        *what,
+    ]
+    with subprocess.Popen(command, env=story.cluster.environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()  # Forwarding from 127.0.0.1:41234 -> 8081
+            yield int(line.partition("127.0.0.1:")[2].split()[0])
+        finally:
+            process.terminate()
+
+
+def test_page_needs_forwarding(story: Story) -> None:
+    """The manager's page knows the node, and is reached by port-forward alone, not over the pods' network."""
+    with _forwarded(story, 8081) as port:
+        address = f"http://127.0.0.1:{port}/ui/api/nodes/{story.node}"
+        with urllib.request.urlopen(address, timeout=30) as answer:
+            assert json.loads(answer.read())["node"] == story.node
+    manager = story.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=headroom-manager")["items"][0]
+    proxied = f"/api/v1/namespaces/{NAMESPACE}/pods/{manager['metadata']['name']}"
+    assert story.ask("get", "--raw", f"{proxied}:8080/proxy/healthz") == "ok\n"  # where it listens for everybody
+    with pytest.raises(CommandError, match="connection refused"):
+        story.ask("get", "--raw", f"{proxied}:8081/proxy/ui")
 
 
 def test_survives_apiserver_restart(story: Story) -> None:

@@ -138,7 +138,7 @@ def _beside() -> Iterator[Panel]:
         )
     yield Panel(
         "Share of the time above the prediction",
-        "Of the last 24 hours in five-minute steps, over the chosen nodes.",
+        "Of the last 24 hours, looked at every five minutes, over the chosen nodes.",
         (
             Query(
                 f"avg by (resource) (avg_over_time((headroom_agent_usage{{{_PROD}}} > bool"
@@ -147,7 +147,9 @@ def _beside() -> Iterator[Panel]:
             ),
         ),
         RATIO,
-        width=8,
+        Kind.STAT,  # over time the same question would be some billion comparisons with thousands of nodes
+        8,
+        bad_from=5 * _GOOD,
     )
     yield Panel(
         "Share of the prediction that is not used",

@@ -7,7 +7,6 @@ from dashboards import DASHBOARDS
 
 NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
     "headroom_agent_failures_total": "no step of an agent fails",
-    "headroom_agent_gaps_total": "whether an agent misses a value depends on the machine",
     "headroom_agent_prediction_": "predictions are judged five minutes and a day after they were made",
     "headroom_agent_last_checkpoint_timestamp_seconds": "what was learned is saved later than the story lasts",
     "headroom_manager_mid_degraded": "whether a node sells nothing depends on what the story has come to",
@@ -17,7 +16,6 @@ NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
     "headroom_scheduler_plugin_errors_total": "no plugin fails",
     'outcome=~"error|bad_request"': "no request fails",
     "headroom_scheduler_wake_patches_total": "whether a pod is woken depends on the load",
-    "headroom_scheduler_refusal_events_total": "the story's refused pod is told of by kube-scheduler",
     "headroom_scheduler_waited_seconds": "no pod that was refused has found a node",
     "headroom_scheduler_provider_": "no plugin has a provider",
     "headroom_scheduler_reclaim_decisions_total": "nobody wants back what others borrowed",
@@ -30,14 +28,20 @@ NOTHING_TO_SHOW: Final[Mapping[str, str]] = {
 """Parts of queries that may be answered by nothing, each with its reason."""
 
 
+_SHORTER: Final[Mapping[str, str]] = {"$__rate_interval": "30s", "[1d:5m]": "[10m:1s]"}
+"""The story lasts a minute or two."""
+
+
 def queries(node: str) -> Iterator[tuple[str, str]]:
     """Every panel's title and question, as Grafana asks it when a node is chosen, and everything else."""
     for name, make in DASHBOARDS.items():
-        chosen = node if name == "node" else ".*"
+        chosen = {"$node": node if name == "node" else ".*", "$quota_namespace": ".*", **_SHORTER}
         for panel in make().panels:
             for query in panel.queries:
-                asked = query.expression.replace("$__rate_interval", "30s").replace("$node", chosen)
-                yield f"{name}: {panel.title}", asked.replace("$quota_namespace", ".*")
+                asked = query.expression
+                for written, meant in chosen.items():
+                    asked = asked.replace(written, meant)
+                yield f"{name}: {panel.title}", asked
 
 
 def must_show(query: str) -> bool:

@@ -38,8 +38,8 @@ class Prometheus:
             return json.load(answer)["data"]
 
     def ask(self, query: str) -> list[Any]:
-        """The result of an instant query."""
-        return list(self.get("query", query=query)["result"])
+        """The series that answer an instant query with a number."""
+        return [each for each in self.get("query", query=query)["result"] if each["value"][1] != "NaN"]
 
 
 def until(condition: Callable[[], Any], what: Callable[[], str]) -> None:

@@ -1,6 +1,7 @@
 """The pages' commands, followed on a real node: the quick start first, and what it set up is there for all others."""
 
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -71,8 +72,10 @@ def beginning(
         except PageError as error:  # other pages may be true all the same
             beginning = Beginning(reader, str(error))
         prod_pods(story)
-        story.ask("apply", "-f", str(MANIFESTS / "mid.yaml"))
+        mid = (MANIFESTS / "mid.yaml").read_text(encoding="utf-8")
+        story.cluster.apply(re.sub(r'(mid-cpu): "\d+"', rf'\1: "{MID_CPU}"', mid))
         load_aware(story)
+        story.narrator.wait_until("the Mid pod runs", lambda: story.phase("batch-report", "Running"), seconds=120)
         yield beginning
         if request.session.testsfailed:
             story.cluster.keep_logs()

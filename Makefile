@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-SOURCE := agent bench cli crds dashboards demo devcluster kubeapi manager scheduler_plugins service tests
+SOURCE := agent bench cli crds dashboards demo devcluster kubeapi manager release scheduler_plugins service tests
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # Tests that share nothing run on all cores. Then come four rows, three beside each other (tests/rows.py), in each of them one
@@ -131,6 +131,11 @@ chart-schema: $(STAMP) ## Write what values.schema.json has from the code: field
 docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of the configuration
 	@$(PY) -m tests.docs.configuration
 
+KREW_ARGS ?=
+.PHONY: krew
+krew: $(STAMP) ## Build the kubectl plugin's archive and manifest for krew into dist/krew (KREW_ARGS: --platform, --python, --url)
+	@$(PY) -m release $(KREW_ARGS)
+
 .PHONY: audit
 audit: packages ## List what the images consist of (build/audit, CycloneDX), and ask for known vulnerabilities where that data can be had
 	@$(PY) -m devcluster audit
@@ -142,6 +147,8 @@ lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.tom
 	  $(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
 	    --custom-compile-command 'make lock' $$extras pyproject.toml -o requirements/$$set.txt; \
 	done
+	@$(VENV)/bin/uv pip compile --quiet --upgrade --python-version 3.11 --universal --generate-hashes \
+	  --custom-compile-command 'make lock' --extra scheduler -c requirements/manager.txt pyproject.toml -o requirements/cli.txt
 	@sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(VENV)/bin/uv pip compile --quiet --upgrade \
 	  --python-version 3.11 --universal --generate-hashes --custom-compile-command 'make lock' - -o requirements/build.txt
 

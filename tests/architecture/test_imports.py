@@ -11,6 +11,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "service": ("service",),
     "devcluster": ("devcluster",),
     "dashboards": ("dashboards",),
+    "release": ("release",),
     "demo": ("demo", "devcluster"),
     "cli": (
         "cli",

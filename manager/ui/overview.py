@@ -23,7 +23,7 @@ _URGENCY: Final = {state: place for place, state in enumerate(State)}
 Json = dict[str, Any]
 
 
-def unsold(row: Row, resource: str) -> float | None:
+def waste(row: Row, resource: str) -> float | None:
     """What Prod requested, is not predicted to need, and nobody is offered. [cores, GiB]
 
     With 9 cores requested, a predicted peak of 4 and 3 offered as Mid: 2.
@@ -49,8 +49,8 @@ _ORDERS: Final[Mapping[str, Callable[[Row], Any]]] = {
     "memory": _share(Series.USED, "memory"),
     "mid-cpu": lambda row: row.number(Series.OFFERED, "cpu"),
     "mid-memory": lambda row: row.number(Series.OFFERED, "memory"),
-    "unsold-cpu": lambda row: unsold(row, "cpu"),
-    "unsold-memory": lambda row: unsold(row, "memory"),
+    "waste-cpu": lambda row: waste(row, "cpu"),
+    "waste-memory": lambda row: waste(row, "memory"),
     "report": lambda row: row.age,
 }
 ORDERS: Final = tuple(_ORDERS)
@@ -165,8 +165,8 @@ class Overview:
     """Pods counted at their request."""
     attention: Sequence[Row]
     """Nodes that somebody should look at, and those that wait for something."""
-    least_sold: Sequence[Row]
-    """Nodes with the most CPU unsold."""
+    wasteful: Sequence[Row]
+    """Nodes with the most CPU wasted."""
 
 
 def overview(recorder: Recorder) -> Overview:
@@ -176,8 +176,8 @@ def overview(recorder: Recorder) -> Overview:
     numbers = {(series, each): total[at(series, each)] for series in Series for each in RESOURCES}
     states = Counter(row.state for row in rows)
     urgent = sorted((row for row in rows if row.state in TROUBLE | WAITING), key=_by_urgency)
-    least_sold = sorted(
-        (row for row in rows if unsold(row, "cpu")), key=lambda row: unsold(row, "cpu") or 0.0, reverse=True
+    wasteful = sorted(
+        (row for row in rows if waste(row, "cpu")), key=lambda row: waste(row, "cpu") or 0.0, reverse=True
     )
     return Overview(
         nodes=len(rows),
@@ -188,7 +188,7 @@ def overview(recorder: Recorder) -> Overview:
         warm=sum(row.warm or 0 for row in rows),
         cold=sum(row.cold or 0 for row in rows),
         attention=urgent[:_MOST_LISTED],
-        least_sold=least_sold[:_MOST_LISTED],
+        wasteful=wasteful[:_MOST_LISTED],
     )
 
 
@@ -207,9 +207,9 @@ def row_as_json(row: Row, now: float) -> Json:
         "pods": {"warm": row.warm, "cold": row.cold},
         "reportAgeSeconds": None if age is None else round(age, 1),
         **{series.json_name: _amounts(row, series) for series in Series},
-        "unsold": {
-            "cpuMilli": _milli(unsold(row, "cpu")),
-            "memoryBytes": _bytes(unsold(row, "memory")),
+        "waste": {
+            "cpuMilli": _milli(waste(row, "cpu")),
+            "memoryBytes": _bytes(waste(row, "memory")),
         },
     }
 
@@ -231,7 +231,7 @@ def as_json(found: Overview, context: Context) -> Json:
             for series in Series
         },
         "attention": [row_as_json(row, now) for row in found.attention],
-        "leastSold": [row_as_json(row, now) for row in found.least_sold],
+        "wasteful": [row_as_json(row, now) for row in found.wasteful],
         "leadership": context.progress.leadership(),
         "trouble": context.progress.trouble or None,
         "config": {

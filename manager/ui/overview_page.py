@@ -8,7 +8,7 @@ from manager.explain import amounts
 from manager.ui import layout, plot, words
 from manager.ui.history import RESOURCES, Series
 from manager.ui.html import Html, join, tag
-from manager.ui.overview import Overview, Query, Selection, overview, select, unsold
+from manager.ui.overview import Overview, Query, Selection, overview, select, waste
 from manager.ui.recorder import Recorder, Row
 from manager.ui.state import MEANINGS, State
 
@@ -19,7 +19,7 @@ _COLUMNS: Final = (
     ("Memory used", "memory"),
     ("Mid CPU bought", "mid-cpu"),
     ("Mid memory bought", "mid-memory"),
-    ("Unsold CPU", "unsold-cpu"),
+    ("Wasted CPU", "waste-cpu"),
     ("Prediction", ""),
     ("Report", "report"),
 )
@@ -48,7 +48,7 @@ def render(context: Context, query: Query) -> str:
             "div", tag("h2", "Over time"), layout.ranges(layout.ROOT, query.length, query.words(range="")), class_="row"
         ),
         tag("div", *plots, class_="plots"),
-        tag("div", _attention(found), _least_sold(found), class_="lists"),
+        tag("div", _attention(found), _wasteful(found), class_="lists"),
         _nodes(select(recorder.rows.values(), query), query, found, now),
     )
     return layout.page("Cluster", context, *content)
@@ -115,31 +115,31 @@ def _attention(found: Overview) -> Html:
     return tag("section", tag("h2", "To look at"), content)
 
 
-def _least_sold(found: Overview) -> Html:
+def _wasteful(found: Overview) -> Html:
     explained = tag(
         "p",
         "CPU that Prod pods requested, that their predicted peak does not need, and that is not offered as Mid.",
         class_="hint",
     )
-    most = unsold(found.least_sold[0], "cpu") if found.least_sold else None
+    most = waste(found.wasteful[0], "cpu") if found.wasteful else None
     rows = [
         tag(
             "li",
             layout.node_link(row.name),
-            tag("b", words.amount("cpu", unsold(row, "cpu"))),
+            tag("b", words.amount("cpu", waste(row, "cpu"))),
             tag(
                 "svg",
-                tag("rect", width=round(100 * (unsold(row, "cpu") or 0) / (most or 1), 1), height=4),
+                tag("rect", width=round(100 * (waste(row, "cpu") or 0) / (most or 1), 1), height=4),
                 class_="share",
                 viewBox="0 0 100 4",
                 preserveAspectRatio="none",
                 aria_hidden="true",
             ),
         )
-        for row in found.least_sold
+        for row in found.wasteful
     ]
-    content = tag("ol", *rows, class_="nodes unsold") if rows else tag("p", "Nothing that is known of.")
-    return tag("section", tag("h2", "Most unsold"), explained, content)
+    content = tag("ol", *rows, class_="nodes waste") if rows else tag("p", "Nothing that is known of.")
+    return tag("section", tag("h2", "Most wasted"), explained, content)
 
 
 def _nodes(selection: Selection, query: Query, found: Overview, now: float) -> Html:
@@ -182,7 +182,7 @@ def _row(row: Row, now: float) -> tuple[Html | str, ...]:
         tag("span", layout.badge(row.state), title=row.reason),
         *(_used(row, each) for each in RESOURCES),
         *(_mid(row, each) for each in RESOURCES),
-        words.short("cpu", unsold(row, "cpu")),
+        words.short("cpu", waste(row, "cpu")),
         _prediction(row),
         words.NOTHING if row.age is None else amounts.age(row.age_at(now)),
     )

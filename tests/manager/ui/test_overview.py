@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.ui.overview import ORDERS, PAGE_SIZE, Query, overview, select, unsold
+from manager.ui.overview import ORDERS, PAGE_SIZE, Query, overview, select, waste
 from manager.ui.state import State
 from tests.manager.made import mid_pod, node, pod
 from tests.manager.ui.made_cluster import World, metric, prediction_ready, published
@@ -10,7 +10,7 @@ from tests.manager.ui.made_cluster import World, metric, prediction_ready, publi
 
 @pytest.fixture
 def world() -> World:
-    """Four nodes: a sells, b has a large unsold rest, c never reported, d is late and cold."""
+    """Four nodes: a sells, b has a large wasted rest, c never reported, d is late and cold."""
     world = World()
     world.put(
         node("a", mid=("4000", "10Gi")), metric("a", used=2.0), pod("p", {"cpu": "9"}, on="a"), mid_pod("m", on="a")
@@ -40,13 +40,13 @@ def test_sums_of_what_is_known(world: World) -> None:
     assert found.states == {State.SILENT: 1, State.LATE: 1, State.SELLING: 1, State.OFF: 1}
     assert (found.warm, found.cold) == (4, 1)
     assert [row.name for row in found.attention] == ["c", "d"]
-    assert [row.name for row in found.least_sold] == ["b"]
+    assert [row.name for row in found.wasteful] == ["b"]
 
 
-def test_unsold_is_what_nobody_needs(world: World) -> None:
+def test_waste_is_what_nobody_needs(world: World) -> None:
     """Requested, not needed at the peak, and not offered: 30 - 5 = 25 of b, 9 - 5 - 4 = 0 of a, not known of c."""
     rows = world.recorder.rows
-    assert [unsold(rows[name], "cpu") for name in "abc"] == [0.0, 25.0, None]
+    assert [waste(rows[name], "cpu") for name in "abc"] == [0.0, 25.0, None]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_unsold_is_what_nobody_needs(world: World) -> None:
         (Query(order="name"), ["a", "b", "c", "d"]),
         (Query(order="cpu"), ["b", "a", "c", "d"]),  # what is not known comes last
         (Query(order="cpu", backwards=True), ["a", "b", "c", "d"]),
-        (Query(order="unsold-cpu"), ["b", "a", "c", "d"]),
+        (Query(order="waste-cpu"), ["b", "a", "c", "d"]),
         (Query(order="report"), ["d", "a", "b", "c"]),
         (Query(text="A"), ["a"]),
         (Query(state="late"), ["d"]),

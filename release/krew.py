@@ -150,13 +150,16 @@ def pack(folder: Path, file: Path, name: str) -> Archive:
     shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
     written = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
     # gzip's head bears a time and a file name of its own, unless it is told not to.
-    with file.open("wb") as raw, gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed:
-        with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[arg-type]
-            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-                entry = tarfile.TarInfo(str(path.relative_to(folder)))
-                entry.size, entry.mtime = path.stat().st_size, written
-                entry.mode = _EXECUTABLE if path.name == "kubectl-headroom" else _PLAIN
-                archive.addfile(entry, io.BytesIO(path.read_bytes()))
+    with (
+        file.open("wb") as raw,
+        gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = tarfile.TarInfo(str(path.relative_to(folder)))
+            entry.size, entry.mtime = path.stat().st_size, written
+            entry.mode = _EXECUTABLE if path.name == "kubectl-headroom" else _PLAIN
+            archive.addfile(entry, io.BytesIO(path.read_bytes()))
     return Archive(name, file, hashlib.sha256(file.read_bytes()).hexdigest())
 
 

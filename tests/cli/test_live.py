@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -84,8 +85,8 @@ def test_top_nodes(live: Cluster) -> None:
     done = run(live, "top")
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith(NODE)]
-    shown = " ".join(line.split()[1:10])
-    assert shown == "6000m 40% 20Gi 33% 5900m/19Gi 4000m/3Gi 6500m/20Gi 3000m/4Gi ready"
+    shown = " ".join(line.split()[1:12])
+    assert shown == "6000m 40% 20Gi 33% 5900m/19Gi 4000m/3Gi 6500m/20Gi 3000m/4Gi - 0m/0 ready"
 
 
 def test_top_one_node(live: Cluster) -> None:
@@ -180,3 +181,89 @@ def test_reader_that_leaves(live: Cluster) -> None:
         ["sh", "-c", command], cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=60
     )
     assert done.stderr == ""
+
+
+def test_every_format(live: Cluster) -> None:
+    """JSON and YAML have the same content; a wide table has more columns; colours come when they are asked for."""
+    found = run(live, "top", "--node", NODE, "-o", "json")
+    rows = json.loads(found.stdout)
+    told = yaml.safe_load(run(live, "top", "--node", NODE, "-o", "yaml").stdout)
+    for row in (*rows, *told):  # the time between the two commands
+        row.pop("reportAgeSeconds")
+    assert rows == told
+    wide = run(live, "top", "--node", NODE, "-o", "wide").stdout.splitlines()
+    assert wide[0].split()[-3:] == ["REQUESTED", "ALLOCATABLE", "PODS"]
+    assert "\x1b[" in run(live, "top", "--node", NODE, "--color", "always").stdout
+    assert "\x1b[" not in run(live, "top", "--node", NODE).stdout
+
+
+def test_namespace_of_the_context(live: Cluster, tmp_path: Path) -> None:
+    """Without -n the namespace of the kubeconfig's context counts, as for kubectl; -A shows all, --node all of it."""
+    view = json.loads(live.kubectl("config", "view", "--raw", "-o", "json"))
+    view["contexts"][0]["context"]["namespace"] = NAMESPACE
+    (tmp_path / "kubeconfig").write_text(json.dumps(view))
+    mine = run(live, "top", "pods", "--kubeconfig", str(tmp_path / "kubeconfig"), "-o", "json")
+    assert {row["pod"] for row in json.loads(mine.stdout)} == {"cart", "search", "nightly-report"}
+    there = run(live, "top", "pods", "--node", NODE, "-o", "json")
+    assert {row["pod"] for row in json.loads(there.stdout)} == {"cart", "search", "nightly-report"}
+    everywhere = json.loads(run(live, "top", "pods", "-A", "-o", "json").stdout)
+    assert {"cart", "search", "nightly-report"} <= {row["pod"] for row in everywhere}
+
+
+def test_acting_as_somebody(live: Cluster) -> None:
+    """--as is judged as that user: one without rights is refused by name, one in a group with all rights is not."""
+    refused = run(live, "top", "--as", "jane")
+    assert refused.returncode == 1
+    assert 'User "jane" cannot list' in refused.stderr
+    allowed = run(live, "top", "--node", NODE, "--as", "jane", "--as-group", "system:masters", "-o", "json")
+    assert allowed.returncode == 0, allowed.stderr
+    alone = run(live, "top", "--as-group", "system:masters")
+    assert (alone.returncode, alone.stderr.count("\n")) == (3, 1)
+
+
+def test_explain_pod(live: Cluster) -> None:
+    """`explain pod` joins the pod, its node's report, quotas and the scheduler's plugins, from live objects."""
+    done = run(live, "explain", "pod", "search", "-n", NAMESPACE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"Pod {NAMESPACE}/search runs on node {NODE}")
+    assert "The scheduler's plugins let it go to " in done.stdout
+    found = json.loads(run(live, "explain", "pod", "nightly-report", "-n", NAMESPACE, "-o", "json").stdout)
+    assert found["requested"] == {"cpuMilli": 3000, "memoryBytes": 4 * 2**30}
+    assert found["node"]["name"] == NODE
+    missing = run(live, "explain", "pod", "serach", "-n", NAMESPACE)
+    assert missing.returncode == 1
+    assert "Did you mean search?" in missing.stderr
+
+
+def test_completion_asks_the_cluster(live: Cluster) -> None:
+    """What stands next are names of the cluster: nodes, namespaces, pods of the namespace that was typed."""
+    nodes = run(live, "__complete", "explain", "node", NODE[:6]).stdout.splitlines()
+    assert NODE in nodes
+    assert nodes[-1] == ":4"
+    spaces = run(live, "__complete", "top", "pods", "-n", NAMESPACE[:5]).stdout.splitlines()
+    assert NAMESPACE in spaces
+    pods = run(live, "__complete", "explain", "pod", "-n", NAMESPACE, "c").stdout.splitlines()
+    assert pods == ["cart", ":4"]
+
+
+def test_watching(live: Cluster) -> None:
+    """--watch asks again: a change of the cluster is in a later answer, and Ctrl-C ends it with 130."""
+    environment = {**os.environ, "KUBECONFIG": str(live.kubeconfig), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "cli", "top", "--node", NODE, "--watch", "--interval", "1s", "-o", "json"]
+    with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        for wanted in ("20Gi", "21Gi"):
+            usage = {"nodeUsage": {"resources": {"cpu": "6000m", "memory": wanted}}}
+            patch = json.dumps({"status": {"nodeMetric": usage}})
+            live.kubectl("patch", "nodemetric", NODE, "--subresource=status", "--type=merge", "-p", patch)
+            expected = f'"memoryBytes": {int(wanted[:2]) * 2**30}'
+            for line in watch.stdout:
+                if expected in line:
+                    break
+            else:
+                pytest.fail("it ended by itself")
+        watch.send_signal(signal.SIGINT)
+        watch.stdout.read()
+        assert watch.wait(timeout=30) == 130
+    patch = json.dumps({"status": {"nodeMetric": {"nodeUsage": {"resources": {"memory": "20Gi"}}}}})
+    live.kubectl("patch", "nodemetric", NODE, "--subresource=status", "--type=merge", "-p", patch)

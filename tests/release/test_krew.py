@@ -51,7 +51,7 @@ def _run(program: Path, *words: str, cwd: Path, path: str | None = None) -> subp
 
 @pytest.mark.alone
 def test_plugin_starts_from_its_archive(filled: Path, tmp_path: Path) -> None:
-    """Linked as krew does, the plugin runs with the libraries of the archive, whatever lies in the folder you are in."""
+    """Linked as krew does, the plugin runs with the archive's libraries, whatever lies in the folder you are in."""
     link = _installed(filled, tmp_path)
     (tmp_path / "cli.py").write_text("raise SystemExit('the wrong cli')")
     done = _run(link, "version", cwd=tmp_path)
@@ -72,14 +72,18 @@ def test_missing_python_is_said(filled: Path, tmp_path: Path) -> None:
     assert done.stderr == "kubectl headroom: this archive needs one of Python 2.7 on the PATH\n"
 
 
-def test_same_content_same_bytes(filled: Path, tmp_path: Path) -> None:
+def test_same_content_same_bytes(tmp_path: Path) -> None:
     """Two archives of the same content are equal, whatever the times of the files."""
+    filled = tmp_path / "filled"
+    library = filled / "lib" / HERE / "cli" / "table.py"
+    library.parent.mkdir(parents=True)
+    library.write_text("x = 1\n")
     first = krew.pack(filled, tmp_path / "one.tar.gz", "linux/amd64")
     for path in filled.rglob("*"):
         os.utime(path, (1, 1))
     second = krew.pack(filled, tmp_path / "two.tar.gz", "linux/amd64")
     assert first.sha256 == second.sha256
-    (filled / "lib" / HERE / "cli" / "table.py").write_text("")
+    library.write_text("x = 2\n")
     assert krew.pack(filled, tmp_path / "three.tar.gz", "linux/amd64").sha256 != first.sha256
 
 

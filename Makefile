@@ -10,6 +10,7 @@ STAMP  := $(VENV)/.installed
 SOURCE := agent bench cli crds dashboards demo devcluster kubeapi manager release scheduler_plugins service tests
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+IMAGES_ARGS ?=
 # Tests that share nothing run on all cores. Then come four rows, three beside each other (tests/rows.py), in each of them one
 # test after the other: those with a real node, the manager's, the scheduler's, and the others with a control plane or that take long. Last come those that need a quiet machine. Exit code 5
 # is "none was selected": fine where PYTEST_ARGS names a few.
@@ -112,8 +113,8 @@ bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare wh
 	@$(PY) -m bench.placement $(BENCH_ARGS)
 
 .PHONY: images
-images: packages ## Build the container images into the cache, without a registry
-	@$(PY) -m devcluster images
+images: packages ## Build the container images into the cache, or with IMAGES_ARGS="--prefix REGISTRY/PATH" by docker, podman or buildah for a registry
+	@$(PY) -m devcluster images $(IMAGES_ARGS)
 
 .PHONY: dashboards
 dashboards: $(STAMP) ## Write Grafana's dashboards into the chart from dashboards/

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from devcluster import audit, images, node, packages, seeds, state
+from devcluster import audit, builders, images, node, packages, seeds, state
 from devcluster.binaries import Binaries
 from devcluster.cluster import Cluster, ClusterSpec
 from devcluster.errors import DevClusterError, MissingRequirementError
@@ -179,6 +179,14 @@ def prepare(options: argparse.Namespace) -> None:
     say(f"the dev cluster's parts are ready ({time.monotonic() - started:.0f} s)")
 
 
+def make_images(options: argparse.Namespace) -> None:
+    """Build the images: with a prefix by docker, podman or buildah for a registry, else for dev clusters."""
+    if options.prefix:
+        builders.build(options, say)
+    else:
+        images.main(say)
+
+
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m devcluster", description=__doc__)
@@ -212,7 +220,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     add_name(add("node", real_node, "print the state of a cluster's real node"))
     command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
     command.add_argument("--node", action="store_true", help="also what the real node needs, and our images")
-    add("images", lambda _: images.main(say), "build the container images into the cache")
+    command = add("images", make_images, "build the container images: into the cache, or for a registry of yours")
+    builders.add_options(command)
     add("audit", lambda _: audit.main(say), "list what the images consist of, and ask for known vulnerabilities")
     add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")
     return parser.parse_args(arguments)

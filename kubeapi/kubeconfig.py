@@ -192,7 +192,13 @@ def _login(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -
 
 def _login_by_program(user: _Entry, paths: str, context: str, tls: ssl.SSLContext | None) -> tuple[Any, Any]:
     """Let the official client run the login program, now and whenever its token expires."""
-    from kubernetes import client, config  # noqa: PLC0415 - see the head of this file
+    try:
+        from kubernetes import client, config  # noqa: PLC0415 - see the head of this file
+    except ModuleNotFoundError:
+        raise LoginError(
+            f"{user.described}: a login program needs the package kubernetes, which is not installed here. Our images "
+            "leave it out: use a token or a certificate there."
+        ) from None
 
     configuration = client.Configuration()
 

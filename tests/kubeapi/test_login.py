@@ -175,6 +175,13 @@ def test_login_program_runs(tmp_path: Path) -> None:
     assert found.authorization() == "Bearer fresher"
 
 
+def test_login_program_without_its_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the official client is not installed, as in our images, one sentence says what to do."""
+    monkeypatch.setitem(sys.modules, "kubernetes", None)
+    with pytest.raises(LoginError, match="needs the package kubernetes, which is not installed here"):
+        connect(_write(tmp_path, _config(user={"exec": {"command": "/nope"}})))
+
+
 class Clock:
     """A clock that a test sets."""
 

@@ -55,14 +55,14 @@ def test_metrics_are_documented(page: str) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("kubectl headroom explain node NAME --confg FILE", "kubectl headroom"),
-        ("kubectl headroom explane node NAME", "kubectl headroom"),
-        ("make tset", "make tset"),
+        ("kubectl headroom explain node NAME --configuration FILE", "kubectl headroom"),
+        ("kubectl headroom describe node NAME", "kubectl headroom"),
+        ("make tests-all", "make tests-all"),
         ("python -m bench.nothing", "bench.nothing"),
         ("headroom-agent --stand-alone", "--stand-alone"),
         ("headroom-agent database stats", "database"),
         ("headroom-agent db stats --since 5m", "db stats"),
-        ("helm install headroom charts/headroom --set scheduler.ignorabel=true", "scheduler.ignorabel"),
+        ("helm install headroom charts/headroom --set scheduler.ignorant=true", "scheduler.ignorant"),
     ],
 )
 def test_wrong_commands_are_found(line: str, said: str) -> None:
@@ -74,7 +74,7 @@ def test_wrong_commands_are_found(line: str, said: str) -> None:
 
 def test_wrong_names_are_found() -> None:
     """A file, a test or a value that is not there is told; placeholders and other words are not."""
-    wrong = ["agent/collectors/nothing.py", "scheduler.ignorabel: true", "tests/agent/test_pods.py::test_nothing"]
+    wrong = ["agent/collectors/nothing.py", "scheduler.ignorant: true", "tests/agent/test_pods.py::test_nothing"]
     assert all(_is_missing(code) for code in wrong[:2])
     assert not _is_test(wrong[2])
     right = ["agent/collectors/NAME.py", "scheduler.ignorable: true", "agent.db", "scheduler.md", "agent/collectors"]

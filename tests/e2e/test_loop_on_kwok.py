@@ -48,9 +48,9 @@ def _put_quota(story: Story) -> None:
 def test_dashboards_show_the_cluster(on_kwok: Telling, prometheus_programs: Programs, tmp_path: Path) -> None:
     """Every panel of every dashboard has something to show, or is excused by name; rules work, and none alarms."""
     story = on_kwok.whole()
-    _put_quota(story)
     asked = dict.fromkeys(queries(story.node))
     with scraping(story, prometheus_programs, tmp_path) as prometheus:
+        _put_quota(story)  # now, so that the extender is seen at work
         waiting = {each for each in asked if must_show(each[1])}
 
         def all_answer() -> bool:

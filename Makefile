@@ -112,6 +112,10 @@ bench-quota: packages ## Measure admission by quotas, the choice of victims, and
 bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)
 	@$(PY) -m bench.placement $(BENCH_ARGS)
 
+.PHONY: bench-images
+bench-images: packages ## Measure how large the images are, and how soon their programs start in them (root on Linux)
+	@$(PY) -m bench.images
+
 .PHONY: images
 images: packages ## Build the container images into the cache, or with IMAGES_ARGS="--prefix REGISTRY/PATH" by docker, podman or buildah for a registry
 	@$(PY) -m devcluster images $(IMAGES_ARGS)

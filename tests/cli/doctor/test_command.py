@@ -1,6 +1,7 @@
 """The command as a whole: registry, exit codes, forms of output, and few rights."""
 
 import json
+import re
 from pkgutil import resolve_name
 from typing import Any, cast
 
@@ -152,3 +153,16 @@ def test_many_names() -> None:
     assert named([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
     assert named(["a"]) == "a"
     assert text.verdict([]) == "No errors and no warnings."
+
+
+def test_pages_exist() -> None:
+    """Every page that a finding names is in docs, and every check is explained there."""
+    named_pages = {
+        page
+        for path in (ROOT / "cli/doctor").rglob("*.py")
+        for page in re.findall(r'"([\w-]+\.md)[#"]', path.read_text())
+    }
+    assert len(named_pages) >= 8
+    assert sorted(page for page in named_pages if not (ROOT / "docs" / page).is_file()) == []
+    told_in = (ROOT / "docs/kubectl.md").read_text()
+    assert [name for name in {*CHECKS, *PREFLIGHT} if f"\n| `{name}` | " not in told_in] == []

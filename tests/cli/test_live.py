@@ -230,7 +230,7 @@ def test_explain_pod(live: Cluster) -> None:
     found = json.loads(run(live, "explain", "pod", "nightly-report", "-n", NAMESPACE, "-o", "json").stdout)
     assert found["requested"] == {"cpuMilli": 3000, "memoryBytes": 4 * 2**30}
     assert found["node"]["name"] == NODE
-    missing = run(live, "explain", "pod", "serach", "-n", NAMESPACE)
+    missing = run(live, "explain", "pod", "searchh", "-n", NAMESPACE)
     assert missing.returncode == 1
     assert "Did you mean search?" in missing.stderr
 

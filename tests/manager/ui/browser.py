@@ -3,7 +3,9 @@
 import asyncio
 import base64
 import itertools
+import os
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +17,7 @@ import aiohttp
 
 _START_SECONDS = 60.0
 _ANSWER_SECONDS = 60.0
+_END_SECONDS = 20.0
 
 
 class Tab:
@@ -118,16 +121,28 @@ def running(program: Path, home: Path) -> Iterator[int]:
         f"--user-data-dir={home}",
         "about:blank",
     ]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # Debian's program is a shell that waits for the browser: only a signal to the whole group reaches both.
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen(command, stdout=quiet, stderr=quiet, start_new_session=True)
     try:
         yield _port(process, home / "DevToolsActivePort")
     finally:
-        process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=20)
-        process.kill()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            _end(process.pid, number)
         process.wait()
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _end(group: int, number: signal.Signals) -> None:
+    """Send a signal to a group of processes, and wait until it is empty, but not for ever."""
+    end = time.monotonic() + _END_SECONDS
+    with suppress(ProcessLookupError):  # it is empty
+        os.killpg(group, number)
+        while time.monotonic() < end:
+            with suppress(ChildProcessError):
+                os.waitpid(group, os.WNOHANG)
+            os.killpg(group, 0)
+            time.sleep(0.05)
 
 
 def _port(process: "subprocess.Popen[bytes]", file: Path) -> int:

@@ -6,6 +6,7 @@ shared, so only our own nodes count.
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -364,7 +365,8 @@ def test_no_leader(ward: Ward) -> None:
 
 def test_process(installed: Ward) -> None:
     """As a process: exit code 0 where nothing is wrong but warnings at most, and 1 for a namespace without Headroom."""
-    command = ["kubectl-headroom", "--kubeconfig", str(installed.cluster.kubeconfig), "doctor", "-n", "nowhere-at-all"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    login = ["--kubeconfig", str(installed.cluster.kubeconfig)]
+    command = [sys.executable, "-m", "cli", *login, "doctor", "-n", "nowhere-at-all"]
+    done = subprocess.run(command, cwd=CHART.parents[1], check=False, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1, done.stderr
     assert "There is no headroom-manager in namespace nowhere-at-all" in done.stdout

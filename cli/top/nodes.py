@@ -11,6 +11,7 @@ from crds.priority import PriorityBand, tier
 from crds.quantity import QuantityError, milli_value, value
 from manager.explain import amounts
 from manager.explain.report import Amount, Report, read
+from manager.explain.waste import waste
 
 COLUMNS: Final = (
     Column("NODE"),
@@ -22,7 +23,7 @@ COLUMNS: Final = (
     Column("RECLAIMABLE", ">"),
     Column("MID", ">"),
     Column("MID REQUESTED", ">"),
-    Column("MID USED", ">"),
+    Column("MID USED", ">", wide=True),
     Column("WASTE", ">"),
     Column("PREDICTION"),
     Column("REPORTED", ">"),
@@ -30,6 +31,8 @@ COLUMNS: Final = (
     Column("ALLOCATABLE", ">", wide=True),
     Column("PODS", ">", wide=True),
 )
+READY: Final = "ready"
+"""What a report's prediction is called that can be acted on."""
 _LATE_REPORTS: Final = 3
 _DEFAULT_INTERVAL_SECONDS: Final = 60
 _HOT_PERCENT: Final = 80
@@ -56,9 +59,17 @@ class NodeRow:
 
     @property
     def waste(self) -> Amount:
-        """What Prod pods requested, is not predicted to be needed, and nobody is offered; no less than nothing."""
-        taken = plus(self.report.prod_peak, self.mid)
-        return Amount() if self.report.prod_peak == Amount() else unused(self.prod_requested, taken)
+        """What Prod pods requested, are not predicted to need, and nobody is offered; None before that is predicted."""
+        peak = self.report.prod_peak if self.report.prediction == READY else Amount()
+        return Amount(
+            _wasted(self.prod_requested.cpu_milli, peak.cpu_milli, self.mid.cpu_milli),
+            _wasted(self.prod_requested.memory_bytes, peak.memory_bytes, self.mid.memory_bytes),
+        )
+
+
+def _wasted(requested: int | None, peak: int | None, offered: int | None) -> int | None:
+    found = waste(requested, peak, offered)
+    return None if found is None else int(found)
 
 
 def unused(whole: Amount, used: Amount) -> Amount:
@@ -145,7 +156,7 @@ def _sum(one: int | None, other: int | None) -> int | None:
 def total(rows: Sequence[NodeRow]) -> Row:
     """A row of sums over all nodes, of what is known of each."""
     allocatable, used = _all(row.allocatable for row in rows), _all(row.report.usage for row in rows)
-    ready = sum(row.report.prediction == "ready" for row in rows)
+    ready = sum(row.report.prediction == READY for row in rows)
     cpu_share, memory_share = (_share(rows, which) for which in ("cpu_milli", "memory_bytes"))
     return (
         Cell(f"(all {len(rows)})"),
@@ -209,7 +220,7 @@ def cells(row: NodeRow) -> Row:
         _pair(_shown_requests(row)),
         _pair(row.mid_used),
         _pair(row.waste),
-        Cell(report.prediction, "green" if report.prediction == "ready" else "yellow"),
+        Cell(report.prediction, "green" if report.prediction == READY else "yellow"),
         Cell(amounts.age(report.age_seconds), "red" if late(report) else ""),
         _pair(row.prod_requested),
         _pair(row.allocatable),

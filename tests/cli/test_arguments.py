@@ -5,6 +5,7 @@ import argparse
 import pytest
 
 from cli import arguments, commands, live, parsers
+from cli.errors import CommandError
 from cli.output import FORMATS, document
 
 LINES = (
@@ -65,7 +66,7 @@ def test_shortest_interval() -> None:
 def test_what_if_is_for_nodes() -> None:
     """--set tries what a node would sell; with a pod it is refused before anything is asked."""
     options = arguments.parser().parse_args(["explain", "pod", "a", "--set", "enable=true"])
-    with pytest.raises(commands.CommandError, match="not a pod: explain node"):
+    with pytest.raises(CommandError, match="not a pod: explain node"):
         commands.COMMANDS["explain"](options)
 
 

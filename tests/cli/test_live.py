@@ -85,8 +85,8 @@ def test_top_nodes(live: Cluster) -> None:
     done = run(live, "top")
     assert done.returncode == 0, done.stderr
     (line,) = [line for line in done.stdout.splitlines() if line.startswith(NODE)]
-    shown = " ".join(line.split()[1:12])
-    assert shown == "6000m 40% 20Gi 33% 5900m/19Gi 4000m/3Gi 6500m/20Gi 3000m/4Gi - 0m/0 ready"
+    shown = " ".join(line.split()[1:11])
+    assert shown == "6000m 40% 20Gi 33% 5900m/19Gi 4000m/3Gi 6500m/20Gi 3000m/4Gi 0m/0 ready"
 
 
 def test_top_one_node(live: Cluster) -> None:

@@ -126,17 +126,17 @@ class Enough(Exception):  # noqa: N818 - it ends a loop
 
 
 async def _watch(out: io.StringIO, output: str, answers: list[str | Exception]) -> None:
-    left = iter(answers)
+    left = list(answers)
 
     async def ask(_: ApiServer) -> None:
-        answer = next(left)
+        answer = left.pop(0)
         if isinstance(answer, Exception):
             raise answer
         out.write(answer)
 
     async def pause(seconds: float) -> None:
         assert seconds == 7
-        if not left.__length_hint__():  # type: ignore[attr-defined] - of a list's iterator
+        if not left:
             raise Enough
 
     with pytest.raises(Enough):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Self
 
 from manager.context import Context
+from manager.explain.waste import waste as wasted
 from manager.ui.history import RESOURCES, RINGS, Series, at
 from manager.ui.recorder import Recorder, Row, sums
 from manager.ui.state import TROUBLE, WAITING, State
@@ -24,14 +25,9 @@ Json = dict[str, Any]
 
 
 def waste(row: Row, resource: str) -> float | None:
-    """What Prod requested, is not predicted to need, and nobody is offered. [cores, GiB]
-
-    With 9 cores requested, a predicted peak of 4 and 3 offered as Mid: 2.
-    """
-    requested, peak = row.number(Series.REQUESTED, resource), row.number(Series.PEAK, resource)
-    if requested is None or peak is None:
-        return None
-    return max(requested - peak - (row.number(Series.OFFERED, resource) or 0.0), 0.0)
+    """What of a node is wasted, as `kubectl headroom top nodes` says it. [cores, GiB]"""
+    requested, peak, offered = (row.number(each, resource) for each in (Series.REQUESTED, Series.PEAK, Series.OFFERED))
+    return wasted(requested, peak, offered)
 
 
 def _share(series: Series, resource: str) -> Callable[[Row], float | None]:
@@ -130,7 +126,7 @@ def select(rows: Iterable[Row], query: Query) -> Selection:
     text = query.text.lower()
     found = [
         row
-        for row in rows
+        for row in list(rows)  # at once: the event loop may add and remove nodes meanwhile
         if text in row.name
         and query.state in ("", row.state)
         and (not query.prediction or (row.prediction == "ready") == (query.prediction == "ready"))

@@ -61,6 +61,9 @@ async def run(
     plan = uninstall_plan.plan(found, decided)
     if decided.is_over(plan):
         stopped += await _stop(api, namespace, services.scheduler(found.scheduler), clock)
+        # Until it ended it may have placed another one.
+        found = await reading.find(api, namespace, config_name, asked)
+        plan = uninstall_plan.plan(found, decided)
     print(f"Changing or removing {len(plan.changes)} objects", file=sys.stderr)
     outcomes = await writing.carry_out(api, plan.changes, clock)
     back = await _came_back(api, plan, decided)

@@ -206,3 +206,21 @@ async def test_many_nodes_at_a_time(stage: Stage) -> None:
     stage.api.patch = patch  # type: ignore[method-assign]
     assert await stage.run(force=True) == 0
     assert most == 16
+
+
+async def test_mid_pod_placed_while_the_scheduler_ends(stage: Stage) -> None:
+    """Until the scheduler has ended it places pods: one that comes in that time keeps what it bought, too."""
+    del stage.api.objects["/api/v1/pods/m"]
+    stage.api.objects[SCHEDULER]["spec"]["replicas"] = 1
+    original = stage.api.patch
+
+    async def patch(path: str, body: Any, content_type: str = "", params: Any = None) -> Json:  # noqa: ANN401
+        if path == f"{SCHEDULER}/scale":
+            stage.api.put("/api/v1/pods/last", mid_pod("last", "1000", on="idle"))
+        return await original(path, body, content_type, params)
+
+    stage.api.patch = patch  # type: ignore[method-assign]
+    assert await stage.run(delete_config=True) == 1
+    assert stage.mid("idle")["cpu"] == "1000"
+    assert stage.mid("busy") == {}
+    assert CONFIG in stage.api.objects

@@ -1,5 +1,7 @@
 """Sums, lists, filters and orders."""
 
+from dataclasses import replace
+
 import pytest
 
 from manager.ui.overview import ORDERS, PAGE_SIZE, Query, overview, select, waste
@@ -107,3 +109,21 @@ def test_odd_words_say_nothing() -> None:
     assert Query.of(odd) == Query()
     assert Query.of({"page": ["١"]}) == Query()  # noqa: RUF001 - a digit elsewhere
     assert len(Query.of({"q": ["x" * 10_000]}).text) == 253
+
+
+def test_nodes_that_join_while_a_list_is_made(world: World) -> None:
+    """Lists are made in threads of their own while the event loop adds nodes: such a list is of those before."""
+    rows = world.recorder.rows
+
+    class Name(str):
+        """While it is looked at, a node joins."""
+
+        __slots__ = ()
+
+        def __contains__(self, part: object) -> bool:
+            rows["new"] = rows["b"]
+            return super().__contains__(str(part))
+
+    rows["a"] = replace(rows["a"], name=Name("a"))
+    assert select(rows.values(), Query()).found == 4
+    assert len(rows) == 5

@@ -53,6 +53,17 @@ async def absent(site: Site, part: str, then: str) -> Finding:
     )
 
 
+def upgrade(site: Site, *settings: str) -> str:
+    """The command that installs the release again, with the values that it was installed with.
+
+    Args:
+        site: the cluster.
+        settings: values that are to be others, such as "priorityClasses.create=true".
+    """
+    words = ["helm upgrade headroom charts/headroom", f"-n {site.namespace}", "--reset-then-reuse-values"]
+    return " ".join([*words, *(f"--set {each}" for each in settings)])
+
+
 async def pods(site: Site, part: str) -> list[Pod]:
     """The pods of a part that are not ending.
 

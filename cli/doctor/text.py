@@ -1,11 +1,10 @@
 """The findings for people and for programs."""
 
-import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from cli import output as forms
 from cli import table
 from cli.doctor.finding import Finding, Severity
 from cli.table import Cell, Column, Row
@@ -26,18 +25,14 @@ def show(told: Sequence[Told], output: str, *, preflight: bool) -> None:
 
     Args:
         told: name of the check, and what it says.
-        output: "table", "wide" (with the pages that say more), "json" or "yaml".
+        output: one of `cli.output.FORMATS`; wide adds the pages that say more.
         preflight: whether they are those before an install.
     """
-    if output == "json":
-        print(json.dumps(as_json(told, preflight=preflight), indent=2))
-    elif output == "yaml":
-        import yaml  # noqa: PLC0415 - only who reads YAML pays for it
-
-        yaml.safe_dump(as_json(told, preflight=preflight), sys.stdout, sort_keys=False, width=120)
-    else:
-        table.write(_COLUMNS, [row for each in told for row in _rows(*each, wide=output == "wide")])
-        print(verdict(told))
+    if not forms.is_for_people(output):
+        forms.show(as_json(told, preflight=preflight), output)
+        return
+    table.write(_COLUMNS, [row for each in told for row in _rows(*each, wide=output == forms.WIDE)])
+    print(verdict(told))
 
 
 def _rows(check: str, found: Finding, *, wide: bool) -> Iterator[Row]:

@@ -35,7 +35,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
         meanwhile = "pods are placed without it meanwhile" if ignored else "pods that ask for the scheduler wait"
         yield error(
             f"{pod.name}: the extender does not answer on loopback ({state.why or 'not ready yet'}); {meanwhile}.",
-            f"kubectl -n {site.namespace} logs {pod.name} -c {_CONTAINER} --previous",
+            f"kubectl -n {site.namespace} logs {pod.name} -c {_CONTAINER}{' --previous' if state.restarts else ''}",
             _PAGE,
         )
     for found in _restarts(site, states):

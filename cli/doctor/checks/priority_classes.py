@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final
 
 from cli.doctor.finding import Finding, error, info, named, ok, warning
+from cli.doctor.installed import upgrade
 from cli.doctor.objects import name
 from cli.doctor.rights import PRIORITY_CLASSES
 from cli.doctor.site import Site
@@ -19,8 +20,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     if absent:
         yield warning(
             f"There is no PriorityClass {named(absent)}; pods that name a missing class are refused.",
-            f"helm upgrade headroom charts/headroom -n {site.namespace} --reuse-values --set "
-            "priorityClasses.create=true",
+            upgrade(site, "priorityClasses.create=true"),
             _PAGE,
             absent,
         )

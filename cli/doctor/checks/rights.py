@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from cli.doctor.accounts import KUBE_SCHEDULER, grants
 from cli.doctor.finding import Finding, count, error, named, ok
-from cli.doctor.installed import installed
+from cli.doctor.installed import installed, upgrade
 from cli.doctor.objects import SCHEDULER
 from cli.doctor.rights import REVIEWS
 from cli.doctor.site import Site
@@ -26,7 +26,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
         if lacking:
             yield error(
                 f"Service account {site.namespace}/{part} may not {named(lacking)}.",
-                f"helm upgrade headroom charts/headroom -n {site.namespace} --reuse-values",
+                upgrade(site),
                 _PAGE,
                 lacking,
             )

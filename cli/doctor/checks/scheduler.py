@@ -10,6 +10,7 @@ from cli.doctor.installed import (
     scheduler_config,
     scheduler_lease,
     scheduler_names,
+    upgrade,
     workload,
 )
 from cli.doctor.objects import PART, SCHEDULER, Pod, just_started, name, replicas, words
@@ -64,8 +65,7 @@ async def _profile(site: Site) -> list[Finding]:
     text = ((found or {}).get("data") or {}).get("profile.yaml")
     place = f"ConfigMap {site.namespace}/{SCHEDULER_CONFIG}"
     if found is None:
-        fix = f"helm upgrade headroom charts/headroom -n {site.namespace} --reuse-values"
-        return [error(f"There is no {place}, without which no scheduler starts.", fix, _PAGE)]
+        return [error(f"There is no {place}, without which no scheduler starts.", upgrade(site), _PAGE)]
     if text is None:
         return []
     try:

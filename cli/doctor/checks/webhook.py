@@ -9,7 +9,7 @@ from typing import Any, Final
 import kubeapi
 from cli import manager_state
 from cli.doctor.finding import Finding, info, ok, warning
-from cli.doctor.installed import config_name, workload
+from cli.doctor.installed import config_name, upgrade, workload
 from cli.doctor.objects import MANAGER, PART
 from cli.doctor.rights import CONFIG_MAPS, ENDPOINT_SLICES, VALIDATING, WEBHOOK
 from cli.doctor.site import Site
@@ -36,7 +36,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     if found is None or not found.get("webhooks"):
         yield warning(
             f"There is no ValidatingWebhookConfiguration {WEBHOOK}, so no edit of the colocation config is judged.",
-            f"helm upgrade headroom charts/headroom -n {site.namespace} --reuse-values",
+            upgrade(site),
             _PAGE,
         )
         return
@@ -89,7 +89,7 @@ def _scope(site: Site, webhook: Json, config: str) -> list[Finding]:
     return [
         warning(
             f"The webhook is not asked about ConfigMap {site.namespace}/{config}, which the manager reads.",
-            f"helm upgrade headroom charts/headroom -n {site.namespace} --reuse-values --set configMap.name={config}",
+            upgrade(site, f"configMap.name={config}"),
             "configuration.md",
         )
     ]

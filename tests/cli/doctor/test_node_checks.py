@@ -284,6 +284,15 @@ async def test_extender(change: Callable[[World], object], severity: Severity, t
     assert text in (await one(world, "extender", severity)).message
 
 
+@pytest.mark.parametrize("restarts", [0, 1])
+async def test_log_of_extender(restarts: int) -> None:
+    """Whose extender has never ended is told to read its log, as there is none of a run before."""
+    world = healthy()
+    _extender(world, ready=False, restartCount=restarts)
+    fix = (await one(world, "extender", ERROR)).fix
+    assert fix.endswith("-c extender --previous" if restarts else "-c extender")
+
+
 def _policy(name: str, **spec: Any) -> Json:  # noqa: ANN401
     return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"podSelector": {}, **spec}}
 

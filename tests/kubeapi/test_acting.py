@@ -54,8 +54,9 @@ def test_kubeconfig_names_somebody(tmp_path: Path) -> None:
         ("Impersonate-Extra-example.com%2Fteam", "y"),
     )
     assert found.renewed().acts_as == found.acts_as
-    with pytest.raises(LoginError, match="as-groups must be a list"):
-        _connected(tmp_path, **{"as": "jane", "as-groups": "a"})
+    for wrong in ({"as-groups": "a"}, {"as-user-extra": ["x"]}, {"as-user-extra": {"team": "x"}}):
+        with pytest.raises(LoginError, match="as-groups must be a list, and as-user-extra a mapping of lists"):
+            _connected(tmp_path, **{"as": "jane"}, **wrong)
 
 
 async def test_pages_are_told() -> None:

@@ -353,6 +353,16 @@ def test_config_map_from_values(cluster: Cluster) -> None:
     assert [obj for obj in without.of_kind("ConfigMap") if obj["metadata"]["name"] == CONFIG_MAP_NAME] == []
 
 
+def test_names_of_digits_stay_text(cluster: Cluster) -> None:
+    """Release, namespace, scheduler and ConfigMap may have names that YAML would take for numbers."""
+    names = "--set-string=scheduler.name=33333,configMap.name=44444"
+    for monitor in ("podMonitor", "serviceMonitor"):
+        more = f"--set=prometheus.{monitor}=true,networkPolicy.enabled=true,grafana.dashboards.enabled=true"
+        text = cluster.helm("template", "11111", str(CHART), "--namespace=22222", names, more)
+        assert '"11111"' in text
+        assert re.findall(r"^.*[ \[](?:11111|22222|33333|44444)\]?$", text, re.MULTILINE) == []
+
+
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [

@@ -159,6 +159,8 @@ def suggestion(name: str, names: Sequence[str], kind: str) -> str:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5) or [known for known in names if name in known][:3]
     if near:
         return f"Did you mean {' or '.join(near)}?"
+    if len(names) == 1:
+        return f"There is only {names[0]}."
     return f"There are {len(names)} {kind}, such as {', '.join(sorted(names)[:3])}."
 
 

@@ -56,11 +56,9 @@ async def _guarded(check: Check, site: Site) -> AsyncIterator[Finding]:
     except NotAllowed as refused:
         right = refused.right
         where = f" in namespace {site.namespace}" if right.namespaced else ""
-        yield info(
-            f"Not looked at: this login lacks the right to {right}{where}.",
-            "ask for that right, or run this with another --context",
-            _RIGHTS_PAGE,
-        )
+        message = f"Not looked at: this login lacks the right to {right}{where}."
+        fix = "ask for that right, or run this with another --context"
+        yield Finding(Severity.INFO, message, fix, _RIGHTS_PAGE, is_blind=True)
     except NotDefined as unknown:
         yield info(f"Not looked at: this cluster does not know {unknown.right.resource}.")
     except kubeapi.ApiUnavailable as failure:

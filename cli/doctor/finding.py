@@ -35,6 +35,8 @@ class Finding:
     """The page that says more, below docs/."""
     objects: tuple[str, ...] = ()
     """The names of all that it is about, where the message names only the first."""
+    is_blind: bool = False
+    """Whether this says only that the check could not look."""
 
     def as_json(self, check: str) -> dict[str, Any]:
         """The finding for programs.

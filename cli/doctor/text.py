@@ -53,7 +53,9 @@ def verdict(told: Sequence[Told]) -> str:
         for severity in (Severity.ERROR, Severity.WARNING)
         if counts[severity]
     ]
-    return f"{' and '.join(worst) or 'No errors and no warnings'}."
+    blind = sum(found.is_blind for _, found in told)
+    unseen = f"; {blind} of {len(told)} findings say only that this login may not look" if blind else ""
+    return f"{' and '.join(worst) or 'No errors and no warnings'}{unseen}."
 
 
 def as_json(told: Sequence[Told], *, preflight: bool) -> dict[str, Any]:

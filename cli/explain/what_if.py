@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from cli.config.file import ConfigFile
 from cli.errors import USAGE, CommandError
+from manager.config.findings import Finding
 from manager.config.parse import parse_config, parse_strategy
 from manager.explain.what_if import SOURCE, TriedConfig, WhatIf
 
-_IGNORED: Final = "unknown field"
+_UNKNOWN: Final = "unknown field"
+_NONE: Final = f"{_UNKNOWN}: kubectl headroom config explain lists those that there are"
 
 
 def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None:
@@ -26,7 +28,7 @@ def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None
         return None if tried is None else WhatIf(config=tried)
     judged = parse_strategy(json.dumps(_nested(settings)))
     # In a file that other programs read too an unknown name is odd; here nobody else could be meant.
-    unknown = [each for each in judged.warnings if each.message.startswith(_IGNORED)]
+    unknown = [Finding(each.path, _NONE) for each in judged.warnings if each.message.startswith(_UNKNOWN)]
     faults = [*judged.errors, *unknown]
     if faults or judged.strategy is None:
         raise CommandError("; ".join(f"{SOURCE} {fault}" for fault in faults), USAGE)

@@ -12,6 +12,8 @@ from manager.explain import amounts
 from manager.explain.report import Amount, age
 
 _MOST: Final = 3
+_STARTING: Final = {"ContainerCreating", "PodInitializing"}
+"""What kubelet says of a container that waits for nothing odd."""
 _BANDS: Final = {
     PriorityBand.PROD: "Prod",
     PriorityBand.MID: "Mid",
@@ -48,6 +50,8 @@ def sentences(seen: PodSeen) -> Iterator[str]:
         yield from _ended(seen)
     elif not seen.node_name:
         yield from _nowhere(seen)
+    elif seen.state is State.STARTS:
+        yield from _held_up(seen)
     yield _what(seen)
     if seen.state is State.ENDED:
         return
@@ -79,6 +83,15 @@ def _nowhere(seen: PodSeen) -> Iterator[str]:
     else:
         scheduler = seen.simulation.scheduler_name if seen.simulation else "its scheduler"
         yield f"Scheduler {scheduler} has not said anything of it yet: does it run?"
+
+
+def _held_up(seen: PodSeen) -> Iterator[str]:
+    statuses = [*(seen.status.get("initContainerStatuses") or ()), *(seen.status.get("containerStatuses") or ())]
+    for each in statuses:
+        waiting = (each.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") and waiting["reason"] not in _STARTING:
+            message = f": {str(waiting['message']).rstrip('.')}" if waiting.get("message") else ""
+            yield f"Container {each.get('name')} does not start, {waiting['reason']}{message}."
 
 
 def _what(seen: PodSeen) -> str:
@@ -116,8 +129,8 @@ def _use(seen: PodSeen) -> Iterator[str]:
     if seen.history is History.COLD:
         started = f"; it started {amounts.age(seen.age_seconds)} ago" if seen.age_seconds is not None else ""
         yield (
-            f"It is cold: until it was watched for {amounts.age(seen.cold_start_seconds)} "
-            f"(coldStartPeriodSeconds){started}, it counts at its request, and nothing of that is resold."
+            f"It is cold: until it has been watched for {amounts.age(seen.cold_start_seconds)} "
+            f"(coldStartPeriodSeconds), it counts at its request, and nothing of that is resold{started}."
         )
     elif seen.history is History.WARM:
         yield "Its history is long enough: what it requests and is not predicted to use may be sold as Mid resources."
@@ -163,7 +176,7 @@ def _plugins(seen: PodSeen) -> Iterator[str]:
         yield f"If it were placed now, its node would have rank {mine.rank} with {mine.total:.1f} of 100{better}."
     elif mine is not None and mine.refusals:
         why = next(iter(mine.refusals.values()))
-        yield f"If it were placed now, its node would be refused, whose report has what it uses in it: {why}."
+        yield f"If it were placed now, its node (whose report counts what it uses already) would be refused: {why}."
 
 
 def _next(seen: PodSeen) -> Iterator[str]:

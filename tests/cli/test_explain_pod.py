@@ -66,6 +66,24 @@ async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "It asks for scheduler default-scheduler, which knows nothing of load and quotas; headroom-scheduler" in out
 
 
+async def test_pod_whose_container_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod that has a node and does not run: what kubelet says of the container that holds it up, and of no other."""
+    api = _recorded()
+    stuck = recording.named("pods", "search")
+    waiting = {"reason": "ImagePullBackOff", "message": "Back-off pulling image shop/search:2"}
+    stuck["status"] |= {
+        "phase": "Pending",
+        "initContainerStatuses": [{"name": "first", "state": {"waiting": {"reason": "PodInitializing"}}}],
+        "containerStatuses": [{"name": "app", "state": {"waiting": waiting}}],
+    }
+    put(api, stuck)
+    await _explain(api, "shop", "search", now=recording.NOW)
+    out = capsys.readouterr().out.splitlines()
+    assert "and does not run yet" in out[0]
+    assert out[1] == "- Container app does not start, ImagePullBackOff: Back-off pulling image shop/search:2."
+    assert "Container first" not in "\n".join(out)
+
+
 async def test_mid_pod(capsys: pytest.CaptureFixture[str]) -> None:
     """A Mid pod's amounts are its Mid resources, and it says whether its node still offers what it sold."""
     await _explain(_recorded(), "shop", "nightly-report", now=recording.NOW)

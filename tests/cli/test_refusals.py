@@ -58,6 +58,7 @@ def test_rejected_login_says_so() -> None:
         ("web-l", ["web-1", "db-1"], "Did you mean web-1?"),
         ("pool", ["ip-10-0-0-1-pool-a"], "Did you mean ip-10-0-0-1-pool-a?"),
         ("zzz", ["web-2", "web-1", "db-1", "db-2"], "There are 4 nodes, such as db-1, db-2, web-1."),
+        ("any", ["web-1"], "There is only web-1."),
         ("any", [], "There are no nodes."),
     ],
 )

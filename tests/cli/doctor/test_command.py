@@ -10,7 +10,7 @@ import yaml
 
 import kubeapi
 from cli.doctor import command, text
-from cli.doctor.finding import Severity, named
+from cli.doctor.finding import Finding, Severity, named, ok
 from cli.doctor.registry import CHECKS, PREFLIGHT
 from cli.doctor.rights import READS
 from tests.architecture.sources import ROOT
@@ -157,6 +157,10 @@ def test_many_names() -> None:
     assert named([str(number) for number in range(7)]) == "0, 1, 2, 3, 4 and 2 more"
     assert named(["a"]) == "a"
     assert text.verdict([]) == "No errors and no warnings."
+    blind = Finding(Severity.INFO, "Not looked at.", is_blind=True)
+    assert text.verdict([("a", ok("Well.")), ("b", blind)]).endswith(
+        "no warnings; 1 of 2 findings say only that this login may not look."
+    )
 
 
 def test_pages_exist() -> None:

@@ -99,11 +99,17 @@ class Plot:
     """By number of a point, then by time; nan where nothing is known. [cores, GiB]"""
 
     def trimmed(self, fewest: int) -> "Plot":
-        """Without the time before anything was known; never shorter than so many points."""
+        """Without the time before anything was known; never shorter than so many points.
+
+        A step that has just begun and has no number yet is left out, so that the newest that is shown is known.
+        """
         known = np.flatnonzero(np.isfinite(self.values).any(axis=0))
-        latest = max(len(self.times) - fewest, 0)
+        end = len(self.times)
+        if known.size and known[-1] == end - 2:
+            end -= 1
+        latest = max(end - fewest, 0)
         first = min(int(known[0]), latest) if known.size else latest
-        return Plot(self.times[first:], self.values[:, first:])
+        return Plot(self.times[first:end], self.values[:, first:end])
 
     def of(self, series: Series, resource: str) -> Floats:
         """One line."""

@@ -1,5 +1,7 @@
 """Lines, axes and words of plots."""
 
+import html
+import json
 import re
 
 import numpy as np
@@ -34,6 +36,17 @@ def test_gaps_are_not_bridged() -> None:
     assert line[1].count("M") == 2
     assert 'class="line dot used"' in drawn
     assert "nan" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("newest", "shown"), [((1.0, 2.0), [1.0, 2.0]), ((1.0, np.nan), [0.5, 1.0]), ((np.nan, np.nan), [None, None])]
+)
+def test_step_that_has_just_begun(newest: tuple[float, float], shown: list[float | None]) -> None:
+    """A step without any number yet is left out, so that a plot ends with one that is known; a real gap is shown."""
+    drawn = str(plots.figure("n", "cpu", "2h", _plot(*[0.5] * 18, *newest)))
+    values = re.search(r'data-values="([^"]*)"', drawn)
+    assert values is not None
+    assert json.loads(html.unescape(values[1]))["used"][-2:] == shown
 
 
 def test_nothing_known_is_said() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from crds.names import MID_CPU, MID_MEMORY
+from crds.quantity import value
 from demo.stage import SHARED_MACHINE
 from demo.story import MANIFESTS
 from devcluster import Cluster, CommandError
@@ -157,7 +158,7 @@ class Life:
     def sells(self) -> bool:
         """Whether a Mid pod can be placed."""
         parts = self.mid()
-        return bool(parts) and all(int(amounts[MID_CPU] or 0) >= BOUGHT_MILLI_CORES for amounts in parts.values())
+        return bool(parts) and all(value(amounts[MID_CPU] or 0) >= BOUGHT_MILLI_CORES for amounts in parts.values())
 
     def start(self, manifest: str, *names: str) -> None:
         """Create pods in the shop, until they run."""

@@ -47,10 +47,13 @@ def _add_top(commands: _Commands, parents: list[Parser]) -> None:
     )
     place = top.add_mutually_exclusive_group()
     place.add_argument(
-        "-n", "--namespace", metavar="NAME", help="pods: of this namespace (default: the context's; all with --node)"
+        *("-n", "--namespace"),
+        metavar="NAME",
+        type=parsers.name,
+        help="pods: of this namespace (default: the context's; all with --node)",
     )
     place.add_argument("-A", "--all-namespaces", action="store_true", help="pods: of all namespaces")
-    top.add_argument("--node", metavar="NAME", help="only this node, or pods on it")
+    top.add_argument("--node", metavar="NAME", type=parsers.name, help="only this node, or pods on it")
     top.add_argument(
         "--sort-by",
         choices=("name", "cpu", "memory", "waste"),
@@ -77,9 +80,11 @@ def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:
         help="manifest of pods, Deployments, StatefulSets, DaemonSets, Jobs or CronJobs, - reads standard input; "
         "or the name of a pod of the cluster",
     )
-    simulate.add_argument("-n", "--namespace", metavar="NAME", help="of the pod (default: the context's)")
+    simulate.add_argument(
+        "-n", "--namespace", metavar="NAME", type=parsers.name, help="of the pod (default: the context's)"
+    )
     parsers.add_profile(simulate)
-    simulate.add_argument("--node", metavar="NAME", help="only this node, with every number")
+    simulate.add_argument("--node", metavar="NAME", type=parsers.name, help="only this node, with every number")
     simulate.add_argument(
         "--limit",
         metavar="N",
@@ -103,12 +108,13 @@ def _add_quota(commands: _Commands, parents: list[Parser]) -> None:
         help="list: a table; explain POD: why a pod waits; verify: what is wrong, exit code 1 if anything is "
         "(default: list)",
     )
-    quota.add_argument("pod", metavar="POD", nargs="?", help="explain: name of the pod")
+    quota.add_argument("pod", metavar="POD", type=parsers.name, nargs="?", help="explain: name of the pod")
     place = quota.add_mutually_exclusive_group()
     place.add_argument(
         "-n",
         "--namespace",
         metavar="NAME",
+        type=parsers.name,
         help="list: only of this namespace; explain: of the pod (default: the context's)",
     )
     place.add_argument(
@@ -127,11 +133,12 @@ def _add_explain(commands: _Commands, parents: list[Parser]) -> None:
     )
     explain = commands.add_parser("explain", help=about, description=f"{about.capitalize()}.", parents=parents)
     explain.add_argument("what", choices=("node", "pod", "quota"), help="the kind of object")
-    explain.add_argument("name", help="its name")
+    explain.add_argument("name", type=parsers.name, help="its name")
     explain.add_argument(
         "-n",
         "--namespace",
         metavar="NAME",
+        type=parsers.name,
         help="of the pod or quota (default: the context's); for a node that of Headroom, as --headroom-namespace",
     )
     parsers.add_profile(explain)

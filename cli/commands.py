@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import kubeapi
-from cli import live, watching
+from cli import live, parsers, watching
 from cli.config import diff
 from cli.config import file as config_file
 from cli.doctor import command as doctor
@@ -149,7 +149,12 @@ def _simulate(options: argparse.Namespace) -> Ask:
     except ModuleNotFoundError as error:
         raise CommandError(_missing(error)) from error
     given = pod_file.load(options.source) if pod_file.is_file(options.source) else None
-    if given is not None:
+    if given is None:
+        try:
+            parsers.name(options.source)
+        except argparse.ArgumentTypeError as error:
+            raise CommandError(f"simulate pod: {error}.", USAGE) from error
+    else:
         given.pods(options.namespace or "")  # what is wrong with the file is said before the cluster is asked
     asked = command.Asked(
         name=options.source,

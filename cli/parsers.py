@@ -14,6 +14,7 @@ CONFIG_NAME: Final = "slo-controller-config"
 """Name of the colocation ConfigMap."""
 
 _MOST_DIGITS: Final = 9
+_NOT_IN_NAMES: Final = frozenset("/%?# ")
 _SHORTEST_INTERVAL_SECONDS: Final = 1.0
 _LONGEST_SECONDS: Final = 86_400.0
 
@@ -110,6 +111,7 @@ def add_place(command: argparse.ArgumentParser) -> None:
         "-n",
         "--namespace",
         metavar="NAME",
+        type=name,
         default=NAMESPACE,
         help=f"namespace of Headroom, where its ConfigMap is (default: {NAMESPACE})",
     )
@@ -119,7 +121,11 @@ def add_place(command: argparse.ArgumentParser) -> None:
 def add_config_name(command: argparse.ArgumentParser) -> None:
     """How the colocation ConfigMap is called."""
     command.add_argument(
-        "--config-name", metavar="NAME", default=CONFIG_NAME, help=f"name of that ConfigMap (default: {CONFIG_NAME})"
+        "--config-name",
+        metavar="NAME",
+        type=name,
+        default=CONFIG_NAME,
+        help=f"name of that ConfigMap (default: {CONFIG_NAME})",
     )
 
 
@@ -136,9 +142,21 @@ def add_profile(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--headroom-namespace",
         metavar="NAME",
+        type=name,
         default=NAMESPACE,
         help=f"namespace of Headroom, where that ConfigMap is (default: {NAMESPACE})",
     )
+
+
+def name(text: str) -> str:
+    """The name of an object, which becomes a part of a path: it must not lead to another one.
+
+    Raises:
+        ArgumentTypeError: no object can be called so.
+    """
+    if text in {"", ".", ".."} or not text.isprintable() or not _NOT_IN_NAMES.isdisjoint(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name that an object can have")
+    return text
 
 
 def count(text: str) -> int:

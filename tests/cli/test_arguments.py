@@ -56,6 +56,41 @@ def test_no_times(text: str) -> None:
         parsers.seconds(text)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "explain node {}",
+        "explain pod {}",
+        "explain pod a -n {}",
+        "quota explain {}",
+        "quota -n {}",
+        "top pods -n {}",
+        "top --node {}",
+        "simulate pod f.yaml -n {}",
+        "simulate pod f.yaml --node {}",
+        "simulate pod f.yaml --headroom-namespace {}",
+        "doctor -n {}",
+        "uninstall -n {}",
+        "uninstall --config-name {}",
+    ],
+)
+@pytest.mark.parametrize("name", ["..", ".", "a/../../b", "a?b", "a#b", "%2e%2e", "a\nb", ""])
+def test_names_lead_nowhere_else(line: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A name becomes a part of a path: one that would lead to another path is refused, exit code 2."""
+    with pytest.raises(SystemExit) as ended:
+        arguments.parser().parse_args([word.format(name) for word in line.split()])
+    assert ended.value.code == 2
+    assert "is not a name that an object can have" in capsys.readouterr().err
+
+
+def test_simulated_pods_have_names() -> None:
+    """What is neither a file nor a name is refused before the cluster is asked."""
+    options = arguments.parser().parse_args(["simulate", "pod", ".."])
+    with pytest.raises(CommandError, match=r"'\.\.' is not a name") as refused:
+        commands.run(options)
+    assert refused.value.exit_code == 2
+
+
 def test_shortest_interval() -> None:
     """Nobody asks an API server more often than once a second."""
     assert parsers.interval("1s") == 1.0

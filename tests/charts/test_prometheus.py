@@ -50,6 +50,17 @@ def test_rules_are_the_plain_file(cluster: Cluster, value: str, file: str) -> No
     assert made["metadata"]["labels"]["release"] == "mine"
 
 
+@pytest.mark.parametrize("part", ["agent", "manager", "scheduler"])
+def test_parts_that_are_off_are_not_missed(cluster: Cluster, part: str) -> None:
+    """Without the manager nobody is told for ever that no manager leads; what the others are told stays."""
+    groups = []
+    for settings in (["prometheus.alerts=true"], ["prometheus.alerts=true", f"{part}.enabled=false"]):
+        (made,) = render(cluster.helm, *settings).of_kind("PrometheusRule")
+        groups.append([group["name"] for group in made["spec"]["groups"]])
+    assert groups[1] == [name for name in groups[0] if name != f"headroom-{part}"]
+    assert len(groups[1]) == len(groups[0]) - 1
+
+
 def test_runbooks_are_where_people_read(cluster: Cluster) -> None:
     """Every alert links to the runbooks at the address that is given, and nothing else of it changes."""
     where = "https://git.example.com/headroom/blob/main"

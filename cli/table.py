@@ -1,9 +1,10 @@
 """A table: aligned columns in a pipe, colours on a terminal."""
 
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import Final, Literal, TextIO
 
 from cli import colour
 
@@ -11,6 +12,8 @@ _GAP: Final = "   "
 _RIGHT: Final = ">"
 _WIDEST: Final = 10_000
 """No line of a table is folded where nobody's screen ends. [characters]"""
+_NARROWEST: Final = 30
+"""Sentences in a column narrower than this are harder to read than lines that the terminal breaks. [characters]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +82,26 @@ def _coloured(columns: Sequence[Column], rows: Sequence[Row], out: TextIO) -> No
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold")
-    for column in columns:
-        table.add_column(column.title, justify="right" if column.align == _RIGHT else "left", overflow="fold")
+    folded = _folded(columns, rows, out)
+    for index, column in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if column.align == _RIGHT else "left"
+        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=index != folded)
     for row in rows:
         table.add_row(*(Text(cell.text, style=cell.style) for cell in row))
-    width = None if out.isatty() else _WIDEST
+    width = _WIDEST if folded is None or not out.isatty() else None
     Console(file=out, highlight=False, force_terminal=True, width=width, no_color=False).print(table)
+
+
+def _folded(columns: Sequence[Column], rows: Sequence[Row], out: TextIO) -> int | None:
+    """The column that is folded to fit the terminal: the last, where it holds text and the others leave it room.
+
+    Numbers and names are never folded: half a number on a line of its own is read as another number.
+    """
+    last = len(columns) - 1
+    if last < 0 or columns[last].align == _RIGHT or not out.isatty():
+        return None
+    others = sum(
+        max([len(column.title), *(len(row[index].text) for row in rows)]) + len(_GAP)
+        for index, column in enumerate(columns[:last])
+    )
+    return last if shutil.get_terminal_size().columns - others >= _NARROWEST else None

@@ -1,5 +1,7 @@
 import io
 
+import pytest
+
 from cli.table import Cell, Column, plain, write
 
 COLUMNS = (Column("NAME"), Column("CPU", ">"))
@@ -39,3 +41,16 @@ def test_cells_are_not_markup() -> None:
 def test_no_trailing_spaces() -> None:
     """Lines of plain text end with their last word."""
     assert plain((Column("A"), Column("B")), [(Cell("x"), Cell(""))]) == "A   B\nx\n"
+
+
+def test_numbers_are_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a narrow terminal no cell is broken in two, as with kubectl, except sentences in the last column."""
+    monkeypatch.setenv("COLUMNS", "40")
+    out = Terminal()
+    columns = [Column(f"COLUMN-{index}", ">") for index in range(6)]
+    write(columns, [[Cell(f"{index}{'5' * 8}m") for index in range(6)]], out)
+    assert len(out.getvalue().splitlines()) == 2
+    assert all(f"{index}55555555m" in out.getvalue() for index in range(6))
+    out = Terminal()
+    write((Column("NAME"), Column("WHY")), [(Cell("web-1"), Cell("because of this and that, and more of it"))], out)
+    assert len(out.getvalue().splitlines()) == 3

@@ -9,6 +9,7 @@ from cli.uninstall import services
 from crds.names import ANNOTATION_CONFIG_STATE, LAST_GOOD_NAME
 from kubeapi import paths
 from manager import node_metric
+from manager.explain.observed import sold_by_koordinator
 from manager.explain.terms import amount
 from manager.facts import Amounts, PodFacts, Resource
 from manager.node_metric import Kept as OurPart
@@ -75,6 +76,8 @@ class OfferingNode:
     """What it offers; None for no such resource. [milli-cores, bytes]"""
     consistent: bool
     """Whether capacity and allocatable say the same."""
+    foreign: bool = False
+    """Whether Koordinator's manager wrote them: they stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,8 @@ class Plan:
     """NodeMetrics that somebody else made; they stay."""
     named: tuple[str, ...] = ()
     """PriorityClasses that stay because pods name them."""
+    foreign_nodes: int = 0
+    """Nodes whose Mid resources Koordinator's manager wrote; they stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,7 @@ def offering(node: Json) -> OfferingNode | None:
         str(node["metadata"]["name"]),
         {resource: offer.amount for resource, offer in found.items()},
         all(each.consistent for each in found.values()),
+        sold_by_koordinator(node),
     )
 
 
@@ -171,9 +177,10 @@ def plan(found: Found, asked: Asked) -> Plan:
     running: dict[str, list[PodFacts]] = {}
     for pod in found.mid_pods:
         running.setdefault(pod.node, []).append(pod)
-    busy = tuple(_busy(node.name, running[node.name]) for node in found.nodes if node.name in running)
+    ours = [node for node in found.nodes if not node.foreign]
+    busy = tuple(_busy(node.name, running[node.name]) for node in ours if node.name in running)
     bought = {} if asked.force else {each.node: each.bought for each in busy}
-    changes = [_of_node(node, bought.get(node.name)) for node in found.nodes]
+    changes = [_of_node(node, bought.get(node.name)) for node in ours]
     over = asked.force or not busy
     others = [*_of_namespace(found, delete_config=asked.delete_config and over)]
     if over:
@@ -185,6 +192,7 @@ def plan(found: Found, asked: Asked) -> Plan:
         tuple(
             each["metadata"]["name"] for each in found.priority_classes if is_chart_made(each) and _named(each, found)
         ),
+        len(found.nodes) - len(ours),
     )
 
 

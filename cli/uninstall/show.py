@@ -74,6 +74,8 @@ def _sentences(report: Report) -> list[str]:
         )
     if plan.foreign:
         said.append(f"{plan.foreign} NodeMetrics that the manager did not write stay.")
+    if plan.foreign_nodes:
+        said.append(f"Mid resources of {plan.foreign_nodes} Nodes stay: Koordinator's manager wrote them.")
     if plan.named:
         said.append(f"PriorityClasses that pods name stay: {', '.join(plan.named)}.")
     failed = sum(1 for _, why in report.outcomes if why)
@@ -139,6 +141,7 @@ def _document(report: Report) -> dict[str, Any]:
             for each in report.plan.busy
         ],
         "foreignNodeMetrics": report.plan.foreign,
+        "foreignNodes": report.plan.foreign_nodes,
         "namedPriorityClasses": list(report.plan.named),
         "problems": list(report.problems),
     }

@@ -4,12 +4,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from crds.names import CONDITION_MID_PUBLISHED
-from manager.facts import Received
+from manager.facts import Received, Resource
 from manager.facts.reading import items, parse_time, part
 from manager.patches import was_withdrawn
 
 MANAGER: Final = "headroom-manager"
 """How the manager's writes are called: the beginning of its field managers and of its user agent."""
+
+KOORDINATOR: Final = "koord-manager"
+"""How the writes of Koordinator's manager are called."""
 
 Json = Mapping[str, Any]
 
@@ -35,6 +38,18 @@ def written_at(node: Json) -> float | None:
     """When the manager last changed a Node's status; None where that is not known. [unix s]"""
     times = [time for entry, time in _status_entries(node) if by_manager(entry)]
     return max(times, default=None)
+
+
+def sold_by_koordinator(node: Json) -> bool:
+    """Whether Koordinator's manager, and not ours, wrote a Node's Mid resources last."""
+    fields = {f"f:{each.mid_name}" for each in Resource}
+    entries = [
+        entry
+        for entry, _ in _status_entries(node)
+        if fields & set(part(entry, "fieldsV1", "f:status", "f:capacity") or {})
+    ]
+    theirs = any(str(entry.get("manager", "")).startswith(KOORDINATOR) for entry in entries)
+    return theirs and not any(by_manager(entry) for entry in entries)
 
 
 def withdrawn(status: Json) -> bool:

@@ -58,7 +58,12 @@ class NodeMetrics:
             now = time.monotonic()
             time.sleep(self._bucket.wait(_READS_AT_ONCE, _READ_AGAIN_SECONDS, now))
             self._bucket.take(_READ_AGAIN_SECONDS, time.monotonic())
-        asked = asyncio.run_coroutine_threadsafe(api.get(node_metric.path(name)), loop)
+        asking = api.get(node_metric.path(name))
+        try:
+            asked = asyncio.run_coroutine_threadsafe(asking, loop)
+        except RuntimeError:  # the manager ends
+            asking.close()
+            raise NotRead("there is no session with the API server") from None
         try:
             return asked.result(_ANSWER_SECONDS)
         except ApiError as error:

@@ -17,8 +17,8 @@ _COLUMNS: Final = (
     ("State", "state"),
     ("CPU used", "cpu"),
     ("Memory used", "memory"),
-    ("Mid CPU bought", "mid-cpu"),
-    ("Mid memory bought", "mid-memory"),
+    ("Mid CPU bought of offered", "mid-cpu"),
+    ("Mid memory bought of offered", "mid-memory"),
     ("Wasted CPU", "waste-cpu"),
     ("Prediction", ""),
     ("Report", "report"),
@@ -145,9 +145,8 @@ def _wasteful(found: Overview) -> Html:
 def _nodes(selection: Selection, query: Query, found: Overview, now: float) -> Html:
     heads = [_head(title, order, query) for title, order in _COLUMNS]
     rows = [_row(row, now) for row in selection.rows]
-    shown = (
-        f"{selection.found:,} of {found.nodes:,} nodes" if selection.found != found.nodes else f"{found.nodes:,} nodes"
-    )
+    every = f"{found.nodes:,} node{'' if found.nodes == 1 else 's'}"
+    shown = f"{selection.found:,} of {every}" if selection.found != found.nodes else every
     body = (
         layout.table(heads, rows, caption=f"Nodes: {shown}", class_="list")
         if rows

@@ -213,3 +213,21 @@ async def test_json_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str
     assert done["nodesWithMidPods"] == [
         {"node": "busy", "pods": ["shop/m"], "kept": {"cpuMilli": 2000, "memoryBytes": 2**30}}
     ]
+
+
+async def test_koordinators_numbers_stay(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """Mid resources that Koordinator's manager wrote are not ours to take, and its Mid pods refuse nothing."""
+    sold = {f"f:kubernetes.io/mid-{each}": {} for each in ("cpu", "memory")}
+    entry = {
+        "manager": "koord-manager",
+        "subresource": "status",
+        "time": "2026-11-21T12:00:00Z",
+        "fieldsV1": {"f:status": {"f:capacity": sold}},
+    }
+    theirs = stage.api.objects[paths.node("busy")]
+    theirs["metadata"]["managedFields"] = [entry]
+    before = stage.mid("busy")
+    assert await stage.run() == 0
+    assert stage.mid("busy") == before
+    assert stage.mid("idle") == {}
+    assert "Mid resources of 1 Nodes stay: Koordinator's manager wrote them." in capsys.readouterr().out

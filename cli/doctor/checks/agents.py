@@ -30,12 +30,17 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     chosen = [node for node in wanted if _is_chosen(agents, node)]
     if len(chosen) < len(wanted):
         left = sorted({name(node) for node in wanted} - {name(node) for node in chosen})
-        yield info(
+        told = (
             f"agent.nodeSelector or a taint keeps agents away from {count(len(left), 'node')}, which sell nothing: "
-            f"{named(left)}.",
-            docs="install.md",
-            objects=left,
+            f"{named(left)}."
         )
+        if chosen:
+            yield info(told, docs="install.md", objects=left)
+        else:
+            fix = (
+                f"kubectl -n {site.namespace} get daemonset {AGENT} -o jsonpath='{{.spec.template.spec.nodeSelector}}'"
+            )
+            yield warning(f"No node is measured: {told}", fix, "install.md", left)
     running = {pod.node: pod for pod in await pods(site, AGENT) if pod.node}
     trouble = list(_pods(site, chosen, running))
     for found in trouble:

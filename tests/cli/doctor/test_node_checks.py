@@ -65,7 +65,7 @@ def _without_report(world: World) -> None:
         (_without_report, ERROR, "1 agent never reported: node-1"),
         (lambda world: _metric(world, node_metric("node-1", ago=1000)), ERROR, "node-1 (1000 s ago)"),
         (lambda world: _metric(world, node_metric("node-1", ago=200)), WARNING, "late, not yet too old"),
-        (lambda world: _taint(world, "gpu"), WARNING, "No node is measured: agent.nodeSelector or a taint keeps"),
+        (lambda world: _taint(world, "gpu"), INFO, "keeps agents away from 1 node"),
     ],
 )
 async def test_agents(change: Callable[[World], object], severity: Severity, text: str) -> None:
@@ -77,12 +77,13 @@ async def test_agents(change: Callable[[World], object], severity: Severity, tex
     assert finding.objects == ("node-1",)
 
 
-async def test_some_nodes_may_be_left_out() -> None:
-    """Where agents are kept away from some nodes and not from all, somebody will have meant that."""
+async def test_agents_that_no_node_may_have() -> None:
+    """Where agents are kept away from some nodes somebody will have meant that; from all, it is a warning."""
     world = healthy()
-    _taint(world, "gpu")
-    world.add(rights.NODES, node("node-2"))
-    assert "keeps agents away from 1 node" in (await one(world, "agents", INFO)).message
+    world.at(rights.DAEMON_SETS, "headroom-agent")["spec"]["template"]["spec"]["nodeSelector"] = {"no": "where"}
+    finding = await one(world, "agents", WARNING)
+    assert finding.message.startswith("No node is measured: agent.nodeSelector or a taint keeps agents away from")
+    assert "get daemonset headroom-agent" in finding.fix
 
 
 async def test_taints_of_trouble_count_as_tolerated() -> None:

@@ -162,6 +162,11 @@ def test_the_page_goes_on_without_the_api_server() -> None:
     assert "6 cores of 16 cores" in text
 
 
+def test_one_node_is_not_nodes() -> None:
+    """The list says how many nodes there are, in the number that one has."""
+    assert "<caption>Nodes: 1 node</caption>" in ask(typical(), "/ui").body
+
+
 def test_numbers_for_programs() -> None:
     """The API has the same numbers with units in the names, and lines over time."""
     world = typical()

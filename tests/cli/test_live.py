@@ -249,7 +249,9 @@ def test_completion_asks_the_cluster(live: Cluster) -> None:
 def test_watching(live: Cluster) -> None:
     """--watch asks again: a change of the cluster is in a later answer, and Ctrl-C ends it with 130."""
     environment = {**os.environ, "KUBECONFIG": str(live.kubeconfig), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "cli", "top", "--node", NODE, "--watch", "--interval", "1s", "-o", "json"]
+    # Whatever is started in the background of a script ignores Ctrl-C, and so does what it starts.
+    listening = ["env", "--default-signal=INT", sys.executable, "-m", "cli"]
+    command = [*listening, "top", "--node", NODE, "--watch", "--interval", "1s", "-o", "json"]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdout is not None
         for wanted in ("20Gi", "21Gi"):

@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 import kubeapi
 from devcluster import Cluster, ClusterSpec
+from devcluster.api import ApiError
 from devcluster.certs import Pki
 from kubeapi import ApiServer, Relisted, WatchHealth, WatchTiming, list_and_watch
 
@@ -78,6 +79,14 @@ async def _until(probe: Callable[[], object], what: str, seconds: float = 60.0) 
 async def _make(server: Cluster, name: str) -> None:
     body = {"metadata": {"name": name, "labels": {"faults": ""}}}
     await asyncio.to_thread(server.api.create_all, [(MAPS, body)])
+
+
+def _answers(server: Cluster) -> bool:
+    try:
+        server.api.get("/readyz")
+    except (OSError, ApiError):
+        return False
+    return True
 
 
 async def _remove(server: Cluster, name: str) -> None:
@@ -176,6 +185,8 @@ async def test_new_serving_certificate(server: Cluster) -> None:
         with _shows(server, server.control_plane.pki):
             lasted = maps.health.last_contact or 0.0
             await _until(lambda: (maps.health.last_contact or 0.0) > lasted and not maps.health.problem, "contact")
+            # An event of before that is taken in only now is contact, too.
+            await _until(lambda: _answers(server), "an answer to others")
             await _make(server, "certificate-after")
             await _until(lambda: "certificate-after" in maps.names, "a change after it")
 

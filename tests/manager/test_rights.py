@@ -115,7 +115,7 @@ def _old_node_metric(stage: Stage, name: str) -> None:
     stage.make_nodes(name)
     policy = "metricCollectPolicy"
     eventually(
-        lambda: stage.found(f"{METRICS}/{name}")["spec"].get(policy, {}).get("reportIntervalSeconds") == 60,
+        lambda: stage.found(f"{METRICS}/{name}").get("spec", {}).get(policy, {}).get("reportIntervalSeconds") == 60,
         "the spec is corrected",
     )
 

@@ -11,7 +11,7 @@ from cli import output as outputs
 from cli.errors import CommandError
 from cli.explain import command as explain_node
 from cli.pod import show, words
-from cli.pod.seen import PodSeen
+from cli.pod.seen import MidOffers, PodSeen
 from cli.quota.explanation import Explanation as QuotaExplanation
 from cli.quota.explanation import explain as explain_quota
 from cli.quota.reading import Place
@@ -99,7 +99,7 @@ async def read(
     blind = without_readings(chosen.profile)
     told = [f"{plugin} works from a provider of its own, which is not asked here." for plugin in blind]
     told += [] if gathered.quotas.enforced else gathered.quotas.notes[:1]
-    return PodSeen(found, now, node, quota, gathered.quotas, simulation, chosen, (*notes, *told))
+    return PodSeen(found, now, node, quota, gathered.quotas, simulation, chosen, gathered.offers, (*notes, *told))
 
 
 async def _missing(api: kubeapi.ApiServer, namespace: str, name: str) -> str:
@@ -119,6 +119,7 @@ class _Gathered:
         self.node: Json | None = None
         self.metric: Json | None = None
         self.beside: list[Json] = []
+        self.offers = MidOffers()
 
     async def read(self, api: kubeapi.ApiServer) -> list[str]:
         """Read it, each list once; what the cluster does not know, one sentence each."""
@@ -138,12 +139,14 @@ class _Gathered:
 
     def _put_node(self, node: Json) -> None:
         self.world.put_node(node)
+        self.offers.put_node(node)
         self.quotas.take("Node", self.quotas.cluster.put_node, node)
         if node["metadata"]["name"] == self.node_name:
             self.node = node
 
     def _put_metric(self, metric: Json) -> None:
         self.world.put_node_metric(metric)
+        self.offers.put_node_metric(metric)
         if metric["metadata"]["name"] == self.node_name:
             self.metric = metric
 

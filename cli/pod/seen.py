@@ -9,6 +9,7 @@ from cli.quota.explanation import Explanation as QuotaExplanation
 from cli.quota.reading import Seen as QuotaSeen
 from cli.simulate.profile import Chosen
 from cli.simulate.simulation import Outcome, Simulation
+from cli.top.nodes import published
 from crds.names import LABEL_PRIORITY_CLASS, MID_CPU, MID_MEMORY
 from crds.pod import is_terminal, pod_key, pod_limits, pod_requests
 from crds.predict_policy import with_defaults
@@ -48,6 +49,39 @@ class History(StrEnum):
     """The report does not say."""
 
 
+@dataclass(slots=True)
+class MidOffers:
+    """Which nodes offer Mid resources, counted object by object."""
+
+    nodes: int = 0
+    """All nodes."""
+    offering: int = 0
+    """Those that offer any."""
+    told: dict[str, list[str]] = field(default_factory=dict)
+    """What the manager says of a node, in one word (reason of the condition MidPublished) -> these nodes."""
+    messages: dict[str, str] = field(default_factory=dict)
+    """The same word -> the sentence of the first of these nodes."""
+
+    def put_node(self, node: Json) -> None:
+        """Count a Node."""
+        allocatable = (node.get("status") or {}).get("allocatable") or {}
+        self.nodes += 1
+        self.offering += any(value(allocatable.get(name, 0)) > 0 for name in (MID_CPU, MID_MEMORY))
+
+    def put_node_metric(self, metric: Json) -> None:
+        """Take what the manager says of a node."""
+        condition = published(metric)
+        if condition.get("reason"):
+            reason = str(condition["reason"])
+            self.told.setdefault(reason, []).append(str(metric["metadata"]["name"]))
+            self.messages.setdefault(reason, str(condition.get("message") or ""))
+
+    @property
+    def commonest(self) -> str:
+        """The word that is said of most nodes; empty where the manager has said nothing."""
+        return max(self.told, key=lambda reason: len(self.told[reason]), default="")
+
+
 @dataclass(frozen=True, slots=True)
 class PodSeen:
     """One pod at one moment."""
@@ -66,6 +100,8 @@ class PodSeen:
     """What the scheduler's plugins say of it now, as if it were pending; None of a pod that has ended."""
     chosen: Chosen | None = None
     """The profile of these plugins."""
+    offers: MidOffers | None = None
+    """Which nodes offer Mid resources; None of a pod that has ended."""
     notes: tuple[str, ...] = field(default=())
     """What could not be read."""
 

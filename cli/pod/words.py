@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from cli.pod.seen import History, PodSeen, State
+from cli.pod.seen import History, MidOffers, PodSeen, State
 from cli.quota import explain_text as quota_text
 from cli.top.pods import workload
 from crds.priority import PriorityBand
@@ -83,6 +83,28 @@ def _nowhere(seen: PodSeen) -> Iterator[str]:
     else:
         scheduler = seen.simulation.scheduler_name if seen.simulation else "its scheduler"
         yield f"Scheduler {scheduler} has not said anything of it yet: does it run?"
+    if seen.is_mid and seen.offers is not None:
+        yield _offers(seen.offers)
+
+
+def _offers(offers: MidOffers) -> str:
+    """How many nodes offer what a Mid pod asks for; where none does, why, and what says more."""
+    if offers.offering:
+        return (
+            f"{offers.offering} of {offers.nodes} nodes offer Mid resources: `kubectl headroom top nodes` shows how "
+            "much, and how much of that is taken."
+        )
+    nobody = f"No node of {offers.nodes} offers Mid resources"
+    reason = offers.commonest
+    if not reason:
+        return f"{nobody}, and the manager has said nothing of any: `kubectl headroom doctor` looks why."
+    of = offers.told[reason]
+    message = offers.messages[reason]
+    because = f"{reason}: {message.rstrip('.')}" if message else reason
+    return (
+        f"{nobody}. The commonest reason ({len(of)} of {offers.nodes}) is {because}. `kubectl headroom explain node "
+        f"{min(of)}` says more."
+    )
 
 
 def _held_up(seen: PodSeen) -> Iterator[str]:
@@ -97,6 +119,13 @@ def _held_up(seen: PodSeen) -> Iterator[str]:
 def _what(seen: PodSeen) -> str:
     made = workload(seen.pod)
     return f"It is a {_BANDS.get(seen.band, seen.band)} pod ({seen.band_reason}){f', made by {made}' if made else ''}."
+
+
+def _other_scheduler(seen: PodSeen) -> str | None:
+    """Our scheduler's name, where the pod asks for another."""
+    if seen.simulation is None or seen.chosen is None or seen.simulation.scheduler_name in seen.chosen.scheduler_names:
+        return None
+    return seen.chosen.scheduler_names[0]
 
 
 def _scheduler(seen: PodSeen) -> Iterator[str]:
@@ -169,14 +198,19 @@ def _plugins(seen: PodSeen) -> Iterator[str]:
             f"{plugin}: {why}" for each in simulation.outcomes for plugin, why in each.refusals.items()
         ).most_common(_MOST)
         told = f"; refused by {'; '.join(f'{why} ({count})' for why, count in reasons)}"
-    yield f"The scheduler's plugins let it go to {len(passing)} of {total} nodes{told}."
+    ours = _other_scheduler(seen)
+    if ours is None:
+        yield f"The scheduler's plugins let it go to {len(passing)} of {total} nodes{told}."
+    else:
+        yield f"If {ours} placed it, its plugins would let it go to {len(passing)} of {total} nodes{told}."
+    now = "If it were placed now" if ours is None else f"If {ours} placed it now"
     mine, best = seen.outcome, passing[0] if passing else None
     if mine is not None and mine.total is not None and best is not None and best.total is not None:
         better = f"; the best is {best.node} with {best.total:.1f}" if (mine.rank or 0) > 1 else ""
-        yield f"If it were placed now, its node would have rank {mine.rank} with {mine.total:.1f} of 100{better}."
+        yield f"{now}, its node would have rank {mine.rank} with {mine.total:.1f} of 100{better}."
     elif mine is not None and mine.refusals:
         why = next(iter(mine.refusals.values()))
-        yield f"If it were placed now, its node (whose report counts what it uses already) would be refused: {why}."
+        yield f"{now}, its node (whose report counts what it uses already) would be refused: {why}."
 
 
 def _next(seen: PodSeen) -> Iterator[str]:

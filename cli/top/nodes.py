@@ -1,14 +1,16 @@
 """`kubectl headroom top nodes`: what each node uses, what Prod will need, and what of the rest is sold."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from cli.table import Cell, Column, Row
 from crds import names
+from crds.colocation import DEFAULTS
 from crds.pod import is_terminal, pod_key, pod_requests
 from crds.priority import PriorityBand, tier
 from crds.quantity import QuantityError, milli_value, value
+from manager.calculators.base import EXPIRED as EXPIRED_REASONS
 from manager.explain import amounts
 from manager.explain.report import Amount, Report, read
 from manager.explain.waste import waste
@@ -33,6 +35,10 @@ COLUMNS: Final = (
 )
 READY: Final = "ready"
 """What a report's prediction is called that can be acted on."""
+EXPIRED: Final = "expired"
+"""What a report's prediction is called that is too old to count: nothing is sold by it."""
+_EXPIRED_SECONDS: Final = (DEFAULTS.degrade_time_minutes or 0) * 60
+"""A report older than this does not count, unless the manager says that it does. [s]"""
 _LATE_REPORTS: Final = 3
 _DEFAULT_INTERVAL_SECONDS: Final = 60
 _HOT_PERCENT: Final = 80
@@ -90,7 +96,7 @@ def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[
         pods: Pods as JSON.
         now: the time to measure ages from. [unix s]
     """
-    reports = {metric["metadata"]["name"]: read(metric, now) for metric in node_metrics}
+    reports = {metric["metadata"]["name"]: _counted(metric, now) for metric in node_metrics}
     requested, used, prod = _of_pods(pods, reports)
     rows = []
     for node in nodes:
@@ -108,6 +114,28 @@ def node_rows(nodes: Iterable[Any], node_metrics: Iterable[Any], pods: Iterable[
             )
         )
     return sorted(rows, key=lambda row: row.name)
+
+
+def _counted(metric: Mapping[str, Any], now: float) -> Report:
+    """A NodeMetric's report; what was predicted is left out of one that is too old, as the manager leaves it out.
+
+    How old it may be (`degradeTimeMinutes`) is not on the object; whether the manager counts it is.
+    """
+    report, told = read(metric, now), published(metric)
+    old = report.age_seconds is not None and report.age_seconds > _EXPIRED_SECONDS
+    if told.get("reason") in EXPIRED_REASONS or (old and told.get("status") != "True"):
+        return replace(report, prediction=EXPIRED, prod_peak=Amount(), reclaimable=Amount())
+    return report
+
+
+def published(metric: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A NodeMetric's condition MidPublished; empty before the manager has set it, and where what is there is none."""
+    status = metric.get("status")
+    conditions = status.get("conditions") if isinstance(status, Mapping) else None
+    for each in conditions if isinstance(conditions, list) else ():
+        if isinstance(each, Mapping) and each.get("type") == names.CONDITION_MID_PUBLISHED:
+            return each
+    return {}
 
 
 def _mid(resources: Mapping[str, Any]) -> Amount:

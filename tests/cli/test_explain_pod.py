@@ -66,6 +66,87 @@ async def test_pod_that_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert "It asks for scheduler default-scheduler, which knows nothing of load and quotas; headroom-scheduler" in out
 
 
+async def test_pod_of_another_scheduler(capsys: pytest.CaptureFixture[str]) -> None:
+    """What our plugins say of a pod that another scheduler places begins with what would have to be."""
+    await _explain(_recorded(), "shop", "search", now=recording.NOW)
+    out = capsys.readouterr().out
+    assert "- If headroom-scheduler placed it, its plugins would let it go to " in out
+    assert "- If headroom-scheduler placed it now, its node" in out
+    assert "The scheduler's plugins let it" not in out
+    await _explain(cluster(*story()), "b", "b2")
+    out = capsys.readouterr().out
+    assert "- The scheduler's plugins let it go to 0 of 1 nodes" in out
+    assert "placed it" not in out
+
+
+def _waiting_mid(**conditions: tuple[str, str]) -> FakeApi:
+    """A Mid pod that waits; nodes without Mid resources of which the manager says (reason, message)."""
+    api = cluster(*(machine(name, 4) for name in ("n1", "n2", "n3")))
+    for name, (reason, message) in conditions.items():
+        told = {"type": "MidPublished", "status": "False", "reason": reason, "message": message}
+        odd = {"type": "PredictionReady", "status": "False", "reason": "ColdStart"}
+        metric = {"metadata": {"name": name}, "spec": {}, "status": {"conditions": [odd, told]}}
+        api.put(f"{live.NODE_METRICS}/{name}", metric)
+    waits = pod("m", {MID_CPU: "1000", MID_MEMORY: "1Gi"}, schedulerName="headroom-scheduler")
+    message = "0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    put(api, waits | {"status": {"phase": "Pending", "conditions": [refused]}})
+    return api
+
+
+DISABLED = "Colocation is disabled for this node: set enable to true to sell Mid resources."
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        (
+            {"n1": ("NoReport", ""), "n3": ("ColocationDisabled", DISABLED), "n2": ("ColocationDisabled", DISABLED)},
+            (
+                "No node of 3 offers Mid resources. The commonest reason (2 of 3) is ColocationDisabled: Colocation is "
+                "disabled for this node: set enable to true to sell Mid resources. `kubectl headroom explain node n2` "
+                "says more."
+            ),
+        ),
+        (
+            {"n1": ("NoReport", "")},
+            (
+                "No node of 3 offers Mid resources. The commonest reason (1 of 3) is NoReport. `kubectl headroom "
+                "explain node n1` says more."
+            ),
+        ),
+        (
+            {},
+            (
+                "No node of 3 offers Mid resources, and the manager has said nothing of any: `kubectl headroom doctor` "
+                "looks why."
+            ),
+        ),
+    ],
+)
+async def test_mid_pod_that_no_node_has_room_for(
+    capsys: pytest.CaptureFixture[str], conditions: dict[str, tuple[str, str]], expected: str
+) -> None:
+    """A Mid pod that waits where no node offers any says why, right after kube-scheduler's own words."""
+    await _explain(_waiting_mid(**conditions), "default", "m")
+    out = capsys.readouterr().out.splitlines()
+    assert out[1] == "- kube-scheduler says: 0/3 nodes are available: 3 Insufficient kubernetes.io/mid-cpu."
+    assert out[2] == f"- {expected}"
+
+
+async def test_mid_pod_that_waits_for_room(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nodes do offer Mid resources, a Mid pod that waits says how many, and where their amounts are shown."""
+    api = _waiting_mid(n1=("ColocationDisabled", DISABLED))
+    for name, offered in (("n4", "500"), ("n5", "0")):
+        made = machine(name, 4)
+        made["status"]["allocatable"] |= {MID_CPU: offered, MID_MEMORY: "0"}
+        put(api, made)
+    await _explain(api, "default", "m")
+    out = capsys.readouterr().out
+    assert "- 1 of 5 nodes offer Mid resources: `kubectl headroom top nodes` shows how much" in out
+    assert "ColocationDisabled" not in out
+
+
 async def test_pod_whose_container_cannot_start(capsys: pytest.CaptureFixture[str]) -> None:
     """A pod that has a node and does not run: what kubelet says of the container that holds it up, and of no other."""
     api = _recorded()

@@ -1,3 +1,7 @@
+from typing import Any
+
+import pytest
+
 from cli.table import plain
 from cli.top import nodes as top_nodes
 from cli.top import pods as top_pods
@@ -28,6 +32,47 @@ def test_ended_pods_request_nothing() -> None:
         pod["status"]["phase"] = "Failed"
     found = top_nodes.node_rows(recorded("nodes"), [], pods, NOW)
     assert {row.mid_requested for row in found} == {Amount(0, 0)}
+
+
+def _web_1(reason: str | None, status: str, late: float) -> top_nodes.NodeRow:
+    """The row of web-1, so much later, with this condition MidPublished or none."""
+    metric = named("nodeMetrics", "web-1")
+    others = [each for each in metric["status"].get("conditions") or () if each["type"] != "MidPublished"]
+    told = [{"type": "MidPublished", "status": status, "reason": reason, "message": "Why."}] if reason else []
+    metric["status"]["conditions"] = [*others, *told]
+    return top_nodes.node_rows([named("nodes", "web-1")], [metric], recorded("pods"), NOW + late)[0]
+
+
+@pytest.mark.parametrize(
+    ("reason", "status", "late", "prediction"),
+    [
+        (None, "", 0, "ready"),
+        (None, "", 839, "ready"),
+        (None, "", 841, "expired"),  # the report was a minute old before
+        ("ReportExpired", "False", 300, "expired"),  # degradeTimeMinutes is less than by default
+        ("PredictionExpired", "False", 0, "expired"),
+        ("Published", "True", 1200, "ready"),  # degradeTimeMinutes is more than by default
+        ("ColocationDisabled", "False", 1200, "expired"),
+        ("ColocationDisabled", "False", 0, "ready"),
+    ],
+)
+def test_report_that_no_longer_counts(reason: str | None, status: str, late: float, prediction: str) -> None:
+    """A report that is too old for the manager is called expired, and nothing that was predicted is shown of it."""
+    row = _web_1(reason, status, late)
+    shown = dict(zip([each.title for each in top_nodes.COLUMNS], top_nodes.cells(row), strict=True))
+    told = {name: shown[name].text for name in ("PROD PEAK", "RECLAIMABLE", "WASTE")}
+    assert shown["PREDICTION"].text == prediction
+    assert {text == "-" for text in told.values()} == {prediction == "expired"}
+    assert shown["CPU"].text == "6000m"
+    assert row.mid.cpu_milli == 6500
+
+
+@pytest.mark.parametrize("status", [{"conditions": "none"}, {"conditions": ["odd"]}, ["odd"], None])
+def test_odd_conditions(status: Any) -> None:  # noqa: ANN401 - whatever somebody wrote
+    """What is no condition says nothing about a report."""
+    metric = {"metadata": {"name": "web-1"}, "spec": {}, "status": status}
+    (row,) = top_nodes.node_rows([named("nodes", "web-1")], [metric], [], NOW)
+    assert row.report.prediction in {"unreadable", "no report"}
 
 
 def test_three_missing_reports_are_late() -> None:

@@ -1,4 +1,4 @@
-"""Go durations ("5m0s", "1h30m") <-> seconds."""
+"""Go durations ("5m0s", "1h30m") <-> seconds; and ages as people read them."""
 
 import re
 from fractions import Fraction
@@ -18,6 +18,9 @@ _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _WHOLE: Final = re.compile(rf"([+-]?)((?:{_PART.pattern})+|0)")
 _LARGEST_NANOSECONDS: Final = 2**63 - 1
 _LONGEST_TEXT: Final = 256
+_MINUTE: Final = 60
+_HOUR: Final = 3600
+_DAY: Final = 86400
 
 
 class DurationError(ValueError):
@@ -58,3 +61,25 @@ def format_duration(seconds: float) -> str:
     if hours:
         return f"{sign}{hours}h{minutes}m{text}"
     return f"{sign}{minutes}m{text}" if minutes else sign + text
+
+
+def short_age(seconds: float) -> str:
+    """How long ago, as people read it, in one or two units: 75 -> "1m15s", 7300 -> "2h1m", 90000 -> "25h".
+
+    Args:
+        seconds: how long; less than nothing counts as nothing. [s]
+    """
+    whole = max(0, int(seconds))
+    if whole < _MINUTE:
+        return f"{whole}s"
+    if whole < 10 * _MINUTE:
+        return _two(whole // _MINUTE, "m", whole % _MINUTE, "s")
+    if whole < _HOUR:
+        return f"{whole // _MINUTE}m"
+    if whole < 10 * _HOUR:
+        return _two(whole // _HOUR, "h", whole % _HOUR // _MINUTE, "m")
+    return f"{whole // _HOUR}h" if whole < 2 * _DAY else f"{whole // _DAY}d"
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from crds.duration import short_age
 from manager.calculators.base import Degraded, Result, Term
 from manager.facts import Amounts, NodeFacts, Resource
 
@@ -231,7 +232,7 @@ def degraded(facts: NodeFacts) -> Degraded | None:
 def _expired(what: str, age: float | None, limit: int) -> Degraded | None:
     if age is not None and age <= limit:
         return None
-    stated = "has no time" if age is None else f"is {round(age)} s old"
+    stated = "has no time" if age is None else f"is {short_age(age)} old"
     allowed = f"more than degradeTimeMinutes ({limit // 60}) allows"
     return Degraded(
         f"{what}Expired", f"the NodeMetric's {what.lower()} {stated}, {allowed}: look at the agent on this node"

@@ -2,14 +2,11 @@
 
 from typing import Final
 
+from crds.duration import short_age
 from crds.quantity import short_bytes
 
 NOTHING: Final = "-"
 """Stands where a number is not known."""
-
-_MINUTE: Final = 60
-_HOUR: Final = 3600
-_DAY: Final = 86400
 
 
 def cpu(milli_cores: int | None) -> str:
@@ -38,19 +35,4 @@ def percent(part: int | None, whole: int | None) -> str:
 
 def age(seconds: float | None) -> str:
     """How long ago, in one or two units: 75 -> "1m15s", 7300 -> "2h1m", 90000 -> "25h", 300000 -> "3d"."""
-    if seconds is None:
-        return NOTHING
-    whole = max(0, int(seconds))
-    if whole < _MINUTE:
-        return f"{whole}s"
-    if whole < 10 * _MINUTE:
-        return _two(whole // _MINUTE, "m", whole % _MINUTE, "s")
-    if whole < _HOUR:
-        return f"{whole // _MINUTE}m"
-    if whole < 10 * _HOUR:
-        return _two(whole // _HOUR, "h", whole % _HOUR // _MINUTE, "m")
-    return f"{whole // _HOUR}h" if whole < 2 * _DAY else f"{whole // _DAY}d"
-
-
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+    return NOTHING if seconds is None else short_age(seconds)

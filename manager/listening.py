@@ -2,14 +2,17 @@
 
 import socket
 import threading
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+_NAME: Final = "headroom-manager"
+"""What servers call themselves."""
 _POLL_SECONDS: Final = 0.1
 """How long the end of a server may wait for it. [s]"""
 _SILENCE_SECONDS: Final = 10.0
@@ -27,7 +30,7 @@ class _Server(ThreadingMixIn, WSGIServer):
     def server_bind(self) -> None:
         # The base class would look its own name up, which hangs where there is no name service.
         TCPServer.server_bind(self)
-        self.server_name, self.server_port = "headroom-manager", int(self.server_address[1])
+        self.server_name, self.server_port = _NAME, int(self.server_address[1])
         self.setup_environ()
 
 
@@ -38,6 +41,10 @@ class _Server6(_Server):
 class _QuietHandler(WSGIRequestHandler):
     timeout = _SILENCE_SECONDS
 
+    def version_string(self) -> str:
+        """What answers: no versions, which tell who looks for a hole where to look."""
+        return _NAME
+
     def handle(self) -> None:
         """Answer; whoever says nothing, or breaks off, is let go without a word."""
         with suppress(TimeoutError, ConnectionError):
@@ -45,6 +52,18 @@ class _QuietHandler(WSGIRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
         """Requests are not logged."""
+
+
+def _named(application: "WSGIApplication") -> "WSGIApplication":
+    """The application with a `Server` of its own on each answer, in place of the library's with its versions."""
+
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - as WSGI has it
+            return start_response(status, [*headers, ("Server", _NAME)], *failure)
+
+        return application(environ, start)
+
+    return answer
 
 
 def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:
@@ -79,7 +98,7 @@ class HttpServer:
         host, port = parse_address(address, flag)
         try:
             kind = _Server6 if ":" in host else _Server
-            self._server = make_server(host, port, application, server_class=kind, handler_class=_QuietHandler)
+            self._server = make_server(host, port, _named(application), server_class=kind, handler_class=_QuietHandler)
         except OSError as error:
             raise ListenError(f"{flag} {address}: {error.strerror or error}; choose a free address") from None
         ending = {"poll_interval": _POLL_SECONDS}

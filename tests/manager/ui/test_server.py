@@ -1,6 +1,7 @@
 """The page's listener, and how it reads from the API server."""
 
 import asyncio
+import socket
 import urllib.error
 import urllib.request
 from typing import Any
@@ -48,6 +49,24 @@ def test_it_listens() -> None:
         server.stop()
     with pytest.raises(OSError, match="refused"):
         _get(server.port, "/ui")
+
+
+@pytest.mark.parametrize("request_line", [b"GET /ui HTTP/1.0", b"GET /nowhere HTTP/1.0", b"no request at all"])
+def test_it_names_no_versions(request_line: bytes) -> None:
+    """Answers, and what is said to no request, tell neither Python's version nor the library's."""
+    server = UiServer("127.0.0.1:0", typical().context)
+    server.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+            connection.sendall(request_line + b"\r\n\r\n")
+            answer = connection.makefile("rb").read()
+    finally:
+        server.stop()
+    head = answer.partition(b"\r\n\r\n")[0] if answer.startswith(b"HTTP/") else answer
+    assert answer
+    assert b"Python" not in head
+    assert b"WSGIServer" not in head
+    assert head.count(b"Server: headroom-manager") == int(answer.startswith(b"HTTP/"))
 
 
 def test_one_that_never_started_is_closed() -> None:

@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+ALLOWED: Final = "allowed"
+"""In the metadata of a dataclass' field: the `Range` of its number, or of each number of its map."""
 
 
 @dataclass(frozen=True, slots=True)

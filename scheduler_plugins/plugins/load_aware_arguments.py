@@ -2,13 +2,15 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Self
 
 from crds import names
+from crds.codec import json_name
 from crds.duration import parse_duration
+from crds.ranges import ALLOWED, Range
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.snapshot.estimate import LoadRules, integers
 from scheduler_plugins.snapshot.report import LONGEST
@@ -16,7 +18,8 @@ from scheduler_plugins.snapshot.report import LONGEST
 AGGREGATION_TYPES: Final = ("avg", "p50", "p90", "p95", "p99")
 """The statistics over a window that a NodeMetric may report."""
 
-_PERCENT: Final = 100
+_PERCENT: Final = {ALLOWED: Range(0, 100)}
+_SHARE: Final = {ALLOWED: Range(1, 100)}
 _DEFAULT_WEIGHTS: Final = MappingProxyType({"cpu": 1, "memory": 1})
 _DEFAULT_THRESHOLDS: Final = MappingProxyType({"cpu": 65, "memory": 95})
 _DEFAULT_FACTORS: Final = MappingProxyType({"cpu": 85, "memory": 70})
@@ -27,7 +30,7 @@ _DEFAULT_EXPIRATION: Final = 180
 class Aggregated:
     """Judge by a statistic over a window instead of the plain usage."""
 
-    usage_thresholds: Mapping[str, int] | None = None
+    usage_thresholds: Mapping[str, int] | None = field(default=None, metadata=_PERCENT)
     """Usage in percent of allocatable above which a node is refused, per resource; replaces `usageThresholds`."""
     usage_aggregation_type: str = ""
     """Which statistic the filter compares: avg, p50, p90, p95 or p99; empty: the filter does not aggregate."""
@@ -67,13 +70,13 @@ class LoadAwareArguments:
     """Age from which a report is too old (180). [s]"""
     enable_schedule_when_node_metrics_expired: bool | None = None
     """Whether a node with a report that is too old passes unchecked instead of being refused (false)."""
-    resource_weights: Mapping[str, int] | None = None
+    resource_weights: Mapping[str, int] | None = field(default=None, metadata=_SHARE)
     """Weight of each resource in the score (cpu 1, memory 1, unless `dominantResourceWeight` is given); 1..100."""
-    dominant_resource_weight: int = 0
+    dominant_resource_weight: int = field(default=0, metadata=_PERCENT)
     """Weight of the worst resource of a node in its score; 0..100."""
-    usage_thresholds: Mapping[str, int] | None = None
+    usage_thresholds: Mapping[str, int] | None = field(default=None, metadata=_PERCENT)
     """Usage in percent of allocatable above which a node is refused (cpu 65, memory 95); 0: not checked."""
-    prod_usage_thresholds: Mapping[str, int] | None = None
+    prod_usage_thresholds: Mapping[str, int] | None = field(default=None, metadata=_PERCENT)
     """Usage of the Prod pods in percent of allocatable above which a node is refused to Prod pods; none: off."""
     prod_usage_include_sys: bool = False
     """Whether the system's usage counts as the Prod pods'."""
@@ -81,7 +84,7 @@ class LoadAwareArguments:
     """Whether Prod pods are scored by the usage of the Prod pods alone (false)."""
     estimator: str = ""
     """Name of the estimator. There is one, and as with Koordinator every name means it."""
-    estimated_scaling_factors: Mapping[str, int] | None = None
+    estimated_scaling_factors: Mapping[str, int] | None = field(default=None, metadata=_SHARE)
     """Percent of a pod's request that it is expected to use (cpu 85, memory 70; each is kept unless given); 1..100."""
     estimated_seconds_after_pod_scheduled: int | None = None
     """For how long after scheduling the estimate counts even if less is reported; 0: not at all. [s]"""
@@ -213,12 +216,7 @@ def _problems(args: LoadAwareArguments) -> Iterator[Problem]:
     expiration = args.node_metric_expiration_seconds
     if expiration is not None and expiration <= 0:
         yield _invalid("nodeMetricExpirationSeconds", f"{expiration}: must be positive")
-    yield from _out_of_range("resourceWeights", args.resource_weights, 1)
-    if not 0 <= args.dominant_resource_weight <= _PERCENT:
-        yield _invalid("dominantResourceWeight", f"{args.dominant_resource_weight}: must be 0..100")
-    yield from _out_of_range("usageThresholds", args.usage_thresholds, 0)
-    yield from _out_of_range("prodUsageThresholds", args.prod_usage_thresholds, 0)
-    yield from _out_of_range("estimatedScalingFactors", args.estimated_scaling_factors, 1)
+    yield from _out_of_range(args)
     missing = [name for name in args.resource_weights or () if name not in (args.estimated_scaling_factors or {})]
     if missing:
         text = f"{', '.join(missing)}: every resource with a weight needs a factor"
@@ -241,7 +239,7 @@ def _problems(args: LoadAwareArguments) -> Iterator[Problem]:
 
 
 def _aggregated_problems(args: Aggregated) -> Iterator[Problem]:
-    yield from _out_of_range("aggregated.usageThresholds", args.usage_thresholds, 0)
+    yield from _out_of_range(args, "aggregated.")
     for name, kind in (("usage", args.usage_aggregation_type), ("score", args.score_aggregation_type)):
         if kind and kind not in AGGREGATION_TYPES:
             text = f'"{kind}": supported are {", ".join(AGGREGATION_TYPES)}'
@@ -251,10 +249,20 @@ def _aggregated_problems(args: Aggregated) -> Iterator[Problem]:
             yield _invalid(f"aggregated.{name}AggregatedDuration", f"{seconds:g}s: must not be negative")
 
 
-def _out_of_range(field: str, amounts: Mapping[str, int] | None, least: int) -> Iterator[Problem]:
-    bad = [f"{name} {amount}" for name, amount in (amounts or {}).items() if not least <= amount <= _PERCENT]
-    if bad:
-        yield _invalid(field, f"{', '.join(bad)}: must be {least}..100")
+def _out_of_range(args: LoadAwareArguments | Aggregated, above: str = "") -> Iterator[Problem]:
+    """The numbers that lie outside what their field allows."""
+    for each in fields(args):
+        allowed, given = each.metadata.get(ALLOWED), getattr(args, each.name)
+        if allowed is None or given is None:
+            continue
+        if isinstance(given, Mapping):
+            bad = [f"{resource} {amount}" for resource, amount in given.items() if not allowed.allows(amount)]
+        else:
+            bad = [] if allowed.allows(given) else [str(given)]
+        if bad:
+            yield _invalid(
+                f"{above}{json_name(each.name)}", f"{', '.join(bad)}: must be {allowed.low:g}..{allowed.high:g}"
+            )
 
 
 def _invalid(field: str, message: str) -> Problem:

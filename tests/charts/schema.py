@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from cli.config.fields import ENTRY, Field, every_field
-from crds.ranges import Choice, Range
+from crds.ranges import ALLOWED, Choice, Range
 from scheduler_plugins.arguments import json_fields
 from scheduler_plugins.plugins import PLUGINS
 from tests.charts.readme import CHART
@@ -104,10 +104,21 @@ def dataclass_schema(cls: type[Any]) -> Json:
     """The schema of a dataclass of arguments, as `scheduler_plugins.arguments.decode` reads it."""
     kinds = typing.get_type_hints(cls)
     found = {
-        name: {"type": ["string", "null"]} if field.name.endswith("_duration") else _or_null(_kind(kinds[field.name]))
+        name: {"type": ["string", "null"]}
+        if field.name.endswith("_duration")
+        else _or_null(_ranged(_kind(kinds[field.name]), field.metadata.get(ALLOWED)))
         for name, field in json_fields(cls).items()
     }
     return {"type": "object", "additionalProperties": False, "properties": found}
+
+
+def _ranged(schema: Json, allowed: Range | None) -> Json:
+    """The same, with the bounds of its number, or of each number of its map."""
+    if allowed is None:
+        return schema
+    if schema["type"] == "object":
+        return {**schema, "additionalProperties": _ranged(schema["additionalProperties"], allowed)}
+    return {**schema, "minimum": allowed.low, "maximum": allowed.high}
 
 
 def _or_null(schema: Json) -> Json:

@@ -58,6 +58,10 @@ WRONG: Final[dict[str, tuple[str, Any, str]]] = {
         *(f"{ARGUMENTS}.LoadAwareScheduling", {"usageThresholds": {"cpu": "70%"}}),
         "/arguments/LoadAwareScheduling/usageThresholds/cpu'",
     ),
+    "argument out of range": (
+        *(f"{ARGUMENTS}.LoadAwareScheduling.prodUsageThresholds", {"cpu": 900}),
+        "/arguments/LoadAwareScheduling/prodUsageThresholds/cpu'",
+    ),
     "argument that is none of the choices": (
         *(f"{ARGUMENTS}.CapacityScheduling", {"maxMissing": "some"}),
         "/arguments/CapacityScheduling/maxMissing'",

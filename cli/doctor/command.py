@@ -7,6 +7,7 @@ from typing import Final
 import kubeapi
 from cli.doctor import text
 from cli.doctor.finding import Finding, Severity, error, info
+from cli.doctor.installed import nowhere
 from cli.doctor.registry import CHECKS, PREFLIGHT, Check, load
 from cli.doctor.site import NotAllowed, NotDefined, Site
 from cli.errors import FAILED
@@ -37,12 +38,15 @@ async def run(api: kubeapi.ApiServer, *, namespace: str, config_name: str, prefl
 
 
 async def examine(site: Site, *, preflight: bool) -> AsyncIterator[Told]:
-    """What all checks find, in their order.
+    """What all checks find, in their order; one thing alone where nothing of ours is there.
 
     Args:
         site: the cluster.
         preflight: those before an install.
     """
+    if not preflight and (nothing := await nowhere(site)) is not None:
+        yield "install", nothing
+        return
     for name, where in (PREFLIGHT if preflight else CHECKS).items():
         async for found in _guarded(load(where), site):
             yield name, found

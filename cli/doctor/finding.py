@@ -30,13 +30,17 @@ class Finding:
     message: str
     """What was found, in a sentence or two."""
     fix: str = ""
-    """What mends it, a command where there is one; empty where nothing has to be done."""
+    """What mends it, one command where there is one; empty where nothing has to be done."""
     docs: str = ""
     """The page that says more, below docs/."""
     objects: tuple[str, ...] = ()
     """The names of all that it is about, where the message names only the first."""
     is_blind: bool = False
     """Whether this says only that the check could not look."""
+
+    def __post_init__(self) -> None:
+        """Fold the message into one line: what others said of it may have several."""
+        object.__setattr__(self, "message", " ".join(self.message.split()))
 
     def as_json(self, check: str) -> dict[str, Any]:
         """The finding for programs.

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+import kubeapi
 from cli import manager_state
 from cli.doctor.accounts import Installed
-from cli.doctor.finding import Finding, error, info
+from cli.doctor.finding import Finding, error, info, named
 from cli.doctor.objects import AGENT, MANAGER, PARTS, SCHEDULER, Pod, name, pod
-from cli.doctor.rights import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, PODS
-from cli.doctor.site import Site
+from cli.doctor.rights import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, NAMESPACES, PODS
+from cli.doctor.site import NotAllowed, Site
 from crds.colocation import DEFAULTS
 from crds.names import CONFIG_MAP_KEY
 from manager.config.review import review
@@ -45,23 +46,63 @@ async def absent(site: Site, part: str, then: str) -> Finding:
         return info(
             f"Our {name_of_value} is not installed ({name_of_value}.enabled: false): {then}.", docs="install.md"
         )
+    others = await places(site)
     return error(
-        f"There is no {part} in namespace {site.namespace}: {then}.",
-        f"helm install headroom charts/headroom -n {site.namespace} --create-namespace; if Headroom is elsewhere, "
-        "give -n NAMESPACE",
+        f"There is no {part} in namespace {site.namespace}: {then}."
+        f"{f' Headroom is in {named(others)}.' if others else ''}",
+        f"kubectl headroom doctor -n {others[0]}" if others else install(site),
         "install.md",
     )
 
 
-def upgrade(site: Site, *settings: str) -> str:
+async def places(site: Site) -> list[str]:
+    """The namespaces in which there are workloads of ours.
+
+    Raises:
+        NotAllowed: workloads may not be listed.
+    """
+    every = [*await site.every(DAEMON_SETS), *await site.every(DEPLOYMENTS)]
+    return sorted({str(each["metadata"].get("namespace")) for each in every if name(each) in PARTS})
+
+
+async def nowhere(site: Site) -> Finding | None:
+    """The one thing to say of a cluster that has neither our namespace nor a workload of ours in any other.
+
+    Returns:
+        None where there is something, or where this login may not know.
+    """
+    try:
+        if await site.one(NAMESPACES, site.namespace) is not None or await places(site):
+            return None
+    except NotAllowed:
+        return None
+    except kubeapi.ApiUnavailable as failure:
+        if failure.status is None:
+            raise
+        return None
+    return error(
+        f"Headroom is not installed: there is no namespace {site.namespace}, and no other has a workload of it. "
+        "kubectl headroom doctor --preflight says whether anything is in the way of an install.",
+        install(site),
+        "install.md",
+    )
+
+
+def install(site: Site) -> str:
+    """The command that installs the chart."""
+    return f"helm install headroom charts/headroom -n {site.namespace} --create-namespace"
+
+
+def upgrade(site: Site, *settings: str, by_hand: bool = False) -> str:
     """The command that installs the release again, with the values that it was installed with.
 
     Args:
         site: the cluster.
         settings: values that are to be others, such as "priorityClasses.create=true".
+        by_hand: whether it is to undo what somebody changed past helm, which helm 4 refuses otherwise.
     """
     words = ["helm upgrade headroom charts/headroom", f"-n {site.namespace}", "--reset-then-reuse-values"]
-    return " ".join([*words, *(f"--set {each}" for each in settings)])
+    return " ".join([*words, *(["--force-conflicts"] if by_hand else []), *(f"--set {each}" for each in settings)])
 
 
 async def pods(site: Site, part: str) -> list[Pod]:

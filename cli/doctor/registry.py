@@ -27,6 +27,7 @@ CHECKS: Final[Mapping[str, str]] = {
     "scheduler": "cli.doctor.checks.scheduler:check",
     "extender": "cli.doctor.checks.extender:check",
     "network-policies": "cli.doctor.checks.network_policies:check",
+    "safeguards": "cli.doctor.checks.safeguards:check",
     "koordinator": "cli.doctor.checks.koordinator:check",
 }
 """What an installation needs, in the order in which it is told."""

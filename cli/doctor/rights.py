@@ -46,8 +46,13 @@ WEBHOOK: Final = "headroom-colocation-config"
 """Name of our ValidatingWebhookConfiguration."""
 KOORDINATOR_WEBHOOKS: Final = ("koord-validating-webhook-configuration", "koord-mutating-webhook-configuration")
 """Names of Koordinator's: the validating one, and the mutating one."""
+OWN_NODE_POLICY: Final = "headroom-agent-own-node"
+"""Name of the ValidatingAdmissionPolicy that holds each agent to its own node, and of its binding."""
+AGENTS_QUEUE: Final = "headroom-agents"
+"""Name of the agents' FlowSchema, and of its PriorityLevelConfiguration."""
 
 _ADMISSION: Final = ("admissionregistration.k8s.io", "v1")
+_FLOW_CONTROL: Final = ("flowcontrol.apiserver.k8s.io", "v1")
 
 NODES: Final = Right("list", "", "v1", "nodes")
 PODS: Final = Right("list", "", "v1", "pods", namespaced=True)
@@ -68,6 +73,10 @@ VALIDATING: Final = Right(
     "get", *_ADMISSION, "validatingwebhookconfigurations", names=(WEBHOOK, KOORDINATOR_WEBHOOKS[0])
 )
 MUTATING: Final = Right("get", *_ADMISSION, "mutatingwebhookconfigurations", names=(KOORDINATOR_WEBHOOKS[1],))
+ADMISSION_POLICIES: Final = Right("get", *_ADMISSION, "validatingadmissionpolicies", names=(OWN_NODE_POLICY,))
+ADMISSION_BINDINGS: Final = Right("get", *_ADMISSION, "validatingadmissionpolicybindings", names=(OWN_NODE_POLICY,))
+FLOW_SCHEMAS: Final = Right("get", *_FLOW_CONTROL, "flowschemas", names=(AGENTS_QUEUE,))
+PRIORITY_LEVELS: Final = Right("get", *_FLOW_CONTROL, "prioritylevelconfigurations", names=(AGENTS_QUEUE,))
 NODE_METRICS: Final = Right("list", GROUP, "v1alpha1", PLURAL)
 REVIEWS: Final = Right("create", "authorization.k8s.io", "v1", "subjectaccessreviews")
 """What the service accounts of the services may do. It writes nothing."""
@@ -86,6 +95,10 @@ READS: Final = (
     DEFINITIONS,
     VALIDATING,
     MUTATING,
+    ADMISSION_POLICIES,
+    ADMISSION_BINDINGS,
+    FLOW_SCHEMAS,
+    PRIORITY_LEVELS,
     NODE_METRICS,
     REVIEWS,
 )

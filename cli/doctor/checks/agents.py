@@ -7,7 +7,7 @@ from typing import Any, Final
 from cli import manager_state
 from cli.doctor.finding import Finding, count, error, info, named, ok, warning
 from cli.doctor.installed import absent, degrade_seconds, pods, workload
-from cli.doctor.objects import AGENT, MANAGER, Pod, is_linux, is_ready, just_started, labels, name
+from cli.doctor.objects import AGENT, MANAGER, PART, Pod, is_linux, is_ready, just_started, labels, name
 from cli.doctor.reports import Report, report
 from cli.doctor.rights import NODE_METRICS, NODES
 from cli.doctor.site import Site
@@ -98,8 +98,7 @@ def _pods(site: Site, chosen: Sequence[Json], running: Mapping[str, Pod]) -> Ite
     if without:
         yield error(
             f"{count(len(without), 'node')} without an agent: {named(without)}.",
-            f"kubectl -n {site.namespace} describe daemonset {AGENT}; kubectl -n {site.namespace} get events "
-            f"--field-selector involvedObject.name={AGENT}",
+            f"kubectl -n {site.namespace} describe daemonset {AGENT}",
             _PAGE,
             without,
         )
@@ -112,8 +111,7 @@ def _pods(site: Site, chosen: Sequence[Json], running: Mapping[str, Pod]) -> Ite
         nodes = [node for node, pod in waiting.items() if node not in young and pod.why == why]
         yield error(
             f"{count(len(nodes), 'agent')} not ready ({why or 'its readiness probe fails'}): {named(nodes)}.",
-            f"kubectl -n {site.namespace} describe pod {waiting[nodes[0]].name}; "
-            f"kubectl -n {site.namespace} logs {waiting[nodes[0]].name} --all-containers",
+            _look(site.namespace, waiting[nodes[0]]),
             _PAGE,
             nodes,
         )
@@ -155,7 +153,7 @@ def _reports(site: Site, agents: Sequence[_Agent], limit: float) -> Iterator[Fin
             stale.append((each, age))
         elif age is not None and age > _LATE_REPORTS * each.report.interval and not fresh:
             late.append((each, age))
-    yield from _of_first(none, first)
+    yield from _of_first(site.namespace, none, first)
     if never:
         nodes = [each.node for each in never]
         logs = _logs(site.namespace, never[0].pod)
@@ -175,19 +173,26 @@ def _reports(site: Site, agents: Sequence[_Agent], limit: float) -> Iterator[Fin
             )
 
 
-def _of_first(none: Sequence[_Agent], first: Sequence[_Agent]) -> Iterator[Finding]:
+def _of_first(namespace: str, none: Sequence[_Agent], first: Sequence[_Agent]) -> Iterator[Finding]:
     """Nodes at their beginning: no NodeMetric yet, or none that was written to."""
     if none:
         nodes = [each.node for each in none]
         yield error(
             f"{count(len(nodes), 'node')} without a NodeMetric, which the manager makes: {named(nodes)}.",
-            "kubectl get nodemetrics; where the manager's checks above are fine, its log says why",
+            f"kubectl -n {namespace} logs -l {PART}={MANAGER} --tail=-1 --prefix",
             _PAGE,
             nodes,
         )
     if first:
         nodes = [each.node for each in first]
         yield info(f"{count(len(nodes), 'node')} yet to report for the first time: {named(nodes)}.", objects=nodes)
+
+
+def _look(namespace: str, pod: Pod) -> str:
+    """The command that shows why a pod is not ready: its log where something of it has run, else what kubelet says."""
+    has_run = any(each.restarts for each in pod.states)
+    verb = f"logs {pod.name} --all-containers --prefix" if has_run else f"describe pod {pod.name}"
+    return f"kubectl -n {namespace} {verb}"
 
 
 def _logs(namespace: str, pod: Pod) -> str:

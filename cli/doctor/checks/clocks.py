@@ -10,7 +10,7 @@ from cli.doctor.rights import NODE_METRICS
 from cli.doctor.site import Site
 
 _TOLERATED_SECONDS: Final = 30.0
-_FIX: Final = "on the node: timedatectl set-ntp true (or start its time service), and see timedatectl timesync-status"
+_FIX: Final = "sudo timedatectl set-ntp true  # on the node"
 _PAGE: Final = "troubleshooting.md"
 
 

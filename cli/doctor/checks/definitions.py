@@ -71,7 +71,7 @@ def judge(name: str, found: Json, own: Json) -> Iterator[Finding]:
     if found["metadata"].get("deletionTimestamp"):
         yield error(
             f"CRD {name} is being deleted, with all its objects; it is gone when the last finalizer is.",
-            f"kubectl get crd {name} -o jsonpath='{{.status.conditions}}'; then {_APPLY}",
+            f"kubectl wait --for=delete crd/{name} --timeout=10m && {_APPLY}",
             _PAGE,
         )
         return

@@ -40,8 +40,8 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     strange = await _foreign_writers(site)
     if strange and agent is None:
         yield warning(
-            f"NodeMetrics are written by {named(strange)} as well as by our agents.",
-            "find who that is and stop one of the two: kubectl get nodemetrics -o yaml --show-managed-fields",
+            f"NodeMetrics are written by {named(strange)} as well as by our agents. Stop one of the two.",
+            "kubectl get nodemetrics -o yaml --show-managed-fields",
             _PAGE,
             strange,
         )
@@ -65,8 +65,8 @@ def _same(obj: Json, does: str, ours: str, *, present: bool) -> Finding:
         else f"kubectl -n {where} delete daemonset {name(obj)}"
     )
     return warning(
-        f"Koordinator's {_place(obj)} is alive and {does} as our {ours}: whoever writes last wins.",
-        f"run one of the two: {stop}, or leave ours out",
+        f"Koordinator's {_place(obj)} is alive and {does} as our {ours}: whoever writes last wins. Run one of the two.",
+        stop,
         _PAGE,
         [_place(obj)],
     )

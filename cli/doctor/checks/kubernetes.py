@@ -31,7 +31,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
         yield info(
             f"The clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} the API "
             "server's, by which ages are told here.",
-            "let this machine keep time by NTP",
+            "sudo timedatectl set-ntp true",
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from cli.doctor.finding import Finding, error, named, ok, warning
-from cli.doctor.installed import absent, pods, workload
+from cli.doctor.installed import absent, pods, upgrade, workload
 from cli.doctor.objects import MANAGER, PART, just_started, name, replicas
 from cli.doctor.rights import LEASES
 from cli.doctor.site import Site
@@ -24,7 +24,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     if not wanted:
         yield error(
             f"Deployment {site.namespace}/{MANAGER} is scaled to 0, so nothing is published on Nodes.",
-            f"kubectl -n {site.namespace} scale deployment {MANAGER} --replicas=2",
+            upgrade(site, by_hand=True),
             _PAGE,
         )
         return

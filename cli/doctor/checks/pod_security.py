@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Final
 
-from cli.doctor.finding import Finding, error, ok, warning
+from cli.doctor.finding import Finding, error, named, ok, warning
+from cli.doctor.installed import install, places
 from cli.doctor.objects import labels
 from cli.doctor.rights import NAMESPACES
 from cli.doctor.site import Site
@@ -17,9 +18,10 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     """The labels of Headroom's namespace."""
     namespace = await site.one(NAMESPACES, site.namespace)
     if namespace is None:
+        others = await places(site)
         yield error(
-            f"There is no namespace {site.namespace}.",
-            f"kubectl create namespace {site.namespace}; if Headroom is elsewhere, give -n NAMESPACE",
+            f"There is no namespace {site.namespace}.{f' Headroom is in {named(others)}.' if others else ''}",
+            f"kubectl headroom doctor -n {others[0]}" if others else install(site),
             "install.md",
         )
         return
@@ -28,7 +30,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     if namespace["metadata"].get("deletionTimestamp"):
         yield error(
             f"Namespace {site.namespace} is being deleted, with everything in it.",
-            f"wait until it is gone: kubectl get namespace {site.namespace} --watch",
+            f"kubectl wait --for=delete namespace/{site.namespace} --timeout=10m",
         )
 
 

@@ -17,14 +17,15 @@ async def check(site: Site) -> AsyncIterator[Finding]:
     """Each band has its class, and each class the value of its band."""
     found = {name(each): each for each in await site.every(PRIORITY_CLASSES)}
     absent = [str(band) for band in VALUES if band not in found]
+    again = upgrade(site, "priorityClasses.create=true")
     if absent:
         yield warning(
             f"There is no PriorityClass {named(absent)}; pods that name a missing class are refused.",
-            upgrade(site, "priorityClasses.create=true"),
+            again,
             _PAGE,
             absent,
         )
-    odd = list(_odd(found))
+    odd = list(_odd(found, f" && {again}"))
     for each in odd:
         yield each
     if not absent and not odd:
@@ -41,15 +42,20 @@ async def before(site: Site) -> AsyncIterator[Finding]:
         yield ok("No PriorityClass stands in the way of those of the chart.")
 
 
-def _odd(found: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
-    """Classes whose values are of another band, and a default that puts every pod into one."""
+def _odd(found: Mapping[str, Mapping[str, Any]], then: str = "") -> Iterator[Finding]:
+    """Classes whose values are of another band, and a default that puts every pod into one.
+
+    Args:
+        found: the classes by their names.
+        then: what makes a class anew once it is deleted, to follow that command.
+    """
     for band, (low, high) in VALUES.items():
         value = int(found[band].get("value") or 0) if band in found else None
         if value is not None and band_of_value(value) != band:
             yield error(
                 f"PriorityClass {band} has value {value}, which is not of its band ({low} to {high}), so that its pods "
-                "count as others.",
-                f"kubectl delete priorityclass {band}, then helm upgrade: the value of a class cannot be changed",
+                "count as others. The value of a class cannot be changed, so it has to be made anew.",
+                f"kubectl delete priorityclass {band}{then}",
                 _PAGE,
             )
     for each in found.values():

@@ -26,7 +26,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
         if lacking:
             yield error(
                 f"Service account {site.namespace}/{part} may not {named(lacking)}.",
-                upgrade(site),
+                upgrade(site, by_hand=True),
                 _PAGE,
                 lacking,
             )

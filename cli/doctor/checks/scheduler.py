@@ -47,7 +47,7 @@ def _running(site: Site, deployment: Json, running: Sequence[Pod]) -> Iterator[F
     if not wanted:
         yield error(
             f"Deployment {site.namespace}/{SCHEDULER} is scaled to 0: pods that ask for it stay pending.",
-            f"kubectl -n {site.namespace} scale deployment {SCHEDULER} --replicas=2",
+            upgrade(site, by_hand=True),
             _PAGE,
         )
     elif ready < wanted:
@@ -75,7 +75,7 @@ async def _profile(site: Site) -> list[Finding]:
     try:
         parse_profile(str(text), f"The profile of {place}")
     except ProfileError as wrong:
-        return [error(str(wrong), "correct scheduler.profile in the values, then helm upgrade", _PAGE)]
+        return [error(f"{wrong} Correct scheduler.profile in the values.", f"{upgrade(site)} -f values.yaml", _PAGE)]
     except ModuleNotFoundError as absent:
         return [info(f"The profile was not checked: it needs {absent.name}.", "pip install 'headroom[scheduler]'")]
     return []
@@ -88,7 +88,7 @@ def _rivals(site: Site, config: Json, deployments: Sequence[Json]) -> Iterator[F
         yield warning(
             f"Our scheduler takes the name {_STOCK}, as the cluster's own does: both place the same pods, against each "
             "other, unless the cluster's own is off.",
-            "give scheduler.name another value, or switch the cluster's own scheduler off",
+            upgrade(site, f"scheduler.name={SCHEDULER}"),
             _PAGE,
         )
     for each in deployments:
@@ -98,8 +98,8 @@ def _rivals(site: Site, config: Json, deployments: Sequence[Json]) -> Iterator[F
         if same and (where, name(each)) != (site.namespace, SCHEDULER):
             yield warning(
                 f"Deployment {where}/{name(each)} runs a scheduler of the same name, {named(same)}: both place the "
-                "same pods, against each other.",
-                f"kubectl -n {where} scale deployment {name(each)} --replicas=0, or give scheduler.name another value",
+                "same pods, against each other. Stop it, or give scheduler.name another value.",
+                f"kubectl -n {where} scale deployment {name(each)} --replicas=0",
                 _PAGE,
             )
 
@@ -123,8 +123,8 @@ async def _leader(site: Site, config: Json) -> list[Finding]:
         return [
             warning(
                 f"The Lease {site.namespace}/{wanted} is held by {lease.holder}, which is none of our pods: another "
-                "scheduler runs under this name.",
-                f"find it by that name and stop it: kubectl get pods -A | grep {lease.holder.partition('_')[0]}",
+                "scheduler runs under this name. Find it and stop it.",
+                f"kubectl get pods -A | grep {lease.holder.partition('_')[0]}",
                 _PAGE,
             )
         ]

@@ -89,7 +89,7 @@ def _scope(site: Site, webhook: Json, config: str) -> list[Finding]:
     return [
         warning(
             f"The webhook is not asked about ConfigMap {site.namespace}/{config}, which the manager reads.",
-            upgrade(site, f"configMap.name={config}"),
+            upgrade(site, f"configMap.name={config}", by_hand=True),
             "configuration.md",
         )
     ]
@@ -128,8 +128,8 @@ async def _tried(site: Site, config: str) -> Finding:
     if answer == "passed":
         return warning(
             "A wrong colocation config passes (a dry run, nothing was stored): the API server does not reach the "
-            "manager's webhook.",
-            "let the API servers reach port 9443 of the manager's pods (firewall, NetworkPolicy); then run this again",
+            "manager's webhook. Let API servers reach port 9443 of the manager's pods (firewall, NetworkPolicy).",
+            f"kubectl -n {site.namespace} describe networkpolicies",
             _PAGE,
         )
     see = f"kubectl -n {site.namespace} get configmap {config}"

@@ -17,12 +17,24 @@ from tests.cli.doctor.world import (
 )
 
 NODES: Final = ("node-1", "node-2")
+POLICIES: Final = ("headroom", "headroom-agent", "headroom-manager", "headroom-scheduler")
 CONFIG: Final = "slo-controller-config"
 _KUBE_SCHEDULER: Final = """
 leaderElection: {resourceName: headroom-scheduler}
 profiles: [{schedulerName: headroom-scheduler}]
 extenders: [{urlPrefix: "http://127.0.0.1:9820", ignorable: true}]
 """
+
+
+def guard(world: World) -> None:
+    """What the chart puts around the services."""
+    for right in (rights.ADMISSION_POLICIES, rights.ADMISSION_BINDINGS, rights.FLOW_SCHEMAS, rights.PRIORITY_LEVELS):
+        for name in right.names:
+            world.add(right, {"metadata": {"name": name}})
+    for name in POLICIES:
+        own = {"app.kubernetes.io/part-of" if name == "headroom" else "app.kubernetes.io/name": name}
+        spec = {"podSelector": {"matchLabels": own}, "policyTypes": ["Ingress"], "ingress": [{}]}
+        world.add(rights.NETWORK_POLICIES, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
 
 
 def healthy() -> World:
@@ -47,6 +59,7 @@ def healthy() -> World:
     world.add(rights.LEASES, lease("headroom-manager", "manager-0"))
     world.add(rights.LEASES, lease("headroom-scheduler", "scheduler-1_3c1b"))
     world.add(rights.VALIDATING, webhook())
+    guard(world)
     slice_labels = {"kubernetes.io/service-name": "headroom-manager-webhook"}
     world.add(
         rights.ENDPOINT_SLICES,

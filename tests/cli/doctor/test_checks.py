@@ -13,7 +13,7 @@ from cli.doctor.checks.kubernetes import minor
 from cli.doctor.finding import Severity
 from tests.cli.doctor import authority
 from tests.cli.doctor.installation import CONFIG, healthy
-from tests.cli.doctor.world import NAMESPACE, NOW, World, found, lease, moment, node, one, pod, told, webhook
+from tests.cli.doctor.world import NAMESPACE, NOW, World, found, lease, moment, node, one, pod, told, webhook, workload
 
 INFO, WARNING, ERROR, OK = Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.OK
 Json = dict[str, Any]
@@ -153,9 +153,12 @@ async def test_pod_security(level: str, severity: Severity, text: str) -> None:
 
 
 async def test_no_namespace() -> None:
-    """Without the namespace there is no installation; before one that is all right."""
+    """Without the namespace there is no installation in it; before one that is all right."""
     world = World()
-    assert "There is no namespace" in (await one(world, "pod-security", ERROR)).message
+    world.add(rights.DEPLOYMENTS, workload("headroom-manager", 2))["metadata"]["namespace"] = "elsewhere"
+    finding = await one(world, "pod-security", ERROR)
+    assert finding.message == f"There is no namespace {NAMESPACE}. Headroom is in elsewhere."
+    assert finding.fix == "kubectl headroom doctor -n elsewhere"
     said = [each for name, each in await told(world, preflight=True) if name == "pod-security"]
     assert [each.severity for each in said] == [OK]
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import kubeapi
-from cli.doctor import command, text
+from cli.doctor import command, rights, text
 from cli.doctor.finding import Finding, Severity, named, ok
 from cli.doctor.registry import CHECKS, PREFLIGHT
 from cli.doctor.rights import READS
@@ -36,6 +36,7 @@ async def test_healthy_has_nothing_to_say() -> None:
 async def test_findings_name_a_way_out() -> None:
     """Whatever is wrong comes with what mends it, and the page that says more exists."""
     world = World()
+    world.add(rights.NAMESPACES, {"metadata": {"name": NAMESPACE, "labels": {}}})
     said = await told(world)
     bad = [each for _, each in said if each.severity in {Severity.WARNING, Severity.ERROR}]
     assert bad

@@ -12,7 +12,7 @@ from cli.doctor.checks.hosts import detected
 from cli.doctor.checks.network_policies import admits, selecting
 from cli.doctor.finding import Severity
 from cli.doctor.reports import report
-from tests.cli.doctor.installation import healthy
+from tests.cli.doctor.installation import POLICIES, healthy
 from tests.cli.doctor.world import NAMESPACE, NOW, World, found, lease, moment, node, node_metric, one, workload
 
 INFO, WARNING, ERROR, OK = Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.OK
@@ -325,6 +325,8 @@ def _policy(name: str, **spec: Any) -> Json:  # noqa: ANN401
 async def test_network_policies(spec: Json, texts: list[str]) -> None:
     """Policies that let no API server in or our pods not out are named; those of other pods do not matter."""
     world = healthy()
+    for name in POLICIES:
+        world.remove(world.at(rights.NETWORK_POLICIES, name))
     world.add(rights.NETWORK_POLICIES, _policy("deny", **spec))
     messages = [each.message for each in await found(world, "network-policies")]
     assert len(messages) == len(texts)

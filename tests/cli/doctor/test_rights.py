@@ -7,7 +7,8 @@ from typing import Any, Final
 import pytest
 
 from cli.doctor.accounts import Grant, Installed, grants
-from cli.doctor.rights import READS
+from cli.doctor.objects import PARTS
+from cli.doctor.rights import AGENTS_QUEUE, OWN_NODE_POLICY, READS
 from devcluster import Cluster
 from tests.charts.rendered import NAMESPACE, Rendered, render
 
@@ -60,6 +61,18 @@ def test_helm_test_may_read_just_that(cluster: Cluster) -> None:
         for name in ((NAMESPACE,) if right.resource == "namespaces" else right.names or ("",))
     }
     assert _granted(_roles(render(cluster.helm), DOCTOR), NAMESPACE) == wanted
+
+
+@pytest.mark.parametrize("version", ["v1.31.4", "v1.32.0"])
+def test_safeguards_are_those_of_the_chart(cluster: Cluster, version: str) -> None:
+    """What doctor misses when it is gone is what the chart makes: under these names, and from that Kubernetes on."""
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    chart = render(cluster.helm, kube_version=version)
+    found = {kind: {each["metadata"]["name"] for each in chart.of_kind(kind)} for kind in kinds}
+    assert found == {kind: {OWN_NODE_POLICY} if version == "v1.32.0" else set() for kind in kinds}
+    for kind in ("FlowSchema", "PriorityLevelConfiguration"):
+        assert {each["metadata"]["name"] for each in chart.of_kind(kind)} == {AGENTS_QUEUE}
+    assert {each["metadata"]["name"] for each in chart.of_kind("NetworkPolicy")} == {"headroom", *PARTS}
 
 
 def _wanted(grant: Grant) -> set[Row]:

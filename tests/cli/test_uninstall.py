@@ -217,7 +217,7 @@ async def test_json_for_programs(stage: Stage, capsys: pytest.CaptureFixture[str
 
 async def test_koordinators_numbers_stay(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """Mid resources that Koordinator's manager wrote are not ours to take, and its Mid pods refuse nothing."""
-    sold = {f"f:kubernetes.io/mid-{each}": {} for each in ("cpu", "memory")}
+    sold: Json = {f"f:kubernetes.io/mid-{each}": {} for each in ("cpu", "memory")}
     entry = {
         "manager": "koord-manager",
         "subresource": "status",

@@ -226,7 +226,7 @@ def test_explain_pod(live: Cluster) -> None:
     done = run(live, "explain", "pod", "search", "-n", NAMESPACE)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"Pod {NAMESPACE}/search runs on node {NODE}")
-    assert "The scheduler's plugins let it go to " in done.stdout
+    assert "If headroom-scheduler placed it, its plugins would let it go to " in done.stdout
     found = json.loads(run(live, "explain", "pod", "nightly-report", "-n", NAMESPACE, "-o", "json").stdout)
     assert found["requested"] == {"cpuMilli": 3000, "memoryBytes": 4 * 2**30}
     assert found["node"]["name"] == NODE

@@ -228,7 +228,7 @@ def test_known_load_is_reported(node: AgentNode) -> None:
     status = node.status()
     end, usage = unix(status["updateTime"]), usages(status)[node.key(loads.KNOWN)]
     wait(lambda: node.account(loads.KNOWN)[-1][0] > end, seconds=30, what="its own account of that time")
-    # A busy machine may not let it burn all of its 400 milli-cores, and it catches up later: it says itself what it got.
+    # A busy machine may not let it burn all of its 400 milli-cores, and it catches up later: what it got it says.
     burned = 1000 * spent(node.account(loads.KNOWN), end - WINDOW_SECONDS, end) / WINDOW_SECONDS
     assert milli_value(usage["cpu"]) == pytest.approx(burned, rel=LOAD_TOLERANCE)
     assert burned > loads.KNOWN.milli_cores / 10

@@ -11,11 +11,11 @@ import kubeapi
 from cli import live
 from cli.errors import CommandError
 from cli.uninstall.services import MANAGER, Service
+from manager.explain.lease import DEFAULT_LEASE_SECONDS
 
 _LONGEST_SECONDS: Final = 180.0
 _POLL_SECONDS: Final = 0.5
 _FREE_FOR_SECONDS: Final = 5.0
-_DEFAULT_LEASE_SECONDS: Final = 15
 
 
 Json = Mapping[str, Any]
@@ -51,7 +51,7 @@ class _Record:
         if record != self._record:
             self.renewals += 1 if self._record is not None and self.holder else 0
             self._record, self._since = record, now
-        seconds = spec.get("leaseDurationSeconds") or _DEFAULT_LEASE_SECONDS
+        seconds = spec.get("leaseDurationSeconds") or DEFAULT_LEASE_SECONDS
         if self.holder and now - self._since <= seconds:
             self._free_since = None
         elif self._free_since is None:

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from manager.explain.report import age
 
-_DEFAULT_LEASE_SECONDS: Final = 15
+DEFAULT_LEASE_SECONDS: Final = 15
+"""For how long a Lease counts that does not say it. [s]"""
 
 Json = Mapping[str, Any]
 
@@ -39,5 +40,5 @@ def lease_of(obj: Json | None, now: float) -> Lease | None:
         return None
     spec = obj.get("spec") or {}
     renewed = spec.get("renewTime")
-    seconds = spec.get("leaseDurationSeconds") or _DEFAULT_LEASE_SECONDS
+    seconds = spec.get("leaseDurationSeconds") or DEFAULT_LEASE_SECONDS
     return Lease(str(spec.get("holderIdentity") or ""), age(str(renewed), now) if renewed else None, float(seconds))

@@ -100,17 +100,28 @@ class Teams:
         self.promise(team, least, most)
 
     def promise(self, team: str, least: int, most: int) -> None:
-        """Give a team a quota, or change the one it has."""
+        """Give a team a quota, or change the one it has, and wait until the extender knows: pods may come before."""
         spec = {"min": {self.resource: str(least)}, "max": {self.resource: str(most)}}
         if self.stage.cluster.api.exists(self.quota(team)):
             self.stage.cluster.api.merge(self.quota(team), {"spec": spec})
-            return
-        kind = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "ElasticQuota", "metadata": {"name": "quota"}}
-        self.stage.cluster.api.request("POST", self.quota(team).removesuffix("/quota"), {**kind, "spec": spec})
+        else:
+            kind = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "ElasticQuota", "metadata": {"name": "quota"}}
+            self.stage.cluster.api.request("POST", self.quota(team).removesuffix("/quota"), {**kind, "spec": spec})
+        told = f"the extender knowing min {least} and max {most} of {team}"
+        until(lambda: (self.level(team, "min"), self.level(team, "max")) == (least, most), told)
+
+    def level(self, team: str, which: str) -> float | None:
+        """What the extender goes by as min or max of a team; None: it knows of none."""
+        of = (f'quota_namespace="{self.namespace(team)}"', f'resource="{self.resource}"')
+        for line in self.extender.ask("/metrics").decode().splitlines():
+            if line.startswith(f"headroom_scheduler_quota_{which}{{") and all(map(line.__contains__, of)):
+                return float(line.rpartition(" ")[2])
+        return None
 
     def withdraw(self, team: str) -> None:
-        """Delete a team's quota."""
+        """Delete a team's quota, and wait until the extender knows."""
         self.stage.cluster.api.request("DELETE", self.quota(team))
+        until(lambda: self.level(team, "max") is None, f"the extender knowing of no quota of {team}")
 
     def configure(self, **reclaim: object) -> None:
         """Start the extender again with other settings of `reclaim`."""

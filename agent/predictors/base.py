@@ -1,13 +1,16 @@
 """What a peak model is, and what it may look at."""
 
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from functools import reduce
+from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray, SingleArray
 from agent.numerics.history import ResourceHistory
 
+Amount: TypeAlias = float | FloatArray
+"""A number, or one for each moment of a view of many, shape (...). [cores or bytes]"""
 DAY_SECONDS: Final = 86400.0
 WEEK_DAYS: Final = 7.0
 """How far back window averages are always kept. [days]"""
@@ -30,16 +33,103 @@ _ENOUGH: Final = 0.5
 _SHOWN: Final = 80  # of a value in a message
 
 
-@dataclass(frozen=True, slots=True)
-class PodWindows:
-    """The 5-minute averages of some pods in a window, in the history's unit.
+class Windows(Protocol):
+    """The 5-minute averages of some pods in a window; every answer is in the history's unit.
 
     A pod of which the window holds less than half of what it should (half of its evidence, or of the window, if that is
     shorter) was away, or is younger than five minutes: then its highest sample ever stands in for its averages.
     """
 
+    @property
+    def highest(self) -> FloatArray:
+        """Each pod's own highest average, shape (..., P)."""
+
+    @property
+    def evidence_seconds(self) -> FloatArray:
+        """How much of the window each pod was observed, shape (..., P). [s]"""
+
+    @property
+    def total(self) -> Amount:
+        """S: the sum over the pods of their own highest, shape (...)."""
+
+    @property
+    def coincident(self) -> Amount:
+        """C: the highest sum of the pods' averages at one time, and what stands in for the others, shape (...)."""
+
+    def profile(self, aside: int = 0) -> Amount:
+        """E: as C, of what each pod ever used at that time of day; C <= E <= S. shape (...).
+
+        The highest, over the slots of the day, of the sum over the pods of each one's highest average in that slot on
+        any day of the window, and what stands in for the others.
+
+        Args:
+            aside: a pod's highest counts that many slots earlier and later, too; 0..144.
+        """
+
+    def percentiles(self, percent: float) -> FloatArray:
+        """Of each pod's averages the smallest that at least this share of them does not exceed, shape (..., P).
+
+        Args:
+            percent: the share, 0..100. [percent]
+        """
+
+
+class View(Protocol):
+    """One resource of one class, as a model sees it: the class as a whole, and its warm pods that are present now.
+
+    The pods are the last axis of every array. The agent looks at one moment, so that its answers for the class have
+    shape () and those for the pods shape (P,); a backtest looks at many moments at once, and has them as a first axis.
+    Sums over ``axis=-1`` and ``np.maximum`` are right for both. Everything is in the history's unit. [cores or bytes]
+    """
+
+    @property
+    def resource(self) -> str:
+        """Which resource: cpu or memory."""
+
+    @property
+    def units(self) -> int:
+        """Whole units that amounts are reported in, in one unit of the view: 1000 milli-cores in a core."""
+
+    @property
+    def requests(self) -> FloatArray:
+        """What each pod requests, shape (P,); 0 for nothing."""
+
+    @property
+    def mean(self) -> Amount:
+        """Decayed mean of the class series, shape (...); it also holds what departed pods used."""
+
+    @property
+    def stdev(self) -> Amount:
+        """Decayed standard deviation of the class series, shape (...)."""
+
+    @property
+    def pod_means(self) -> FloatArray:
+        """Decayed mean of each pod, shape (..., P)."""
+
+    @property
+    def pod_stdevs(self) -> FloatArray:
+        """Decayed standard deviation of each pod, shape (..., P)."""
+
+    def class_percentile(self, percent: float) -> Amount:
+        """Percentile of the class in whole units, cut off; NaN where nothing was seen. shape (...)."""
+
+    def pod_percentiles(self, percent: float) -> FloatArray:
+        """Percentile of each pod in whole units, cut off; NaN for one that saw nothing. shape (..., P)."""
+
+    def windows(self, window_days: float = WEEK_DAYS) -> Windows:
+        """The pods' 5-minute averages of the last days."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodWindows:
+    """The 5-minute averages of some pods in a window at one moment: see `Windows`."""
+
     averages: SingleArray
     """Shape (P, K), NaN where too little was measured."""
+    slots: IntArray
+    """Which slot of the calendar each column is, shape (K,)."""
+    slots_per_day: int
+    """How many slots a day has."""
     highest: FloatArray
     """Each pod's own highest, shape (P,)."""
     thin: BoolArray
@@ -49,23 +139,42 @@ class PodWindows:
 
     @property
     def total(self) -> float:
-        """S: the sum over the pods of their own highest."""
+        """S."""
         return float(self.highest.sum())
 
     @property
     def coincident(self) -> float:
-        """C: the highest sum of the pods' averages at one time, and what stands in for the others."""
-        own = self.averages[~self.thin]
+        """C."""
+        return self._together(self.averages[~self.thin])
+
+    def profile(self, aside: int = 0) -> float:
+        """E."""
+        of_day = self.slots % self.slots_per_day
+        order = np.argsort(of_day, kind="stable")
+        begins = np.flatnonzero(np.diff(of_day[order], prepend=-1))
+        own = self.averages[~self.thin][:, order]
+        day = np.full((own.shape[0], self.slots_per_day), np.nan, dtype=np.float32)
+        if begins.size:
+            day[:, of_day[order[begins]]] = np.fmax.reduceat(own, begins, axis=1)
+        shifts = range(-aside, aside + 1)
+        return self._together(reduce(np.fmax, [np.roll(day, shift, axis=1) for shift in shifts]))
+
+    def percentiles(self, percent: float) -> FloatArray:
+        """Each pod's percentile, shape (P,)."""
+        counts = np.count_nonzero(~np.isnan(self.averages), axis=1)
+        places = np.maximum(np.ceil(counts * (percent / 100)).astype(np.intp) - 1, 0)
+        ordered = np.sort(self.averages, axis=1)  # NaN comes last
+        found = ordered[np.arange(len(ordered)), places].astype(np.float64)
+        return np.where(self.thin, self.highest, found)
+
+    def _together(self, own: SingleArray) -> float:
         sums = np.where(np.isnan(own), np.float32(0.0), own).sum(axis=0, dtype=np.float64)
         return float(sums.max(initial=0.0)) + float(self.highest[self.thin].sum())
 
 
 @dataclass(frozen=True, slots=True)
 class ClassView:
-    """One resource of one class: the history of the whole class, and of its warm pods that are present now.
-
-    Everything is in the history's unit. [cores or bytes]
-    """
+    """One resource of one class at one moment, from the agent's history: see `View`."""
 
     history: ResourceHistory
     """Where the rows are."""
@@ -75,6 +184,16 @@ class ClassView:
     """Rows of the warm pods, shape (P,)."""
     requests: FloatArray
     """What each of them requests, shape (P,); 0 for nothing."""
+
+    @property
+    def resource(self) -> str:
+        """Which resource: cpu or memory."""
+        return self.history.resource
+
+    @property
+    def units(self) -> int:
+        """Whole units in one unit of the history."""
+        return self.history.units
 
     @property
     def mean(self) -> float:
@@ -101,20 +220,48 @@ class ClassView:
         """The row of the class as an array, shape (1,)."""
         return np.array([self.series], dtype=np.intp)
 
+    def class_percentile(self, percent: float) -> float:
+        """Percentile of the class in whole units, cut off; NaN where nothing was seen."""
+        return float(whole_percentiles(self.history, self.class_row, percent)[0])
+
+    def pod_percentiles(self, percent: float) -> FloatArray:
+        """Percentile of each pod in whole units, cut off; NaN for one that saw nothing. shape (P,)."""
+        return whole_percentiles(self.history, self.pods, percent)
+
     def windows(self, window_days: float = WEEK_DAYS) -> PodWindows:
         """The pods' 5-minute averages of the last days."""
         windows, seconds = self.history.windows, window_days * DAY_SECONDS
-        averages = windows.recent(self.pods, seconds)
+        columns = windows.recent_columns(seconds)
+        averages = windows.averages[np.ix_(self.pods, columns)]
         covered = np.count_nonzero(~np.isnan(averages), axis=1) * windows.slot_seconds
         observed = np.minimum(self.history.observed[self.pods], seconds)
-        thin = (covered == 0.0) | (covered < _ENOUGH * observed)
+        thin = is_thin(covered, observed)
         own = np.fmax.reduce(averages, axis=1, initial=np.nan).astype(np.float64)
         return PodWindows(
             averages=averages,
+            slots=windows.labels[columns],
+            slots_per_day=round(DAY_SECONDS / windows.slot_seconds),
             highest=np.where(thin, np.fmax(self.history.moments.highest[self.pods], own), own),
             thin=thin,
             evidence_seconds=np.minimum(covered, observed),
         )
+
+
+def is_thin(covered_seconds: FloatArray, observed_seconds: FloatArray) -> BoolArray:
+    """For which pods a window says too little; any shape.
+
+    Args:
+        covered_seconds: for how much of the window there are averages.
+        observed_seconds: for how long each pod was observed, at most the window.
+    """
+    thin: BoolArray = (covered_seconds == 0.0) | (covered_seconds < _ENOUGH * observed_seconds)
+    return thin
+
+
+def whole_percentiles(history: ResourceHistory, rows: IntArray, percent: float) -> FloatArray:
+    """Percentiles in whole milli-cores or bytes, cut off; NaN for a row that saw nothing. shape (N,)."""
+    ends = np.trunc(history.histograms.percentiles(rows, percent / 100) * history.units)
+    return np.where(history.moments.counts[rows] > 0.0, ends, np.nan)
 
 
 @runtime_checkable
@@ -125,7 +272,7 @@ class Model(Protocol):
     def measured(self) -> bool:
         """Whether it looks at what was measured. One that looks at requests alone says nothing about the system."""
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """The peak that the warm pods of a class will reach. Called for each class at every report.
 
         Args:
@@ -133,7 +280,8 @@ class Model(Protocol):
             margin: factor for what was measured (1.1 for 10 percent); what was only requested is not multiplied.
 
         Returns:
-            The peak, in the view's unit. Negative or not finite counts as unknown, and then as capacity.
+            The peak, in the view's unit: a number, or one for each moment of a view of many. Negative or not finite
+            counts as unknown, and then as capacity.
         """
         ...
 
@@ -224,6 +372,6 @@ def window_days(model: Model) -> float:
     return float(days) if isinstance(days, int | float) and 0.0 < days <= LONGEST_WINDOW_DAYS else WEEK_DAYS
 
 
-def capped(peak: float, view: ClassView, *, cap: bool) -> float:
+def capped(peak: Amount, view: View, *, cap: bool) -> Amount:
     """A peak of a class series that is not above S, so that pods that departed do not linger in it."""
-    return min(peak, view.windows().total) if cap else peak
+    return np.minimum(peak, view.windows().total) if cap else peak

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.predictors.base import ClassView, require
+from agent.numerics.arrays import FloatArray
+from agent.predictors.base import Amount, View, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,7 @@ class BorgDefault:
     def __post_init__(self) -> None:
         require("a", self.a, 1.0, 10.0)
 
-    def peak(self, view: ClassView, margin: float) -> float:  # noqa: ARG002 - nothing here was measured
+    def peak(self, view: View, margin: float) -> Amount:  # noqa: ARG002 - nothing here was measured
         """Sum of the requests / a."""
-        return float(view.requests.sum()) / self.a
+        together: FloatArray = view.requests.sum(axis=-1)
+        return together / self.a

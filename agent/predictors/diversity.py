@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from agent.predictors.base import DAY_SECONDS, ClassView, PodWindows, require, require_window
+from agent.numerics.arrays import FloatArray
+from agent.predictors.base import DAY_SECONDS, Amount, View, Windows, require, require_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +34,14 @@ class Diversity:
         require_window(self.window_days)
         require("lambdaMin", self.lambda_min, 0.0, 1.0)
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """C + lambda * (S - C), times the margin."""
         windows = view.windows(self.window_days)
         together, apart = windows.coincident, windows.total
-        return margin * (together + self._lambda(windows) * max(apart - together, 0.0))
+        return margin * (together + self._lambda(windows) * np.maximum(apart - together, 0.0))
 
-    def _lambda(self, windows: PodWindows) -> float:
-        if windows.total <= 0.0:
-            return 1.0
+    def _lambda(self, windows: Windows) -> FloatArray:
         share = np.minimum(windows.evidence_seconds / (self.window_days * DAY_SECONDS), 1.0)
         own = 1.0 - (1.0 - self.lambda_min) * share
-        return float((own * windows.highest).sum()) / windows.total
+        weighted: FloatArray = (own * windows.highest).sum(axis=-1)
+        return weighted / np.where(windows.total > 0.0, windows.total, 1.0)  # of idle pods S is 0, and so is C

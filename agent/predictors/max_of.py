@@ -1,8 +1,11 @@
 """Max: the most cautious of several models."""
 
 from dataclasses import dataclass
+from functools import reduce
 
-from agent.predictors.base import ClassView, Model, window_days
+import numpy as np
+
+from agent.predictors.base import Amount, Model, View, window_days
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,6 @@ class MaxOf:
         """How far back the one that looks back furthest does. [days]"""
         return max(window_days(model) for model in self.of)
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """The largest of the peaks."""
-        return max(model.peak(view, margin) for model in self.of)
+        return reduce(np.maximum, [model.peak(view, margin) for model in self.of])

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.predictors.base import ClassView, capped, require, require_flag
+from agent.predictors.base import Amount, View, capped, require, require_flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,6 @@ class NSigmaV1:
         require("n", self.n, 0.0, 10.0)
         require_flag("capAtHighest", self.cap_at_highest)
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """(mean + N * stdev) of the class, times the margin."""
         return margin * capped(view.mean + self.n * view.stdev, view, cap=self.cap_at_highest)

@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.predictors.base import ClassView, capped, require, require_flag
+import numpy as np
+
+from agent.predictors.base import Amount, View, capped, require, require_flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +27,8 @@ class NSigmaV2:
         require("n", self.n, 0.0, 10.0)
         require_flag("capAtHighest", self.cap_at_highest)
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """The larger of the two, times the margin."""
         together = view.mean + self.n * view.stdev
-        apart = float((view.pod_means + self.n * view.pod_stdevs).sum())
-        return margin * capped(max(together, apart), view, cap=self.cap_at_highest)
+        apart = (view.pod_means + self.n * view.pod_stdevs).sum(axis=-1)
+        return margin * capped(np.maximum(together, apart), view, cap=self.cap_at_highest)

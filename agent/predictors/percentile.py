@@ -16,9 +16,8 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from agent.numerics.arrays import BoolArray, FloatArray, IntArray
-from agent.numerics.history import ResourceHistory
-from agent.predictors.base import ClassView, ProdView, Resale, require
+from agent.numerics.arrays import BoolArray, FloatArray
+from agent.predictors.base import Amount, ProdView, Resale, View, require, whole_percentiles
 
 USUAL: Final = {"cpu": 95.0, "memory": 98.0}
 """The percentile of each resource when the policy names none. [percent]"""
@@ -103,12 +102,6 @@ def tightest(parts: Sequence[Part]) -> Part:
     )
 
 
-def whole_percentiles(history: ResourceHistory, rows: IntArray, percent: float) -> FloatArray:
-    """Percentiles in whole milli-cores or bytes, cut off; NaN for a row that saw nothing. shape (N,)."""
-    ends = np.trunc(history.histograms.percentiles(rows, percent / 100) * history.units)
-    return np.where(history.moments.counts[rows] > 0.0, ends, np.nan)
-
-
 @dataclass(frozen=True, slots=True)
 class Percentile:
     """Koordinator's rule, which brings its own Reclaimable.
@@ -125,17 +118,18 @@ class Percentile:
         if self.percentile is not None:
             require("percentile", self.percentile, 1.0, 100.0)
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """The larger of the class's percentile and the sum of its pods' percentiles, times the margin."""
-        percent = self._percent(view.history)
-        together = whole_percentiles(view.history, view.class_row, percent)
-        apart = np.trunc(whole_percentiles(view.history, view.pods, percent) * margin)
-        return float(np.fmax(np.trunc(together * margin)[0], np.nansum(apart))) / view.history.units
+        percent = self._percent(view.resource)
+        together = np.trunc(view.class_percentile(percent) * margin)
+        apart = np.nansum(np.trunc(view.pod_percentiles(percent) * margin), axis=-1)
+        peak: FloatArray = np.fmax(together, apart) / view.units
+        return peak
 
     def resale(self, prod: ProdView, margin: float, ratio: float) -> Resale:
         """The rule; at a ratio of 1 exactly Koordinator's."""
         history = prod.history
-        percent, known = self._percent(history), prod.pods >= 0
+        percent, known = self._percent(history.resource), prod.pods >= 0
         pods = ProdPods(
             requests=ratio * np.rint(prod.requests * history.units),
             counted=np.rint(prod.counted * history.units),
@@ -150,5 +144,5 @@ class Percentile:
         found = tightest([by_pods(pods, margin, room), by_class(pods, classes, margin, room)])
         return Resale((found.reclaimable or 0.0) / history.units, (found.peak or 0.0) / history.units)
 
-    def _percent(self, history: ResourceHistory) -> float:
-        return USUAL[history.resource] if self.percentile is None else self.percentile
+    def _percent(self, resource: str) -> float:
+        return USUAL[resource] if self.percentile is None else self.percentile

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.predictors.base import ClassView, require_window
+from agent.predictors.base import Amount, View, require_window
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,6 @@ class RecentMax:
     def __post_init__(self) -> None:
         require_window(self.window_days)
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """C, times the margin."""
         return margin * view.windows(self.window_days).coincident

@@ -7,10 +7,8 @@ Cloud Platforms", SOSP 2017; as a peak model in Bashir et al., "Take it to the l
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
-from agent.numerics.arrays import FloatArray, SingleArray
-from agent.predictors.base import LONGEST_WINDOW_DAYS, ClassView, require
+from agent.numerics.arrays import FloatArray
+from agent.predictors.base import LONGEST_WINDOW_DAYS, Amount, View, require
 
 _DAY_HOURS = 24.0
 
@@ -38,17 +36,7 @@ class ResourceCentral:
         """How far back it looks. [days]"""
         return self.window_hours / _DAY_HOURS
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """The sum of the percentiles, times the margin."""
-        windows = view.windows(self.window_days)
-        own = _percentiles(windows.averages, self.percentile / 100)
-        return margin * float(np.where(windows.thin, windows.highest, own).sum())
-
-
-def _percentiles(averages: SingleArray, share: float) -> FloatArray:
-    """Of each row the smallest average that at least this share of them does not exceed; NaN for an empty row."""
-    counts = np.count_nonzero(~np.isnan(averages), axis=1)
-    places = np.maximum(np.ceil(counts * share).astype(np.intp) - 1, 0)
-    ordered = np.sort(averages, axis=1)  # NaN comes last
-    found: FloatArray = ordered[np.arange(len(ordered)), places].astype(np.float64)
-    return found
+        together: FloatArray = view.windows(self.window_days).percentiles(self.percentile).sum(axis=-1)
+        return margin * together

@@ -12,7 +12,7 @@ from agent.pods import PodRef
 from agent.policy import ResourceModel
 from agent.prediction import NodeFacts, NodePrediction, class_peak, predict
 from agent.predictors import PREDICTORS
-from agent.predictors.base import ClassView, Model
+from agent.predictors.base import ClassView, Model, View
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.training import Learner
 from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride
@@ -205,7 +205,7 @@ class _Broken:
     def __init__(self, answer: float) -> None:
         self.answer = answer
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> float:
         """Nonsense."""
         del view, margin
         return self.answer
@@ -277,7 +277,7 @@ class _Raising:
 
     measured = True
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> float:
         """Fails."""
         del view, margin
         raise ZeroDivisionError("by\nzero")

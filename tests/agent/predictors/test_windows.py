@@ -35,8 +35,8 @@ def test_profile_of_different_hours() -> None:
     """Pods that peak at different times of day are not charged together: E = C = 4, S = 6."""
     windows = seen({10: [3.0, 1.0], 100: [1.0, 3.0]}).windows()
     assert windows.profile() == pytest.approx(4.0)
-    assert windows.profile(aside=80) == pytest.approx(4.0)
-    assert windows.profile(aside=90) == pytest.approx(6.0)
+    assert windows.profile(aside=44) == pytest.approx(4.0)
+    assert windows.profile(aside=45) == pytest.approx(6.0)
 
 
 def test_profile_around_midnight() -> None:

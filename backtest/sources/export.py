@@ -1,0 +1,128 @@
+"""What `headroom-agent db export --to DIR` wrote: a table per resource with a column per pod, and the pods."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from backtest.sources import Say, Wanted
+from backtest.sources.bitbrains import MACHINES, TABLES
+from backtest.sources.opening import find, text_of
+from backtest.sources.pods import Pod, by_uid, read_pods
+from backtest.sources.stays import Key, Measured, trace_of
+from backtest.sources.wide import read_table
+from backtest.trace import Resource, Trace, TraceError
+
+PODS: Final = "pods.csv"
+"""The file with the pods."""
+_AMOUNTS: Final[dict[Resource, tuple[str, str, float]]] = {
+    "cpu": ("cpu_request_millicores", "cpu_limit_millicores", 1e-3),
+    "memory": ("mem_request_mib", "mem_limit_mib", float(1 << 20)),
+}
+_COLUMNS: Final = ("uid", "node", "pod", "workload", "class")
+
+
+def folders(place: Path, *, has_pods: bool) -> list[Path]:
+    """The exports in a folder: itself, or its folders, one per node.
+
+    Args:
+        place: the folder.
+        has_pods: whether the pods are known from elsewhere, so that tables alone are an export.
+    """
+    return [one for one in [place, *sorted(place.iterdir())] if one.is_dir() and _is_export(one, has_pods=has_pods)]
+
+
+def read(places: Sequence[Path], wanted: Wanted, say: Say) -> list[Trace]:
+    """The traces of the nodes that were exported, one per resource; each pod is where it really was.
+
+    Raises:
+        TraceError: a file cannot be read, or no pod can be judged.
+    """
+    given = by_uid(read_pods(wanted.pods)) if wanted.pods is not None else {}
+    known = {place: _pods(place) for place in places}
+    traces = []
+    for resource in wanted.resources:
+        measured = Measured(resource, wanted)
+        pods: dict[Key, Pod] = {}
+        notes: list[str] = []
+        for place in places:
+            path = find(place, TABLES[resource][0])
+            if path is None:
+                continue
+            say(f"reading {path}")
+            table = read_table(path, wanted)
+            notes += table.notes
+            node = next((pod.node for pod in known[place].values() if pod.node), place.name)
+            for column, uid in enumerate(table.names):
+                there = ~np.isnan(table.values[:, column])
+                key = Key(node, uid)
+                measured.add(key, table.times[there], table.values[there, column] * TABLES[resource][1])
+                pod = known[place].get(uid) or given.get(uid)
+                if pod is not None:
+                    pods[key] = replace(pod, node=node)
+        if measured.keys:
+            traces.append(trace_of(measured, pods, _source(places), notes))
+    if not traces:
+        raise TraceError(f"{_source(places)}: has nothing of {' and '.join(wanted.resources)} in the time asked for")
+    return traces
+
+
+def _is_export(folder: Path, *, has_pods: bool) -> bool:
+    if find(folder, PODS) is not None:
+        return True
+    tables = any(find(folder, name) for name, _ in TABLES.values())
+    return has_pods and tables and find(folder, MACHINES) is None
+
+
+def _source(places: Sequence[Path]) -> str:
+    return str(places[0]) if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
+
+
+def _pods(folder: Path) -> dict[str, Pod]:
+    path = find(folder, PODS)
+    if path is None:
+        return {}
+    found = {}
+    with text_of(path) as stream:
+        reader = csv.DictReader(stream)
+        needed = [*_COLUMNS, *(name for request, limit, _ in _AMOUNTS.values() for name in (request, limit))]
+        missing = [name for name in needed if name not in (reader.fieldnames or ())]
+        if missing:
+            raise TraceError(f"{path}: has no column {missing[0]!r}; headroom-agent db export writes it anew")
+        for row in reader:
+            pod = _pod(row, f"{path}: line {reader.line_num}")
+            found[pod.uid] = pod
+    return found
+
+
+def _pod(row: dict[str, str], where: str) -> Pod:
+    uid = (row["uid"] or "").strip()
+    if not uid:
+        raise TraceError(f"{where} has no uid")
+    amounts = {
+        name: _amount(row[name], f"{where}, column {name!r}") * unit
+        for request, limit, unit in _AMOUNTS.values()
+        for name in (request, limit)
+    }
+    return Pod(
+        name=row["pod"] or uid,
+        uid=uid,
+        node=row["node"] or "",
+        workload=row["workload"] or None,
+        prod=row["class"] in ("prod", ""),
+        requests={resource: amounts[request] for resource, (request, _, _) in _AMOUNTS.items()},
+        limits={resource: amounts[limit] for resource, (_, limit, _) in _AMOUNTS.items()},
+    )
+
+
+def _amount(text: str | None, where: str) -> float:
+    try:
+        number = float(text or 0.0)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number < float("inf"):
+        raise TraceError(f"{where}: {text!r} must be a number of at least 0, or empty")
+    return number

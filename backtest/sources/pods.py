@@ -1,0 +1,85 @@
+"""Pods as a backtest needs them: what they are called, where they run, what they request, whether they are Prod."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from backtest.sources import LIMITS
+from backtest.sources.documents import Json, objects
+from backtest.trace import Resource, TraceError
+from crds.codec import CodecError
+from crds.pod import pod_key, pod_limits, pod_requests, workload_key
+from crds.priority import PriorityBand, tier
+from crds.shape import check_pod
+
+PODS_COMMAND: Final = "kubectl get pods --all-namespaces -o json"
+"""What writes a file of pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod."""
+
+    name: str
+    """Namespace/name, or its uid where that is not known."""
+    uid: str = ""
+    """Its uid."""
+    node: str = ""
+    """Its node; empty where it is not known."""
+    workload: str | None = None
+    """Its workload, "namespace/Kind/name"."""
+    prod: bool = True
+    """Whether it counts as Prod: pods of other classes are not predicted for, their requests are not resold."""
+    requests: Mapping[Resource, float] = field(default_factory=dict)
+    """What it requests. [cores, bytes]"""
+    limits: Mapping[Resource, float] = field(default_factory=dict)
+    """What it may use at most. [cores, bytes]"""
+
+    def amount(self, resource: Resource, basis: str) -> float:
+        """What it counts with: its request, else its limit; with basis `LIMITS` its limit alone; 0 for nothing."""
+        limit = self.limits.get(resource, 0.0)
+        return limit if basis == LIMITS else self.requests.get(resource, 0.0) or limit
+
+
+def read_pods(path: Path) -> list[Pod]:
+    """The pods of a file that kubectl wrote; of several lists, every pod of each.
+
+    Raises:
+        TraceError: it is no such file.
+    """
+    return [_pod(path, item) for item in objects(path, "Pod", PODS_COMMAND)]
+
+
+def by_uid(pods: Iterable[Pod]) -> dict[str, Pod]:
+    """Pods by uid."""
+    return {pod.uid: pod for pod in pods if pod.uid}
+
+
+def by_name(pods: Iterable[Pod]) -> dict[str, Pod]:
+    """Pods by namespace/name; of several of one name the last one."""
+    return {pod.name: pod for pod in pods}
+
+
+def _pod(path: Path, item: Json) -> Pod:
+    try:
+        check_pod(item)
+        requests, limits, band, workload = pod_requests(item), pod_limits(item), tier(item), workload_key(item)
+    except (CodecError, ValueError) as error:
+        raise TraceError(f"{path}: pod {_title(item)}: {error}") from error
+    metadata = item.get("metadata") or {}
+    known: tuple[Resource, ...] = ("cpu", "memory")
+    return Pod(
+        name=pod_key(item),
+        uid=str(metadata.get("uid") or ""),
+        node=str((item.get("spec") or {}).get("nodeName") or ""),
+        workload=workload,
+        prod=band in (PriorityBand.PROD, PriorityBand.NONE),
+        requests={name: float(requests[name]) for name in known if name in requests},
+        limits={name: float(limits[name]) for name in known if name in limits},
+    )
+
+
+def _title(item: Json) -> str:
+    metadata = item.get("metadata")
+    return pod_key(item) if isinstance(metadata, Mapping) else "without metadata"

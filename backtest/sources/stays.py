@@ -1,0 +1,167 @@
+"""Traces of pods that came and went: samples onto steps, one stay per pod and node, only what can be judged."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray
+from backtest.sources import LIMITS, Wanted, grid
+from backtest.sources.pods import PODS_COMMAND, Pod
+from backtest.trace import Resource, Stay, Trace, TraceError
+
+LEAST_MEASURED: Final = 0.5
+"""A pod counts when at least this share of its steps was measured: an agent that was away spoils nothing."""
+
+
+class Key(NamedTuple):
+    """Which pod on which node: a pod's name may come back on another node."""
+
+    node: str
+    """The node."""
+    pod: str
+    """Its uid, or namespace/name."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """Samples of one resource, added piece by piece."""
+
+    resource: Resource
+    """Which resource."""
+    wanted: Wanted
+    """Which part is wanted."""
+    _parts: defaultdict[Key, list[tuple[IntArray, FloatArray]]] = field(default_factory=lambda: defaultdict(list))
+    _values: int = 0
+
+    def add(self, key: Key, times: FloatArray, values: FloatArray) -> None:
+        """Take samples, any number per step, in any order.
+
+        Args:
+            key: whose.
+            times: shape (N,). [seconds since 1970]
+            values: shape (N,); what is no amount is left out. [cores or bytes]
+
+        Raises:
+            TraceError: there are too many.
+        """
+        good = (values >= 0.0) & (values < np.inf)
+        if self.wanted.start is not None:
+            good &= times >= self.wanted.start
+        if self.wanted.end is not None:
+            good &= times < self.wanted.end
+        if good.any():
+            self._values += int(good.sum())
+            grid.check_size(self._values, 1, f"{self.resource} of {len(self._parts)} pods")
+            steps = np.floor(times[good] / grid.STEP_SECONDS).astype(np.intp)
+            self._parts[key].append((steps, values[good]))
+
+    @property
+    def keys(self) -> list[Key]:
+        """Whose samples there are, sorted."""
+        return sorted(self._parts)
+
+    def series(self, key: Key) -> tuple[IntArray, FloatArray]:
+        """Steps counted from 1970, rising, and the average of the samples in each."""
+        parts = self._parts[key]
+        steps, values = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+        found, places = np.unique(steps, return_inverse=True)
+        return found, np.bincount(places, weights=values) / np.bincount(places)
+
+
+def trace_of(measured: Measured, pods: Mapping[Key, Pod], source: str, notes: Sequence[str] = ()) -> Trace:
+    """The trace of the pods that can be judged.
+
+    A pod counts when it is Prod, has a request (or limit), and was measured for half of its time or more. Its stay is
+    from its first to its last sample; gaps within are filled linearly. Use may be above a request: it is what the
+    requests of other pods have to make up for.
+
+    Args:
+        measured: what was used.
+        pods: what is known of the pods.
+        source: where it is from.
+        notes: what the source itself repaired.
+
+    Raises:
+        TraceError: no pod can be judged.
+    """
+    resource, wanted = measured.resource, measured.wanted
+    keys = measured.keys
+    if not keys:
+        raise TraceError(f"{source}: has no {resource} of any pod in the time that was asked for")
+    amounts = np.array([pods[key].amount(resource, wanted.basis) if key in pods else 0.0 for key in keys])
+    share = np.array([_share(measured.series(key)[0]) for key in keys])
+    names = [pods[key].name if key in pods else key.pod for key in keys]
+    unknown = np.array([key not in pods for key in keys])
+    other = np.array([key in pods and not pods[key].prod for key in keys])
+    none = ~unknown & ~other & ~(amounts > 0.0)
+    thin = ~unknown & ~other & ~none & (share < LEAST_MEASURED)
+    found = [*notes, *_reasons(names, unknown, other, none, thin, resource=resource, basis=wanted.basis)]
+    kept = np.flatnonzero(~(unknown | other | none | thin))
+    if not kept.size:
+        way_out = f" Give --pods FILE, with {PODS_COMMAND}." if (unknown | none).any() and wanted.pods is None else ""
+        raise TraceError(f"{source}: no pod of it can be judged. {' '.join(found)}{way_out}")
+    chosen = [keys[place] for place in kept.tolist()]
+    return _assembled(measured, chosen, [pods[key] for key in chosen], source, found)
+
+
+def _assembled(measured: Measured, keys: Sequence[Key], pods: Sequence[Pod], source: str, notes: list[str]) -> Trace:
+    series = [measured.series(key) for key in keys]
+    first = int(min(steps[0] for steps, _ in series))
+    count = int(max(steps[-1] for steps, _ in series)) - first + 1
+    grid.check_size(count, len(keys), source)
+    machines = sorted({key.node for key in keys})
+    limits = np.array([pod.amount(measured.resource, measured.wanted.basis) for pod in pods])
+    usage = np.full((count, len(keys)), np.nan)
+    stays, gaps, present = [], 0, 0
+    for place, (key, (steps, values)) in enumerate(zip(keys, series, strict=True)):
+        start, end = int(steps[0]) - first, int(steps[-1]) - first + 1
+        usage[start:end, place] = np.interp(np.arange(start, end), steps - first, values)
+        stays.append(Stay(place, machines.index(key.node), start, end))
+        gaps, present = gaps + (end - start - len(steps)), present + (end - start)
+    if gaps:
+        notes.append(f"Gaps were filled linearly: {grid.percent(gaps / present)} of the {measured.resource} values.")
+    with np.errstate(invalid="ignore"):
+        above = float((usage > limits).sum() / present)
+    if above:
+        kind = "limit" if measured.wanted.basis == LIMITS else "request"
+        notes.append(f"Pods used more {measured.resource} than their {kind} in {grid.percent(above)} of the time.")
+    workloads = tuple(pod.workload or "" for pod in pods)
+    return Trace(
+        resource=measured.resource,
+        times=grid.STEP_SECONDS * np.arange(first, first + count, dtype=np.float64),
+        step_seconds=grid.STEP_SECONDS,
+        usage=usage,
+        limits=limits,
+        names=grid.unique(pod.name for pod in pods),
+        workloads=workloads if any(workloads) else None,
+        stays=tuple(stays),
+        machines=tuple(machines),
+        source=source,
+        notes=tuple(notes),
+    )
+
+
+def _share(steps: IntArray) -> float:
+    return len(steps) / float(steps[-1] - steps[0] + 1)
+
+
+def _reasons(
+    names: Sequence[str],
+    unknown: BoolArray,
+    other: BoolArray,
+    none: BoolArray,
+    thin: BoolArray,
+    *,
+    resource: str,
+    basis: str,
+) -> list[str]:
+    lacking = "without a limit" if basis == LIMITS else "without a request or limit"
+    return [
+        *grid.left_out(names, unknown, "nothing is known of them but their use", "pods"),
+        *grid.left_out(names, other, "not Prod", "pods"),
+        *grid.left_out(names, none, f"{lacking} for {resource}", "pods"),
+        *grid.left_out(names, thin, "measured for less than half of their time", "pods"),
+    ]

@@ -85,7 +85,7 @@ def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
             resolve(settings.collect.collectors, _machine(settings, cgroups)),
             pods,
             _keeper(settings),
-            lambda store: Learning(store, settings.learn, metrics),
+            lambda store: Learning(store, settings.learn, metrics, settings.node_name),
             metrics,
         )
     except StoreNewer as error:

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from agent import kinds
+from agent import identities, kinds
 from agent.flags import ENV_PREFIX, Parser, WrongSetting
+from agent.identities import Identities
 from agent.numerics.aggregate import statistics
+from agent.numerics.packing import CheckpointError
 from agent.samples import CPU, MEMORY
 from agent.settings import SYSTEM_DATA_DIR, state_dir
-from agent.store import export
+from agent.store import checkpoints, export
 from agent.store.inspection import Inspection, Stats
 from agent.store.schema import StoreError
 from agent.store.series import Series
@@ -26,6 +28,8 @@ from crds.duration import DurationError, parse_duration
 _FAILED, _MIB, _DAY = 1, float(1 << 20), 86400
 _PERIODS: Final = {"raw": 0, "1m": 60, "5m": 300, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21600, "1d": _DAY}
 _UNITS: Final = {CPU: "cores", MEMORY: "bytes"}
+PODS_FILE: Final = "pods.csv"
+"""Where the pods of an export are described, in its folder."""
 Row = dict[str, Any]
 
 
@@ -199,6 +203,7 @@ def _export(database: Inspection, given: argparse.Namespace) -> int:
         for metric in given.metric or ():
             _check_metric(database, metric)
     metrics = given.metric or [CPU, MEMORY]
+    uids: set[str] = set()
     if len(metrics) > 1 and not target.is_dir():
         raise WrongSetting(
             "--to must be a folder that exists, because several metrics are a file each; or give one --metric"
@@ -209,17 +214,35 @@ def _export(database: Inspection, given: argparse.Namespace) -> int:
         missing = [one for one in wanted if one not in columns]
         if missing:
             raise WrongSetting(f"there is no {metric} of {missing[0]!r} in this window; `db series` lists all series")
+        uids.update(export.pods(wanted))
         lines = export.rows(metric, {name: columns[name] for name in wanted}, period)
         if given.to == "-":
             export.write_to(sys.stdout.buffer, lines)
         else:
-            path = target / export.file_name(metric) if target.is_dir() else target
-            try:
-                count = export.write(path, lines)
-            except OSError as error:
-                raise WrongSetting(f"--to: cannot write {path}: {error.strerror}") from error
-            sys.stderr.write(f"{path}: {count} rows, {len(wanted)} columns\n")
+            _write(target / export.file_name(metric) if target.is_dir() else target, lines, f"{len(wanted)} columns")
+    if target.is_dir():
+        _write(target / PODS_FILE, _identities(database).rows(uids), "their names, requests and limits")
     return 0
+
+
+def _write(path: Path, lines: Iterable[list[str]], what: str) -> None:
+    try:
+        count = export.write(path, lines)
+    except OSError as error:
+        raise WrongSetting(f"--to: cannot write {path}: {error.strerror}") from error
+    sys.stderr.write(f"{path}: {count} rows, {what}\n")
+
+
+def _identities(database: Inspection) -> Identities:
+    """Whose the series are, as far as the agent has saved it."""
+    found = Identities()
+    saved = checkpoints.load(database.connection).get(identities.NAME)
+    if saved is not None:
+        try:
+            found.restore(saved)
+        except CheckpointError as error:
+            sys.stderr.write(f"{database.path}: {error}; pods are exported without their names\n")
+    return found
 
 
 def _verify(database: Inspection, given: argparse.Namespace) -> int:

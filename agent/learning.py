@@ -2,8 +2,9 @@
 
 import logging
 
-from agent import accuracy
+from agent import accuracy, identities
 from agent.accuracy import Accuracy
+from agent.identities import Identities
 from agent.numerics.packing import CheckpointError
 from agent.pods import PodRef
 from agent.roster import RosterLimits
@@ -19,8 +20,15 @@ log = logging.getLogger(__name__)
 class Learning:
     """A learner whose knowledge lives in the store."""
 
-    def __init__(self, store: Tsdb, settings: LearnSettings, metrics: Metrics | None = None) -> None:
-        """Restores what was saved; what cannot be used is left out with one line in the log."""
+    def __init__(self, store: Tsdb, settings: LearnSettings, metrics: Metrics | None = None, node: str = "") -> None:
+        """Restores what was saved; what cannot be used is left out with one line in the log.
+
+        Args:
+            store: Where it is kept.
+            settings: How to learn.
+            metrics: Where to count.
+            node: Name of this node.
+        """
         self._store = store
         self._metrics = metrics or Metrics()
         self._settings = settings
@@ -28,6 +36,8 @@ class Learning:
         """What was learned."""
         self.accuracy = Accuracy()
         """How good the predictions were."""
+        self.identities = Identities(node)
+        """Whose the series in the store are."""
         self._saved_at: float | None = None
         self._begun_at: float | None = None
         saved = store.load_checkpoints()
@@ -40,6 +50,11 @@ class Learning:
                 self.accuracy.restore(saved[accuracy.NAME])
         except CheckpointError as error:
             log.error("%s; judging predictions begins anew", error)  # noqa: TRY400 - one line
+        try:
+            if identities.NAME in saved:
+                self.identities.restore(saved[identities.NAME])
+        except CheckpointError as error:
+            log.error("%s; pods that ended before now stay without a name", error)  # noqa: TRY400 - one line
 
     def use(self, store: Tsdb) -> None:
         """Go on with another store; what was learned stays."""
@@ -59,6 +74,7 @@ class Learning:
             return
         with self._metrics.training_seconds.time():
             self.learner.observe(now, self._store, pods)
+            self.identities.update(now, pods)
         self._metrics.training_time.set(now)
         if self._saved_at is None or not 0 <= now - self._saved_at < self._settings.checkpoint_seconds:
             self._saved_at = now
@@ -78,7 +94,11 @@ class Learning:
         Raises:
             StoreError: It cannot be written.
         """
-        content = {**self.learner.checkpoints(), accuracy.NAME: self.accuracy.checkpoint()}
+        content = {
+            **self.learner.checkpoints(),
+            accuracy.NAME: self.accuracy.checkpoint(),
+            identities.NAME: self.identities.checkpoint(),
+        }
         try:
             with self._metrics.checkpoint_seconds.time():
                 self._store.save_checkpoints(content, now)

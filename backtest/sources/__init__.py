@@ -1,130 +1,144 @@
-"""Where traces come from, one file per source: files, agents' databases, Prometheus. Read only, no cluster needed.
+"""Where traces come from, one file per source: files, agents' databases, Prometheus. Read only, no cluster needed."""
 
-Each source is a frozen dataclass whose first field holds the places it was given and whose other fields are its
-options, which `--source-option NAME=VALUE` sets.
-"""
-
-import dataclasses
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
-from backtest.trace import Resource, Trace
+from backtest.trace import Resource, Trace, TraceError
 
 SOURCES: Final[Mapping[str, str]] = {
-    "trace": "backtest.sources.folder:Folder",
-    "db": "backtest.sources.agent_database:AgentDatabase",
-    "prometheus": "backtest.sources.prometheus:Prometheus",
-    "nodemetrics": "backtest.sources.node_metrics:NodeMetrics",
+    "trace": "backtest.sources.folder:read",
+    "db": "backtest.sources.agent_database:read",
+    "prometheus": "backtest.sources.prometheus:read",
+    "nodemetrics": "backtest.sources.node_metrics:read",
 }
-"""Where the maker of each source is."""
+"""Where each source is: a function from places and options to traces, one per resource and stretch of time."""
 
 REQUESTS: Final = "requests"
 LIMITS: Final = "limits"
 BASES: Final = (REQUESTS, LIMITS)
 """What a cluster's pods count with: what they request (else their limit), or their limit alone."""
 
-Say = Callable[[str], None]
-"""Told what is being read, a few words at a time."""
+QUERIES: Final[Mapping[str, str]] = {
+    "cpu": 'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!="",container!="POD"}[5m]))',
+    "memory": 'sum by (namespace, pod) (avg_over_time(container_memory_working_set_bytes{container!="",container!="POD"}[5m]))',  # noqa: E501 - one query
+    "cpu-requests": 'sum by (namespace, pod) (kube_pod_container_resource_requests{resource="cpu"})',
+    "memory-requests": 'sum by (namespace, pod) (kube_pod_container_resource_requests{resource="memory"})',
+    "cpu-limits": 'sum by (namespace, pod) (kube_pod_container_resource_limits{resource="cpu"})',
+    "memory-limits": 'sum by (namespace, pod) (kube_pod_container_resource_limits{resource="memory"})',
+    "pods": "max by (namespace, pod, node, created_by_kind, created_by_name, priority_class) (kube_pod_info)",
+}
+"""What Prometheus is asked for, by name: use in cores and bytes, requests and limits, and the node of each pod."""
+
+Progress: TypeAlias = Callable[[float, str], None]
+"""Told how much is done (0..1) and what comes next."""
 
 
-class SourceOptionError(ValueError):
-    """An option that the source does not have, or a value that it cannot take; the message says what there is."""
+class OptionError(ValueError):
+    """An option that cannot be used; the message says what there is."""
+
+
+class SourceUnavailableError(TraceError):
+    """Nobody answers where the source is."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is wanted of a source."""
+class Options:
+    """What is wanted of a source, and how to get at it.
+
+    Raises:
+        OptionError: one of them cannot be used.
+    """
 
     resources: tuple[Resource, ...] = ("cpu", "memory")
     """Which resources."""
-    start: float | None = None
+    since: float | None = None
     """Where to begin; None: with the first sample. [seconds since 1970]"""
-    end: float | None = None
+    until: float | None = None
     """Before what to end; None: after the last sample. [seconds since 1970]"""
+    last_seconds: float | None = None
+    """Only the last so long of what there is. [s]"""
     basis: str = REQUESTS
     """One of `BASES`; takes no part in traces of machines, whose requests are their limits."""
-    pods: Path | None = None
-    """Pods with requests and limits as `kubectl get pods --all-namespaces -o json` prints them, where the source has
-    none."""
+    pods: tuple[str, ...] = ()
+    """Files of pods with requests and limits, as `kubectl get pods --all-namespaces -o json` prints them, where the
+    source itself has none."""
+    queries: Mapping[str, str] = field(default_factory=dict)
+    """Prometheus: queries by the names of `QUERIES`, in place of those."""
+    token_file: str = ""
+    """Prometheus: file with a bearer token."""
+    ca_file: str = ""
+    """Prometheus: file with the authority that its certificate is checked by; empty: those of the system."""
+    client_cert: str = ""
+    """Prometheus: file with a certificate to show."""
+    client_key: str = ""
+    """Prometheus: file with that certificate's key; empty: it is in the same file."""
+    user: str = ""
+    """Prometheus: name for a login with name and password."""
+    password_file: str = ""
+    """Prometheus: file with the password."""
+    insecure: bool = False
+    """Prometheus: whether its certificate is not checked."""
+    timeout_seconds: float = 30.0
+    """Prometheus: how long one answer may take. [s]"""
+
+    def __post_init__(self) -> None:
+        if self.basis not in BASES:
+            raise OptionError(f"{self.basis!r} is no basis; there are: {', '.join(BASES)}")
+        for name in self.queries:
+            if name not in QUERIES:
+                raise OptionError(f"there is no query {name!r}; there are: {', '.join(QUERIES)}")
 
     def has(self, time: float) -> bool:
-        """Whether a time is wanted. [seconds since 1970]"""
-        return (self.start is None or time >= self.start) and (self.end is None or time < self.end)
+        """Whether a time is wanted, as far as `since` and `until` say. [seconds since 1970]"""
+        return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
 
-class Source(Protocol):
-    """Something that has traces."""
-
-    def read(self, wanted: Wanted, say: Say) -> list[Trace]:
-        """The traces, one per resource and stretch of time; blocks until all is read.
-
-        Args:
-            wanted: which part of them.
-            say: told what is being done.
-
-        Raises:
-            TraceError: they cannot be read, or nothing in them can be judged.
-        """
-        ...
-
-
-def open_source(kind: str, places: Sequence[str], options: Mapping[str, str] | None = None) -> Source:
-    """A source that has read nothing yet.
+def read(kind: str, places: Sequence[str], options: Options, progress: Progress) -> list[Trace]:
+    """The traces of a source, one per resource and stretch of time; blocks until all is read.
 
     Args:
         kind: a name of `SOURCES`.
         places: folders, files or a URL, at least one.
-        options: by the names of `option_names`, as text.
+        options: what is wanted.
+        progress: told what is being done.
 
     Raises:
-        SourceOptionError: the source has no such option, or cannot take a value.
+        TraceError: they cannot be read, or nothing in them can be judged.
     """
-    maker = pkgutil.resolve_name(SOURCES[kind])
-    fields = _options(maker)
-    given = {}
-    for name, text in (options or {}).items():
-        if name not in fields:
-            there = f"there are: {', '.join(fields)}" if fields else f"--{kind} has none"
-            raise SourceOptionError(f"there is no option {name!r}; {there}")
-        given[fields[name].name] = _value(name, text, fields[name])
-    source: Source = maker(places=tuple(places), **given)
-    return source
+    reader: Callable[[Sequence[str], Options, Progress], list[Trace]] = pkgutil.resolve_name(SOURCES[kind])
+    return [_last(trace, options.last_seconds) for trace in reader(places, options, progress)]
 
 
-def option_names(kind: str) -> dict[str, str]:
-    """The options of a source, and what each means."""
-    maker = pkgutil.resolve_name(SOURCES[kind])
-    return {name: str(field.metadata["help"]) for name, field in _options(maker).items()}
+def _last(trace: Trace, seconds: float | None) -> Trace:
+    if seconds is None:
+        return trace
+    first = max(trace.steps - max(round(seconds / trace.step_seconds), 1), 0)
+    return trace if first == 0 else _since(trace, first)
 
 
-def option(default: Any, meaning: str) -> Any:  # noqa: ANN401 - as dataclasses.field
-    """A field that is an option: text, a number, or a switch, as its default is."""
-    return dataclasses.field(default=default, metadata={"help": meaning})
-
-
-def _options(maker: Any) -> "dict[str, dataclasses.Field[Any]]":  # noqa: ANN401 - any dataclass
-    return {_camel(field.name): field for field in dataclasses.fields(maker) if "help" in field.metadata}
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.title() for part in rest)
-
-
-def _value(name: str, text: str, field: "dataclasses.Field[Any]") -> Any:  # noqa: ANN401 - what the field holds
-    if isinstance(field.default, bool):
-        if text not in ("true", "false"):
-            raise SourceOptionError(f"{name} must be true or false, got: {text!r}")
-        return text == "true"
-    if isinstance(field.default, float):
-        try:
-            number = float(text)
-        except ValueError:
-            number = -1.0
-        if not 0.0 < number < float("inf"):
-            raise SourceOptionError(f"{name} must be a number above 0, got: {text!r}")
-        return number
-    return text
+def _since(trace: Trace, first: int) -> Trace:
+    """The trace from a step on; pods that were gone by then are left out."""
+    if trace.stays is None:
+        return replace(trace, times=trace.times[first:], usage=trace.usage[first:])
+    left = [stay for stay in trace.stays if stay.end > first]
+    kept = sorted({stay.series for stay in left})
+    homes = sorted({stay.machine for stay in left})
+    moved = tuple(
+        replace(
+            stay,
+            series=kept.index(stay.series),
+            machine=homes.index(stay.machine),
+            start=max(stay.start - first, 0),
+            end=stay.end - first,
+        )
+        for stay in left
+    )
+    names: dict[str, Any] = {
+        "names": tuple(trace.names[place] for place in kept),
+        "workloads": trace.workloads and tuple(trace.workloads[place] for place in kept),
+        "machines": trace.machines and tuple(trace.machines[place] for place in homes),
+    }
+    usage, limits = trace.usage[first:, kept], trace.limits[kept]
+    return replace(trace, times=trace.times[first:], usage=usage, limits=limits, stays=moved, **names)

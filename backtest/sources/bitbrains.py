@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from agent.numerics.arrays import FloatArray
-from backtest.sources import Say, Wanted, grid
+from backtest.sources import Options, Progress, grid
 from backtest.sources.opening import find, text_of
 from backtest.sources.wide import Table, read_table
 from backtest.trace import Resource, Trace, TraceError
@@ -39,7 +39,7 @@ class Machine:
     """Share of the steps that were measured, as the file says; None when it does not."""
 
 
-def read(folder: Path, wanted: Wanted, say: Say) -> list[Trace]:
+def read(folder: Path, options: Options, progress: Progress) -> list[Trace]:
     """The traces of a folder, one per resource that it has.
 
     Machines with a limit above 0 of which more than 95 % was measured count; their gaps are filled linearly and their
@@ -49,20 +49,20 @@ def read(folder: Path, wanted: Wanted, say: Say) -> list[Trace]:
         TraceError: a file cannot be read, or no machine counts.
     """
     machines = _machines(folder)
-    found = [
-        _trace(path, resource, machines, wanted, say)
-        for resource in wanted.resources
-        if (path := find(folder, TABLES[resource][0])) is not None
-    ]
+    paths = {resource: find(folder, TABLES[resource][0]) for resource in options.resources}
+    found = []
+    for number, (resource, path) in enumerate(paths.items()):
+        if path is not None:
+            progress(number / len(paths), f"reading {path.name}")
+            found.append(_trace(path, resource, machines, options))
     if not found:
-        names = " nor ".join(f"{TABLES[resource][0]}[.gz|.xz]" for resource in wanted.resources)
+        names = " nor ".join(f"{TABLES[resource][0]}[.gz|.xz]" for resource in options.resources)
         raise TraceError(f"{folder}: has no {names}")
     return found
 
 
-def _trace(path: Path, resource: Resource, machines: Mapping[str, Machine], wanted: Wanted, say: Say) -> Trace:
-    say(f"reading {path.name}")
-    table = read_table(path, wanted)
+def _trace(path: Path, resource: Resource, machines: Mapping[str, Machine], options: Options) -> Trace:
+    table = read_table(path, options)
     unit = TABLES[resource][1]
     known = [machines.get(name) or machines.get(name.removeprefix("vm")) for name in table.names]
     limits = np.array([0.0 if one is None else one.limits[resource] for one in known])

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from backtest.sources import Say, Wanted
+from backtest.sources import Options, Progress
 from backtest.sources.bitbrains import MACHINES, TABLES
 from backtest.sources.opening import find, text_of
 from backtest.sources.pods import Pod, by_uid, read_pods
@@ -35,25 +35,25 @@ def folders(place: Path, *, has_pods: bool) -> list[Path]:
     return [one for one in [place, *sorted(place.iterdir())] if one.is_dir() and _is_export(one, has_pods=has_pods)]
 
 
-def read(places: Sequence[Path], wanted: Wanted, say: Say) -> list[Trace]:
+def read(places: Sequence[Path], options: Options, progress: Progress) -> list[Trace]:
     """The traces of the nodes that were exported, one per resource; each pod is where it really was.
 
     Raises:
         TraceError: a file cannot be read, or no pod can be judged.
     """
-    given = by_uid(read_pods(wanted.pods)) if wanted.pods is not None else {}
+    given = by_uid(read_pods(options.pods))
     known = {place: _pods(place) for place in places}
     traces = []
-    for resource in wanted.resources:
-        measured = Measured(resource, wanted)
+    for resource in options.resources:
+        measured = Measured(resource, options)
         pods: dict[Key, Pod] = {}
         notes: list[str] = []
-        for place in places:
+        for number, place in enumerate(places):
             path = find(place, TABLES[resource][0])
             if path is None:
                 continue
-            say(f"reading {path}")
-            table = read_table(path, wanted)
+            progress(number / len(places), f"reading {path}")
+            table = read_table(path, options)
             notes += table.notes
             node = next((pod.node for pod in known[place].values() if pod.node), place.name)
             for column, uid in enumerate(table.names):
@@ -66,7 +66,7 @@ def read(places: Sequence[Path], wanted: Wanted, say: Say) -> list[Trace]:
         if measured.keys:
             traces.append(trace_of(measured, pods, _source(places), notes))
     if not traces:
-        raise TraceError(f"{_source(places)}: has nothing of {' and '.join(wanted.resources)} in the time asked for")
+        raise TraceError(f"{_source(places)}: has nothing of {' and '.join(options.resources)} in the time asked for")
     return traces
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from agent.numerics.arrays import FloatArray
-from backtest.sources import Say, Wanted, grid
+from backtest.sources import Options, Progress, grid
 from backtest.sources.bitbrains import machine_trace
 from backtest.sources.opening import text_of
 from backtest.sources.wide import Table, amounts, csv_rows, header
@@ -25,24 +25,26 @@ def days(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if DAY.fullmatch(path.name) and path.is_file())
 
 
-def read(paths: Sequence[Path], wanted: Wanted, say: Say) -> list[Trace]:
+def read(paths: Sequence[Path], options: Options, progress: Progress) -> list[Trace]:
     """The traces of days. They do not follow one another, so each is a trace of its own.
 
     A machine has one core: 100 % is its limit.
 
     Raises:
-        TraceError: a file cannot be read, or nothing of it is wanted.
+        TraceError: a file cannot be read, or nothing of it is options.
     """
-    if "cpu" not in wanted.resources:
+    if "cpu" not in options.resources:
         raise TraceError(f"{paths[0]}: PlanetLab's days have CPU only; give --resource cpu")
-    found = [trace for path in paths for trace in _day(path, wanted, say)]
+    found = []
+    for number, path in enumerate(paths):
+        progress(number / len(paths), f"reading {path.name}")
+        found += _day(path, options)
     if not found:
         raise TraceError(f"{paths[0].parent}: no day is in the time that was asked for with --from and --until")
     return found
 
 
-def _day(path: Path, wanted: Wanted, say: Say) -> list[Trace]:
-    say(f"reading {path.name}")
+def _day(path: Path, options: Options) -> list[Trace]:
     start = _midnight(path)
     with text_of(path) as stream:
         lines = csv_rows(path, stream)
@@ -58,7 +60,7 @@ def _day(path: Path, wanted: Wanted, say: Say) -> list[Trace]:
     if not rows:
         raise TraceError(f"{path}: has no rows")
     times = start + grid.STEP_SECONDS * np.arange(len(columns), dtype=np.float64)
-    inside = np.array([wanted.has(time) for time in times.tolist()])
+    inside = np.array([options.has(time) for time in times.tolist()])
     if not inside.any():
         return []
     values = np.stack(rows, axis=1)[inside] * _PERCENT

@@ -1,6 +1,6 @@
 """Pods as a backtest needs them: what they are called, where they run, what they request, whether they are Prod."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -42,13 +42,13 @@ class Pod:
         return limit if basis == LIMITS else self.requests.get(resource, 0.0) or limit
 
 
-def read_pods(path: Path) -> list[Pod]:
-    """The pods of a file that kubectl wrote; of several lists, every pod of each.
+def read_pods(paths: Sequence[str]) -> list[Pod]:
+    """The pods of files that kubectl wrote; of several lists in a file, every pod of each.
 
     Raises:
         TraceError: it is no such file.
     """
-    return [_pod(path, item) for item in objects(path, "Pod", PODS_COMMAND)]
+    return [_pod(path, item) for path in map(Path, paths) for item in objects(path, "Pod", PODS_COMMAND)]
 
 
 def by_uid(pods: Iterable[Pod]) -> dict[str, Pod]:

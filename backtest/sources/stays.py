@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
-from backtest.sources import LIMITS, Wanted, grid
+from backtest.sources import LIMITS, Options, grid
 from backtest.sources.pods import PODS_COMMAND, Pod
 from backtest.trace import Resource, Stay, Trace, TraceError
 
@@ -31,8 +31,8 @@ class Measured:
 
     resource: Resource
     """Which resource."""
-    wanted: Wanted
-    """Which part is wanted."""
+    options: Options
+    """Which part of them is wanted."""
     _parts: defaultdict[Key, list[tuple[IntArray, FloatArray]]] = field(default_factory=lambda: defaultdict(list))
     _values: int = 0
 
@@ -48,10 +48,10 @@ class Measured:
             TraceError: there are too many.
         """
         good = (values >= 0.0) & (values < np.inf)
-        if self.wanted.start is not None:
-            good &= times >= self.wanted.start
-        if self.wanted.end is not None:
-            good &= times < self.wanted.end
+        if self.options.since is not None:
+            good &= times >= self.options.since
+        if self.options.until is not None:
+            good &= times < self.options.until
         if good.any():
             self._values += int(good.sum())
             grid.check_size(self._values, 1, f"{self.resource} of {len(self._parts)} pods")
@@ -87,21 +87,21 @@ def trace_of(measured: Measured, pods: Mapping[Key, Pod], source: str, notes: Se
     Raises:
         TraceError: no pod can be judged.
     """
-    resource, wanted = measured.resource, measured.wanted
+    resource, options = measured.resource, measured.options
     keys = measured.keys
     if not keys:
         raise TraceError(f"{source}: has no {resource} of any pod in the time that was asked for")
-    amounts = np.array([pods[key].amount(resource, wanted.basis) if key in pods else 0.0 for key in keys])
+    amounts = np.array([pods[key].amount(resource, options.basis) if key in pods else 0.0 for key in keys])
     share = np.array([_share(measured.series(key)[0]) for key in keys])
     names = [pods[key].name if key in pods else key.pod for key in keys]
     unknown = np.array([key not in pods for key in keys])
     other = np.array([key in pods and not pods[key].prod for key in keys])
     none = ~unknown & ~other & ~(amounts > 0.0)
     thin = ~unknown & ~other & ~none & (share < LEAST_MEASURED)
-    found = [*notes, *_reasons(names, unknown, other, none, thin, resource=resource, basis=wanted.basis)]
+    found = [*notes, *_reasons(names, unknown, other, none, thin, resource=resource, basis=options.basis)]
     kept = np.flatnonzero(~(unknown | other | none | thin))
     if not kept.size:
-        way_out = f" Give --pods FILE, with {PODS_COMMAND}." if (unknown | none).any() and wanted.pods is None else ""
+        way_out = f" Give --pods FILE, with {PODS_COMMAND}." if (unknown | none).any() and not options.pods else ""
         raise TraceError(f"{source}: no pod of it can be judged. {' '.join(found)}{way_out}")
     chosen = [keys[place] for place in kept.tolist()]
     return _assembled(measured, chosen, [pods[key] for key in chosen], source, found)
@@ -113,7 +113,7 @@ def _assembled(measured: Measured, keys: Sequence[Key], pods: Sequence[Pod], sou
     count = int(max(steps[-1] for steps, _ in series)) - first + 1
     grid.check_size(count, len(keys), source)
     machines = sorted({key.node for key in keys})
-    limits = np.array([pod.amount(measured.resource, measured.wanted.basis) for pod in pods])
+    limits = np.array([pod.amount(measured.resource, measured.options.basis) for pod in pods])
     usage = np.full((count, len(keys)), np.nan)
     stays, gaps, present = [], 0, 0
     for place, (key, (steps, values)) in enumerate(zip(keys, series, strict=True)):
@@ -126,7 +126,7 @@ def _assembled(measured: Measured, keys: Sequence[Key], pods: Sequence[Pod], sou
     with np.errstate(invalid="ignore"):
         above = float((usage > limits).sum() / present)
     if above:
-        kind = "limit" if measured.wanted.basis == LIMITS else "request"
+        kind = "limit" if measured.options.basis == LIMITS else "request"
         notes.append(f"Pods used more {measured.resource} than their {kind} in {grid.percent(above)} of the time.")
     workloads = tuple(pod.workload or "" for pod in pods)
     return Trace(

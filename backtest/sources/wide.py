@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from agent.numerics.arrays import FloatArray
-from backtest.sources import Wanted
+from backtest.sources import Options
 from backtest.sources.grid import Steps, check_time
 from backtest.sources.opening import text_of
 from backtest.trace import TraceError
@@ -35,7 +35,7 @@ class Table:
     """What was repaired."""
 
 
-def read_table(path: Path, wanted: Wanted) -> Table:
+def read_table(path: Path, options: Options) -> Table:
     """Read a table whose first column is ``ts``, in seconds since 1970.
 
     An empty cell is a gap. Rows may be in any order, and closer together than five minutes.
@@ -46,7 +46,7 @@ def read_table(path: Path, wanted: Wanted) -> Table:
     with text_of(path) as stream:
         lines = csv_rows(path, stream)
         names = header(path, lines, "ts")
-        rows = ((time, values) for time, values in _rows(path, lines, names) if wanted.has(time))
+        rows = ((time, values) for time, values in _rows(path, lines, names) if options.has(time))
         peeked = list(islice(rows, _PEEKED))
         steps = Steps(len(names), str(path))
         if peeked:

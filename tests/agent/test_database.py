@@ -123,7 +123,9 @@ def test_export_has_the_traces_layout(run: Callable[..., str], tmp_path: Path) -
     ]
     header, rows = _read(gzip.decompress((tmp_path / "mem_mib.csv.gz").read_bytes()).decode())
     assert rows[-1] == [f"{START + 600:.0f}", "64", "0.5"]
-    assert {path.name for path in tmp_path.iterdir()} == {"cpu_millicores.csv.gz", "mem_mib.csv.gz"}
+    assert {path.name for path in tmp_path.iterdir()} == {"cpu_millicores.csv.gz", "mem_mib.csv.gz", "pods.csv"}
+    header, rows = _read((tmp_path / "pods.csv").read_text())
+    assert (header[0], rows) == ("uid", [["a", *[""] * 8], ["late", *[""] * 8]])  # nothing is known of them
 
 
 def test_export_of_raw_samples(run: Callable[..., str], tmp_path: Path) -> None:

@@ -1,0 +1,95 @@
+"""Whose the series in the database are."""
+
+import pytest
+
+from agent import identities
+from agent.identities import KEPT_SECONDS, Identities
+from agent.learning import Learning
+from agent.numerics.packing import CheckpointError, pack
+from agent.settings import LearnSettings
+from agent.store.tsdb import Tsdb
+from crds.priority import PriorityBand
+from tests.agent.made import GIB, START, pod
+
+
+def test_pod_outlives_itself() -> None:
+    """What a pod requested is known after it has ended and the agent was started anew."""
+    before = Identities("worker-1")
+    web = pod("web", 250, band=PriorityBand.NONE, limits={"cpu": 500})
+    before.update(START, [web, pod("spare", band=PriorityBand.BATCH)])
+    before.update(START + 30, [pod("spare", band=PriorityBand.BATCH)])
+    after = Identities()
+    after.restore(before.checkpoint())
+    assert after.node == "worker-1"
+    assert after.pods == before.pods
+    assert (after.pods["web"].class_name, after.pods["web"].requests) == ("prod", {"cpu": 250, "memory": GIB})
+    assert (after.pods["web"].ended, after.pods["spare"].ended) == (START + 30, None)
+    header, spare, row = after.rows(["web", "spare"])
+    assert header == list(identities.COLUMNS)
+    assert spare[:5] == ["spare", "worker-1", "shop/spare", "", "batch"]
+    assert row == ["web", "worker-1", "shop/web", "", "prod", "250", "500", "1024", ""]
+
+
+def test_pod_that_ended_meanwhile() -> None:
+    """A pod that ended while the agent was away has ended when the agent is back, and one that came back is here."""
+    before = Identities()
+    before.update(START, [pod("a"), pod("b")])
+    before.update(START + 30, [pod("a")])
+    after = Identities()
+    after.restore(before.checkpoint())
+    after.update(START + 600, [pod("b")])
+    assert (after.pods["a"].ended, after.pods["b"].ended) == (START + 600, None)
+
+
+def test_old_pods_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods that ended a month ago are forgotten, and of very many the ones that ended first."""
+    monkeypatch.setattr(identities, "MOST", 2)
+    known = Identities()
+    for number in range(5):
+        known.update(START + number, [pod(f"p{number}")])
+    assert sorted(known.pods) == ["p2", "p3", "p4"]
+    known.update(START + 4 + KEPT_SECONDS, [])
+    assert sorted(known.pods) == ["p3", "p4"]  # which ended KEPT_SECONDS ago at most
+    known.update(START + 5 + KEPT_SECONDS, [pod("new")])
+    assert sorted(known.pods) == ["new", "p4"]
+
+
+def test_unchanged_is_not_packed_again() -> None:
+    """Nothing new is the same bytes object, so the database does not write it again."""
+    known = Identities()
+    known.update(START, [pod("a")])
+    packed = known.checkpoint()
+    known.update(START + 30, [pod("a")])
+    assert known.checkpoint() is packed
+    known.update(START + 60, [pod("a", 1)])
+    assert known.checkpoint() != packed
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        pack({}, {}),
+        pack({"node": "n", "pods": []}, {}),
+        pack({"node": "n", "pods": {"a": {"name": "a"}}}, {}),
+        pack({"node": "n", "pods": {"a": ["a", "prod", None, {}, {}]}}, {}),
+    ],
+)
+def test_damage_is_told(data: bytes) -> None:
+    """A checkpoint of something else changes nothing and says so."""
+    known = Identities("n")
+    known.update(START, [pod("a")])
+    with pytest.raises(CheckpointError):
+        known.restore(data)
+    assert list(known.pods) == ["a"]
+
+
+def test_learning_saves_them() -> None:
+    """They are saved with what was learned, under the node's name, and restored with it."""
+    with Tsdb.in_memory() as store:
+        learning = Learning(store, LearnSettings(interval_seconds=1.0), node="worker-1")
+        learning.step(START, [pod("a")])
+        learning.step(START + 30, [pod("a")])
+        learning.save(START + 30)
+        again = Learning(store, LearnSettings())
+        assert (again.identities.node, list(again.identities.pods)) == ("worker-1", ["a"])

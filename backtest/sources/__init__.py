@@ -89,6 +89,14 @@ class Options:
         for name in self.queries:
             if name not in QUERIES:
                 raise OptionError(f"there is no query {name!r}; there are: {', '.join(QUERIES)}")
+        if self.token_file and self.user:
+            raise OptionError("a token and a user are two logins; give --token-file or --user")
+        if bool(self.user) != bool(self.password_file):
+            raise OptionError("a login with name and password needs both --user and --password-file")
+        if self.client_key and not self.client_cert:
+            raise OptionError("--client-key is the key of a certificate; give --client-cert, too")
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise OptionError("--from must be before --until")
 
     def has(self, time: float) -> bool:
         """Whether a time is wanted, as far as `since` and `until` say. [seconds since 1970]"""

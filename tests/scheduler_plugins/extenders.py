@@ -23,6 +23,8 @@ REFERENCE: Final = ROOT / "scheduler_plugins" / "kube-scheduler-configuration.ya
 PROFILE: Final = ROOT / "scheduler_plugins" / "profile.yaml"
 """What is shipped for the extender."""
 PATIENCE_SECONDS: Final = 120.0
+ANSWER_SECONDS: Final = 60.0
+"""How long an extender may take for an answer: a busy machine must not look like an extender that is away. [s]"""
 PLAIN: Final = "default-scheduler"
 """The cluster's own kube-scheduler, which knows nothing of us: the counterfactual."""
 NO_SCORES: Final = {"score": {"disabled": [{"name": "*"}]}}
@@ -32,17 +34,22 @@ Json = dict[str, Any]
 
 
 def until(condition: Callable[[], Any], what: str | Callable[[], str]) -> Any:  # noqa: ANN401 - as the condition gives
-    """Wait until the condition holds, and return what it gave.
+    """Wait until the condition holds, and return what it gave. A server that does not answer counts as not yet.
 
     Raises:
         AssertionError: it does not within `PATIENCE_SECONDS`.
     """
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline, trouble = time.monotonic() + PATIENCE_SECONDS, ""
     while time.monotonic() < deadline:
-        if found := condition():
-            return found
+        try:
+            if found := condition():
+                return found
+            trouble = ""
+        except OSError as error:
+            trouble = f" ({error})"
         time.sleep(0.1)
-    raise AssertionError(f"{what if isinstance(what, str) else what()}: not within {PATIENCE_SECONDS:.0f} s")
+    told = what if isinstance(what, str) else what()
+    raise AssertionError(f"{told}: not within {PATIENCE_SECONDS:.0f} s{trouble}")
 
 
 def configuration(mode: str, name: str, url: str) -> Json:
@@ -60,7 +67,7 @@ def configuration(mode: str, name: str, url: str) -> Json:
     found: Json = yaml.safe_load(text)
     (profile,), (extender,) = found["profiles"], found["extenders"]
     profile["schedulerName"], extender["urlPrefix"] = name, url
-    extender["httpTimeout"] = "5s"  # a busy machine must not look like an extender that is away
+    extender["httpTimeout"] = f"{ANSWER_SECONDS:.0f}s"
     return found
 
 
@@ -132,8 +139,16 @@ class Extender:
         until(lambda: not self.process.running, f"{self.name} being gone")
 
     def wait(self) -> None:
-        """Wait until it knows the cluster."""
-        until(self.healthy, f"extender {self.name} being healthy")
+        """Wait until it knows the cluster.
+
+        Raises:
+            DevClusterError: it has ended; with the end of its log.
+        """
+        until(self._begun, f"extender {self.name} being healthy")
+
+    def _begun(self) -> bool:
+        self.process.require_running()
+        return self.healthy()
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None) -> bytes:
         """Send a request, and return the answer.
@@ -143,7 +158,7 @@ class Extender:
         """
         data = None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(  # noqa: S310 - http or https
-            f"{self.url}{path}", data=data, timeout=10, context=self.context
+            f"{self.url}{path}", data=data, timeout=ANSWER_SECONDS, context=self.context
         ) as response:
             return bytes(response.read())
 
@@ -159,6 +174,16 @@ class Extender:
         """What it knows of a node."""
         found: Json = json.loads(self.ask(f"/debug/nodes/{node}"))
         return found
+
+    def bounds(self, namespace: str, resource: str) -> tuple[float | None, float | None]:
+        """Min and max that it goes by in a namespace; None where it knows of none."""
+        found: dict[str, float] = {}
+        marks = (f'quota_namespace="{namespace}"', f'resource="{resource}"')
+        for line in self.ask("/metrics").decode().splitlines():
+            name, _, rest = line.removeprefix("headroom_scheduler_quota_").partition("{")
+            if name in ("min", "max") and all(mark in rest for mark in marks):
+                found[name] = float(line.rpartition(" ")[2])
+        return found.get("min"), found.get("max")
 
     def passing(self, *names: str) -> list[str]:
         """Which of these nodes pass, asked one by one, for a pod that uses nothing and so is not charged."""

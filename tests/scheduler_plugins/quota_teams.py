@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from crds.names import ANNOTATION_RECLAIM_HOLD
@@ -35,7 +36,7 @@ class Team:
 
     @classmethod
     def make(cls, stage: Stage, name: str, least: int, most: int) -> "Team":
-        """Make the namespace and its quota.
+        """Make the namespace and its quota, and wait until every running extender knows: pods may come before.
 
         Args:
             stage: where.
@@ -49,7 +50,15 @@ class Team:
         # Whatever its pods request beside GPUs is guaranteed.
         spec = {"min": {"cpu": "1000", "memory": "4000Gi", GPU: f"{least}"}, "max": {GPU: f"{most}"}}
         stage.cluster.api.create_all([(f"{QUOTAS}/namespaces/{name}/elasticquotas", {**quota, "spec": spec})])
+        team.known(least, most)
         return team
+
+    def known(self, least: int | None, most: int | None) -> None:
+        """Wait until every running extender goes by this min and max; None: by no quota."""
+        for extender in self.stage.running():
+            bounds = partial(extender.bounds, self.name, GPU)
+            told = f"{extender.name} knowing min {least} and max {most} of {self.name}"
+            until(lambda bounds=bounds: bounds() == (least, most), told)  # type: ignore[misc]
 
     @property
     def path(self) -> str:
@@ -165,7 +174,7 @@ class Observed:
         finally:
             seen._stop.set()
             seen._nudge()
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive(), "the watch does not end"
 
     def _follow(self, changes: Iterator[tuple[str, Json]]) -> None:

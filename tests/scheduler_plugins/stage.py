@@ -75,6 +75,8 @@ class Stage:
                 component.stop()
             for extender in stage.extenders:
                 extender.process.stop()
+            # A pod that ends makes every kube-scheduler look again, and the next test may wait for who wakes a pod.
+            stage.clear()
             cluster.api.request("DELETE", f"/api/v1/namespaces/{name}")
             for node in (*stage.nodes, *stage.sentinels):
                 cluster.api.request("DELETE", f"{METRICS}/{node}")
@@ -82,7 +84,7 @@ class Stage:
     def add_nodes(
         self, count: int, cpu: str = f"{CORES}", memory: str = f"{MEMORY}Gi", *, pool: str = "", prefix: str = ""
     ) -> list[str]:
-        """Make nodes with empty NodeMetrics.
+        """Make nodes with empty NodeMetrics, and wait until every running extender knows them.
 
         Args:
             count: how many.
@@ -96,7 +98,19 @@ class Stage:
         names = self.cluster.kwok.add(count, template, prefix=prefix or self.name)
         metric = {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric"}
         self.cluster.api.create_all((METRICS, {**metric, "metadata": {"name": node}}) for node in names)
+        # One that is not known yet comes last in a shortlist.
+        for extender in self.running():
+            for node in names:
+                until(partial(self._has, extender, node), f"{extender.name} knowing node {node}")
         return names
+
+    @staticmethod
+    def _has(extender: Extender, node: str) -> bool:
+        return bool(extender.known(node).get("known"))
+
+    def running(self) -> list[Extender]:
+        """The extenders that have not ended."""
+        return [extender for extender in self.extenders if extender.process.running]
 
     # Schedulers
 
@@ -193,13 +207,12 @@ class Stage:
     def seen(self) -> None:
         """Wait until every running extender has seen all NodeMetrics and pods that were written until now."""
         # Each kind of object comes in the order it was written: when the last change is seen, all others are.
-        running = [extender for extender in self.extenders if extender.process.running]
         by_metric, by_pod = self.sentinels
         self._told += 1
         self.report({by_metric: Usage(self._told)})
         name = f"sentinel-{self._told}"
         self.create(self.pod(name, node=by_pod))
-        for extender in running:
+        for extender in self.running():
             until(partial(self._knows, extender, name), f"{extender.name} seeing the last NodeMetric and pod")
 
     def _knows(self, extender: Extender, name: str) -> bool:

@@ -1,6 +1,5 @@
 """Teams with an ElasticQuota each on a stage: what runs and waits of theirs, what they use, and who was evicted."""
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,8 @@ from crds.elastic_quota import GROUP, VERSION
 from crds.quantity import parse_quantity
 from devcluster import Cluster
 from devcluster.api import ApiError
+from tests.audited import audited
+from tests.scheduler_plugins import priorities
 from tests.scheduler_plugins.extenders import ROOT, Extender, Json, profile, until
 from tests.scheduler_plugins.stage import Stage
 from tests.scheduler_plugins.waking.quiet import metric
@@ -21,7 +22,6 @@ from tests.scheduler_plugins.waking.quiet import metric
 NOT_FOUND: Final = 404
 GPU: Final = "nvidia.com/gpu"
 PRIORITIES: Final = {"teams-low": 10, "teams-high": 1000}
-CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 ROUNDS: Final = 3
 """How often the controller looks again before what is so counts as what stays so."""
 
@@ -65,16 +65,16 @@ class Teams:
     def open(cls, cluster: Cluster, name: str) -> Iterator["Teams"]:
         """A stage without nodes, with an extender and the kube-scheduler of this name, and their quotas' CRD."""
         cluster.define(ROOT / "crds" / "elastic_quota.yaml")
-        classes = ({"metadata": {"name": each}, "value": value} for each, value in PRIORITIES.items())
         with Stage.open(cluster, name, 0) as stage:
-            cluster.api.create_all((CLASSES, found) for found in classes)
+            for each, value in PRIORITIES.items():
+                priorities.make(cluster, each, value)
             extender = stage.add(name, shipped(name))
             stage.wait()
             teams = cls(stage, name, extender)
             yield teams
             teams.clear()
             for each in PRIORITIES:
-                cluster.api.request("DELETE", f"{CLASSES}/{each}")
+                priorities.remove(cluster, each)
 
     # The scene
 
@@ -108,20 +108,16 @@ class Teams:
             kind = {"apiVersion": f"{GROUP}/{VERSION}", "kind": "ElasticQuota", "metadata": {"name": "quota"}}
             self.stage.cluster.api.request("POST", self.quota(team).removesuffix("/quota"), {**kind, "spec": spec})
         told = f"the extender knowing min {least} and max {most} of {team}"
-        until(lambda: (self.level(team, "min"), self.level(team, "max")) == (least, most), told)
+        until(lambda: self.bounds(team) == (least, most), told)
 
-    def level(self, team: str, which: str) -> float | None:
-        """What the extender goes by as min or max of a team; None: it knows of none."""
-        of = (f'quota_namespace="{self.namespace(team)}"', f'resource="{self.resource}"')
-        for line in self.extender.ask("/metrics").decode().splitlines():
-            if line.startswith(f"headroom_scheduler_quota_{which}{{") and all(map(line.__contains__, of)):
-                return float(line.rpartition(" ")[2])
-        return None
+    def bounds(self, team: str) -> tuple[float | None, float | None]:
+        """Min and max that the extender goes by for a team; None where it knows of none."""
+        return self.extender.bounds(self.namespace(team), self.resource)
 
     def withdraw(self, team: str) -> None:
         """Delete a team's quota, and wait until the extender knows."""
         self.stage.cluster.api.request("DELETE", self.quota(team))
-        until(lambda: self.level(team, "max") is None, f"the extender knowing of no quota of {team}")
+        until(lambda: self.bounds(team) == (None, None), f"the extender knowing of no quota of {team}")
 
     def configure(self, **reclaim: object) -> None:
         """Start the extender again with other settings of `reclaim`."""
@@ -141,6 +137,8 @@ class Teams:
             api.request("DELETE", f"{self.pods(team)}?gracePeriodSeconds=0")
             api.request("DELETE", f"/api/v1/namespaces/{self.namespace(team)}")
         until(lambda: not any(api.get(self.pods(team))["items"] for team in there), "the teams' pods being gone")
+        # What they were guaranteed would count in the next scene.
+        until(lambda: all(self.bounds(team) == (None, None) for team in there), "the extender knowing of no quota")
         self.names, self._scene = [], self._scene + 1
 
     # What teams do
@@ -291,16 +289,17 @@ class Teams:
     def evicted(self) -> list[str]:
         """Names of these teams' pods that we or kube-scheduler evicted, in order, from the audit log."""
         found, mark = [], f'"namespace":"{self.namespace("")}'
-        for line in self.stage.cluster.control_plane.audit_log.read_text().splitlines():
-            if mark not in line:
-                continue
-            event = json.loads(line)
+        for event in audited(self.stage.cluster, mark):
             about, code = event["objectRef"], event.get("responseStatus", {}).get("code", 0)
             by_us = event.get("userAgent", "").startswith("headroom") or "kube-scheduler" in event["user"]["username"]
             ends = event["verb"] == "delete" or (event["verb"] == "create" and about.get("subresource") == "eviction")
             if about["resource"] == "pods" and by_us and ends and code < 300:
                 found.append(about["name"])
         return found
+
+    def lost(self, *names: str) -> None:
+        """Wait until just these pods were evicted, in this order: the audit log is written after the answers."""
+        until(lambda: self.evicted() == list(names), lambda: f"{names} evicted: {self.evicted()}")
 
     def notes(self, team: str, name: str) -> str:
         """What all events about a pod say, one a line."""

@@ -1,6 +1,5 @@
 """Five hundred pods at once on the real kube-scheduler: how they spread, and what is lost when programs are killed."""
 
-import json
 import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ import pytest
 
 from devcluster import Cluster
 from devcluster.process import Process
+from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, configuration, load_aware, profile, until
 from tests.scheduler_plugins.stage import Stage, among
 from tests.scheduler_plugins.troubled import DIES_WITH, FORGET, LATE
@@ -66,10 +66,8 @@ def running(stage: Stage, scheduler: str) -> Process:
 def bindings(stage: Stage) -> Counter[str]:
     """How often the API server bound each pod, by name."""
     found: Counter[str] = Counter()
-    for line in stage.cluster.control_plane.audit_log.read_text(encoding="utf-8").splitlines():
-        if '"subresource":"binding"' in line and f'"namespace":"{stage.name}"' in line:
-            entry = json.loads(line)
-            found[entry["objectRef"]["name"]] += entry["responseStatus"]["code"] == 201
+    for entry in audited(stage.cluster, '"subresource":"binding"', f'"namespace":"{stage.name}"'):
+        found[entry["objectRef"]["name"]] += entry["responseStatus"]["code"] == 201
     return found
 
 

@@ -89,15 +89,28 @@ def test_load_is_counted(stage: Stage, scheduler: str, calm: bool) -> None:  # n
     assert stage.place(burstable) == [idle if calm else busy]
 
 
-def sized(stage: Stage, prefix: str, *cores: int) -> list[str]:
-    """Nodes with so many cores to give."""
-    return [stage.add_nodes(1, cpu=f"{count}", prefix=f"{prefix}-{count}")[0] for count in cores]
+def sized(stage: Stage, prefix: str, *cores: int, known_to: tuple[str, ...]) -> list[str]:
+    """Nodes with so many cores to give.
+
+    Args:
+        stage: where.
+        prefix: of their names.
+        cores: of each.
+        known_to: kube-schedulers that know all of them in the end: each has placed a pod there.
+    """
+    nodes = [stage.add_nodes(1, cpu=f"{count}", prefix=f"{prefix}-{count}")[0] for count in cores]
+    for scheduler in known_to:
+        for node in nodes:
+            name = f"knows-{scheduler}-{node}"
+            assert stage.place(stage.pod(name, scheduler, cpu="1m", affinity=among(node))) == [node]
+            stage.cluster.api.request("DELETE", f"{stage.path}/{name}?gracePeriodSeconds=0")
+    return nodes
 
 
 def test_small_pods_leave_room(stage: Stage) -> None:
     """First example: pods of 5, 5, 100, 100 on nodes of 10 and 200 all fit with Least; by ratio the last does not."""
     for scheduler in (LEAST, RATIO):
-        small, large = sized(stage, f"first-{scheduler}", 10, 200)
+        small, large = sized(stage, f"first-{scheduler}", 10, 200, known_to=(scheduler,))
         stage.settle()
         *first, last = (
             stage.pod(f"{scheduler}-{number}", scheduler, cpu=f"{cores}", affinity=among(small, large))
@@ -115,7 +128,7 @@ def test_small_pods_leave_room(stage: Stage) -> None:
 def test_churn_leaves_room(stage: Stage) -> None:
     """Second example: of two nodes with room for 10 the small one is filled, so that 50 fit when 40 are gone."""
     for scheduler in (LEAST, RATIO):
-        small, large = sized(stage, f"second-{scheduler}", 20, 100)
+        small, large = sized(stage, f"second-{scheduler}", 20, 100, known_to=(scheduler,))
         # More memory is requested on the small one: by ratio the large one is better.
         stage.create(
             stage.pod(f"{scheduler}-10", cpu="10", memory="100Gi", node=small),
@@ -134,7 +147,7 @@ def test_churn_leaves_room(stage: Stage) -> None:
 
 def test_most_fills_large_nodes(stage: Stage) -> None:
     """The other use case: with Most the permanent large node is filled, so that small ones stay free to be removed."""
-    small, large = sized(stage, "most", 10, 200)
+    small, large = sized(stage, "most", 10, 200, known_to=(MOST, RATIO))
     stage.create(stage.pod("most-runs", cpu="100", memory="64Gi", node=large))  # by ratio the small one is better
     stage.settle()
     pods = [stage.pod(f"by-{name}", name, cpu="1", affinity=among(small, large)) for name in (MOST, RATIO)]

@@ -56,7 +56,7 @@ def test_lowered_quota(teams: Teams) -> None:
 
     teams.promise("b", 8, 8)
     teams.stay(a=standing(2, "a-1", "a-3"), b=standing(7, "b-1 b-2"))
-    assert teams.evicted() == ["a-2"]
+    teams.lost("a-2")
 
 
 def test_quota_comes_back(teams: Teams) -> None:
@@ -83,7 +83,7 @@ def test_quota_comes_back(teams: Teams) -> None:
     assert teams.evicted() == []
     teams.submit("b", "b-2", 2)  # 4 + 2 are within B's min: A's 6 are above its own
     teams.stay(a=standing(4, "a-1", "a-3"), b=standing(6, "b-1 b-2"))
-    assert teams.evicted() == ["a-2"]
+    teams.lost("a-2")
 
 
 def test_node_goes(teams: Teams) -> None:
@@ -100,14 +100,14 @@ def test_node_goes(teams: Teams) -> None:
 
     teams.submit("b", "b-1", 2)
     teams.stay(a=standing(4, "a-1"), b=standing(0, "", "b-1"))  # the victim does not end, and is charged until it has
-    assert teams.evicted() == ["a-2"]
+    teams.lost("a-2")
 
     teams.remove(gone_later)
     teams.finish("a", "a-2")  # as the garbage collector of pods does some time later
     teams.free("a")
     teams.stay(a=standing(0), b=standing(2, "b-1"))
     assert teams.where("b") == [stays]
-    assert teams.evicted() == ["a-2", "a-1"]
+    teams.lost("a-2", "a-1")
 
 
 def test_pod_is_resized(teams: Teams) -> None:
@@ -153,4 +153,4 @@ def test_namespace_is_deleted(teams: Teams) -> None:
     assert teams.evicted() == []
     teams.submit("b", "b-2", 2)
     teams.stay(b=standing(6, "b-1 b-2"), c=standing(0, "", "c-2"))
-    assert teams.evicted() == ["c-1"]
+    teams.lost("c-1")

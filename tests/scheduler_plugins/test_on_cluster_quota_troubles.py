@@ -13,6 +13,7 @@ import pytest
 from crds.names import ANNOTATION_RECLAIM_HOLD
 from devcluster import Cluster
 from devcluster.process import Process
+from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, Json, configuration, profile, until
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
@@ -96,7 +97,7 @@ class Scene:
         if moment == GONE:
             self.process.signal(signal.SIGSTOP)
             self.let_go()
-            until(lambda: not self.leaving(), "all victims being gone")
+            until(lambda: not self.leaving() and len(self.seen.gone) == WANTED, "all victims being gone")
         assert self.claimant not in self.lender.bound()
         annotations = self.lender.read()[self.claimant]["metadata"]["annotations"]
         hold: Json = json.loads(annotations[ANNOTATION_RECLAIM_HOLD])
@@ -127,21 +128,17 @@ class Scene:
         until(lambda: self.claimant in self.lender.bound(), "the claimant being bound")
         looked_again(extender)
         assert self.lender.bound()[self.claimant] == hold["node"]
-        assert set(self.seen.deleted) == set(hold["victims"])
         assert len(hold["victims"]) == WANTED
+        until(lambda: set(self.seen.deleted) == set(hold["victims"]), lambda: f"{hold} alone: {self.seen.deleted}")
         assert not self.stage.where()[self.rival]
-        assert sorted(self.evictions()) == sorted(pod["metadata"]["name"] for pod in self.seen.deleted.values())
+        names = sorted(pod["metadata"]["name"] for pod in self.seen.deleted.values())
+        until(lambda: sorted(self.evictions()) == names, lambda: f"{names} evicted once: {self.evictions()}")
         assert not self.seen.broken
 
     def evictions(self) -> list[str]:
         """Names of the pods that were evicted, once for each time."""
-        found = []
-        for line in self.stage.cluster.control_plane.audit_log.read_text(encoding="utf-8").splitlines():
-            if '"subresource":"eviction"' in line and f'"name":"{self.name}-' in line:
-                entry = json.loads(line)
-                if entry["responseStatus"]["code"] == 201:
-                    found.append(entry["objectRef"]["name"])
-        return found
+        asked = audited(self.stage.cluster, '"subresource":"eviction"', f'"name":"{self.name}-')
+        return [entry["objectRef"]["name"] for entry in asked if entry["responseStatus"]["code"] == 201]
 
 
 def looked_again(extender: Extender) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster import Cluster
+from tests.scheduler_plugins import priorities
 from tests.scheduler_plugins.extenders import PLAIN, Json, load_aware, profile
 from tests.scheduler_plugins.stage import CORES, Stage, Usage, among
 
@@ -27,8 +28,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
     """Six nodes of 32 cores and 128 GiB; the shipped profile, and some that differ in one argument."""
     with Stage.open(cluster, "stories", 6) as stage:
         stage.offer_batch()
-        priority = {"metadata": {"name": "koord-batch"}, "value": 5000, "preemptionPolicy": "Never"}
-        cluster.api.create_all([("/apis/scheduling.k8s.io/v1/priorityclasses", priority)])
+        priorities.make(cluster, "koord-batch", 5000, preemptionPolicy="Never")
         stage.add(SHIPPED, profile())
         stage.add(NO_ESTIMATES, profile(plugins=[load_aware(estimatedScalingFactors={"cpu": 1, "memory": 1})]))
         weights = {"cpu": 1, "memory": 1}

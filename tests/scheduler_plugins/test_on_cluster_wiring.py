@@ -8,6 +8,7 @@ import pytest
 
 from devcluster import Cluster
 from devcluster.certs import Pki
+from tests.scheduler_plugins import priorities
 from tests.scheduler_plugins.extenders import NO_SCORES, Json, configuration, profile, until
 from tests.scheduler_plugins.stage import Stage, among
 
@@ -39,11 +40,9 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
     context = ssl.create_default_context(cafile=pki.ca)
     context.load_cert_chain(probe.cert, probe.key)
     flags = [f"--tls-cert-file={pair.cert}", f"--tls-private-key-file={pair.key}", f"--tls-client-ca-file={pki.ca}"]
-    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     with Stage.open(cluster, "wiring", 4) as stage:
-        cluster.api.create_all(
-            (classes, {"metadata": {"name": name}, "value": value}) for name, value in PRIORITIES.items()
-        )
+        for name, value in PRIORITIES.items():
+            priorities.make(cluster, name, value)
         url = stage.add_extender("extender-wiring", profile("weighted"), flags=flags, context=context).url
         stage.add_scheduler(WHOLE, _configuration(WHOLE, url, pki, nodeCacheCapable=False))
         stage.add_scheduler(SCORES, _configuration(SCORES, url, pki, "filterVerb", "preemptVerb"))
@@ -51,7 +50,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
         stage.wait()
         yield stage
         for name in PRIORITIES:
-            cluster.api.request("DELETE", f"{classes}/{name}")
+            priorities.remove(cluster, name)
 
 
 def test_whole_nodes_are_judged(stage: Stage) -> None:

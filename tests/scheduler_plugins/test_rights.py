@@ -3,7 +3,6 @@
 In a pod of the chart it shares its account with kube-scheduler, which may do more; here it has its own role alone.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,7 @@ import pytest
 import yaml
 
 from devcluster import Cluster
+from tests.audited import audited
 from tests.manager.stage import Request, rendered
 from tests.manager.test_rights import Right, _all_rights
 from tests.scheduler_plugins.extenders import configuration, profile, until
@@ -78,8 +78,7 @@ def _login(stage: Stage, path: Path) -> Path:
 def _requests(stage: Stage) -> list[Request]:
     """What the account has asked so far, from the audit log."""
     mark = f'"username":"system:serviceaccount:{NAME}:{ACCOUNT}"'
-    lines = stage.cluster.control_plane.audit_log.read_text().splitlines()
-    return [Request.from_event(json.loads(line)) for line in lines if mark in line and line.endswith("}")]
+    return [Request.from_event(event) for event in audited(stage.cluster, mark)]
 
 
 def _watched(stage: Stage) -> bool:
@@ -88,7 +87,7 @@ def _watched(stage: Stage) -> bool:
 
 
 def _lend(stage: Stage, node: str) -> None:
-    """Give both namespaces a quota, and let one use of one node what is guaranteed to the other."""
+    """Give both namespaces a quota, and let one use of one node what is guaranteed to the other; the extender knows."""
     api = stage.cluster.api
     for namespace, cores in ((NAME, 10), (LENT_TO, 2)):
         spec = {"min": {"cpu": f"{cores}", "memory": "64Gi"}, "max": {"cpu": "64"}}
@@ -97,6 +96,11 @@ def _lend(stage: Stage, node: str) -> None:
     borrowed = stage.pod("borrows", cpu="8", node=node)
     borrowed["metadata"]["namespace"] = LENT_TO
     api.request("POST", f"/api/v1/namespaces/{LENT_TO}/pods", borrowed)
+    (extender,) = stage.extenders
+    for namespace, cores in ((NAME, 10), (LENT_TO, 2)):
+        told = f"the extender knowing the quota of {namespace}"
+        until(lambda namespace=namespace, cores=cores: extender.bounds(namespace, "cpu") == (cores, 64), told)  # type: ignore[misc]
+    stage.seen()
 
 
 def _asked(stage: Stage, verb: str, what: str) -> bool:

@@ -1,0 +1,34 @@
+"""PriorityClasses that pods may name as soon as they are made."""
+
+from typing import Any, Final
+
+from devcluster import Cluster
+from devcluster.api import ApiError
+from tests.scheduler_plugins.extenders import until
+
+CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
+_FORBIDDEN: Final = 403
+
+
+def make(cluster: Cluster, name: str, value: int, **more: Any) -> None:  # noqa: ANN401 - any field of a PriorityClass
+    """Make a PriorityClass, and wait until the API server admits pods that name it: it learns of classes by a watch."""
+    cluster.api.create_all([(CLASSES, {"metadata": {"name": name}, "value": value, **more})])
+    until(lambda: _admits(cluster, name), f"pods being admitted with PriorityClass {name}")
+
+
+def _admits(cluster: Cluster, name: str) -> bool:
+    spec = {"priorityClassName": name, "containers": [{"name": "main", "image": "none"}]}
+    try:
+        cluster.api.request(
+            "POST", "/api/v1/namespaces/default/pods?dryRun=All", {"metadata": {"name": f"asks-{name}"}, "spec": spec}
+        )
+    except ApiError as error:
+        if error.status != _FORBIDDEN:
+            raise
+        return False
+    return True
+
+
+def remove(cluster: Cluster, name: str) -> None:
+    """Delete a PriorityClass."""
+    cluster.api.request("DELETE", f"{CLASSES}/{name}")

@@ -1,5 +1,6 @@
 """One program of the control plane that can be stopped and started again on the same port."""
 
+import random
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,22 @@ from devcluster.process import Process, Supervisor, wait_until
 START_SECONDS = 120.0
 """A program of the control plane is ready in a few seconds; this is for a machine that is busy with other things."""
 PORT_ATTEMPTS = 5
+PORTS = range(10_000, 30_000)
+"""Where free ports are looked for: below those that Linux gives outgoing connections (ip_local_port_range, from 32768),
+so that none of these takes a port between its choice and its use, or while its program is restarted."""
+PORT_GUESSES = 100
 PORT_TAKEN = ("address already in use", "bind: address already in use")
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now. Somebody may take it before it is used: be ready to retry."""
+    """A port of 127.0.0.1 that nobody uses now. Somebody may take it before it is used: be ready to retry."""
+    for port in random.sample(PORTS, PORT_GUESSES):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -16,6 +16,8 @@ LEASE_SECONDS = 40
 READY_SECONDS = 60.0
 READY_SECONDS_PER_NODE = 0.2
 """Added for each node: on a busy machine of 2 cores kwok makes some 50 nodes a second Ready."""
+NOT_READY = "node.kubernetes.io/not-ready"
+"""Taint of a new node. The controller manager takes it away some time after the node is Ready."""
 POLL_SECONDS = 0.1
 POLL_SECONDS_PER_NODE = 0.001
 """Added for each node: listing them takes the API server's time."""
@@ -81,7 +83,7 @@ class KwokNodes:
         """Names of the nodes made here, in order."""
 
     def add(self, count: int, template: NodeTemplate | None = None, prefix: str = "kwok") -> list[str]:
-        """Make nodes and wait until they are Ready.
+        """Make nodes and wait until they are Ready and take pods.
 
         Args:
             count: how many.
@@ -100,7 +102,7 @@ class KwokNodes:
         return names
 
     def create(self, names: Sequence[str], template: NodeTemplate | None = None) -> None:
-        """Make nodes with these names and wait until they are Ready.
+        """Make nodes with these names and wait until they are Ready and take pods.
 
         Raises:
             DevClusterError: they did not become Ready; with the end of kwok's log.
@@ -115,7 +117,7 @@ class KwokNodes:
         self.wait_ready()
 
     def wait_ready(self) -> None:
-        """Wait until all nodes made here are Ready.
+        """Wait until all nodes made here are Ready and take pods.
 
         Raises:
             DevClusterError: they did not become Ready in time, or kwok ended; with the end of its log.
@@ -132,11 +134,12 @@ class KwokNodes:
 
 
 def ready_nodes(api: ApiClient) -> set[str]:
-    """Names of all nodes whose condition Ready is True."""
+    """Names of all nodes whose condition Ready is True, and which take pods."""
     # From the API server's cache (resourceVersion 0): this is asked again and again.
     return {
         node["metadata"]["name"]
         for node in api.get("/api/v1/nodes?resourceVersion=0")["items"]
         for condition in node["status"].get("conditions", [])
         if condition["type"] == "Ready" and condition["status"] == "True"
+        if not any(taint["key"] == NOT_READY for taint in node["spec"].get("taints", ()))
     }

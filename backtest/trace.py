@@ -26,6 +26,8 @@ class Stay:
     """Its first step there."""
     end: int
     """The step after its last one there."""
+    workload: str | None = None
+    """What it is a pod of; None for the workload of its series."""
 
 
 @dataclass(frozen=True, slots=True)

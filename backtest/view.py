@@ -1,0 +1,363 @@
+"""What a model sees of one machine while the same pods are warm on it: every step at once, or one of them.
+
+The answers are those of the agent's own view (`agent.predictors.base.ClassView`) at each of the steps, computed for all
+of them together.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, Protocol
+
+import numpy as np
+
+from agent.numerics.arrays import BoolArray, FloatArray
+from agent.predictors.base import DAY_SECONDS, WEEK_DAYS, is_thin
+from backtest.history import PodHistory
+from backtest.trailing import trailing_max
+
+UNITS: Final = {"cpu": 1000, "memory": 1}
+"""Whole units that the agent reports in, in one core or byte."""
+
+
+class Statistics(Protocol):
+    """Decayed moments and histograms of everyone, from the agent's own banks."""
+
+    def mean(self, row: int, start: int, end: int) -> FloatArray:
+        """Decayed mean of a row at the steps start <= t < end."""
+
+    def stdev(self, row: int, start: int, end: int) -> FloatArray:
+        """Decayed standard deviation of a row at those steps."""
+
+    def percentile(self, row: int, percent: float, start: int, end: int) -> FloatArray:
+        """Percentile of a row at those steps, in whole units; NaN while it saw nothing."""
+
+
+@dataclass(frozen=True)
+class SegmentView:
+    """One machine's pods at the steps start <= t < end, N of them: a `View` whose first axis is time."""
+
+    resource: str
+    """Which resource."""
+    step_seconds: float
+    """Time from one step to the next. [s]"""
+    start: int
+    """First step."""
+    end: int
+    """The step after the last one."""
+    pods: Sequence[PodHistory]
+    """The warm pods, P of them."""
+    rows: Sequence[int]
+    """Their rows in the statistics."""
+    series: int
+    """Row of all pods together."""
+    requests: FloatArray
+    """What each requests, shape (P,). [cores or bytes]"""
+    statistics: Statistics
+    """Where moments and histograms are."""
+    _windows: dict[float, "SegmentWindows"] = field(default_factory=dict, repr=False)
+
+    @property
+    def units(self) -> int:
+        """Whole units in one unit of the view."""
+        return UNITS[self.resource]
+
+    @property
+    def mean(self) -> FloatArray:
+        """Decayed mean of all pods together, shape (N,)."""
+        return self.statistics.mean(self.series, self.start, self.end)
+
+    @property
+    def stdev(self) -> FloatArray:
+        """Decayed standard deviation of all pods together, shape (N,)."""
+        return self.statistics.stdev(self.series, self.start, self.end)
+
+    @cached_property
+    def pod_means(self) -> FloatArray:
+        """Decayed mean of each pod, shape (N, P)."""
+        return np.stack([self.statistics.mean(row, self.start, self.end) for row in self.rows], axis=-1)
+
+    @cached_property
+    def pod_stdevs(self) -> FloatArray:
+        """Decayed standard deviation of each pod, shape (N, P)."""
+        return np.stack([self.statistics.stdev(row, self.start, self.end) for row in self.rows], axis=-1)
+
+    def class_percentile(self, percent: float) -> FloatArray:
+        """Percentile of all pods together in whole units, shape (N,)."""
+        return self.statistics.percentile(self.series, percent, self.start, self.end)
+
+    def pod_percentiles(self, percent: float) -> FloatArray:
+        """Percentile of each pod in whole units, shape (N, P)."""
+        return np.stack([self.statistics.percentile(row, percent, self.start, self.end) for row in self.rows], axis=-1)
+
+    def windows(self, window_days: float = WEEK_DAYS) -> "SegmentWindows":
+        """The pods' averages of the last days."""
+        found = self._windows.get(window_days)
+        if found is None:
+            found = self._windows[window_days] = SegmentWindows(self, window_days)
+        return found
+
+    def at(self, step: int) -> "MomentView":
+        """The same at one of the steps, 0 being the first: as the agent sees it, without the axis of time."""
+        return MomentView(self, step)
+
+    def each(self, ask: Callable[[PodHistory], FloatArray]) -> FloatArray:
+        """What every pod's history answers about the steps of its stay, at those of the segment, shape (N, P)."""
+        return np.stack([ask(pod)[self.start - pod.start : self.end - pod.start] for pod in self.pods], axis=-1)
+
+
+@dataclass(frozen=True)
+class SegmentWindows:
+    """The pods' averages in a window at each step: see `agent.predictors.base.Windows`."""
+
+    view: SegmentView
+    """Whose."""
+    window_days: float
+    """How long the window is. [days]"""
+    _profiles: dict[int, FloatArray] = field(default_factory=dict, repr=False)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the window has."""
+        return max(int(np.ceil(self.window_days * DAY_SECONDS / self.view.step_seconds)), 1)
+
+    @cached_property
+    def highest(self) -> FloatArray:
+        """Each pod's own highest, shape (N, P)."""
+        own = self.view.each(lambda pod: pod.highest(self.steps))
+        if not self._thin.any():
+            return own
+        return np.where(self._thin, np.maximum(self.view.each(PodHistory.highest_ever), own), own)
+
+    @cached_property
+    def evidence_seconds(self) -> FloatArray:
+        """How much of the window each pod was observed, shape (N, P). [s]"""
+        return np.minimum(self._covered, self._observed)
+
+    @cached_property
+    def total(self) -> FloatArray:
+        """S, shape (N,)."""
+        total: FloatArray = self.highest.sum(axis=-1)
+        return total
+
+    @cached_property
+    def coincident(self) -> FloatArray:
+        """C, shape (N,)."""
+        low, high = self.view.start - self.steps + 1, self.view.end
+
+        def together(pods: Sequence[PodHistory]) -> FloatArray:
+            sums = np.zeros(high - low)
+            for pod in pods:
+                sums += pod.between(low, high)
+            return trailing_max(sums, self.steps)[-len(self) :]
+
+        return self._with_stand_ins(together)
+
+    def profile(self, aside: int = 0) -> FloatArray:
+        """E, shape (N,)."""
+        if aside not in self._profiles:
+            self._profiles[aside] = self._profile(aside)
+        return self._profiles[aside]
+
+    def percentiles(self, percent: float) -> FloatArray:
+        """Each pod's percentile, shape (N, P)."""
+        own = self.view.each(lambda pod: pod.percentiles(self.steps, percent))
+        return np.where(self._thin, self.highest, own)
+
+    def __len__(self) -> int:
+        return self.view.end - self.view.start
+
+    @cached_property
+    def _covered(self) -> FloatArray:
+        return self.view.each(lambda pod: pod.covered(self.steps)) * self.view.step_seconds
+
+    @cached_property
+    def _observed(self) -> FloatArray:
+        observed = self.view.each(PodHistory.observed) * self.view.step_seconds
+        return np.minimum(observed, self.window_days * DAY_SECONDS)
+
+    @cached_property
+    def _thin(self) -> BoolArray:
+        return is_thin(self._covered, self._observed)
+
+    def _with_stand_ins(self, together: Callable[[Sequence[PodHistory]], FloatArray]) -> FloatArray:
+        """What those pods use together whose window says enough, and the highest of the others; shape (N,)."""
+        pods, thin = self.view.pods, self._thin
+        if not thin.any():
+            return together(pods)
+        found = np.where(thin, self.highest, 0.0).sum(axis=-1)
+        cuts = [0, *(np.flatnonzero((thin[1:] != thin[:-1]).any(axis=-1)) + 1).tolist(), len(thin)]
+        for low, high in itertools.pairwise(cuts):
+            enough = [pod for pod, is_it in zip(pods, thin[low].tolist(), strict=True) if not is_it]
+            if enough:
+                found[low:high] += together(enough)[low:high]
+        return found
+
+    def _profile(self, aside: int) -> FloatArray:
+        slots = round(DAY_SECONDS / self.view.step_seconds)
+        if 2 * aside >= slots:  # each counts with its highest of the whole day, at any time of day
+            return self.total
+        day = DayProfile(self.view.start, self.view.end, slots, self.steps, aside)
+        return self._with_stand_ins(day.highest)
+
+
+@dataclass(frozen=True, slots=True)
+class DayProfile:
+    """The highest, over the slots of the day, of what pods ever used together in a slot; by step.
+
+    A slot of the day was last seen i steps ago, 0 <= i < slots. A window of q days and r steps holds the slots of the
+    last r steps q + 1 times, all others q times. What is known of a slot only changes once a day, so of pods whose
+    slots count as they are (or with neighbours that were all seen before them on the same day) a trailing maximum
+    serves all steps.
+    """
+
+    start: int
+    """First step."""
+    end: int
+    """The step after the last one."""
+    slots: int
+    """How many steps a day has."""
+    steps: int
+    """How many steps the window has."""
+    aside: int
+    """How many neighbours to each side count for a slot."""
+
+    def highest(self, pods: Sequence[PodHistory]) -> FloatArray:
+        """For these pods, shape (N,)."""
+        found = np.zeros(self.end - self.start)
+        singles = []
+        for first, after, days in self._parts():
+            inner, outer = first + self.aside, after - self.aside
+            if inner < outer and days:
+                found = np.maximum(found, self._along(pods, inner, outer, days))
+            inner = min(inner, after)
+            singles += [*range(first, inner), *range(max(outer, inner), after)]
+        for ago in singles:
+            neighbours = [(ago + shift) % self.slots for shift in range(-self.aside, self.aside + 1)]
+            sums = np.zeros(self.end - self.start)
+            for pod in pods:
+                sums += np.maximum.reduce([self._ago(pod, one) for one in neighbours])
+            found = np.maximum(found, sums)
+        return found
+
+    def _parts(self) -> list[tuple[int, int, int]]:
+        """Ages of slots, from the first to before the second, that the window holds a number of times."""
+        days, more = divmod(self.steps, self.slots)
+        parts = [(0, more, days + 1), (more, self.slots, days)]
+        return [part for part in parts if part[0] < part[1]]
+
+    def _along(self, pods: Sequence[PodHistory], inner: int, outer: int, days: int) -> FloatArray:
+        low, high = self.start - outer + 1, self.end - inner
+        sums = np.zeros(high - low)
+        for pod in pods:
+            own = pod.same_time(days, self.slots, low - self.aside, high + self.aside)
+            sums += trailing_max(own, 2 * self.aside + 1)[2 * self.aside :]
+        return trailing_max(sums, outer - inner)[-(self.end - self.start) :]
+
+    def _ago(self, pod: PodHistory, ago: int) -> FloatArray:
+        (days,) = [days for first, after, days in self._parts() if first <= ago < after]
+        if not days:
+            return np.zeros(self.end - self.start)
+        return pod.same_time(days, self.slots, self.start - ago, self.end - ago)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentView:
+    """One step of a segment: a `View` of one moment, for a model that looks at one moment at a time."""
+
+    segment: SegmentView
+    """All of its steps."""
+    step: int
+    """Which one, 0 being the first."""
+
+    @property
+    def resource(self) -> str:
+        """Which resource."""
+        return self.segment.resource
+
+    @property
+    def units(self) -> int:
+        """Whole units in one unit of the view."""
+        return self.segment.units
+
+    @property
+    def requests(self) -> FloatArray:
+        """What each pod requests, shape (P,)."""
+        return self.segment.requests
+
+    @property
+    def mean(self) -> float:
+        """Decayed mean of all pods together."""
+        return float(self.segment.mean[self.step])
+
+    @property
+    def stdev(self) -> float:
+        """Decayed standard deviation of all pods together."""
+        return float(self.segment.stdev[self.step])
+
+    @property
+    def pod_means(self) -> FloatArray:
+        """Decayed mean of each pod, shape (P,)."""
+        own: FloatArray = self.segment.pod_means[self.step]
+        return own
+
+    @property
+    def pod_stdevs(self) -> FloatArray:
+        """Decayed standard deviation of each pod, shape (P,)."""
+        own: FloatArray = self.segment.pod_stdevs[self.step]
+        return own
+
+    def class_percentile(self, percent: float) -> float:
+        """Percentile of all pods together in whole units."""
+        return float(self.segment.class_percentile(percent)[self.step])
+
+    def pod_percentiles(self, percent: float) -> FloatArray:
+        """Percentile of each pod in whole units, shape (P,)."""
+        own: FloatArray = self.segment.pod_percentiles(percent)[self.step]
+        return own
+
+    def windows(self, window_days: float = WEEK_DAYS) -> "MomentWindows":
+        """The pods' averages of the last days."""
+        return MomentWindows(self.segment.windows(window_days), self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class MomentWindows:
+    """One step of a segment's windows."""
+
+    windows: SegmentWindows
+    """All of its steps."""
+    step: int
+    """Which one, 0 being the first."""
+
+    @property
+    def highest(self) -> FloatArray:
+        """Each pod's own highest, shape (P,)."""
+        own: FloatArray = self.windows.highest[self.step]
+        return own
+
+    @property
+    def evidence_seconds(self) -> FloatArray:
+        """How much of the window each pod was observed, shape (P,). [s]"""
+        own: FloatArray = self.windows.evidence_seconds[self.step]
+        return own
+
+    @property
+    def total(self) -> float:
+        """S."""
+        return float(self.windows.total[self.step])
+
+    @property
+    def coincident(self) -> float:
+        """C."""
+        return float(self.windows.coincident[self.step])
+
+    def profile(self, aside: int = 0) -> float:
+        """E."""
+        return float(self.windows.profile(aside)[self.step])
+
+    def percentiles(self, percent: float) -> FloatArray:
+        """Each pod's percentile, shape (P,)."""
+        own: FloatArray = self.windows.percentiles(percent)[self.step]
+        return own

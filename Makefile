@@ -86,31 +86,34 @@ golden: $(STAMP) ## Drive the reference vectors through our own functions
 cluster: prepare ## Run a dev cluster with a real node in the foreground, until Ctrl-C
 	@$(PY) -m devcluster up --real-node
 
+# Names of parts or groups, --quick, --resume, --list, --markdown, --out: see `python -m bench --help`.
 .PHONY: bench
-bench: $(STAMP) ## Measure against the budgets and print both
-	@$(PY) -m bench
+bench: packages bench-programs ## Measure everything against the budgets, write bench/results and docs/performance.md (an hour; BENCH_ARGS: --list, --only, --resume)
+	@$(PY) -m bench $(BENCH_ARGS)
+
+.PHONY: bench-programs
+bench-programs: packages
+	@$(PY) -m devcluster prepare
 
 .PHONY: bench-agent
-bench-agent: $(STAMP) ## Measure the agent alone against its budgets, a simulated week included
-	@$(PY) -m bench agent
+bench-agent: $(STAMP) ## Measure the agent alone against its budgets, a simulated week included (six minutes; BENCH_ARGS)
+	@$(PY) -m bench agent $(BENCH_ARGS)
 
 .PHONY: bench-manager
-bench-manager: packages ## Measure the manager with 500 to 5,000 nodes on a real API server (a quarter of an hour; BENCH_ARGS)
-	@$(PY) -m bench manager-memory manager $(BENCH_ARGS)
+bench-manager: bench-programs ## Measure the manager with 500 to 5,000 nodes on a real API server (a quarter of an hour; BENCH_ARGS)
+	@$(PY) -m bench manager $(BENCH_ARGS)
 
 .PHONY: bench-scheduler
-bench-scheduler: packages ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without us (a quarter of an hour; BENCH_ARGS)
-	@$(PY) -m bench scheduler-compute extender --markdown
-	@$(PY) -m bench.scheduler $(BENCH_ARGS)
+bench-scheduler: bench-programs ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without us (ten minutes; BENCH_ARGS)
+	@$(PY) -m bench scheduler $(BENCH_ARGS)
 
 .PHONY: bench-quota
-bench-quota: packages ## Measure admission by quotas, the choice of victims, and how long pods wait for borrowed resources (five minutes; BENCH_ARGS)
-	@$(PY) -m bench quota --markdown
-	@$(PY) -m bench.quota_reclaim $(BENCH_ARGS)
+bench-quota: bench-programs ## Measure admission by quotas, the choice of victims, and how long pods wait for borrowed resources (five minutes; BENCH_ARGS)
+	@$(PY) -m bench quota $(BENCH_ARGS)
 
 .PHONY: bench-placement
 bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)
-	@$(PY) -m bench.placement $(BENCH_ARGS)
+	@$(PY) -m bench placement $(BENCH_ARGS)
 
 .PHONY: bench-images
 bench-images: packages ## Measure how large the images are, and how soon their programs start in them (root on Linux)

@@ -1,118 +1,150 @@
-"""`python -m bench [NAME ...]`: run the benchmarks and print what they measured beside budget and reference."""
+"""`python -m bench [NAME ...]`: run the benchmarks and print what they measured beside budget and reference.
+
+Without a name, all of them. Results, pictures and docs/performance.md are written as soon as a part has ended.
+"""
 
 import argparse
-import math
-import os
-import pkgutil
-import platform
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from bench import BENCHMARKS, GROUPS, manager, manager_table
-from bench.measurement import Measurement
-from devcluster.errors import DevClusterError
+from bench import hardware, page, table
+from bench.machine import ROOT
+from bench.parts import PARTS, chosen, groups
+from bench.records import MEASURED, Results, Run
+from bench.run import INTERRUPTED, Runner, duration
 
-MANAGER = "manager"
-"""Apart from the others: it needs the dev cluster's programs, takes long, and its table has a column per size."""
+OUT = ROOT / "bench" / "results"
 NOTE = "Quick runs show that everything runs; their figures mean nothing."
+INTERRUPT_STATUS = 130
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the named benchmarks, or all."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the named benchmarks, or all.
+
+    Returns:
+        The exit status: 0, or 1 when a part failed, or 130 after Ctrl-C.
+    """
+    options = _options(arguments)
+    console = Console(stderr=options.markdown)
+    if options.list:
+        _print_list(console)
+        return 0
+    with _folder(options) as folder:
+        try:
+            results = Results.load(folder)
+            names = _begin(options, results)
+        except ValueError as error:
+            console.print(str(error), markup=False, highlight=False, style="red")
+            return 2
+        return _run(options, console, folder, results, names)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    known = [*BENCHMARKS, *GROUPS, MANAGER]
-    everything = f"one of {', '.join(known)}; all but {MANAGER} without one"
-    parser.add_argument("names", nargs="*", metavar="NAME", help=everything)
-    parser.add_argument("--quick", action="store_true", help="a few seconds in all, to see that they run")
-    parser.add_argument("--markdown", action="store_true", help="print the rows as a Markdown table")
-    beside = parser.add_argument_group(f"{MANAGER}, on a dev cluster of etcd and API server")
-    beside.add_argument("--nodes", type=_numbers, help="numbers of nodes, such as 500,1000")
-    beside.add_argument("--minutes", type=_minutes, help="how long the nodes report after the first minute")
-    beside.add_argument("--pods", type=int, help="bound pods per node")
+    some = f"parts ({', '.join(PARTS)}) or groups of them ({', '.join(groups())})"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=some)
+    parser.add_argument("--only", action="append", default=[], metavar="NAME,NAME", help="the same, in one word")
+    parser.add_argument("--resume", action="store_true", help="go on with the last run: what failed or is missing")
+    parser.add_argument("--quick", action="store_true", help="smallest sizes, to see that they run; nothing is kept")
+    parser.add_argument("--markdown", action="store_true", help="print the results as Markdown, with all tables")
+    parser.add_argument("--list", action="store_true", help="say what there is and how long it takes, and end")
+    parser.add_argument("--out", type=Path, help="folder for results.json and pictures (default: bench/results)")
     options = parser.parse_args(arguments)
-    if unknown := sorted(set(options.names) - set(known)):
-        parser.error(f"no benchmark named {', '.join(unknown)}: choose from {', '.join(known)}")
-    wanted = {name for given in options.names or BENCHMARKS for name in GROUPS.get(given, (given,))}
-    console = Console()
-    machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"
-    console.print(machine, highlight=False)
-    complete = MANAGER not in wanted or _measure_manager(options, console)
-    if wanted != {MANAGER}:
-        _measure_others(wanted, options, console)
+    options.names += [word for given in options.only for word in given.split(",") if word]
+    try:
+        options.parts = chosen(options.names)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.quick and options.resume and options.out is None:
+        parser.error("a quick run keeps nothing to go on with, unless --out says where")
+    return options
+
+
+@contextmanager
+def _folder(options: argparse.Namespace) -> Iterator[Path]:
+    if options.quick and options.out is None:
+        with tempfile.TemporaryDirectory(prefix="headroom-bench-") as folder:
+            yield Path(folder)
+    else:
+        yield (options.out or OUT).absolute()
+
+
+def _begin(options: argparse.Namespace, results: Results) -> list[str]:
+    """The parts of this run.
+
+    Raises:
+        ValueError: there is no run to go on with.
+    """
+    if not options.resume:
+        results.run = None
+        return list(options.parts)
+    run = results.run
+    if run is None or run.quick != options.quick:
+        raise ValueError("There is no run to go on with: leave --resume out")
+    names = [name for name in run.names if name in PARTS and (not options.names or name in options.parts)]
+    if not any(name in run.left for name in names):
+        raise ValueError(f"The run that began at {run.began} is complete: leave --resume out")
+    return names
+
+
+def _run(options: argparse.Namespace, console: Console, folder: Path, results: Results, names: list[str]) -> int:
+    runner, status = Runner(folder, options.quick), 0
+    console.print(hardware.in_words(runner.machine), highlight=False)
+    left = [name for name in names if results.run is None or name in results.run.left]
+    total = "" if options.quick else f", about {duration(sum(PARTS[name].minutes for name in left))}"
+    console.print(f"{len(left)} parts{total} on a machine like ours that does nothing else: {', '.join(left)}")
+
+    def say(text: str) -> None:
+        console.print(text, markup=False, highlight=False)
+        if folder == OUT:
+            page.write(results)
+
+    try:
+        with console.status("measuring ..."):
+            runner.run(names, results, say)
+    except KeyboardInterrupt:
+        status = INTERRUPT_STATUS
+    run = results.run
+    assert run is not None  # noqa: S101 - the runner made it
+    _print(options, console, results, run, names)
     if options.quick:
         console.print(NOTE)
-    if not complete:
-        sys.exit(1)
+    failed = [name for name in names if run.outcomes.get(name) != MEASURED]
+    if failed:
+        again = (
+            "" if options.quick else "; `python -m bench --resume` (make bench BENCH_ARGS=--resume) goes on with them"
+        )
+        console.print(f"not measured: {', '.join(failed)}{again}", markup=False, highlight=False)
+    if not options.quick:
+        written = ", docs/performance.md" if folder == OUT else ""
+        console.print(f"written: {folder}{written}", markup=False, highlight=False)
+    return status or (1 if failed else 0)
 
 
-def _numbers(text: str) -> list[int]:
-    parts = text.split(",")
-    if not all(each.isascii() and each.isdigit() and int(each) for each in parts):
-        raise argparse.ArgumentTypeError(f"{text!r}: write numbers like 500,1000")
-    return sorted({int(each) for each in parts})
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: write a number above 0")
-    return minutes
-
-
-def _measure_manager(options: argparse.Namespace, console: Console) -> bool:
-    """Print the table; whether every number of nodes could be measured."""
-    given = {key: getattr(options, key) for key in ("nodes", "minutes", "pods") if getattr(options, key) is not None}
-    plan = manager.Plan(**{**(manager.QUICK if options.quick else {}), **given})
-    figures = {}
-    try:
-        with console.status("measuring the manager ..."):
-            for count, found in manager.measure(plan):
-                figures[count] = found
-                console.print(f"measured {count:,} nodes", highlight=False)
-    except (DevClusterError, OSError) as error:  # what was measured before is shown all the same
-        console.print(f"no more nodes could be measured: {error}", markup=False)
-    cells = [manager_table.header(sorted(figures)), *manager_table.lines(figures)]
+def _print(options: argparse.Namespace, console: Console, results: Results, run: Run, names: list[str]) -> None:
+    there = {name: results.parts[name].items for name in names if run.outcomes.get(name) == MEASURED}
+    failed = {name: why for name, why in run.outcomes.items() if why != MEASURED and name in names}
     if options.markdown:
-        print(manager_table.markdown(cells))
-    else:
-        table = Table(*cells[0], title="The manager beside its budgets")
-        for row in cells[1:]:
-            table.add_row(*map(escape, row))
-        console.print(table)
-    return len(figures) == len(plan.nodes)
+        for name, items in there.items():
+            print(f"{PARTS[name].title}\n\n{table.sections(items)}\n", flush=True)
+    elif there or failed.keys() - {INTERRUPTED}:
+        console.print(table.one_table(there, failed))
 
 
-def _measure_others(wanted: set[str], options: argparse.Namespace, console: Console) -> None:
-    rows = _measured([name for name in BENCHMARKS if name in wanted], console, quick=options.quick)
-    if options.markdown:
-        _print_markdown(rows)
-    else:
-        table = Table("what", "measured", "budget", "reference", title="Measured beside the budgets")
-        for row in rows:
-            table.add_row(row.what, row.measured, row.budget, row.reference)
-        console.print(table)
-
-
-def _measured(names: Sequence[str], console: Console, *, quick: bool) -> Iterator[Measurement]:
-    for name in names:
-        with console.status(f"measuring {name} ..."):
-            yield from pkgutil.resolve_name(BENCHMARKS[name])(quick=quick)
-
-
-def _print_markdown(rows: Iterator[Measurement]) -> None:
-    """Each row as soon as it is measured."""
-    print("| what | measured | budget | reference |\n|---|---|---|---|", flush=True)
-    for row in rows:
-        cells = (row.what, row.measured, row.budget, row.reference)
-        print(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |", flush=True)
+def _print_list(console: Console) -> None:
+    for group, names in groups().items():
+        console.print(f"{group}: about {duration(sum(PARTS[name].minutes for name in names))}", highlight=False)
+        for name in names:
+            part = PARTS[name]
+            needs = "; starts a dev cluster" if part.cluster else ""
+            console.print(f"  {name}: {part.title}, about {duration(part.minutes)}{needs}", highlight=False)
+    console.print(f"everything: about {duration(sum(part.minutes for part in PARTS.values()))}", highlight=False)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

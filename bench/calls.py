@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,7 +20,23 @@ def fresh(thing: Json) -> Json:
     return parsed
 
 
-def times(call: Callable[[], object], calls: int, prepare: Callable[[], object] | None = None) -> str:
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What a call takes of the processor."""
+
+    median_us: float
+    """Half of the calls take less. [us]"""
+    p99_us: float
+    """One in a hundred takes more. [us]"""
+    calls: int
+    """How many counted."""
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"median {self.median_us:,.0f} us, p99 {self.p99_us:,.0f} us of processor (n = {self.calls})"
+
+
+def times(call: Callable[[], object], calls: int, prepare: Callable[[], object] | None = None) -> Times:
     """What a call takes of the processor; what prepares it does not count."""
     taken = []
     for _ in range(WARM_UP + calls):
@@ -29,4 +46,4 @@ def times(call: Callable[[], object], calls: int, prepare: Callable[[], object] 
         call()
         taken.append(time.thread_time() - began)
     median, p99 = np.percentile(np.asarray(taken[WARM_UP:]) * 1e6, (50, 99))
-    return f"median {median:,.0f} us, p99 {p99:,.0f} us of processor (n = {calls})"
+    return Times(float(median), float(p99), calls)

@@ -157,27 +157,17 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
     names = list(cache.nodes)
     nodes = cache.freeze(NOW).select(names)[0]
     go = "Go plugin {} on one thread"
-    yield Measurement(
-        f"filter, {count:,} nodes, compute",
-        spread(_times(lambda: PLUGIN.filter(pod, nodes), calls)),
-        "<= 1 ms",
-        go.format("3.1 ms"),
-    )
-    yield Measurement(
-        f"score, {count:,} nodes, compute",
-        spread(_times(lambda: PLUGIN.score(pod, nodes), calls)),
-        "<= 1 ms",
-        go.format("3.9 ms"),
-    )
+    for verb, ask, alone in (("filter", PLUGIN.filter, "3.1 ms"), ("score", PLUGIN.score, "3.9 ms")):
+        times = _times(lambda ask=ask: ask(pod, nodes), calls)  # type: ignore[misc]
+        what, middle = f"{verb}, {count:,} nodes, compute", float(np.median(times)) * 1000
+        yield Measurement(what, spread(times), "<= 1 ms", go.format(alone), middle)
     lot = np.random.default_rng(2)
 
     def changed() -> None:
         cache.put_pod(_pod("moving", names[int(lot.integers(count))]), NOW)
         cache.freeze(NOW).select(names)
 
-    yield Measurement(
-        f"snapshot after a change, and {count:,} names looked up", spread(_times(changed, calls)), "none", "none"
-    )
+    yield Measurement(f"snapshot after a change, and {count:,} names looked up", spread(_times(changed, calls)))
     for pods, reference in ((30, "31 us"), (110, "84 us")):
         report = _node_metric(names[0], lot, pods)
         times = _times(lambda report=report: cache.put_node_metric(report), calls)  # type: ignore[misc]
@@ -194,5 +184,9 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
     ):
         with _served(cache, mode) as connection:
             times = _round_trips(connection, verb, names[:sent], calls)
-        budget = "p99 <= 10 ms" if sent == NODES else "none"
-        yield Measurement(f"{mode} {verb}, {sent:,} names, HTTP round trip", spread(times), budget, "none")
+        what, most = f"{mode} {verb}, {sent:,} names, HTTP round trip", float(np.percentile(times, 99)) * 1000
+        yield (
+            Measurement(what, spread(times), "p99 <= 10 ms", value=most)
+            if sent == NODES
+            else Measurement(what, spread(times))
+        )

@@ -1,7 +1,9 @@
-"""The manager as a process beside a real API server: `python -m bench manager`."""
+"""`python -m bench.manager`: the manager as a process beside a real API server. Prints a Markdown table."""
 
+import argparse
 import contextlib
 import json
+import math
 import os
 import sys
 import threading
@@ -19,10 +21,14 @@ import psutil
 from bench import manager_report as made
 from bench.machine import ROOT
 from bench.manager_memory import memory_mib
-from bench.manager_table import percentiles
+from bench.manager_pictures import pictures
+from bench.manager_table import header, lines, measurements, percentiles
+from bench.measurement import Grid, Item
+from bench.table import markdown
 from crds.names import CONFIG_MAP_KEY, CONFIG_MAP_NAME
 from devcluster import Cluster
 from devcluster.component import free_port
+from devcluster.errors import DevClusterError
 from devcluster.process import Process, wait_until
 from manager.node_metric import COLLECTION
 
@@ -74,6 +80,18 @@ def measure(plan: Plan) -> Iterator[tuple[int, Figures]]:
         with Cluster(say=_quiet) as cluster:
             _prepare(cluster, count, plan.pods)
             yield count, _Round(cluster, count, plan).run()
+
+
+def part(*, quick: bool = False) -> Iterator[Item]:
+    """What `make bench` shows of it, once every number of nodes was measured.
+
+    Raises:
+        DevClusterError: as `measure`.
+    """
+    figures = dict(measure(Plan(**QUICK) if quick else Plan()))
+    yield from measurements(figures)
+    yield Grid("With each number of nodes:", [header(sorted(figures)), *lines(figures)])
+    yield from pictures(figures)
 
 
 def _quiet(_: str) -> None:
@@ -264,3 +282,49 @@ def _scraped(manager: _Manager) -> Iterator[list[float]]:
     finally:
         stop.set()
         thread.join()
+
+
+def _numbers(text: str) -> list[int]:
+    parts = text.split(",")
+    if not all(each.isascii() and each.isdigit() and int(each) for each in parts):
+        raise argparse.ArgumentTypeError(f"{text!r}: write numbers like 500,1000")
+    return sorted({int(each) for each in parts})
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: write a number above 0")
+    return minutes
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print.
+
+    Returns:
+        The exit status: 1 when a number of nodes could not be measured.
+    """
+    parser = argparse.ArgumentParser(prog="python -m bench.manager", description=__doc__)
+    parser.add_argument("--nodes", type=_numbers, help="numbers of nodes, such as 500,1000")
+    parser.add_argument("--minutes", type=_minutes, help="how long the nodes report after the first minute")
+    parser.add_argument("--pods", type=int, help="bound pods per node")
+    parser.add_argument("--quick", action="store_true", help="a few nodes, to see that everything runs")
+    options = parser.parse_args(arguments)
+    given = {key: getattr(options, key) for key in ("nodes", "minutes", "pods") if getattr(options, key) is not None}
+    plan = Plan(**{**(QUICK if options.quick else {}), **given})
+    figures = {}
+    try:
+        for count, found in measure(plan):
+            figures[count] = found
+            print(f"measured {count:,} nodes", file=sys.stderr, flush=True)
+    except (DevClusterError, OSError) as error:  # what was measured before is shown all the same
+        print(f"no more nodes could be measured: {error}", file=sys.stderr)
+    print(markdown([header(sorted(figures)), *lines(figures)]))
+    return 0 if len(figures) == len(plan.nodes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

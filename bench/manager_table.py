@@ -6,6 +6,8 @@ from typing import Final
 
 import numpy as np
 
+from bench.measurement import NONE, Measurement
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -17,7 +19,7 @@ class Row:
     """What it is."""
     unit: str
     """Its unit."""
-    budget: str = "none"
+    budget: str = NONE
     """The budget that the design sets for 5,000 nodes."""
     grows: bool = True
     """Whether a line through the figures says something."""
@@ -34,14 +36,14 @@ ROWS: Final = (
     Row("decrease_p99", "NodeMetric to Node, decrease, p99", "s", "<= 2", grows=False),
     Row("answer_p50", "the API server's answer to a report, p50", "s", grows=False),
     Row("answer_p99", "the API server's answer to a report, p99", "s", grows=False),
-    Row("missed", "numbers that no Node showed before its next report", "", "0", grows=False),
+    Row("missed", "numbers that no Node showed before its next report", "", "<= 0", grows=False),
     Row("reports", "NodeMetrics reported", "/s"),
     Row("heartbeats", "status heartbeats of kubelets", "/s"),
     Row("writes", "Node writes of the manager", "/s"),
     Row("start_first", "start: process to the first write", "s"),
     Row("start_all", "start: process to a NodeMetric for every node", "s"),
     Row("restart", "start with nothing changed: process to every node looked at", "s"),
-    Row("restart_writes", "writes of that start", "", "0", grows=False),
+    Row("restart_writes", "start with nothing changed: writes", "", "<= 0", grows=False),
     Row("stop", "stop: SIGTERM to the end", "s", grows=False),
     Row("scrape", "GET /metrics", "s"),
     Row("apiserver_cpu", "kube-apiserver, CPU beside it", "% of a core"),
@@ -109,7 +111,16 @@ def lines(figures: Mapping[int, Mapping[str, float | None]]) -> list[list[str]]:
     return table
 
 
-def markdown(cells: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as a Markdown table; the first row is its head."""
-    rows = [f"| {' | '.join(row)} |" for row in cells]
-    return "\n".join([rows[0], f"|{'---|' * len(cells[0])}", *rows[1:]])
+def measurements(figures: Mapping[int, Mapping[str, float | None]]) -> list[Measurement]:
+    """A line for each figure that has a budget: with each number of nodes, judged by the largest."""
+    counts = sorted(figures)
+    made = []
+    for row in ROWS:
+        if row.budget == NONE:
+            continue
+        found = [figures[count].get(row.key) for count in counts]
+        sizes = ", ".join(f"{count:,}" for count in counts)
+        unit = f" {row.unit}".rstrip()
+        measured = f"{', '.join(map(short, found))}{unit} with {sizes} nodes"
+        made.append(Measurement(row.what, measured, f"{row.budget}{unit}", NONE, found[-1]))
+    return made

@@ -1,26 +1,69 @@
-"""One line of a benchmark's table, and what times are taken with."""
+"""What a benchmark yields: lines of the table, tables and pictures of its own; and what times are taken with."""
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from prometheus_client import Counter
 
+NONE: Final = "none"
+"""A budget or reference that there is not."""
+_BOUND: Final = re.compile(r"(?P<sign><=|>=) *(?P<number>[\d,]*\.?\d+)")
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What was measured, and what it is to be compared with."""
+    """One line of the table: what was measured, and what it is to be compared with."""
 
     what: str
     """The thing that was measured, with its size."""
     measured: str
     """The figure with its unit."""
-    budget: str
+    budget: str = NONE
     """The budget that the design sets, or "none"."""
-    reference: str
+    reference: str = NONE
     """The same of a peer, or "none"."""
+    value: float | None = None
+    """The figure that the budget bounds, in the budget's unit; None where there is no budget or no figure."""
+
+    @property
+    def within(self) -> bool | None:
+        """Whether the budget is kept; None where that cannot be said."""
+        bound = _BOUND.search(self.budget)
+        if bound is None or self.value is None:
+            return None
+        limit = float(bound["number"].replace(",", ""))
+        return self.value <= limit if bound["sign"] == "<=" else self.value >= limit
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table with columns of its own, for the page."""
+
+    title: str
+    """What it shows, in a sentence."""
+    cells: Sequence[Sequence[str]]
+    """Rows of cells; the first is the head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A drawing."""
+
+    name: str
+    """Of its file, without the suffix."""
+    title: str
+    """What it shows, in a sentence."""
+    svg: str
+    """The drawing itself."""
+
+
+Item = Measurement | Grid | Picture
+"""What benchmarks yield."""
 
 
 @dataclass(slots=True)
@@ -43,9 +86,13 @@ class Timings:
         self.processor.append(time.thread_time() - began_processor)
         self.clock.append(time.perf_counter() - began)
 
+    def milliseconds(self, percent: float) -> float:
+        """A percentile of the times on the processor. [ms]"""
+        return float(np.percentile(np.asarray(self.processor) * 1000, percent))
+
     def __str__(self) -> str:
         """For people."""
-        median, p99 = np.percentile(np.asarray(self.processor) * 1000, (50, 99))
+        median, p99 = self.milliseconds(50), self.milliseconds(99)
         return f"{spread(self.clock)}; of processor {median:.3g} ms, p99 {p99:.3g} ms"
 
 

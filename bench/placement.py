@@ -6,17 +6,18 @@ gets the same pods. Deterministic for a seed. Prints a Markdown table.
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from statistics import mean, stdev
 
 import numpy as np
 
-from bench.manager_table import markdown
+from bench.measurement import Grid, Item, Measurement
 from bench.placement_agents import STEP_SECONDS, SYSTEM_CORES, Agent
 from bench.placement_pods import CORES, DAILY, DAY_STEPS, STEPS, FloatArray, Pod, population
 from bench.placement_policies import Policy, Scheduler
+from bench.table import markdown
 
 START = 1_735_689_600.0
 """2025-01-01T00:00:00Z. [unix s]"""
@@ -123,7 +124,35 @@ def lines(figures: Mapping[str, Sequence[Sequence[float]]]) -> list[list[str]]:
     return [list(HEADER), *cells]
 
 
-def _figures(asked: tuple[Policy, int, int, int, float]) -> list[float]:
+Asked = tuple[Policy, int, int, int, float]
+"""Arguments of `simulate`."""
+
+
+def part(*, quick: bool = False) -> Iterator[Item]:
+    """What `make bench` shows of it: hot node-hours beside those of the default scheduler's model, and a table."""
+    nodes, seeds, steps = (2, 1, DAY_STEPS) if quick else (NODES, SEEDS, STEPS)
+    found = _simulated([(policy, nodes, seed, steps, DAILY) for policy in POLICIES for seed in range(seeds)])
+    base = sum(one[HOT_COLUMN] for one in found[DEFAULT.title])
+    for title, figures in found.items():
+        hot = sum(one[HOT_COLUMN] for one in figures)
+        ratio = f"{hot / base:.2f} x the default's, " if base and title != DEFAULT.title else ""
+        what = f"node-hours above {HOT:.0%} of CPU, {nodes} nodes, {title}"
+        yield Measurement(what, f"{ratio}{hot / len(figures):.1f} % of all")
+    days = steps / DAY_STEPS
+    yield Grid(f"{nodes} nodes of {CORES} cores, {days:g} days, mean ± deviation of {seeds} populations:", lines(found))
+
+
+def _simulated(asked: Sequence[Asked]) -> dict[str, list[list[float]]]:
+    """Title of a policy -> per seed the figures of an `Outcome`."""
+    with ProcessPoolExecutor(WORKERS) as pool:
+        found = list(pool.map(_figures, asked))
+    by_title: dict[str, list[list[float]]] = {}
+    for (policy, *_), figures in zip(asked, found, strict=True):
+        by_title.setdefault(policy.title, []).append(figures)
+    return by_title
+
+
+def _figures(asked: Asked) -> list[float]:
     return simulate(*asked).figures()
 
 
@@ -145,14 +174,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = [
         (policy, options.nodes, seed, steps, options.daily) for policy in policies for seed in range(options.seeds)
     ]
-    with ProcessPoolExecutor(WORKERS) as pool:
-        found = list(pool.map(_figures, asked))
-    by_title: dict[str, list[list[float]]] = {}
-    for (policy, *_), figures in zip(asked, found, strict=True):
-        by_title.setdefault(policy.title, []).append(figures)
     print(f"{options.nodes} nodes of {CORES} cores, {options.days:g} days in steps of 5 minutes; of the pods", end=" ")
     print(f"{options.daily:.0%} have a daily rhythm. Mean ± standard deviation over {options.seeds} populations.\n")
-    print(markdown(lines(by_title)))
+    print(markdown(lines(_simulated(asked))))
     return 0
 
 

@@ -49,9 +49,10 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
     what = f"agent {{}}, {PODS} pods, 1 s collection, {seconds:.0f} s after {warm_up:.0f} s: {{}}"
     for mode in modes:
         cpu = f"{shares[mode]:.2%} of one core"
-        yield Measurement(what.format(mode, "CPU"), cpu, "<= 2 % of one core", "koordlet limit 200m")
+        budget, value = "<= 2 % of one core", shares[mode] * 100
+        yield Measurement(what.format(mode, "CPU"), cpu, budget, "koordlet limit 200m", value)
         rss = f"{memory[mode]:.0f} MiB"
-        yield Measurement(what.format(mode, "RSS"), rss, "<= 90 MiB", "koordlet limit 256 Mi")
+        yield Measurement(what.format(mode, "RSS"), rss, "<= 90 MiB", "koordlet limit 256 Mi", memory[mode])
 
 
 @dataclass(frozen=True, slots=True)

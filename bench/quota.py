@@ -6,14 +6,15 @@ import sys
 from collections.abc import Iterator
 
 from bench.machine import ROOT
-from bench.measurement import Measurement
+from bench.measurement import Item
+from bench.records import item
 
 NODES: tuple[int, ...] = (1000, 5000)
 QUICK_NODES: tuple[int, ...] = (20,)
 CALLS, QUICK_CALLS = 200, 3
 
 
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Item]:
     """Admission with the most nodes, then the choice of victims with each number of them."""
     sizes, calls = (QUICK_NODES, QUICK_CALLS) if quick else (NODES, CALLS)
     yield from _run("bench.quota_admission", sizes[-1], calls)
@@ -21,8 +22,8 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
         yield from _run("bench.quota_selection", nodes, calls)
 
 
-def _run(module: str, *numbers: int) -> Iterator[Measurement]:
+def _run(module: str, *numbers: int) -> Iterator[Item]:
     words = [sys.executable, "-m", module, *map(str, numbers)]
     done = subprocess.run(words, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     for line in done.stdout.splitlines():
-        yield Measurement(*json.loads(line))
+        yield item(json.loads(line))

@@ -12,6 +12,7 @@ from bench import quota_objects as made
 from bench.calls import WARM_UP, fresh, times
 from bench.manager_memory import memory_mib
 from bench.measurement import Measurement
+from bench.records import plain
 from scheduler_plugins.extender.service import Answering, Extender
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled
@@ -103,10 +104,10 @@ def _verdicts(work: Work, calls: int) -> Iterator[Measurement]:
             pod = work.cache.read(json_pod)
             _check(what, work.plugin.pre_filter(pod, nodes))
             measured = times(lambda pod=pod: work.plugin.pre_filter(pod, nodes), calls)  # type: ignore[misc]
-            yield Measurement(f"admission, pod {what}, {beside}", measured, "none", "none")
+            yield Measurement(f"admission, pod {what}, {beside}", str(measured))
         pod = work.cache.read(asked(work)["admitted"])
         measured = times(lambda pod=pod: work.plugin.filter(pod, nodes), calls)  # type: ignore[misc]
-        yield Measurement(f"holds on {len(nodes):,} nodes, {beside}", measured, "none", "none")
+        yield Measurement(f"holds on {len(nodes):,} nodes, {beside}", str(measured))
         work.release(claims)
 
 
@@ -132,7 +133,7 @@ def _requests(work: Work, calls: int) -> Iterator[Measurement]:
         turn = [made.pod(f"{title}-{each}", team, 0, "", NOW) for each, team in enumerate(teams)]
         requests = iter([Arguments(fresh(pod), some, None) for pod in turn])
         measured = times(lambda: extender.filter(next(requests)), calls)  # noqa: B023 - called at once
-        yield Measurement(f"filter of {len(some):,} nodes, {title}, pod charged", measured, "none", "none")
+        yield Measurement(f"filter of {len(some):,} nodes, {title}, pod charged", str(measured))
         for pod in turn:
             work.cache.release(pod["metadata"]["uid"])
 
@@ -142,12 +143,12 @@ def _changes(work: Work, calls: int) -> Iterator[Measurement]:
     events = [made.pod(f"new-{each}", each % work.quotas, 0, work.names[0], NOW) for each in range(calls + WARM_UP)]
     turn = iter([fresh(pod) for pod in events])
     bound = times(lambda: work.cluster.put_pod(next(turn)), calls)
-    yield Measurement("quotas, event of a pod that was bound", bound, "none", "none")
+    yield Measurement("quotas, event of a pod that was bound", str(bound))
     gone = iter([str(pod["metadata"]["uid"]) for pod in events])
     deleted = times(lambda: work.cluster.delete_pod(next(gone)), calls)
-    yield Measurement("quotas, event of a pod that is gone", deleted, "none", "none")
+    yield Measurement("quotas, event of a pod that is gone", str(deleted))
     changed = iter([fresh(made.quota(each % work.quotas, NOW)) for each in range(calls + WARM_UP)])
-    yield Measurement("event of a quota", times(lambda: work.cluster.put_quota(next(changed)), calls), "none", "none")
+    yield Measurement("event of a quota", str(times(lambda: work.cluster.put_quota(next(changed)), calls)))
 
 
 def main() -> None:
@@ -164,10 +165,10 @@ def main() -> None:
             "none",
             "none",
         ),
-        Measurement("taking them in from JSON", f"{took:.1f} s", "none", "none"),
+        Measurement("taking them in from JSON", f"{took:.1f} s"),
     ]
     for row in (*rows, *_verdicts(work, calls), *_requests(work, calls), *_changes(work, calls)):
-        print(json.dumps([row.what, row.measured, row.budget, row.reference]), flush=True)
+        print(json.dumps(plain(row)), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,14 +9,15 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from bench.machine import ROOT
-from bench.manager_table import markdown
-from bench.measurement import Measurement, spread
+from bench.measurement import Item, Measurement, spread
 from bench.quota_objects import GPU
 from bench.quota_waits import Waits
 from bench.scheduler_parts import SHORTLIST, Extender, KubeScheduler, Mode, scheduler_name
+from bench.table import HEAD, cells, markdown
 from devcluster import Cluster, NodeTemplate
 from devcluster.errors import DevClusterError
 
@@ -41,7 +42,23 @@ class Plan:
     at_once: int = AT_ONCE
 
 
-def measure(plan: Plan) -> Iterator[Measurement]:
+QUICK = Plan(5, 3, 4)
+"""A plan that only shows that everything runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """How long pods waited."""
+
+    what: str
+    """Which pods."""
+    seconds: Sequence[float]
+    """From being unschedulable until bound, of those that were refused at all. [s]"""
+    ours: bool
+    """Whether a quota gave them room; else kube-scheduler's own preemption."""
+
+
+def measure(plan: Plan) -> Iterator[Waited]:
     """Ours first, then kube-scheduler's own preemption, on the same cluster.
 
     Raises:
@@ -67,10 +84,7 @@ def measure(plan: Plan) -> Iterator[Measurement]:
             scheduler.process.stop()
             extender.process.stop()
         _fill(cluster, PLAIN, PLAIN, plan.nodes)
-        for row in _waits(cluster, plan, PLAIN, OWN, {"priorityClassName": PRIORITY}):
-            yield Measurement(
-                f"for comparison, kube-scheduler's own preemption: {row.what}", row.measured, "none", "none"
-            )
+        yield from _waits(cluster, plan, PLAIN, OWN, {"priorityClassName": PRIORITY})
 
 
 def _nodes(cluster: Cluster, pool: str, count: int) -> None:
@@ -121,7 +135,7 @@ def _fill(cluster: Cluster, namespace: str, pool: str, nodes: int) -> None:
         time.sleep(0.5)
 
 
-def _waits(cluster: Cluster, plan: Plan, namespace: str, scheduler: str, spec: Json) -> Iterator[Measurement]:
+def _waits(cluster: Cluster, plan: Plan, namespace: str, scheduler: str, spec: Json) -> Iterator[Waited]:
     """Pods one after another, then many at the same time."""
     path, waits = f"/api/v1/namespaces/{namespace}/pods", Waits(cluster.api, namespace)
     pool, size = namespace, f"{plan.nodes:,} nodes with {GPUS} GPUs each in use"
@@ -129,15 +143,37 @@ def _waits(cluster: Cluster, plan: Plan, namespace: str, scheduler: str, spec: J
     for name in single:
         cluster.api.create_all([(path, pod(name, pool, scheduler, **spec))])
         waits.wait([name])
-    yield _row(f"unschedulable to bound, one pod after another, {size}", waits.taken(single))
+    ours = scheduler != OWN
+    yield Waited(f"one pod after another, {size}", waits.taken(single), ours)
     several = [f"several-{number}" for number in range(plan.at_once)]
     cluster.api.create_all((path, pod(name, pool, scheduler, **spec)) for name in several)
     waits.wait(several)
-    yield _row(f"unschedulable to bound, {plan.at_once} pods at once, {size}", waits.taken(several))
+    yield Waited(f"{plan.at_once} pods at once, {size}", waits.taken(several), ours)
 
 
-def _row(what: str, seconds: Sequence[float]) -> Measurement:
-    return Measurement(what, spread(seconds, unit="s") if seconds else "none was refused first", "none", "none")
+def part(*, quick: bool = False) -> Iterator[Item]:
+    """What `make bench` shows of it: our waits beside those of kube-scheduler's own preemption in the same run.
+
+    Raises:
+        DevClusterError: as `measure`.
+    """
+    yield from rows(list(measure(QUICK if quick else Plan())))
+
+
+def rows(found: Sequence[Waited]) -> Iterator[Measurement]:
+    """A line for each kind of pods, with the ratio of the medians."""
+    own = {one.what: one.seconds for one in found if not one.ours}
+    for one in found:
+        if one.ours:
+            beside = own.get(one.what, ())
+            ratio = f"; {median(one.seconds) / median(beside):.1f} x its" if beside and one.seconds else ""
+            reference = f"kube-scheduler's own preemption: {_spread(beside)}"
+            what = f"unschedulable to bound, {one.what}"
+            yield Measurement(what, f"{_spread(one.seconds)}{ratio}", reference=reference)
+
+
+def _spread(seconds: Sequence[float]) -> str:
+    return spread(seconds, unit="s") if seconds else "none was refused first"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -152,17 +188,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help=f"pods at the same time ({AT_ONCE})")
     parser.add_argument("--quick", action="store_true", help="a few nodes and pods, to see that everything runs")
     given = parser.parse_args(arguments)
-    plan = Plan(given.nodes, given.pods, given.at_once) if not given.quick else Plan(5, 3, 4)
+    plan = Plan(given.nodes, given.pods, given.at_once) if not given.quick else QUICK
     if min(plan.nodes, plan.one_by_one, plan.at_once) < 1 or plan.one_by_one + plan.at_once > plan.nodes * GPUS // 2:
         parser.error(f"there have to be pods, and no more than half of all GPUs ({plan.nodes * GPUS // 2})")
-    rows, failed = [], ""
+    found, failed = list[Waited](), ""
     try:
-        for row in measure(plan):
-            rows.append([row.what, row.measured, row.budget, row.reference])
-            print(f"{row.what}: {row.measured}", file=sys.stderr, flush=True)
+        for one in measure(plan):
+            found.append(one)
+            whose = "with quotas" if one.ours else "kube-scheduler's own preemption"
+            print(f"{whose}, {one.what}: {_spread(one.seconds)}", file=sys.stderr, flush=True)
     except (DevClusterError, OSError) as error:  # what was measured before is shown all the same
         failed = str(error)
-    print(markdown([["what", "measured", "budget", "reference"], *rows]))
+    print(markdown([HEAD, *cells(rows(found))]))
     if failed:
         print(f"not everything could be measured: {failed}", file=sys.stderr)
     return 1 if failed else 0

@@ -11,6 +11,7 @@ from bench import quota_objects as made
 from bench.calls import fresh, times
 from bench.measurement import Measurement
 from bench.quota_admission import LENDER, NOW, Work
+from bench.records import plain
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.fitting import Fitting
 from scheduler_plugins.reclaim.selection.decide import Decision, Undecided, decide
@@ -45,7 +46,7 @@ def _measure(work: Work, calls: int) -> Iterator[Measurement]:
         if not isinstance(kind, Candidate) or len(kind.victims) != LARGE:
             raise AssertionError(f"{LARGE} victims were to be chosen on {node}: {kind}")
 
-    yield Measurement(f"victims on a node of {made.PODS_PER_NODE} pods, {size}", times(selected, calls), "none", "none")
+    yield Measurement(f"victims on a node of {made.PODS_PER_NODE} pods, {size}", str(times(selected, calls)))
     for what, gpus in (
         ("one victim", SMALL),
         ("three victims on one node", LARGE),
@@ -57,7 +58,7 @@ def _measure(work: Work, calls: int) -> Iterator[Measurement]:
         often = max(min(calls, int(SECONDS / max(time.thread_time() - began, 1e-9))), 3)
         measured = times(lambda pending=pending: decided(pending), often)  # type: ignore[misc]
         _check(what, found[what])
-        yield Measurement(f"decision, {what}, {size}, {len(cluster.pods):,} pods", measured, "none", "none")
+        yield Measurement(f"decision, {what}, {size}, {len(cluster.pods):,} pods", str(measured))
 
 
 def _check(what: str, decision: Decision | Undecided) -> None:
@@ -75,7 +76,7 @@ def main() -> None:
     """Fill, then print a JSON line for each measurement."""
     nodes, calls = map(int, sys.argv[1:])
     for row in _measure(Work(nodes), calls):
-        print(json.dumps([row.what, row.measured, row.budget, row.reference]), flush=True)
+        print(json.dumps(plain(row)), flush=True)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,11 @@ from functools import partial
 
 from bench import scheduler_objects as made
 from bench.machine import ROOT
-from bench.manager_table import markdown
+from bench.measurement import Grid, Item
 from bench.scheduler_binds import Binds
 from bench.scheduler_parts import NONE, NOTHING, SHORTLIST, WEIGHTED, Extender, KubeScheduler, Mode, scheduler_name
-from bench.scheduler_table import PROCESSES, Run, lines
+from bench.scheduler_table import PROCESSES, Run, lines, measurements, picture
+from bench.table import markdown
 from devcluster import Cluster
 from devcluster.errors import DevClusterError
 from devcluster.process import wait_until
@@ -75,6 +76,29 @@ def measure(plan: Plan) -> Iterator[Run]:
                     except (DevClusterError, OSError) as error:
                         cluster.check()
                         _tell(f"a run with {mode.title} failed: {error}")
+
+
+def part(*, quick: bool = False) -> Iterator[Item]:
+    """What `make bench` shows of it: rates, ratios to no extender of the same round, and everything else as a table.
+
+    Raises:
+        DevClusterError: as `measure`, or a run is missing.
+    """
+    plan = _plan(["--quick"] if quick else [])
+    runs = list(measure(plan))
+    yield from measurements(runs)
+    title = (
+        f"Of all runs, {plan.pods} pods each. A ratio is to the mean of the runs with no extender of the same round:"
+    )
+    yield Grid(title, lines(runs))
+    yield picture(runs)
+    if len(runs) < expected(plan):
+        raise DevClusterError(f"{expected(plan) - len(runs)} of {expected(plan)} runs are missing")
+
+
+def expected(plan: Plan) -> int:
+    """How many runs there are in all."""
+    return len(plan.nodes) * sum(len(turn(plan.modes, each)) for each in range(plan.rounds))
 
 
 def turn(modes: Sequence[Mode], number: int) -> list[Mode]:
@@ -212,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for run in measure(plan):
             runs.append(run)
             _tell(f"{run.nodes:,} nodes, round {run.round + 1}, {run.mode.title}: {run.per_second:.0f} pods/s")
-        complete = len(runs) == len(plan.nodes) * sum(len(turn(plan.modes, each)) for each in range(plan.rounds))
+        complete = len(runs) == expected(plan)
     except (DevClusterError, OSError, KeyboardInterrupt) as error:
         _tell(f"no more runs: {error or 'interrupted'}")
     machine = f"{platform.machine()}, {os.cpu_count()} CPUs, Python {platform.python_version()}"

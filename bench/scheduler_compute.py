@@ -20,7 +20,8 @@ from bench import manager_report as reported
 from bench.calls import WARM_UP, fresh, times
 from bench.machine import ROOT
 from bench.manager_memory import memory_mib
-from bench.measurement import Measurement
+from bench.measurement import Item, Measurement
+from bench.records import item, plain
 from bench.scheduler_parts import SHORTLIST, Mode, profile
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.framework.plugin import FilterPlugin, ScorePlugin
@@ -39,14 +40,14 @@ REPORTS = {30: "Go's LoadAware 31 us", 110: "Go's LoadAware 84 us"}
 Json = dict[str, Any]
 
 
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Item]:
     """Memory, then times, of a process that does nothing else."""
     sizes = [str(QUICK_NODES if quick else NODES), str(QUICK_CALLS if quick else CALLS)]
     done = subprocess.run(
         [sys.executable, "-m", "bench.scheduler_compute", *sizes], cwd=ROOT, check=True, capture_output=True, text=True
     )
     for line in done.stdout.splitlines():
-        yield Measurement(*json.loads(line))
+        yield item(json.loads(line))
 
 
 class _Work:
@@ -90,13 +91,15 @@ def _plugins(work: _Work, calls: int) -> Iterator[Measurement]:
         go = GO if name == "LoadAwareScheduling" else {}
         if isinstance(plugin, FilterPlugin):
             measured = times(lambda plugin=plugin: plugin.filter(request, nodes), calls)  # type: ignore[misc]
-            yield Measurement(f"filter of {name}, {size}", measured, "none", go.get("filter", "none"))
+            yield Measurement(f"filter of {name}, {size}", str(measured), "none", go.get("filter", "none"))
         if isinstance(plugin, ScorePlugin):
             measured = times(lambda plugin=plugin: plugin.score(request, nodes), calls)  # type: ignore[misc]
-            yield Measurement(f"score of {name}, {size}", measured, "none", go.get("score", "none"))
+            yield Measurement(f"score of {name}, {size}", str(measured), "none", go.get("score", "none"))
     for verb, ask in (("filter", work.cycle.filter), ("score", work.cycle.score)):
         measured = times(lambda ask=ask: ask(request, nodes), calls)  # type: ignore[misc]
-        yield Measurement(f"{verb} of all plugins, {size}", measured, "<= 1 ms", GO[verb])
+        yield Measurement(
+            f"{verb} of all plugins, {size}", str(measured), "<= 1 ms", GO[verb], measured.median_us / 1000
+        )
 
 
 def _changes(work: _Work, calls: int) -> Iterator[Measurement]:
@@ -109,26 +112,22 @@ def _changes(work: _Work, calls: int) -> Iterator[Measurement]:
             work.cache.put_node_metric(report)
             work.cache.select(work.names[:1], NOW)
 
-        yield Measurement(f"NodeMetric of {pods} pods, into the arrays", times(receive, calls), "none", go)
+        yield Measurement(f"NodeMetric of {pods} pods, into the arrays", str(times(receive, calls)), "none", go)
     events = iter([work.pod(PODS_PER_NODE, int(lot.integers(len(work.names)))) for _ in range(2 * (calls + WARM_UP))])
 
     def bound() -> None:
         work.cache.put_pod(next(events), NOW)
 
     count = len(work.names) // SAMPLED
-    yield Measurement("event of a pod that was bound", times(bound, calls), "none", "none")
+    yield Measurement("event of a pod that was bound", str(times(bound, calls)))
     some = work.names[:count]
     what = f"lookup of {count:,} of {len(work.names):,} nodes after a pod was bound"
-    yield Measurement(what, times(lambda: work.cache.select(some, NOW), calls, bound), "none", "none")
+    yield Measurement(what, str(times(lambda: work.cache.select(some, NOW), calls, bound)))
     moving = [work.pod(PODS_PER_NODE + 1, number) for number in range(min(10, len(work.names)))]
     turn = iter(moving * (1 + (calls + WARM_UP) // len(moving)))
     what = f"snapshot of all {len(work.names):,} nodes after a pod was bound"
-    yield Measurement(
-        what,
-        times(lambda: work.cache.freeze(NOW), calls, lambda: work.cache.put_pod(next(turn), NOW)),
-        "none",
-        "none",
-    )
+    measured = times(lambda: work.cache.freeze(NOW), calls, lambda: work.cache.put_pod(next(turn), NOW))
+    yield Measurement(what, str(measured))
 
 
 def main() -> None:
@@ -145,10 +144,10 @@ def main() -> None:
             "none",
             "none",
         ),
-        Measurement("taking them in from JSON", f"{took:.1f} s", "none", "none"),
+        Measurement("taking them in from JSON", f"{took:.1f} s"),
     ]
     for row in (*rows, *_plugins(work, calls), *_changes(work, calls)):
-        print(json.dumps([row.what, row.measured, row.budget, row.reference]), flush=True)
+        print(json.dumps(plain(row)), flush=True)
 
 
 if __name__ == "__main__":

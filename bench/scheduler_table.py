@@ -1,11 +1,13 @@
-"""What the runs of the scheduler's benchmark come to, as a table. Pure."""
+"""What the runs of the scheduler's benchmark come to, as a table and a drawing. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from bench.drawing import bars, drawing
 from bench.manager_table import short
+from bench.measurement import Measurement, Picture
 from bench.scheduler_parts import NONE, NOTHING, SHORTLIST, WEIGHTED, Mode
 
 BUDGETS: Final = {SHORTLIST: ">= 1.0 x no extender", WEIGHTED: ">= 0.5 x no extender"}
@@ -60,12 +62,56 @@ class Run:
 
 def lines(runs: Iterable[Run]) -> list[list[str]]:
     """The cells of the table: a line for each number of nodes and mode, in the order in which they first ran."""
-    found: dict[tuple[int, Mode], list[Run]] = {}
-    for run in runs:
-        found.setdefault((run.nodes, run.mode), []).append(run)
+    found = _by_mode(runs)
     bases = _bases(found)
-    order = sorted(found, key=lambda key: key[0])
-    return [list(HEADER), *(_line(nodes, mode, found[nodes, mode], bases) for nodes, mode in order)]
+    return [list(HEADER), *(_line(nodes, mode, each, bases) for (nodes, mode), each in found.items())]
+
+
+def measurements(runs: Sequence[Run]) -> list[Measurement]:
+    """A line for each number of nodes and mode: pods per second without extender, ratios to that with one."""
+    made = []
+    for (nodes, mode), found in _by_mode(runs).items():
+        what = f"pods per second on the real kube-scheduler, {nodes:,} nodes, {mode.title}"
+        rates = spread([run.per_second for run in found], "{:.0f}")
+        reference = _reference(nodes, mode)
+        if mode.kind == NONE:
+            made.append(Measurement(what, rates, reference=reference))
+            continue
+        ratios = _ratios(found, _bases(_by_mode(runs)))
+        text = f"{spread(ratios, '{:.2f}')} x no extender ({rates} pods/s)"
+        made.append(Measurement(what, text, BUDGETS.get(mode.kind, "none"), reference, _median(ratios)))
+    return made
+
+
+def picture(runs: Sequence[Run]) -> Picture:
+    """The ratios to no extender of the same round, by number of nodes and mode."""
+    found = _by_mode(runs)
+    bases = _bases(found)
+    counts = sorted({nodes for nodes, _ in found})
+    with drawing(columns=len(counts), size=(4.2 * len(counts), 2.8)) as (axes, finish):
+        for place, nodes in zip(axes, counts, strict=True):
+            ratios = {mode.title: _ratios(of, bases) for (count, mode), of in found.items() if count == nodes}
+            known = {title: (median(each), min(each), max(each)) for title, each in ratios.items() if each}
+            bars(place, known, f"x no extender, {nodes:,} nodes")
+            place.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
+        return finish("scheduler-ratios", "Pods per second beside those with no extender in the same round")
+
+
+def _by_mode(runs: Iterable[Run]) -> dict[tuple[int, Mode], list[Run]]:
+    found: dict[tuple[int, Mode], list[Run]] = {}
+    for run in sorted(runs, key=lambda run: run.nodes):
+        found.setdefault((run.nodes, run.mode), []).append(run)
+    return found
+
+
+def _ratios(runs: Iterable[Run], bases: Mapping[tuple[int, int], float]) -> list[float]:
+    return [run.per_second / base for run in runs if (base := bases.get((run.nodes, run.round)))]
+
+
+def _reference(nodes: int, mode: Mode) -> str:
+    own = 0 if mode.kind == NONE else None
+    shipped = mode.percentage == own and not (mode.kind == NOTHING and mode.size)
+    return REFERENCES.get((nodes, mode.kind), "none") if shipped else "none"
 
 
 def _bases(found: Mapping[tuple[int, Mode], Sequence[Run]]) -> dict[tuple[int, int], float]:
@@ -84,12 +130,10 @@ def _bases(found: Mapping[tuple[int, Mode], Sequence[Run]]) -> dict[tuple[int, i
 
 
 def _line(nodes: int, mode: Mode, runs: Sequence[Run], bases: Mapping[tuple[int, int], float]) -> list[str]:
-    ratios = [run.per_second / base for run in runs if (base := bases.get((nodes, run.round)))]
+    ratios = _ratios(runs, bases)
     algorithm = [run.algorithm_ms for run in runs if run.algorithm_ms is not None]
     spent = [_median([run.cpu_ms[one] for run in runs if one in run.cpu_ms]) for one in PROCESSES]
     told = {key: None for run in runs for key in run.extender}
-    own = 0 if mode.kind == NONE else None
-    shipped = mode.percentage == own and not (mode.kind == NOTHING and mode.size)
     return [
         f"{nodes:,}",
         mode.title,
@@ -97,7 +141,7 @@ def _line(nodes: int, mode: Mode, runs: Sequence[Run], bases: Mapping[tuple[int,
         spread([run.per_second for run in runs], "{:.0f}"),
         spread(ratios, "{:.2f}"),
         BUDGETS.get(mode.kind, "none"),
-        REFERENCES.get((nodes, mode.kind), "none") if shipped else "none",
+        _reference(nodes, mode),
         short(_median(algorithm)),
         " / ".join(map(short, spent)),
         ", ".join(f"{key} {short(_median([r.extender[key] for r in runs if key in r.extender]))}" for key in told),

@@ -6,7 +6,8 @@ import pytest
 
 from bench import manager_report as made
 from bench.manager_latency import DECREASE, FIRST, Latencies
-from bench.manager_table import ROWS, growth, header, line, lines, markdown, percentiles, short
+from bench.manager_table import ROWS, growth, header, line, lines, measurements, percentiles, short
+from bench.table import markdown
 from crds.codec import from_json
 from crds.colocation import ColocationStrategy
 from crds.node_metric import NodeMetric
@@ -146,3 +147,12 @@ def test_table_has_a_column_per_size() -> None:
 def test_markdown_table() -> None:
     """The first row is the head."""
     assert markdown([["a", "b"], ["1", "2"]]) == "| a | b |\n|---|---|\n| 1 | 2 |"
+
+
+def test_budgets_are_of_the_largest() -> None:
+    """A figure that has a budget is told for every size, and judged by the largest."""
+    found = {row.what: row for row in measurements({1000: {"first_p99": 2.5}, 500: {"first_p99": 0.5}})}
+    row = found["NodeMetric to Node, first publication, p99"]
+    assert (row.measured, row.budget, row.within) == ("0.5, 2.5 s with 500, 1,000 nodes", "<= 2 s", False)
+    assert len(found) == len([row for row in ROWS if row.budget != "none"])
+    assert found["manager, RSS at the end"].within is None

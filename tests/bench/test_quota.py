@@ -1,8 +1,5 @@
 """The parts of the quotas' benchmark: the cluster that it makes, the times that it takes, and that it runs."""
 
-import os
-import subprocess
-import sys
 from collections import Counter
 from typing import Any, cast
 
@@ -13,7 +10,6 @@ from bench.quota_reclaim import main
 from bench.quota_waits import Waits
 from devcluster.api import ApiClient
 from devcluster.errors import DevClusterError
-from tests.architecture.sources import ROOT
 
 NODES = 40
 NOW = 1_800_000_000.0
@@ -74,15 +70,3 @@ def test_wrong_plan_is_refused(flags: list[str]) -> None:
     """What cannot be measured is refused before a cluster is started."""
     with pytest.raises(SystemExit):
         main(flags)
-
-
-@pytest.mark.cluster
-def test_reclaim_is_measured() -> None:
-    """In its quick form every pod is bound where others left, ours and with kube-scheduler's own preemption."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "bench.quota_reclaim", "--quick"]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if "unschedulable to bound" in line]
-    assert ["(n = 3)" in row[1] for row in rows] == [True, False, True, False]
-    assert ["(n = 4)" in row[1] for row in rows] == [False, True, False, True]

@@ -1,9 +1,6 @@
 """The parts of the scheduler's benchmark: what takes turns, what the do-nothing extender says, what the table says."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -14,7 +11,6 @@ from bench.scheduler_table import Run, lines, spread
 from scheduler_plugins.extender.http import Reply, Request
 from scheduler_plugins.extender.wire import parse
 from scheduler_plugins.plugins import PLUGINS
-from tests.architecture.sources import ROOT
 
 POD = {"metadata": {"name": 'a "NodeNames":["x"]', "uid": "1"}, "spec": {}}
 BODY = json.dumps({"Pod": POD, "Nodes": None, "NodeNames": ["n-1", "n-2", "n-3"]}, separators=(",", ":")).encode()
@@ -105,16 +101,3 @@ def test_wrong_plan_is_refused(flag: str) -> None:
     """What cannot be measured is refused before a cluster is started."""
     with pytest.raises(SystemExit):
         main([flag])
-
-
-@pytest.mark.cluster
-def test_scheduler_is_measured() -> None:
-    """In its quick form every mode binds its pods through the real kube-scheduler and fills its line of the table."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "bench.scheduler", "--quick"]
-    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
-    rows = [line.strip("| ").split(" | ") for line in done.stdout.splitlines() if line.startswith("| 12")]
-    assert [row[2] for row in rows] == ["2", "1", "1", "1", "1", "1"]
-    assert all(float(row[3].split()[0]) > 0 for row in rows)
-    assert "filter names 12" in done.stdout

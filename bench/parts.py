@@ -1,0 +1,70 @@
+"""The parts of `make bench`: what each measures, how long it takes, and what it needs."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A benchmark that runs in a process of its own."""
+
+    group: str
+    """What it belongs to; the name of a group stands for all of its parts."""
+    title: str
+    """What it measures, for people."""
+    minutes: float
+    """About how long it takes on two CPUs that do nothing else."""
+    function: str
+    """As module:function, of `quick`, that yields `bench.measurement.Item`s; quick ones only show that they run."""
+    cluster: bool = False
+    """Whether it starts a dev cluster, whose programs have to be there (`make packages`)."""
+
+
+PARTS: Final[dict[str, Part]] = {
+    "process": Part("agent", "two whole agents, 110 pods", 1.6, "bench.process:measure"),
+    "tick": Part("agent", "a tick, step by step", 0.4, "bench.tick:measure"),
+    "training": Part("agent", "a training round", 0.1, "bench.training_round:measure"),
+    "store": Part("agent", "the store: appends, windows, size", 0.3, "bench.store:measure"),
+    "compression": Part("agent", "bytes per sample on real traces", 0.1, "bench.compression:measure"),
+    "week": Part("agent", "a simulated week", 3.0, "bench.week:measure"),
+    "manager-memory": Part("manager", "the cache of 5,000 nodes", 0.4, "bench.manager_memory:measure"),
+    "manager-cluster": Part(
+        "manager", "500 to 5,000 nodes on a real API server", 15.0, "bench.manager:part", cluster=True
+    ),
+    "scheduler-compute": Part("scheduler", "filters and scores of 5,000 nodes", 1.5, "bench.scheduler_compute:measure"),
+    "extender": Part("scheduler", "answers over HTTP", 0.5, "bench.extender:measure"),
+    "scheduler-cluster": Part(
+        "scheduler", "pods per second through a real kube-scheduler", 8.0, "bench.scheduler:part", cluster=True
+    ),
+    "quota-compute": Part("quota", "admission, and the choice of victims", 1.5, "bench.quota:measure"),
+    "quota-cluster": Part(
+        "quota", "waits for borrowed resources on a real kube-scheduler", 2.0, "bench.quota_reclaim:part", cluster=True
+    ),
+    "placement": Part("placement", "where pods are put, simulated", 10.0, "bench.placement:part"),
+}
+"""In the order in which they run."""
+
+
+def groups() -> dict[str, tuple[str, ...]]:
+    """The parts of each group, in order."""
+    found: dict[str, list[str]] = {}
+    for name, part in PARTS.items():
+        found.setdefault(part.group, []).append(name)
+    return {group: tuple(names) for group, names in found.items()}
+
+
+def chosen(words: Iterable[str]) -> list[str]:
+    """The parts that names of parts and groups stand for, in order; all of them without a name.
+
+    Raises:
+        ValueError: a name is neither; the message has all that there are.
+    """
+    given, known = list(words), groups()
+    if unknown := sorted({word for word in given if word not in PARTS and word not in known}):
+        raise ValueError(
+            f"no benchmark named {', '.join(unknown)}: choose from {', '.join(PARTS)}, "
+            f"or from the groups {', '.join(known)}"
+        )
+    wanted = {name for word in given for name in known.get(word, ())} | {word for word in given if word in PARTS}
+    return [name for name in PARTS if name in wanted or not given]

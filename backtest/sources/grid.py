@@ -111,7 +111,7 @@ class Steps:
         if self.out_of_order:
             found.append(f"{self.where}: {counted(self.out_of_order, 'row')} out of order, put in order.")
         if self.merged:
-            found.append(f"{self.where}: rows of the same five minutes were averaged ({self.merged} times).")
+            found.append(f"{self.where}: rows of the same five minutes were averaged ({counted(self.merged, 'row')}).")
         return found
 
 

@@ -1,5 +1,6 @@
 """Traces of pods that came and went: samples onto steps, one stay per pod and node, only what can be judged."""
 
+from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from backtest.trace import Resource, Stay, Trace, TraceError
 
 LEAST_MEASURED: Final = 0.5
 """A pod counts when at least this share of its steps was measured: an agent that was away spoils nothing."""
+_FARTHEST: Final = 2**31
 
 
 class Key(NamedTuple):
@@ -33,8 +35,9 @@ class Measured:
     """Which resource."""
     options: Options
     """Which part of them is wanted."""
-    _parts: defaultdict[Key, list[tuple[IntArray, FloatArray]]] = field(default_factory=lambda: defaultdict(list))
-    _values: int = 0
+    _steps: defaultdict[Key, "array[int]"] = field(default_factory=lambda: defaultdict(lambda: array("i")))
+    _values: defaultdict[Key, "array[float]"] = field(default_factory=lambda: defaultdict(lambda: array("d")))
+    _count: int = 0
 
     def add(self, key: Key, times: FloatArray, values: FloatArray) -> None:
         """Take samples, any number per step, in any order.
@@ -52,21 +55,30 @@ class Measured:
             good &= times >= self.options.since
         if self.options.until is not None:
             good &= times < self.options.until
-        if good.any():
-            self._values += int(good.sum())
-            grid.check_size(self._values, 1, f"{self.resource} of {len(self._parts)} pods")
-            steps = np.floor(times[good] / grid.STEP_SECONDS).astype(np.intp)
-            self._parts[key].append((steps, values[good]))
+        count = int(good.sum())
+        if not count:
+            return
+        self._count += count
+        if self._count > grid.MOST_VALUES:
+            raise TraceError(
+                f"{self.resource} of {len(self._steps)} pods: more than {grid.MOST_VALUES:,} samples do not fit; "
+                "shorten the time with --from and --until"
+            )
+        steps = np.floor(times[good] / grid.STEP_SECONDS)
+        if not (abs(steps) < _FARTHEST).all():
+            raise TraceError(f"{self.resource} of {key.pod}: {times[good][0]:g} is no time in seconds since 1970")
+        self._steps[key].frombytes(steps.astype(np.intc).tobytes())
+        self._values[key].frombytes(values[good].astype(np.float64).tobytes())
 
     @property
     def keys(self) -> list[Key]:
         """Whose samples there are, sorted."""
-        return sorted(self._parts)
+        return sorted(self._steps)
 
     def series(self, key: Key) -> tuple[IntArray, FloatArray]:
         """Steps counted from 1970, rising, and the average of the samples in each."""
-        parts = self._parts[key]
-        steps, values = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+        steps = np.frombuffer(self._steps[key], dtype=np.intc).astype(np.intp)
+        values = np.frombuffer(self._values[key], dtype=np.float64)
         found, places = np.unique(steps, return_inverse=True)
         return found, np.bincount(places, weights=values) / np.bincount(places)
 

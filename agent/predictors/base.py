@@ -95,6 +95,10 @@ class View(Protocol):
         """What each pod requests, shape (P,); 0 for nothing."""
 
     @property
+    def observed_seconds(self) -> FloatArray:
+        """How long each pod was observed in all, its workload's history included, shape (..., P). [s]"""
+
+    @property
     def mean(self) -> Amount:
         """Decayed mean of the class series, shape (...); it also holds what departed pods used."""
 
@@ -194,6 +198,11 @@ class ClassView:
     def units(self) -> int:
         """Whole units in one unit of the history."""
         return self.history.units
+
+    @property
+    def observed_seconds(self) -> FloatArray:
+        """How long each pod was observed in all, its workload's history included, shape (P,). [s]"""
+        return self.history.observed[self.pods]
 
     @property
     def mean(self) -> float:

@@ -67,6 +67,10 @@ def _run(options: argparse.Namespace) -> int:
 
         explain.run(options.field, options.output)
         return 0
+    if options.command == "backtest":
+        from cli.backtest import command as backtest  # noqa: PLC0415
+
+        return backtest.run(options)
     from cli import commands  # noqa: PLC0415
 
     return commands.run(options)

@@ -4,6 +4,7 @@ import argparse
 from typing import Final, TypeAlias
 
 from cli import parsers
+from cli.backtest import options as backtest
 from cli.parsers import Parser
 
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -33,6 +34,7 @@ def parser() -> Parser:
     _add_shadow(commands, [login, output])
     _add_simulate(commands, [login, output])
     _add_quota(commands, [login, output, parsers.watch()])
+    _add_backtest(commands, [general, backtest.output()])
     _add_doctor(commands, [login, output])
     commands.add_parser("version", help="print the version of this command", parents=[general, output])
     _add_completion(commands)
@@ -208,6 +210,15 @@ def _add_doctor(commands: _Commands, parents: list[Parser]) -> None:
     doctor = commands.add_parser("doctor", help=about, description=f"{about.capitalize()}.", parents=parents)
     doctor.add_argument("--preflight", action="store_true", help="whether Headroom can be installed here")
     parsers.add_place(doctor)
+
+
+def _add_backtest(commands: _Commands, parents: list[Parser]) -> None:
+    about = "what a prediction policy would have saved on recorded usage, and how often it would have been wrong"
+    described = (
+        f"{about.capitalize()}. Runs the agent's own models, stepped through time; needs no cluster. The oracle, which "
+        "knows the future, is always shown beside them."
+    )
+    backtest.add(commands.add_parser("backtest", help=about, description=described, parents=parents))
 
 
 def _add_completion(commands: _Commands) -> None:

@@ -72,10 +72,28 @@ class Recipe:
         return digest.hexdigest()[:KEY_LENGTH]
 
 
+BACKTEST_INPUTS = (
+    "backtest",
+    "agent/__init__.py",
+    "agent/flags.py",
+    "agent/host",
+    "agent/identities.py",
+    "agent/kinds.py",
+    "agent/numerics",
+    "agent/pods.py",
+    "agent/policy.py",
+    "agent/predictors",
+    "agent/roster.py",
+    "agent/samples.py",
+    "agent/store",
+)
+"""What `kubectl headroom backtest` runs: the agent's own models, and what reads its databases."""
 RECIPES = (
     Recipe("headroom-agent", "Dockerfile.agent", ("requirements/agent.txt", "agent")),
     Recipe(
-        "headroom-manager", "Dockerfile.manager", ("requirements/manager.txt", "cli", "manager", "scheduler_plugins")
+        "headroom-manager",
+        "Dockerfile.manager",
+        ("requirements/manager.txt", "cli", "manager", "scheduler_plugins", *BACKTEST_INPUTS),
     ),
 )
 

@@ -37,6 +37,10 @@ def _names(found: Next, typed: str) -> list[Candidate]:
         from cli.config.fields import every_field  # noqa: PLC0415 - only who asks for it pays for it
 
         return [(each.path, each.meaning) for each in every_field()]
+    if found.names is Names.POLICIES:
+        from backtest.policies import names  # noqa: PLC0415 - as above
+
+        return [(name, "") for name in names()]
     try:
         if found.names is Names.CONTEXTS:
             return [(name, "") for name in _contexts(found.given.get("kubeconfig"))]

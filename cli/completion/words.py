@@ -16,6 +16,7 @@ class Names(StrEnum):
     QUOTAS = "quotas"
     CONTEXTS = "contexts"
     FIELDS = "fields"
+    POLICIES = "policies"
 
 
 Candidate = tuple[str, str]
@@ -26,8 +27,11 @@ _OPTIONS: Final = {
     "headroom_namespace": Names.NAMESPACES,
     "node": Names.NODES,
     "context": Names.CONTEXTS,
+    "policy": Names.POLICIES,
 }
-_FILES: Final = frozenset({"kubeconfig", "profile", "config", "file"})
+_FILES: Final = frozenset(
+    {"kubeconfig", "profile", "config", "file", "trace", "db", "nodemetrics", "pods", "policy_file", "plot"}
+)
 _EXPLAINED: Final = {"node": Names.NODES, "pod": Names.PODS, "quota": Names.QUOTAS}
 
 
@@ -76,6 +80,8 @@ class _Line:
         """An option whose value comes next."""
         self.only_words = False
         """Whether -- was typed: no options follow."""
+        self.repeated: argparse.Action | None = None
+        """An option that takes further values until another one comes."""
         self._enter(parser)
 
     def _enter(self, parser: argparse.ArgumentParser) -> None:
@@ -88,12 +94,13 @@ class _Line:
         """A word that is complete."""
         if self.waiting is not None:
             self._give(self.waiting, word)
+            self.repeated = self.waiting if self.waiting.nargs == "+" else None
             self.waiting = None
         elif word == "--":
             self.only_words = True
         elif word.startswith("-") and len(word) > 1 and not self.only_words:
             name, equals, value = word.partition("=")
-            found = self.option(name)
+            found, self.repeated = self.option(name), None
             if found is not None and found.nargs != 0:
                 if equals:
                     self._give(found, value)
@@ -124,7 +131,8 @@ class _Line:
 
     def next_word(self) -> Next:
         """What can stand where no option does."""
-        return self.values(self._places[0]) if self._places else Next(given=self.given)
+        place = self._places[0] if self._places else self.repeated
+        return self.values(place) if place is not None else Next(given=self.given)
 
     def values(self, action: argparse.Action) -> Next:
         """What an option or a place takes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("agent", "manager", "scheduler_plugins")
-SHIPPED = (*SERVICES, "cli", "crds", "kubeapi", "service")
+SHIPPED = (*SERVICES, "backtest", "cli", "crds", "kubeapi", "service")
 PACKAGES = (*SHIPPED, "dashboards", "demo", "devcluster", "release")
 
 

@@ -38,7 +38,7 @@ def test_every_command_is_walked() -> None:
     for word in names(following("")):
         offered = names(following(word, "--"))
         assert "--help" in offered
-        assert ("--kubeconfig" in offered) == (word not in {"config", "version", "completion"})
+        assert ("--kubeconfig" in offered) == (word not in {"backtest", "config", "version", "completion"})
     assert names(following("config", "")) == {"check", "diff", "explain"}
     assert "--config-name" in names(following("config", "diff", "--conf"))
 
@@ -52,6 +52,8 @@ def test_every_command_is_walked() -> None:
         (("completion", ""), {"bash", "zsh", "fish"}),
         (("--color", ""), {"auto", "always", "never"}),
         (("explain", ""), {"node", "pod", "quota"}),
+        (("backtest", "-o", ""), {"table", "wide", "json", "yaml", "csv"}),
+        (("backtest", "--policies", ""), {"all"}),
     ],
 )
 def test_choices(words: tuple[str, ...], expected: set[str]) -> None:
@@ -72,6 +74,7 @@ def test_choices(words: tuple[str, ...], expected: set[str]) -> None:
         (("simulate", "pod", ""), Names.PODS),
         (("--context", ""), Names.CONTEXTS),
         (("config", "explain", ""), Names.FIELDS),
+        (("backtest", "--policy", ""), Names.POLICIES),
         (("top", "--interval", ""), None),
         (("version", ""), None),
     ],
@@ -81,7 +84,17 @@ def test_names_of_the_cluster(words: tuple[str, ...], kind: Names | None) -> Non
     assert following(*words).names is kind
 
 
-@pytest.mark.parametrize("words", [("config", "check", ""), ("--kubeconfig", ""), ("simulate", "pod", "--profile", "")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("config", "check", ""),
+        ("--kubeconfig", ""),
+        ("simulate", "pod", "--profile", ""),
+        ("backtest", "--trace", ""),
+        ("backtest", "--db", "one.db", ""),
+        ("backtest", "--seed", "0", "--db", "one.db", "two.db", ""),
+    ],
+)
 def test_files(words: tuple[str, ...]) -> None:
     """Where a file stands, the shell offers files."""
     assert following(*words).files
@@ -110,6 +123,17 @@ def test_fields_need_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
     command.run(["config", "explain", "midEviction.m"])
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("midEviction.mode\t")
+
+
+def test_options_end_lists_of_files() -> None:
+    """Behind another option's value no further file is offered."""
+    assert not following("backtest", "--db", "one.db", "--seed", "0", "").files
+
+
+def test_policies_need_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of policies are those of the agent's models, and the default one."""
+    command.run(["backtest", "--policy", "d"])
+    assert capsys.readouterr().out.splitlines() == ["default", "diversity", ":4"]
 
 
 def test_no_cluster_is_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

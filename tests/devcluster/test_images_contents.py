@@ -28,7 +28,7 @@ PROGRAMS = {
 }
 PACKAGES = {
     "headroom-agent": {"agent", "crds", "kubeapi", "service"},
-    "headroom-manager": {"cli", "crds", "kubeapi", "manager", "scheduler_plugins", "service"},
+    "headroom-manager": {"agent", "backtest", "cli", "crds", "kubeapi", "manager", "scheduler_plugins", "service"},
 }
 FORBIDDEN = {
     "pip",
@@ -133,6 +133,7 @@ def test_no_code_that_is_not_run(contents: Contents) -> None:
     }
     known = {
         "agent",
+        "backtest",
         "cli",
         "crds",
         "demo",

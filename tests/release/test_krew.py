@@ -21,7 +21,7 @@ HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
 def filled(tmp_path: Path) -> Path:
     """What `install` fills, for this Python, with our own packages alone: libraries take minutes to download."""
     folder = tmp_path / "filled"
-    for name in ("cli", "crds"):
+    for name in ("backtest", "cli", "crds"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / name, folder / "lib" / HERE / name, ignore=ignored)
     info = folder / "lib" / HERE / "headroom-9.9.dist-info"

@@ -24,12 +24,15 @@ from agent.store.schema import StoreError
 from agent.store.series import Series
 from agent.store.verification import verify
 from crds.duration import DurationError, parse_duration
+from service.words import joined
 
 _FAILED, _MIB, _DAY = 1, float(1 << 20), 86400
 _PERIODS: Final = {"raw": 0, "1m": 60, "5m": 300, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21600, "1d": _DAY}
 _UNITS: Final = {CPU: "cores", MEMORY: "bytes"}
 PODS_FILE: Final = "pods.csv"
 """Where the pods of an export are described, in its folder."""
+_TABLES: Final = (".csv", ".csv.gz")
+"""How names of files end."""
 Row = dict[str, Any]
 
 
@@ -46,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         WrongSetting: The command cannot be used like that.
         StoreError: There is no database, or none that can be read.
     """
-    given = _parser().parse_args(arguments)
+    given = _parser().parse_args(joined(arguments))
     with Inspection.open(Path(given.data_dir) / "agent.db") as database:
         run: Callable[[Inspection, argparse.Namespace], int] = given.run
         try:
@@ -90,7 +93,12 @@ def _parser() -> Parser:
     )
     one.add_argument("--entity", action="append", default=[], help="only this one; again for more (default: every pod)")
     one.add_argument("--aggregate", choices=("avg", "max"), default="avg", help="what a period is worth (default: avg)")
-    one.add_argument("--to", metavar="PATH", default="-", help="a folder, a file .csv or .csv.gz, or - (the default)")
+    one.add_argument(
+        "--to",
+        metavar="PATH",
+        default="-",
+        help="a folder, made if need be, a file .csv or .csv.gz, or - (the default)",
+    )
     _add_window(one, "8d", "5m")
     add("verify", _verify, "Read everything and say what is wrong; the exit code is 1 then.")
     return parser
@@ -204,10 +212,10 @@ def _export(database: Inspection, given: argparse.Namespace) -> int:
             _check_metric(database, metric)
     metrics = given.metric or [CPU, MEMORY]
     uids: set[str] = set()
+    if given.to.endswith("/") or (len(metrics) > 1 and given.to != "-" and not target.name.endswith(_TABLES)):
+        _make_folder(target)
     if len(metrics) > 1 and not target.is_dir():
-        raise WrongSetting(
-            "--to must be a folder that exists, because several metrics are a file each; or give one --metric"
-        )
+        raise WrongSetting("--to must be a folder, because several metrics are a file each; or give one --metric")
     for metric in metrics:
         columns = export.collect(database, metric, start, end, period, highest=given.aggregate == "max")
         wanted = given.entity or export.pods(columns)
@@ -223,6 +231,13 @@ def _export(database: Inspection, given: argparse.Namespace) -> int:
     if target.is_dir():
         _write(target / PODS_FILE, _identities(database).rows(uids), "their names, requests and limits")
     return 0
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongSetting(f"--to: cannot make folder {path}: {error.strerror}") from error
 
 
 def _write(path: Path, lines: Iterable[list[str]], what: str) -> None:

@@ -11,12 +11,14 @@ import dataclasses
 import difflib
 import inspect
 import itertools
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar
 
 from agent.kinds import Kind
+from service.words import joined
 
 ENV_PREFIX: Final = "HEADROOM_AGENT_"
 _KEY: Final = "headroom-setting"
@@ -145,7 +147,7 @@ def given(prog: str, settings: type, arguments: Sequence[str] | None, environmen
     for stage in stages(settings):
         for one in flags_of(stage).values():
             _add(result, one, "")
-    found = vars(result.parse_args(arguments))
+    found = vars(result.parse_args(joined(sys.argv[1:] if arguments is None else arguments)))
     return Given({name.replace("_", "-"): text for name, text in found.items()}, environment)
 
 

@@ -33,6 +33,32 @@ def parse_duration(text: str) -> float:
     Raises:
         DurationError: the text is not one, or is out of Go's range of 292 years; the message quotes it.
     """
+    return float(_exact(text))
+
+
+def canonical(text: str) -> str:
+    """The text Go writes for the duration that a text says: "1m" -> "1m0s", "90s" -> "1m30s", "1500us" -> "1.5ms".
+
+    Raises:
+        DurationError: the text is not a duration.
+    """
+    exact = _exact(text)
+    sign, nanoseconds = "-" if exact < 0 else "", int(abs(exact) * 10**9)
+    for unit, size in (("ns", 1), ("µs", 10**3), ("ms", 10**6)):
+        if 0 < nanoseconds < 1000 * size:
+            return f"{sign}{_decimal(Fraction(nanoseconds, size))}{unit}"
+    minutes, rest = divmod(nanoseconds, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    parts = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{parts}{_decimal(Fraction(rest, 10**9))}s"
+
+
+def _decimal(number: Fraction) -> str:
+    return f"{float(number):.9f}".rstrip("0").rstrip(".")
+
+
+def _exact(text: str) -> Fraction:
+    """Seconds."""
     match = _WHOLE.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
     if match is None:
         shown = text if len(text) <= 80 else f"{text[:80]}…"  # noqa: PLR2004 - what fits on a line
@@ -40,7 +66,7 @@ def parse_duration(text: str) -> float:
     seconds = sum((Fraction(number) * _UNITS[unit] for number, unit in _numbers(match[2])), Fraction(0))
     if seconds * 10**9 > _LARGEST_NANOSECONDS:
         raise DurationError(f"{text[:80]!r} is longer than a duration can be (292 years)")
-    return float(-seconds if match[1] == "-" else seconds)
+    return -seconds if match[1] == "-" else seconds
 
 
 def _numbers(text: str) -> list[tuple[str, str]]:

@@ -23,6 +23,7 @@ from manager.runner import serve
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings, WebhookSettings
 from manager.telemetry import Telemetry, TelemetryServer
 from service import logs
+from service.words import joined
 
 if TYPE_CHECKING:
     from manager.ui.server import UiServer
@@ -81,7 +82,7 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
     )
     _add_choice(parser, "--log-format", logs.FORMS, "text", "form of the log")
     _add_choice(parser, "--log-level", logs.LEVELS, "info", "the least severe message that is logged")
-    flags = parser.parse_args(arguments)
+    flags = parser.parse_args(joined(arguments))
     for name in ("namespace", "config_name"):
         if not getattr(flags, name) or "/" in getattr(flags, name):
             parser.error(f"--{name.replace('_', '-')} must be a name, got {getattr(flags, name)!r}")

@@ -14,6 +14,7 @@ from scheduler_plugins.leader import LeaseName
 from scheduler_plugins.profile import DEFAULT_PROFILE, KIND, Profile, ProfileError, load_profile
 from scheduler_plugins.profile.upstream import KIND as UPSTREAM_KIND
 from service import logs
+from service.words import joined
 
 _HIGHEST_PORT: Final = 65535
 
@@ -63,7 +64,7 @@ def parse_flags(arguments: Sequence[str], environment: Mapping[str, str] = os.en
         SettingsError: a value or the profile cannot be used.
         SystemExit: argparse's own, for --help and unknown flags.
     """
-    flags = _parser(environment).parse_args(arguments)
+    flags = _parser(environment).parse_args(joined(arguments))
     host, port = _address("--listen", flags.listen)
     if flags.mode not in (None, *Mode):
         raise SettingsError(f"--mode {flags.mode}: must be {' or '.join(Mode)}")

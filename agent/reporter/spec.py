@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from crds.codec import CodecError, from_json, to_json
-from crds.duration import parse_duration
+from crds.duration import DurationError, canonical, parse_duration
 from crds.node_metric import (
     MEMORY_COLLECT_POLICIES,
     WITHOUT_PAGE_CACHE,
@@ -73,7 +73,7 @@ class SpecInForce:
 
 
 def merged(spec: NodeMetricSpec | None) -> NodeMetricSpec:
-    """The spec with the built-in default for each absent key."""
+    """The spec with the built-in default for each absent key, and durations as Go writes them."""
     spec = spec or NodeMetricSpec()
     collect = spec.metric_collect_policy or MetricCollectPolicy()
     durations = collect.node_aggregate_policy and collect.node_aggregate_policy.durations
@@ -83,10 +83,21 @@ def merged(spec: NodeMetricSpec | None) -> NodeMetricSpec:
             collect.aggregate_duration_seconds, _COLLECT_DEFAULTS.aggregate_duration_seconds
         ),
         report_interval_seconds=_or(collect.report_interval_seconds, _COLLECT_DEFAULTS.report_interval_seconds),
-        node_aggregate_policy=collect.node_aggregate_policy if durations else _COLLECT_DEFAULTS.node_aggregate_policy,
+        node_aggregate_policy=(
+            replace(collect.node_aggregate_policy, durations=tuple(map(_written, durations)))
+            if collect.node_aggregate_policy and durations
+            else _COLLECT_DEFAULTS.node_aggregate_policy
+        ),
         node_memory_collect_policy=collect.node_memory_collect_policy or _COLLECT_DEFAULTS.node_memory_collect_policy,
     )
     return replace(spec, metric_collect_policy=filled)
+
+
+def _written(duration: str) -> str:
+    try:
+        return canonical(duration)
+    except DurationError:  # it is named where the spec is judged
+        return duration
 
 
 def report_interval_seconds(spec: NodeMetricSpec | None) -> int:

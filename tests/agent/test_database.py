@@ -216,11 +216,22 @@ def test_verify_finds_wrong_minutes(tmp_path: Path, run: Callable[..., str]) -> 
     assert "its minutes are not those" in run("verify", folder=tmp_path, code=1)
 
 
+@pytest.mark.parametrize("written", ["new/export", "new/export/"])
+def test_export_makes_its_folder(run: Callable[..., str], tmp_path: Path, written: str) -> None:
+    """A folder that is not there yet is made, with those above it; a slash says that one metric gets a folder, too."""
+    run("export", "--to", f"{tmp_path}/{written}")
+    assert (tmp_path / "new/export/cpu_millicores.csv.gz").is_file()
+    run("export", "--metric", "cpu", "--to", f"{tmp_path}/one/")
+    assert (tmp_path / "one/cpu_millicores.csv.gz").is_file()
+    run("export", "--metric", "cpu", "--to", f"{tmp_path}/one/mine.csv")
+    assert (tmp_path / "one/mine.csv").read_text().startswith("ts,")
+
+
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
         (["query", "cpu", "node", "--window", "soon"], ["--window", "'soon'", "5m"]),
-        (["query", "cpu", "node", "--window", "-5m"], ["--window"]),
+        (["query", "cpu", "node", "--window", "-5m"], ["--window", "'-5m'"]),
         (["query", "cpu", "node", "--window", "9999d"], ["--window", "year"]),
         (["query", "cpu", "node", "--end", "yesterday"], ["--end", "'yesterday'"]),
         (["query", "gpu"], ["'gpu'", "cpu, memory"]),
@@ -229,6 +240,8 @@ def test_verify_finds_wrong_minutes(tmp_path: Path, run: Callable[..., str]) -> 
         (["export", "--metric", "gpu"], ["'gpu'", "cpu, memory"]),
         (["export", "--metric", "cpu", "--entity", "nobody"], ["'nobody'"]),
         (["export", "--metric", "cpu", "--to", "/nowhere/a.csv"], ["/nowhere/a.csv", "No such file"]),
+        (["export", "--to", "all.csv"], ["--to", "folder", "--metric"]),
+        (["export", "--to", "/dev/null/out"], ["--to", "/dev/null/out", "Not a directory"]),
         (["frobnicate"], ["frobnicate"]),
         ([], ["--help"]),
     ],

@@ -181,6 +181,13 @@ def test_standalone_needs_no_rights() -> None:
     assert state_dir({}) == Path("/.local/state/headroom")
 
 
+@pytest.mark.parametrize("arguments", [["--collect-interval", "-1s"], ["--collect-interval=-1s"]])
+def test_negative_value_is_told_its_range(arguments: list[str]) -> None:
+    """A value below nothing is refused with what is allowed, whether or not an equals sign stands before it."""
+    with pytest.raises(WrongSetting, match=r"--collect-interval .* must be between 50ms and 1h, got: '-1s'"):
+        load(arguments, NO_ENVIRONMENT)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds.duration import DurationError, format_duration, parse_duration
+from crds.duration import DurationError, canonical, format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,30 @@ def test_wrong_durations(text: str) -> None:
 def test_written_as_go_does(seconds: float, text: str) -> None:
     """Durations are written as Go writes them, so that the same window has the same key everywhere."""
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("1m", "1m0s"),
+        ("90s", "1m30s"),
+        ("1.5h", "1h30m0s"),
+        ("0", "0s"),
+        ("-0s", "0s"),
+        ("-2m", "-2m0s"),
+        ("5m0s", "5m0s"),
+        ("1.25s", "1.25s"),
+        ("1500us", "1.5ms"),
+        ("1.5us", "1.5µs"),
+        ("3ns", "3ns"),
+        ("0.1ns", "0s"),  # Go counts whole nanoseconds
+        ("2000000h0.000000001s", "2000000h0m0.000000001s"),
+    ],
+)
+def test_one_text_for_a_duration(text: str, written: str) -> None:
+    """However a duration is written, it has one text, which is Go's."""
+    assert canonical(text) == written
+    assert canonical(written) == written
 
 
 @given(st.integers(0, 10**9))

@@ -32,11 +32,17 @@ class Amount(Fraction):
         return cls(parse_quantity(quantity))
 
 
+class Amounts(dict[str, Any]):
+    """Amounts by resource; without any it is also null, as Go writes a map that was never made."""
+
+
 def difference(expected: Any, actual: Any, tolerance: float | None, path: str = "") -> str | None:  # noqa: ANN401
     """The first difference as a sentence, or None. Keys that are not expected do not matter, except in `Exact`."""
     here = path or "the result"
     if isinstance(actual, Amount):
         return _amount_difference(expected, actual, here)
+    if isinstance(actual, Amounts) and not actual and expected is None:
+        return None
     if isinstance(expected, Mapping):
         return _object_difference(expected, actual, tolerance, path)
     if isinstance(expected, list):

@@ -339,3 +339,27 @@ def test_defects_are_not_imitated(family: str, asked: Json, theirs: Json) -> Non
     """Where the peer crashes, takes nonsense, or writes without need, a rule says what we do instead."""
     judgement = judge(family, {"name": "unseen", "input": asked, "expected": theirs})
     assert judgement.outcome is Outcome.DEVIATION, judgement.detail
+
+
+@pytest.mark.parametrize(
+    ("family", "asked", "theirs"),
+    [
+        (
+            "nodemetric_policy",
+            {"op": "agent_merge_spec", "currentSpec": None}
+            | {"newSpec": {"metricCollectPolicy": {"nodeAggregatePolicy": {"durations": ["1m", "90s", "1.5h"]}}}},
+            {"spec": {"metricCollectPolicy": {"nodeAggregatePolicy": {"durations": ["1m0s", "1m30s", "1h30m0s"]}}}},
+        ),
+        (
+            "nodemetric_report",
+            {"op": "collect_node", "aggregate": "avg", "memoryCollectPolicy": "usageWithoutPageCache", "series": {}}
+            | {"sampleSpanSeconds": 0, "coldMemoryStarted": False},
+            {"usage": None, "sampleSpanSeconds": 0},
+        ),
+    ],
+    ids=["durations", "nothing measured"],
+)
+def test_other_notations_agree(family: str, asked: Json, theirs: Json) -> None:
+    """Durations in any notation are written as Go does, and amounts of nothing are also what Go writes as null."""
+    judgement = judge(family, {"name": "unseen", "input": asked, "expected": theirs})
+    assert judgement.outcome is Outcome.PASSED, judgement.detail

@@ -23,6 +23,10 @@ DEFAULT = {
         ({"metricCollectPolicy": {}}, DEFAULT),
         ({"metricCollectPolicy": {"reportIntervalSeconds": 180}}, {**DEFAULT, "reportIntervalSeconds": 180}),
         ({"metricCollectPolicy": {"nodeAggregatePolicy": {"durations": []}}}, DEFAULT),
+        (  # written as Go writes them; what is none stays as it is, to be named
+            {"metricCollectPolicy": {"nodeAggregatePolicy": {"durations": ["1m", "90s", "soon"]}}},
+            {**DEFAULT, "nodeAggregatePolicy": {"durations": ["1m0s", "1m30s", "soon"]}},
+        ),
     ],
 )
 def test_absent_keys_take_defaults(spec: dict[str, Any], collect: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
 from crds.node_metric import ResourceMap
 from tests.golden.adapters import Adapter, priority
 from tests.golden.adapters.pods import kubernetes_pod
-from tests.golden.results import Amount, UnsupportedVectorError
+from tests.golden.results import Amount, Amounts, UnsupportedVectorError
 
 _NOW: Final = 1_700_000_000.0
 _WINDOW_SECONDS: Final = 86400.0
@@ -101,9 +101,9 @@ def _usages(vector: Mapping[str, Any], pods: tuple[PodRef, ...] = ()) -> Usages:
     )
 
 
-def _amounts(found: ResourceMap | None) -> dict[str, Amount]:
+def _amounts(found: ResourceMap | None) -> Amounts:
     resources = (found and found.resources) or {}
-    return {name: Amount.of(quantity) for name, quantity in resources.items()}
+    return Amounts((name, Amount.of(quantity)) for name, quantity in resources.items())
 
 
 def _collected(mean: Mapping[str, float], windows: Sequence[Window], name: str) -> dict[str, Any]:

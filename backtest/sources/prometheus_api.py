@@ -94,12 +94,7 @@ class Api:
         try:
             found = self._ask("query_range", parameters, "matrix")
         except TooMuch as error:
-            if end - start < 2 * SHORTEST_SECONDS:
-                raise TraceError(
-                    f"{self.url}: query {query!r} is too much for it even hour by hour ({error}); give one that is "
-                    "about fewer pods with --query"
-                ) from error
-            middle = start + (end - start) // 2 // STEP_SECONDS * STEP_SECONDS
+            middle = self._middle(query, start, end, error)
             yield from self.ranges(query, start, middle)
             yield from self.ranges(query, middle + STEP_SECONDS, end)
             return
@@ -112,6 +107,8 @@ class Api:
     def highest(self, query: str, start: float, end: float) -> Iterator[tuple[Labels, float]]:
         """The highest value of each series of a query with start < time <= end, looked at every five minutes.
 
+        Of a series that is too much in one piece, that of each piece, the older first.
+
         Raises:
             TraceError: the query cannot be answered.
         """
@@ -119,11 +116,27 @@ class Api:
         try:
             found = self._ask("query", {"query": text, "time": f"{end:.0f}"}, "vector")
         except TooMuch as error:
-            raise TraceError(f"{self.url}: query {query!r} is too much for it ({error})") from error
+            middle = self._middle(query, start, end, error)
+            yield from self.highest(query, start, middle)
+            yield from self.highest(query, middle, end)
+            return
         for series in found:
             pair = series.get("value")
             if isinstance(pair, list) and len(pair) == _PAIR:
                 yield _labels(series), _number(pair[1])
+
+    def _middle(self, query: str, start: float, end: float, error: TooMuch) -> float:
+        """Where to cut a stretch in two.
+
+        Raises:
+            TraceError: it is short enough.
+        """
+        if end - start < 2 * SHORTEST_SECONDS:
+            raise TraceError(
+                f"{self.url}: query {query!r} is too much for it even hour by hour ({error}); give one that is about "
+                "fewer pods with --query"
+            ) from error
+        return start + (end - start) // 2 // STEP_SECONDS * STEP_SECONDS
 
     def _ask(self, what: str, parameters: Mapping[str, str], kind: str) -> list[Mapping[str, Any]]:
         """The series of an answer.

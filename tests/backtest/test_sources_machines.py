@@ -8,7 +8,7 @@ import pytest
 
 from backtest.sources import OptionError, Options, grid
 from backtest.trace import TraceError
-from tests.backtest.made import MIB, SIZES, START, STEP, machines, steady, trace, traces, write
+from tests.backtest.trace_files import MIB, SIZES, START, STEP, machines, steady, trace, traces, write
 
 HEADER = "ts,vm1,vm2"
 WHOLE = {"1": "2,1024,1.0", "2": "1,2048,0.999"}

@@ -17,8 +17,8 @@ from backtest.sources import Options, documents, grid
 from backtest.trace import Resource, Stay, TraceError
 from crds.priority import PriorityBand
 from tests.agent import made
-from tests.backtest.made import MIB, trace, traces, write
-from tests.backtest.pods import pod, pods_file
+from tests.backtest.pod_files import pod, pods_file
+from tests.backtest.trace_files import MIB, trace, traces, write
 
 START = 1_700_000_100.0  # a multiple of 300
 GIB = 1 << 30

@@ -83,6 +83,11 @@ class SegmentView:
         """Decayed standard deviation of each pod, shape (N, P)."""
         return np.stack([self.statistics.stdev(row, self.start, self.end) for row in self.rows], axis=-1)
 
+    @cached_property
+    def observed_seconds(self) -> FloatArray:
+        """How long each pod was observed in all, shape (N, P). [s]"""
+        return self.each(PodHistory.observed) * self.step_seconds
+
     def class_percentile(self, percent: float) -> FloatArray:
         """Percentile of all pods together in whole units, shape (N,)."""
         return self.statistics.percentile(self.series, percent, self.start, self.end)
@@ -117,7 +122,7 @@ class SegmentWindows:
     """How long the window is. [days]"""
     _profiles: dict[int, FloatArray] = field(default_factory=dict, repr=False)
 
-    @property
+    @cached_property
     def steps(self) -> int:
         """How many steps the window has."""
         return max(int(np.ceil(self.window_days * DAY_SECONDS / self.view.step_seconds)), 1)
@@ -174,8 +179,7 @@ class SegmentWindows:
 
     @cached_property
     def _observed(self) -> FloatArray:
-        observed = self.view.each(PodHistory.observed) * self.view.step_seconds
-        return np.minimum(observed, self.window_days * DAY_SECONDS)
+        return np.minimum(self.view.observed_seconds, self.window_days * DAY_SECONDS)
 
     @cached_property
     def _thin(self) -> BoolArray:
@@ -226,19 +230,15 @@ class DayProfile:
     def highest(self, pods: Sequence[PodHistory]) -> FloatArray:
         """For these pods, shape (N,)."""
         found = np.zeros(self.end - self.start)
-        singles = []
         for first, after, days in self._parts():
             inner, outer = first + self.aside, after - self.aside
-            if inner < outer and days:
+            if inner >= outer:
+                inner = outer = after
+            elif days:
                 found = np.maximum(found, self._along(pods, inner, outer, days))
-            inner = min(inner, after)
-            singles += [*range(first, inner), *range(max(outer, inner), after)]
-        for ago in singles:
-            neighbours = [(ago + shift) % self.slots for shift in range(-self.aside, self.aside + 1)]
-            sums = np.zeros(self.end - self.start)
-            for pod in pods:
-                sums += np.maximum.reduce([self._ago(pod, one) for one in neighbours])
-            found = np.maximum(found, sums)
+            for low, high in ((first, inner), (outer, after)):
+                if low < high:
+                    found = np.maximum(found, self._one_by_one(pods, low, high))
         return found
 
     def _parts(self) -> list[tuple[int, int, int]]:
@@ -254,6 +254,16 @@ class DayProfile:
             own = pod.same_time(days, self.slots, low - self.aside, high + self.aside)
             sums += trailing_max(own, 2 * self.aside + 1)[2 * self.aside :]
         return trailing_max(sums, outer - inner)[-(self.end - self.start) :]
+
+    def _one_by_one(self, pods: Sequence[PodHistory], low: int, high: int) -> FloatArray:
+        """For the slots seen low <= i < high steps ago, whose neighbours may have been seen a day before or after."""
+        ages = [ago % self.slots for ago in range(low - self.aside, high + self.aside)]
+        sums = np.zeros((high - low, self.end - self.start))
+        for pod in pods:
+            own = np.stack([self._ago(pod, ago) for ago in ages])
+            sums += trailing_max(own, 2 * self.aside + 1)[2 * self.aside :]
+        highest: FloatArray = sums.max(axis=0)
+        return highest
 
     def _ago(self, pod: PodHistory, ago: int) -> FloatArray:
         (days,) = [days for first, after, days in self._parts() if first <= ago < after]
@@ -306,6 +316,12 @@ class MomentView:
     def pod_stdevs(self) -> FloatArray:
         """Decayed standard deviation of each pod, shape (P,)."""
         own: FloatArray = self.segment.pod_stdevs[self.step]
+        return own
+
+    @property
+    def observed_seconds(self) -> FloatArray:
+        """How long each pod was observed in all, shape (P,). [s]"""
+        own: FloatArray = self.segment.observed_seconds[self.step]
         return own
 
     def class_percentile(self, percent: float) -> float:

@@ -22,9 +22,9 @@ import numpy as np
 
 from backtest import sources
 from backtest.trace import Stay, Trace
-from bench import replay_picture
+from bench import replay_picture, table
 from bench.machine import ROOT
-from bench.measurement import Grid, Item, Measurement, Picture
+from bench.measurement import Grid, Item, Measurement
 from bench.replay_node import UNITS, ReplayedNode, nodes_of
 from bench.replay_picture import Line
 from bench.replay_run import STEPS_PER_DAY, Schedule, replay
@@ -80,7 +80,7 @@ def measure(*, quick: bool = False) -> Iterator[Item]:
     fleets, lines = run(plan)
     yield from rows(fleets, plan)
     yield grid(fleets, plan)
-    yield Picture("replay", replay_picture.TITLE, replay_picture.draw(lines))
+    yield replay_picture.draw(lines)
 
 
 def run(plan: Plan) -> tuple[list[Fleet], list[Line]]:
@@ -242,11 +242,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plan = Plan(options.nodes, options.days)
     fleets, lines = run(plan)
     found = grid(fleets, plan)
-    print(f"{found.title}.")
-    for row in (found.cells[0], ["---"] * len(found.cells[0]), *found.cells[1:]):
-        print(f"| {' | '.join(row)} |")
+    print(f"{found.title}.\n\n{table.markdown(found.cells)}")
     if options.picture:
-        options.picture.write_text(replay_picture.draw(lines), encoding="utf-8")
+        options.picture.write_text(replay_picture.draw(lines).svg, encoding="utf-8")
 
 
 if __name__ == "__main__":

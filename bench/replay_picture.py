@@ -1,34 +1,27 @@
 """A picture of one replayed node: what Prod used, and what was left for it when Mid was sold."""
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 
 from agent.numerics.arrays import FloatArray
+from bench.drawing import drawing
+from bench.measurement import Picture
 from bench.replay_node import STEP_SECONDS, UNITS, ReplayedNode
 from bench.replay_run import STEPS_PER_DAY
 from bench.replay_seller import Seller
 
+NAME: Final = "replay"
 TITLE: Final = (
     "One replayed node, its last week: what Prod used (grey), and what was left of the node for Prod beside the Mid "
     "that each policy sold. Where grey stands above a line, more was sold than was free"
 )
 SHOWN_DAYS: Final = 7
-_STYLE: Final[dict[str, Any]] = {
-    "axes.grid": True,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "font.size": 9.0,
-    "grid.alpha": 0.3,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "headroom",
-}
+USED: Final = "used by Prod"
 _SCALES: Final = {"cpu": (1000.0, "cores"), "memory": (float(1 << 30), "GiB")}
+_SIZE: Final = (11.0, 4.2)
 _GREY: Final = "0.75"
 
 
@@ -46,9 +39,6 @@ class Line:
     """What the node has. [milli-cores or bytes]"""
 
 
-USED: Final = "used by Prod"
-
-
 def lines_of(node: ReplayedNode, sellers: Sequence[Seller]) -> list[Line]:
     """What there is to draw of a node: its use, and what each policy left for Prod in the middle of each step."""
     middles = node.start + STEP_SECONDS * (np.arange(node.steps, dtype=np.float64) + 0.5)
@@ -63,11 +53,9 @@ def lines_of(node: ReplayedNode, sellers: Sequence[Seller]) -> list[Line]:
     return found
 
 
-def draw(lines: Sequence[Line]) -> str:
-    """The picture as SVG, the same for the same lines."""
-    with mpl.rc_context(_STYLE):  # type: ignore[arg-type] # names of settings
-        figure = Figure(figsize=(11.0, 6.0), layout="constrained")
-        parts = figure.subplots(2, 1, sharex=True)
+def draw(lines: Sequence[Line]) -> Picture:
+    """CPU and memory side by side."""
+    with drawing(columns=2, size=_SIZE) as (parts, finish):
         for axes, (resource, (scale, unit)) in zip(parts, _SCALES.items(), strict=True):
             for line in lines:
                 if line.resource != resource:
@@ -78,11 +66,10 @@ def draw(lines: Sequence[Line]) -> str:
                     axes.fill_between(days, values, color=_GREY, linewidth=0.0, label=USED)
                     axes.axhline(line.allocatable / scale, color="black", linewidth=0.8, label="requested by Prod")
                 else:
-                    axes.step(days, values, where="mid", linewidth=1.0, label=f"left by {line.name}")
-            axes.set_ylabel(f"{resource} [{unit}]")
-            axes.set_ylim(bottom=0.0)
-        parts[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=6, frameon=False)
-        parts[1].set_xlabel("day of the trace")
-        target = io.StringIO()
-        figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
-    return target.getvalue()
+                    axes.step(days, values, where="mid", linewidth=0.9, label=f"left by {line.name}")
+            axes.set(xlabel="day of the trace", ylabel=f"{resource} [{unit}]")
+            axes.set_ylim(
+                bottom=0.0, top=1.35 * max(line.allocatable for line in lines if line.resource == resource) / scale
+            )
+            axes.legend(fontsize=7, ncols=2, loc="upper left")
+        return finish(NAME, TITLE)

@@ -41,6 +41,10 @@ PARTS: Final[dict[str, Part]] = {
     "quota-cluster": Part(
         "quota", "waits for borrowed resources on a real kube-scheduler", 2.0, "bench.quota_reclaim:part", cluster=True
     ),
+    "quality": Part("backtest", "the default policy and every model on recorded usage", 4.0, "bench.quality:measure"),
+    "replay": Part(
+        "backtest", "a month from sample to sale: agent, NodeMetric, manager, Mid", 9.0, "bench.replay:measure"
+    ),
     "placement": Part("placement", "where pods are put, simulated", 10.0, "bench.placement:part"),
 }
 """In the order in which they run."""

@@ -102,9 +102,9 @@ def test_chosen_keeps_the_order() -> None:
     assert chosen([]) == list(PARTS)
 
 
-def test_issue_is_covered() -> None:
-    """Agent, manager, scheduler and quota are measured."""
-    assert {"agent", "manager", "scheduler", "quota"} <= set(groups())
+def test_every_service_is_measured() -> None:
+    """Agent, manager, scheduler, quotas and predictions are measured."""
+    assert {"agent", "manager", "scheduler", "quota", "backtest"} <= set(groups())
 
 
 def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from devcluster import Cluster, ClusterSpec, CommandError
 from devcluster.component import free_port
 from tests.agent.metric_text import value_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[2]
 NODE = "outage"
@@ -28,7 +28,7 @@ CRD = ROOT / "crds/node_metric.yaml"
 POLICY = {"checkIntervalSeconds": 5, "forceUpdateIntervalSeconds": 60, "coldStartPeriodSeconds": 0}
 
 
-def _until(holds: Callable[[], object], what: str, seconds: float = 90.0) -> None:
+def _until(holds: Callable[[], object], what: str, seconds: float = 120.0) -> None:
     """Wait for a condition; the time is only how long a slow machine may take."""
     end = time.monotonic() + seconds
     while not holds():
@@ -62,7 +62,7 @@ class Stage:
         """End the agent in order."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=120)
 
     def said(self) -> str:
         """The agent's log."""
@@ -70,7 +70,7 @@ class Stage:
 
     def metric(self, name: str) -> float:
         """A metric of the agent."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=60) as answer:
             return value_of(answer.read().decode(), f"headroom_agent_{name}")
 
     def status(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def test_deleted_object_gets_everything(stage: Stage) -> None:
     stage.cluster.kubectl("delete", "nodemetric", NODE)
     _until(lambda: _times_said(stage, "there is no NodeMetric", said) == 1, "its absence is noticed")
     stage.create()
-    _until(lambda: stage.reported_at("updateTime"), "a full report", seconds=30)
+    _until(lambda: stage.reported_at("updateTime"), "a full report")
 
 
 def test_missing_right_is_said_once(stage: Stage) -> None:
@@ -219,12 +219,12 @@ def test_rejected_policy_is_told(stage: Stage) -> None:
     assert "spec.predictPolicy" in note
     assert "crystal-ball" in note
     assert "stays in force" in note
-    assert "crystal-ball" in stage.condition("PredictionReady")["message"]
+    _until(lambda: "crystal-ball" in stage.condition("PredictionReady").get("message", ""), "the condition")
     full, began = stage.metric('reports_total{kind="full",result="taken"}'), time.monotonic()
     stage.ask(model="sum-max")
     _until(lambda: stage.status()["prediction"]["policy"]["model"] == "sum-max", "the new model")
     _until(lambda: stage.notes("PolicyObeyed"), "the event of its end")
-    assert "crystal-ball" not in stage.condition("PredictionReady")["message"]
+    _until(lambda: "crystal-ball" not in stage.condition("PredictionReady").get("message", "crystal-ball"), "its end")
     due = 1 + (time.monotonic() - began) / 30  # fast reports told all that: no more full ones than those by the clock
     assert stage.metric('reports_total{kind="full",result="taken"}') <= full + due
 
@@ -239,8 +239,8 @@ def test_foreign_definition_is_noticed(stage: Stage) -> None:
     stage.cluster.kubectl(*force, "-", stdin=yaml.safe_dump(content))
     _until(lambda: stage.notes("ReportFieldsDropped"), "the event")
     assert "install Headroom's" in stage.notes("ReportFieldsDropped")[0]
-    assert stage.metric("report_dropped_fields") == 2
+    _until(lambda: stage.metric("report_dropped_fields") == 2, "both fields counted")
     assert stage.status()["nodeMetric"]["nodeUsage"]["resources"]["memory"]
     stage.cluster.kubectl(*force, CRD)
     _until(lambda: stage.notes("ReportFieldsKept"), "the event of its end")
-    assert stage.condition("Collecting")["status"] == "True"
+    _until(lambda: stage.condition("Collecting").get("status") == "True", "the condition")

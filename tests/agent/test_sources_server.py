@@ -12,7 +12,7 @@ from agent.node_source import ApiNode
 from agent.pod_source import ApiPods
 from devcluster import Cluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 NAMESPACE = "agent-sources"
 
@@ -46,10 +46,10 @@ async def _following(cluster: Cluster, node: str) -> AsyncIterator[tuple[ApiPods
 
 
 async def _until(probe: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not probe():
         if time.monotonic() > deadline:
-            pytest.fail(f"not within 60 s: {what}")
+            pytest.fail(f"not within 120 s: {what}")
         await asyncio.sleep(0.02)
 
 

@@ -15,7 +15,9 @@ import pytest
 import yaml
 
 from devcluster import Cluster
+from tests.audited import audited
 from tests.cli.recording import named, recorded
+from tests.scheduler_plugins.extenders import until
 
 pytestmark = pytest.mark.cluster
 
@@ -33,7 +35,7 @@ def run(cluster: Cluster, *arguments: str, **environment: str) -> subprocess.Com
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
 
 
@@ -115,7 +117,6 @@ def test_explain_node(live: Cluster) -> None:
 
 def test_what_if(live: Cluster, tmp_path: Path) -> None:
     """`--set` and `--config` answer what would be, from live objects, and change nothing in the cluster."""
-    before = live.kubectl("get", "nodes,nodemetrics", NODE, "-o", "jsonpath={.items[*].metadata.resourceVersion}")
     config = tmp_path / "new.yaml"
     text = '{"enable": true, "midUnallocatedPercent": 100}'
     config.write_text(json.dumps({"kind": "ConfigMap", "data": {"colocation-config": text}}))
@@ -126,8 +127,14 @@ def test_what_if(live: Cluster, tmp_path: Path) -> None:
     assert data["calculated"]["cpuMilli"] == 5200
     assert data["whatIf"]["now"]["calculated"]["cpuMilli"] == 7000
     assert data["strategySources"]["midUnallocatedPercent"] == "--set"
-    after = live.kubectl("get", "nodes,nodemetrics", NODE, "-o", "jsonpath={.items[*].metadata.resourceVersion}")
-    assert after == before
+    # The objects themselves change anyhow: controllers note that this node has no kubelet.
+    until(lambda: _verbs(live), "what it asked in the audit log")
+    assert _verbs(live) <= {"get", "list"}
+
+
+def _verbs(cluster: Cluster) -> set[str]:
+    """What our commands did with the node, or with what has its name."""
+    return {each["verb"] for each in audited(cluster, '"kubectl-headroom"', NODE)}
 
 
 def test_wrong_setting_is_named(live: Cluster) -> None:
@@ -178,7 +185,7 @@ def test_reader_that_leaves(live: Cluster) -> None:
     command = f"{sys.executable} -m cli explain node {NODE} -n {NAMESPACE} | true"
     environment = {**os.environ, "KUBECONFIG": str(live.kubeconfig)}
     done = subprocess.run(
-        ["sh", "-c", command], cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=60
+        ["sh", "-c", command], cwd=ROOT, env=environment, check=True, capture_output=True, text=True, timeout=120
     )
     assert done.stderr == ""
 
@@ -237,13 +244,15 @@ def test_explain_pod(live: Cluster) -> None:
 
 def test_completion_asks_the_cluster(live: Cluster) -> None:
     """What stands next are names of the cluster: nodes, namespaces, pods of the namespace that was typed."""
-    nodes = run(live, "__complete", "explain", "node", NODE[:6]).stdout.splitlines()
-    assert NODE in nodes
-    assert nodes[-1] == ":4"
-    spaces = run(live, "__complete", "top", "pods", "-n", NAMESPACE[:5]).stdout.splitlines()
-    assert NAMESPACE in spaces
-    pods = run(live, "__complete", "explain", "pod", "-n", NAMESPACE, "c").stdout.splitlines()
-    assert pods == ["cart", ":4"]
+
+    def complete(*words: str) -> list[str]:
+        return run(live, "__complete", *words).stdout.splitlines()
+
+    # A cluster that takes longer than anybody wants to wait for a completion has no names for it.
+    until(lambda: NODE in complete("explain", "node", NODE[:6]), "the node's name")
+    assert complete("explain", "node", NODE[:6])[-1] == ":4"
+    until(lambda: NAMESPACE in complete("top", "pods", "-n", NAMESPACE[:5]), "the namespace's name")
+    until(lambda: complete("explain", "pod", "-n", NAMESPACE, "c") == ["cart", ":4"], "the pod's name alone")
 
 
 def test_watching(live: Cluster) -> None:
@@ -266,6 +275,6 @@ def test_watching(live: Cluster) -> None:
                 pytest.fail("it ended by itself")
         watch.send_signal(signal.SIGINT)
         watch.stdout.read()
-        assert watch.wait(timeout=30) == 130
+        assert watch.wait(timeout=120) == 130
     patch = json.dumps({"status": {"nodeMetric": {"nodeUsage": {"resources": {"memory": "20Gi"}}}}})
     live.kubectl("patch", "nodemetric", NODE, "--subresource=status", "--type=merge", "-p", patch)

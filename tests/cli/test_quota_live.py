@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from devcluster import Cluster
+from devcluster.api import ApiError
 from tests.scheduler_plugins.extenders import ROOT, Extender, Json, profile, until
 from tests.scheduler_plugins.stage import Stage, Usage
 
@@ -26,11 +27,18 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
     """Two nodes, and no definition of quotas; it is there again at the end, for the tests that follow."""
     with Stage.open(cluster, NAME, 2) as stage:
         cluster.api.request("DELETE", f"{CRDS}/elasticquotas.scheduling.x-k8s.io")
-        until(lambda: not cluster.api.exists(f"{QUOTAS}/elasticquotas"), "quotas being unknown")
+        until(lambda: _is_unknown(cluster), "quotas being unknown")
         try:
             yield stage
         finally:
             cluster.define(CRD)
+
+
+def _is_unknown(cluster: Cluster) -> bool:
+    try:
+        return not cluster.api.exists(f"{QUOTAS}/elasticquotas")
+    except ApiError:  # while a definition goes, there are other answers than that
+        return False
 
 
 def _run(cluster: Cluster, *words: str) -> tuple[int, Any, str]:
@@ -42,7 +50,7 @@ def _run(cluster: Cluster, *words: str) -> tuple[int, Any, str]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     return done.returncode, json.loads(done.stdout) if done.stdout else None, done.stderr
 

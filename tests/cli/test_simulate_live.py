@@ -24,7 +24,7 @@ def _simulate(cluster: Cluster, *arguments: str) -> Any:  # noqa: ANN401 - parse
         check=False,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -15,7 +15,7 @@ async def install(api: kubeapi.ApiServer, manifest: dict[str, Any]) -> None:
     spec = manifest["spec"]
     path = f"{DEFINITIONS}/{manifest['metadata']['name']}"
     await api.patch(path, manifest, kubeapi.APPLY, {"fieldManager": "headroom-tests", "force": "true"})
-    for _ in range(200):
+    for _ in range(1200):
         try:
             await api.list(f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}")
         except kubeapi.ApiError:

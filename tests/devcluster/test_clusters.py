@@ -15,10 +15,11 @@ import pytest
 
 from devcluster import Cluster, CommandError, DevClusterError, NodeTemplate, state
 from devcluster.process import Supervisor, wait_until
+from tests.audited import audited
 
 pytestmark = pytest.mark.cluster
 
-SECONDS = 60.0
+SECONDS = 120.0
 POD = {"image": "localhost/pause:dev", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}
 
 
@@ -74,14 +75,14 @@ def test_security_is_on(cluster: Cluster, namespace: str) -> None:
     cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     pod = json.loads(cluster.kubectl("get", "pod", "app", "-n", namespace, "-o", "json"))
     assert next(volume["name"] for volume in pod["spec"]["volumes"]).startswith("kube-api-access")
-    entries = map(json.loads, cluster.control_plane.audit_log.read_text().splitlines())
+    entries = audited(cluster)
     assert any(one["user"]["username"].endswith(f"{namespace}:nobody") or one["verb"] == "list" for one in entries)
 
 
 def test_pods_run_on_kwok_nodes(cluster: Cluster, namespace: str) -> None:
     """A Deployment becomes ready on kwok nodes through the stock scheduler."""
     cluster.kubectl("create", "deployment", "web", "-n", namespace, "--image=localhost/pause:dev", "--replicas=3")
-    cluster.kubectl("rollout", "status", "deployment/web", "-n", namespace, "--timeout=60s")
+    cluster.kubectl("rollout", "status", "deployment/web", "-n", namespace, "--timeout=120s")
     assert cluster.helm("list", "-A", "-o", "json").strip() == "[]"
 
 
@@ -120,7 +121,7 @@ def test_second_scheduler_places_pods(cluster: Cluster, namespace: str) -> None:
     spec = {"schedulerName": "second", "containers": [{"name": "app", **POD}]}
     metadata = {"name": "app", "namespace": namespace}
     cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    cluster.kubectl("wait", "pod/app", "-n", namespace, "--for=condition=Ready", "--timeout=60s")
+    cluster.kubectl("wait", "pod/app", "-n", namespace, "--for=condition=Ready", "--timeout=120s")
     scheduler.stop()
 
 

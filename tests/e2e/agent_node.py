@@ -100,11 +100,11 @@ class AgentNode:
     def upgrade(self, *settings: str) -> None:
         """Change values of the installed chart; returns when the new agent is ready."""
         self._helm("upgrade", "--reuse-values", *settings)
-        self.cluster.kubectl("-n", NAMESPACE, "rollout", "status", "daemonset/headroom-agent", "--timeout=90s")
+        self.cluster.kubectl("-n", NAMESPACE, "rollout", "status", "daemonset/headroom-agent", "--timeout=4m")
 
     def _helm(self, verb: str, *words: str) -> None:
         flags = [flag for word in words for flag in ((word,) if word.startswith("--") else ("--set", word))]
-        self.cluster.helm(verb, "headroom", str(CHART), "-n", NAMESPACE, "--wait", "--timeout", "2m", *flags)
+        self.cluster.helm(verb, "headroom", str(CHART), "-n", NAMESPACE, "--wait", "--timeout", "4m", *flags)
 
     def configure(self, config: Json) -> None:
         """Edit the ConfigMap, as an operator does."""
@@ -119,7 +119,7 @@ class AgentNode:
         (self.cluster.node.static_pods / "static.json").write_text(loads.static_manifest())
         self.cluster.apply(loads.manifests())
         for load in loads.ALL:
-            wait(lambda load=load: self.at_work(load), seconds=90, what=f"{load.name} at work")  # type: ignore[misc]
+            wait(lambda load=load: self.at_work(load), seconds=120, what=f"{load.name} at work")  # type: ignore[misc]
 
     def get(self, *words: str) -> Json:
         """An object, or a list of them."""

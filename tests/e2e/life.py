@@ -113,7 +113,7 @@ class Life:
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
         command = [sys.executable, "-m", "cli", *words]
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=180
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout

@@ -84,7 +84,7 @@ class MidNode:
 
     def expect_offer(self, milli_cores: int) -> None:
         """Wait until the Node offers this much Mid CPU."""
-        wait(lambda: self.offers() == milli_cores, seconds=60, what=f"{milli_cores}m {MID_CPU}")
+        wait(lambda: self.offers() == milli_cores, seconds=120, what=f"{milli_cores}m {MID_CPU}")
 
     def create(self, *pods: Json) -> None:
         """Create pods, a second apart: Kubernetes tells their ages in seconds."""
@@ -103,7 +103,7 @@ class MidNode:
     def expect_phase(self, phase: str, *names: str) -> None:
         """Wait until pods are in a phase; "" when they are to be gone."""
         for name in names:
-            wait(lambda name=name: self.phase(name) == phase, seconds=90, what=f"pod {name} {phase or 'gone'}")  # type: ignore[misc]
+            wait(lambda name=name: self.phase(name) == phase, seconds=120, what=f"pod {name} {phase or 'gone'}")  # type: ignore[misc]
 
     def restart_kubelet(self) -> None:
         """Restart the kubelet alone; returns when it has taken the pods that it found, for it takes a new one then."""

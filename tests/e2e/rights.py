@@ -1,10 +1,10 @@
 """What service accounts of the chart asked for, by the API server's audit log, beside what the chart grants them."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from devcluster import Cluster
+from tests.audited import audited
 from tests.charts.rendered import Rendered
 from tests.manager.stage import Request
 from tests.manager.test_rights import Right, _all_rights
@@ -23,10 +23,8 @@ def requests(cluster: Cluster, namespace: str) -> dict[str, list[Request]]:
     """What each account has asked so far."""
     found: dict[str, list[Request]] = {account: [] for account in ACCOUNTS}
     prefix = f"system:serviceaccount:{namespace}:"
-    for line in cluster.control_plane.audit_log.read_text().splitlines():
-        if prefix not in line or not line.endswith("}"):  # the last line may be half written
-            continue
-        request = Request.from_event(json.loads(line))
+    for event in audited(cluster, prefix):
+        request = Request.from_event(event)
         if request.user.startswith(prefix):
             found.setdefault(request.user.removeprefix(prefix), []).append(request)
     return found

@@ -15,6 +15,7 @@ from crds.quantity import value
 from demo.steps import STEPS, Step
 from demo.story import MID_CPU, NAMESPACE, Story
 from devcluster.commands import CommandError
+from tests.audited import audited
 from tests.charts.rendered import render
 from tests.e2e import rights
 from tests.e2e.conftest import Telling
@@ -125,14 +126,13 @@ def test_survives_apiserver_restart(story: Story) -> None:
         | {"containers": [{"name": "app", "image": "localhost/headroom-agent:dev"}]},
     }
     story.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(clone))
-    _wait(lambda: story.pod("after-restart")["spec"].get("nodeName"), seconds=60, what="a node for a new pod")
+    _wait(lambda: story.pod("after-restart")["spec"].get("nodeName"), seconds=120, what="a node for a new pod")
 
 
 def _requests(story: Story) -> Iterator[tuple[str, bool]]:
     """What each of our service accounts asked, and whether it was refused for want of rights."""
     ours = f"system:serviceaccount:{NAMESPACE}:"
-    for line in story.cluster.control_plane.audit_log.read_text().splitlines():
-        event = json.loads(line)
+    for event in audited(story.cluster, ours):
         user, code = event["user"]["username"], event.get("responseStatus", {}).get("code")
         if user.startswith(ours) and code is not None:
             path = event["requestURI"].partition("?")[0]

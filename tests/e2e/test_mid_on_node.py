@@ -15,7 +15,7 @@ from tests.e2e.mid_node import BOUGHT, MID_CPU, NAMESPACE, PRIORITIES, MidNode, 
 from tests.manager.stage import NAMESPACE as MANAGERS
 from tests.manager.stage import Manager, Stage, rights
 
-pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[2]
 AFTER_SECONDS = 3
@@ -50,7 +50,7 @@ def node(
         manager.start()
         try:
             found = MidNode(cluster, manager)
-            wait(lambda: found.get("nodemetrics")["items"], seconds=60, what="a NodeMetric")
+            wait(lambda: found.get("nodemetrics")["items"], seconds=120, what="a NodeMetric")
             yield found
         finally:
             code = manager.stop()
@@ -79,7 +79,7 @@ def test_floor_survives_kubelet_restart(empty: MidNode) -> None:
     node.expect_phase("Running", *names)
 
     node.report("500m")
-    wait(lambda: node.events("MidDeficit", node.name), seconds=60, what="the deficit told")
+    wait(lambda: node.events("MidDeficit", node.name), seconds=120, what="the deficit told")
     node.restart_kubelet()
     assert node.offers() == 900
     assert [node.phase(name) for name in names] == ["Running"] * 3
@@ -91,7 +91,7 @@ def test_floor_survives_kubelet_restart(empty: MidNode) -> None:
     node.expect_phase("Failed", *names[1:])
     assert node.phase("first") == "Running"
     for name in names[1:]:
-        assert "capacity: 500" in node.events(f"OutOf{MID_CPU}", name)[0]
+        assert "capacity: 500" in _event(node, f"OutOf{MID_CPU}", name)
 
 
 def test_prod_gets_its_room_back(empty: MidNode) -> None:
@@ -108,7 +108,7 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
     node.expect_phase("Running", "high", "low", "guarded")
     _guard(node, "guarded")
     node.create(pod("one-more", BOUGHT, "mid-low"))
-    wait(lambda: node.events("FailedScheduling", "one-more"), seconds=60, what="a node that is full of Mid")
+    wait(lambda: node.events("FailedScheduling", "one-more"), seconds=120, what="a node that is full of Mid")
     assert f"Insufficient {MID_CPU}" in node.events("FailedScheduling", "one-more")[0]
     node.cluster.kubectl("delete", "pod", "one-more", "-n", NAMESPACE)
 
@@ -117,7 +117,12 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
 
     stage.configure(_strategy(midEviction={**EVICTING, "mode": "dry-run"}))
     _grows(node, reclaimable="400m", usage="700m")
-    note = wait(lambda: node.events("MidEvictionDryRun", node.name), seconds=60, what="the dry run")[0]
+
+    def told() -> list[str]:  # the manager may have seen the reports before the configuration
+        node.report("400m", "700m")
+        return node.events("MidEvictionDryRun", node.name)
+
+    note = wait(told, seconds=120, what="the dry run")[0]
     assert "requested 900m CPU, 400m CPU may be sold: short by 500m CPU" in note
     assert "First to go: shop/guarded (priority 7000, requested 300m CPU" in note
     assert [node.phase(name) for name in ("high", "low", "guarded")] == ["Running"] * 3
@@ -126,11 +131,16 @@ def test_prod_gets_its_room_back(empty: MidNode) -> None:
     node.expect_phase("", "low", "high")
     node.expect_offer(400)
     assert [node.phase(name) for name in ("guarded", "prod")] == ["Running"] * 2
-    assert "short by 500m CPU" in node.events("MidPodEvicted", "low")[0]
-    assert "300m CPU of it on the way out" in node.events("MidPodEvicted", "high")[0]
-    assert "shop/guarded stays" in node.events("MidEvictionRefused", node.name)[0]
+    assert "short by 500m CPU" in _event(node, "MidPodEvicted", "low")
+    assert "300m CPU of it on the way out" in _event(node, "MidPodEvicted", "high")
+    assert "shop/guarded stays" in _event(node, "MidEvictionRefused", node.name)
     assert node.metric('headroom_manager_mid_evictions_total{result="evicted"}') == 2
     assert node.metric('headroom_manager_mid_evictions_total{result="refused-by-budget"}') >= 1
+
+
+def _event(node: MidNode, reason: str, about: str) -> str:
+    """The note of the first event of a reason about an object, once it is there: it is written after the deed."""
+    return wait(lambda: node.events(reason, about), seconds=120, what=f"event {reason} about {about}")[0]
 
 
 def _guard(node: MidNode, app: str) -> None:
@@ -144,13 +154,13 @@ def _guard(node: MidNode, app: str) -> None:
         status = node.get("pdb", app, "-n", NAMESPACE)["status"]
         return bool(status.get("currentHealthy") == 1 and status["disruptionsAllowed"] == 0)
 
-    wait(counted, seconds=60, what="a budget that is counted")
+    wait(counted, seconds=120, what="a budget that is counted")
 
 
 def _grows(node: MidNode, *, reclaimable: str, usage: str) -> None:
     """What an agent reports as the usage and predicted peak of Prod grow; twice, for one report evicts nobody."""
     told = len(node.events("MidDeficit", node.name))
     node.report(reclaimable, usage)
-    wait(lambda: len(node.events("MidDeficit", node.name)) > told, seconds=60, what="a deficit")
+    wait(lambda: len(node.events("MidDeficit", node.name)) > told, seconds=120, what="a deficit")
     time.sleep(1.1)  # a report is told from the one before by its time, in seconds
     node.report(reclaimable, usage)

@@ -9,7 +9,7 @@ from devcluster import Cluster, CommandError
 from manager.settings import WebhookSettings
 from tests.e2e.agent_node import CHART, CONFIG_MAP, wait
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
 NAMESPACE = "webhook-on-node"
 SETTINGS = (
@@ -68,7 +68,7 @@ def installed(real_node_cluster: Cluster) -> Iterator[Installed]:
     """The chart, installed as it is but for what this test does not need."""
     flags = [flag for setting in SETTINGS for flag in ("--set", setting)]
     cluster = real_node_cluster
-    words = ("headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", "--wait", "--timeout", "2m")
+    words = ("headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", "--wait", "--timeout", "4m")
     cluster.helm("install", *words, *flags)
     yield Installed(cluster)
     if "headroom" in cluster.helm("list", "-q", "-n", NAMESPACE):
@@ -78,14 +78,14 @@ def installed(real_node_cluster: Cluster) -> Iterator[Installed]:
 
 def test_api_server_calls_the_service(installed: Installed) -> None:
     """A bad edit is refused, by the other replica when one goes; uninstalled, nothing of the webhook is left."""
-    refused = wait(lambda: installed.refusal('{"enabl": 1}'), seconds=90, what="a bad edit is refused")
+    refused = wait(lambda: installed.refusal('{"enabl": 1}'), seconds=120, what="a bad edit is refused")
     assert "enabl: unknown field: did you mean enable?" in refused
     assert installed.refusal('{"enable": false}') == ""
-    first = installed.refused_by()
+    first = wait(installed.refused_by, seconds=120, what="a replica's log says so")
     installed.kubectl("delete", "--wait=false", *first)
-    wait(lambda: installed.refused_by() - first, seconds=90, what="the other replica refuses")
+    wait(lambda: installed.refused_by() - first, seconds=120, what="the other replica refuses")
     logs = "".join(installed.logs().values())
     assert "Traceback" not in logs
     assert "orbidden" not in logs
     installed.cluster.helm("uninstall", "headroom", "-n", NAMESPACE, "--wait")
-    wait(installed.forgotten, seconds=90, what="the Secret goes with its owner")
+    wait(installed.forgotten, seconds=120, what="the Secret goes with its owner")

@@ -22,7 +22,7 @@ from devcluster.api import ApiError
 from devcluster.certs import Pki
 from kubeapi import ApiServer, Relisted, WatchHealth, WatchTiming, list_and_watch
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 QUICK = WatchTiming(first_delay_seconds=0.05, longest_delay_seconds=0.2)
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -68,7 +68,7 @@ async def _watching(kubeconfig: Path) -> AsyncIterator[Maps]:
             await asyncio.gather(task, return_exceptions=True)
 
 
-async def _until(probe: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+async def _until(probe: Callable[[], object], what: str, seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not probe():
         if time.monotonic() > deadline:

@@ -12,7 +12,8 @@ import yaml
 
 from devcluster.certs import KeyPair
 
-_CHUNK = 65536
+_CHUNK = 1 << 22
+"""Most bytes of a piece: much, since a slow server is not one that says little at a time."""
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -70,7 +71,7 @@ class TlsFront:
         self._do(self._listen(pair))
 
     def _do(self, coroutine: object) -> None:
-        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)  # type: ignore[arg-type]
+        asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(120)  # type: ignore[arg-type]
 
     async def _listen(self, pair: KeyPair) -> None:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -92,7 +93,7 @@ class TlsFront:
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         with suppress(OSError, asyncio.CancelledError):
-            back_reader, back_writer = await asyncio.open_connection(*self._target, ssl=context)
+            back_reader, back_writer = await asyncio.open_connection(*self._target, ssl=context, limit=_CHUNK)
             self._open |= {writer, back_writer}
             await asyncio.gather(self._pass_on(reader, back_writer), self._pass_on(back_reader, writer, slow=True))
 

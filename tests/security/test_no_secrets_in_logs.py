@@ -53,7 +53,7 @@ class Run:
     def page(self, path: str) -> str:
         """What a page says, errors too; empty while nothing answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
                 return str(answer.read().decode(errors="replace"))
         except urllib.error.HTTPError as error:
             with error:
@@ -61,7 +61,7 @@ class Run:
         except OSError:
             return ""
 
-    def until(self, holds: Callable[[], object], what: str, seconds: float = 90.0) -> None:
+    def until(self, holds: Callable[[], object], what: str, seconds: float = 120.0) -> None:
         """Wait for something; the time is only how long a slow machine may take."""
         end = time.monotonic() + seconds
         while not holds():

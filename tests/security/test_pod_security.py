@@ -3,6 +3,7 @@
 import re
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from devcluster import Cluster
 from devcluster.api import ApiError
 from tests.charts.rendered import Rendered, render
+from tests.manager.stage import eventually, refuses_privileges
 
 pytestmark = pytest.mark.cluster
 
@@ -57,6 +59,8 @@ def admit(cluster: Cluster) -> Iterator[Admit]:
         cluster.create_namespace(name)
         label = {"pod-security.kubernetes.io/enforce": level, "pod-security.kubernetes.io/enforce-version": "latest"}
         cluster.api.merge(f"/api/v1/namespaces/{name}", {"metadata": {"labels": label}})
+    for level in ("baseline", "restricted"):
+        eventually(partial(refuses_privileges, cluster, names[level]), f"{names[level]} being {level}")
 
     def ask(level: str, spec: Json) -> str:
         namespace, account = names[level], spec["serviceAccountName"]

@@ -55,6 +55,7 @@ class Guarded:
         (hook,) = [each for each in yaml.safe_load_all(rendered) if each and each["kind"].startswith("Validating")]
         service = hook["webhooks"][0]["clientConfig"].pop("service")
         hook["webhooks"][0]["clientConfig"]["url"] = f"https://127.0.0.1:{self.port}{service['path']}"
+        hook["webhooks"][0]["timeoutSeconds"] = 30  # on a busy machine nothing is to pass because it took too long
         self.stage.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(hook))
 
     def manager(self, port: int | None = None) -> Manager:
@@ -92,7 +93,7 @@ class Guarded:
         environment = {**self.stage.cluster.environment, **({"KUBE_EDITOR": str(editor)} if editor else {})}
         command = [str(self.stage.cluster.binaries.path("kubectl")), "-n", NAMESPACE, *arguments]
         return subprocess.run(
-            command, env=environment, input=stdin, capture_output=True, text=True, timeout=60, check=False
+            command, env=environment, input=stdin, capture_output=True, text=True, timeout=120, check=False
         )
 
     def trusted(self) -> bytes:
@@ -103,7 +104,7 @@ class Guarded:
         """The certificate that is served on a port, after a handshake that trusts what API servers trust."""
         trust = ssl.create_default_context(cadata=self.trusted().decode())
         with (
-            socket.create_connection(("127.0.0.1", port or self.port), timeout=10) as plain,
+            socket.create_connection(("127.0.0.1", port or self.port), timeout=60) as plain,
             trust.wrap_socket(plain, server_hostname="127.0.0.1") as secured,
         ):
             return secured.getpeercert(binary_form=True) or b""
@@ -239,11 +240,11 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
         eventually(functools.partial(_differs, guarded, was), "another certificate is served")
         seen = guarded.served()
         eventually(functools.partial(_serves, guarded, other, seen), "the standby serves it too")
+        eventually(lambda: asked[0] > 10, "many edits are refused")
     finally:
         over.set()
-        editing.join(timeout=60)
+        editing.join(timeout=120)
     assert passed == []
-    assert asked[0] > 10
     stored = guarded.api.get(SECRET)
     assert facts(read(stored["data"])).issued > time.time() - DAY
     assert due.authorities in guarded.trusted()  # for an hour, whoever may still serve what it signed
@@ -251,7 +252,10 @@ def test_rotation_lets_nothing_pass(guarded: Guarded) -> None:
 
 
 def _differs(guarded: Guarded, seen: bytes) -> bool:
-    return guarded.served() != seen
+    try:
+        return guarded.served() != seen
+    except OSError:  # what is trusted may be of before the certificate that it now serves
+        return False
 
 
 def _serves(guarded: Guarded, port: int, certificate: bytes) -> bool:

@@ -7,9 +7,10 @@ SHELL := /bin/bash
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-SOURCE := agent backtest bench cli crds dashboards demo devcluster kubeapi manager release scheduler_plugins service tests
+SOURCE := agent backtest bench cli crds dashboards demo devcluster kubeapi manager release scheduler_plugins service soak tests
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+SOAK_ARGS ?=
 IMAGES_ARGS ?=
 # Tests that share nothing run on all cores. Then come four rows, three beside each other (tests/rows.py), in each of them one
 # test after the other: those with a real node, the manager's, the scheduler's, and the others with a control plane or that take long. Last come those that need a quiet machine.
@@ -60,11 +61,8 @@ test-cgroup-v2: $(STAMP) ## Run the agent under a kernel with cgroup v2 alone, i
 	@$(PY) -m pytest -m cgroup_v2 tests/cgroup_v2 $(PYTEST_ARGS)
 
 .PHONY: soak
-soak: $(STAMP) ## Give each parser 10,000 inputs that it must survive, and kill a writing store 1,000 times (half an hour)
-	@echo "Every parser with 10,000 inputs, every other property with 1,000, new ones in each run:"
-	@HEADROOM_SOAK=1 $(PY) -m pytest -m "hypothesis and not cluster and not node" --timeout 7200 $(WORKERS) --maxschedchunk 1 $(PYTEST_ARGS)
-	@echo "A store that writes, killed 1,000 times at random moments:"
-	@HEADROOM_SOAK=1 $(PY) -m pytest tests/agent/store/test_kill.py --verbose --durations 0 --timeout 7200 $(PYTEST_ARGS)
+soak: bench-programs ## Try for an hour what must hold for long: kills, fuzzing, an agent's month, restarts, 5,000 nodes (SOAK_ARGS: --only, --minutes)
+	@$(PY) -m soak $(SOAK_ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Run ruff (every rule), mypy --strict and codespell
@@ -110,6 +108,10 @@ bench-scheduler: bench-programs ## Measure scheduling on the real kube-scheduler
 .PHONY: bench-quota
 bench-quota: bench-programs ## Measure admission by quotas, the choice of victims, and how long pods wait for borrowed resources (five minutes; BENCH_ARGS)
 	@$(PY) -m bench quota $(BENCH_ARGS)
+
+.PHONY: bench-backtest
+bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, and replay it from sample to sale (ten minutes; BENCH_ARGS)
+	@$(PY) -m bench backtest $(BENCH_ARGS)
 
 .PHONY: bench-placement
 bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)

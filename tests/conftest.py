@@ -1,6 +1,5 @@
 """Dev clusters for tests: built before the first test, started once for all that ask, logs kept when a test fails."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ from hypothesis import HealthCheck, settings
 from devcluster import Cluster, ClusterSpec, DevClusterError, browser, images, node, packages, prometheus
 from devcluster.binaries import Binaries
 from devcluster.families import CONTROL_PLANE, REAL_NODE
+from tests import rounds
 
 KWOK_NODES = 2
 
 # The same inputs on every run, and no time limits: a busy machine fails no test. `make soak` looks for new inputs.
-SOAK = os.environ.get("HEADROOM_SOAK", "") not in ("", "0")
 settings.register_profile(
     "steady",
     max_examples=50,
@@ -24,8 +23,16 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("soak", max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("soak" if SOAK else "steady")
+settings.register_profile(
+    "soak", max_examples=rounds.of_a_round(1000), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("soak" if rounds.SOAK else "steady")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
+    """In `make soak` a property is tried in rounds."""
+    rounds.repeat(pyfuncitem)
 
 
 @pytest.hookimpl(optionalhook=True)

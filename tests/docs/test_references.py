@@ -21,7 +21,7 @@ from tests.docs.pages import PAGES, ROOT, text_of
 
 OWN: Final = ("agent", "bench", "charts", "cli", "crds", "demo", "devcluster", "docs", "kubeapi", "manager")
 """Folders whose files pages name."""
-FOLDERS: Final = (*OWN, "requirements", "scheduler_plugins", "service", "tests")
+FOLDERS: Final = (*OWN, "requirements", "scheduler_plugins", "service", "soak", "tests")
 _TEST: Final = re.compile(r"\btests/[\w/]+\.py(?:::(\w+))?")
 _METRIC: Final = re.compile(r"\bheadroom_(?:agent|manager|scheduler)_\w+")
 

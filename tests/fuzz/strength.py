@@ -1,8 +1,5 @@
 """How hard the parsers are tried, and what counts as a sound refusal."""
 
-import functools
-import os
-from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -10,16 +7,14 @@ from hypothesis import given, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 from hypothesis.strategies import SearchStrategy
 
+from tests.rounds import SOAK, of_a_round
+
 T = TypeVar("T")
 
-SOAK: Final = os.environ.get("HEADROOM_SOAK", "") not in ("", "0")
-"""Whether this is `make soak`: many inputs, new ones in every run. What failed once is tried first the next time."""
-EXAMPLES: Final = 10_000 if SOAK else 25
-"""Inputs per parser."""
+EXAMPLES: Final = of_a_round(10_000) if SOAK else 25
+"""Inputs per parser, in `make soak` for each round."""
 LONGEST_LINE: Final = 1000
 """More than this of one input is not for a log."""
-TRIED: Final[Counter[str]] = Counter()
-"""How many inputs each test was given."""
 
 _SETTINGS: Final = settings(
     max_examples=EXAMPLES,
@@ -30,15 +25,10 @@ _SETTINGS: Final = settings(
 
 
 def fuzz(**strategies: SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Try a test with many inputs, and count them."""
+    """Try a test with many inputs."""
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
-        @functools.wraps(test)
-        def counted(*arguments: Any, **inputs: Any) -> None:  # noqa: ANN401 - whatever the test takes
-            TRIED[test.__name__] += 1
-            test(*arguments, **inputs)
-
-        return _SETTINGS(given(**strategies)(counted))
+        return _SETTINGS(given(**strategies)(test))
 
     return decorate
 

@@ -1,0 +1,32 @@
+"""What must hold for hours or a month, tried within an hour: each step tells what it tried, and passes or fails."""
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A trial that runs as a process of its own, with a time at which it ends."""
+
+    module: str
+    """What is run, as `python -m MODULE --seconds N`."""
+    minutes: float
+    """Its time when the whole hour is given. [min]"""
+    what: str
+    """What it tries, in one line."""
+
+
+STEPS: Final[dict[str, Step]] = {
+    "kills": Step("soak.kills", 6, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
+    "fuzz": Step("soak.fuzz", 20, "10,000 new inputs for each parser, 1,000 for every other property"),
+    "month": Step("soak.month", 11, "30 simulated days of an agent with 110 pods: memory and database stay flat"),
+    "api-server": Step(
+        "soak.api_server", 7, "a real API server is killed and restarted below agents, manager, extender"
+    ),
+    "manager": Step(
+        "soak.manager", 11, "a manager with 5,000 nodes that report: memory, nothing missed, quiet restart"
+    ),
+}
+"""The steps in order, by name. What is missing to the hour is for what a step needs to end."""
+HOUR: Final = 60.0
+"""The time that the steps' minutes are meant for. [min]"""

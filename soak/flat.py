@@ -1,0 +1,32 @@
+"""Whether something grows: the straight line through it. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+FEWEST = 5
+"""Values through which a line says something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """A straight line with the least squares."""
+
+    level: float
+    """The mean."""
+    slope: float
+    """Growth per unit of time."""
+
+    @classmethod
+    def of(cls, times: Sequence[float], values: Sequence[float]) -> "Trend | None":
+        """The line through some values, or nothing through fewer than five.
+
+        Args:
+            times: When each was seen.
+            values: What was seen.
+        """
+        if len(values) < FEWEST:
+            return None
+        slope, _ = np.polyfit(np.asarray(times, dtype=float), np.asarray(values, dtype=float), 1)
+        return cls(float(np.mean(values)), float(slope))

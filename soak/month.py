@@ -1,0 +1,215 @@
+"""30 simulated days of an agent with 110 pods, a tenth of them replaced a day: memory and database stay flat.
+
+Pipeline, store, learner and publisher are the real ones, under a clock moved by hand. The first simulated hours tell
+how fast this machine is; from that follows how many seconds lie between two ticks, so that a month fits into the time.
+What is kept for days fills the database and the memory at first; the verdict is about the days after that.
+"""
+
+import asyncio
+import contextlib
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from agent.keeping import Keeper
+from agent.learning import Learning
+from agent.pipeline import Pipeline
+from agent.policy import in_force
+from agent.settings import LearnSettings
+from agent.store.settings import StoreSettings
+from agent.store.tsdb import Tsdb
+from agent.telemetry import Metrics
+from bench.reporting import Reporting
+from bench.workload import PODS, Collected, Workload
+from soak.flat import Trend
+from soak.telling import Telling, run
+
+DAY, DAYS = 86_400, 30
+START = 1_735_689_600.0
+STEPS = (15, 20, 30, 60, 120, 300)
+"""Seconds between two ticks, one of which is chosen."""
+FINE_SECONDS, TRIAL_SECONDS, TRIAL_STEP = 1800, 4 * 3600, 60
+"""First a tick a second, which fills what is kept tick by tick; then some that tell how fast this machine is."""
+SPARE = 0.85
+"""The share of the time that is planned for: other work may begin on this machine."""
+LOOK_DAYS = 2
+"""Every so many simulated days it is seen whether the rest still fits, and if not, ticks are further apart from there
+on; but not any more in the days that are judged, which must be alike."""
+FLUSH_SECONDS, SAVE_SECONDS = 60, 300.0
+REPORTING_SECONDS = 3600
+"""Reports are made in the first hour of each day: they cost several times what a tick does."""
+LAST_SHARE = 0.97
+"""Of the time, after which no other day is begun: closing takes a moment."""
+MIB = 1 << 20
+RSS_MIB_A_DAY, DATABASE_MIB_A_DAY = 0.5, 0.5
+"""Growth that still counts as flat: 15 MiB a month, a twelfth of the agent's limit and a seventeenth of the database's
+bound. The daily maxima of pods that are gone are kept for a month and add to the database until then."""
+DATABASE_MIB = StoreSettings().max_bytes / MIB
+
+
+@dataclass(slots=True)
+class Sizes:
+    """What was seen at the end of each simulated day."""
+
+    days: list[float] = field(default_factory=list)
+    """Days since the beginning."""
+    rss: list[float] = field(default_factory=list)
+    """Resident memory. [MiB]"""
+    database: list[float] = field(default_factory=list)
+    """The database's file. [MiB]"""
+
+    def see(self, day: float, rss: float, database: float) -> str:
+        """Note a day, and say it."""
+        self.days.append(day)
+        self.rss.append(rss)
+        self.database.append(database)
+        return f"day {day:3.0f}: RSS {rss:6.1f} MiB, database {database:5.1f} MiB"
+
+    def judge(self, telling: Telling, settled: float) -> None:
+        """Tell whether both are flat.
+
+        Args:
+            telling: Takes the verdict.
+            settled: Days until everything that is kept for some days is full. [days]
+        """
+        first = next((place for place, day in enumerate(self.days) if day >= settled), len(self.days))
+        days = self.days[first:]
+        for what, values, most in (
+            ("resident memory", self.rss, RSS_MIB_A_DAY),
+            ("the database", self.database, DATABASE_MIB_A_DAY),
+        ):
+            claim = f"{what} is flat once {settled:.0f} days are kept: at most {most:g} MiB a day"
+            trend = Trend.of(days, values[first:])
+            if trend is None:
+                found = (
+                    f"{self.days[-1] if self.days else 0:.0f} days were simulated: too few to say; give it more time"
+                )
+                telling.check(claim, found, passed=False)
+                continue
+            found = f"{trend.slope:+.2f} MiB a day over {days[-1] - days[0]:.0f} days, {trend.level:.0f} MiB on average"
+            telling.check(claim, found, passed=trend.slope <= most)
+        largest = max(self.database, default=0.0)
+        bound = f"the database stays within its bound of {DATABASE_MIB:.0f} MiB"
+        telling.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= DATABASE_MIB)
+
+
+class Month:
+    """An agent whose time is moved by hand."""
+
+    def __init__(self, database: Path) -> None:
+        self.workload, self.metrics = Workload(), Metrics()
+        self.database = database
+        self.pipeline = Pipeline(
+            {"workload": Collected(self.workload, START)},
+            self.workload,
+            Keeper(lambda: Tsdb.open(database)),
+            lambda store: Learning(store, LearnSettings(checkpoint_seconds=SAVE_SECONDS)),
+            self.metrics,
+        )
+        self._reporting = Reporting(self.pipeline, self.workload, self.metrics)
+        self._turn = asyncio.Runner()
+        self._second = 0
+
+    def pass_until(self, second: int) -> None:
+        """A tick, reports when they are due, and what comes with the minute and the day."""
+        now = START + second
+        if second // DAY > self._second // DAY:
+            self.workload.replace_some(PODS // 10)
+        self.pipeline.run_once(now)
+        if second // FLUSH_SECONDS > self._second // FLUSH_SECONDS:
+            self.pipeline.store.checkpoint()
+        if second % DAY < REPORTING_SECONDS:
+            self._turn.run(self._reporting.at(now))
+        self._second = second
+
+    def close(self) -> str:
+        """End it; what failed at last."""
+        self._turn.run(self._reporting.close())
+        self._turn.close()
+        failing = dict(self.pipeline.failing)
+        self.pipeline.close(START + self._second)
+        return ", ".join(f"{step}: {problem}" for step, problem in failing.items())
+
+
+def step_for(days: float, tick_seconds: float, left_seconds: float) -> int:
+    """Time between two ticks with which some days fit into the time that is left; the longest if none is enough.
+
+    Args:
+        days: What is still to be simulated. [days]
+        tick_seconds: What a tick costs with everything that comes with it. [s]
+        left_seconds: The time that is left. [s]
+    """
+    wanted = days * DAY * tick_seconds / max(left_seconds, 1.0)
+    return next((step for step in STEPS if step >= wanted), STEPS[-1])
+
+
+class Pace:
+    """How far ticks are apart."""
+
+    def __init__(self, telling: Telling, settled: float) -> None:
+        self._telling, self._settled = telling, settled
+        self.step = TRIAL_STEP
+        """Time between two ticks. [s]"""
+        self._look_at, self._ticks, self._began = TRIAL_SECONDS, 0, time.monotonic()
+
+    def after(self, second: int) -> None:
+        """A tick was made: see from time to time whether the rest of the month still fits.
+
+        Args:
+            second: The tick's. [seconds since the beginning]
+        """
+        self._ticks += 1
+        if second < self._look_at or second > self._settled * DAY:
+            return
+        cost = (time.monotonic() - self._began) / self._ticks
+        fits = step_for(DAYS - second / DAY, cost, SPARE * self._telling.left())
+        if self._look_at == TRIAL_SECONDS or fits > self.step:
+            self.step = fits
+            self._telling.say(f"a tick takes {cost * 1000:.1f} ms: from here on one every {fits} s, for {DAYS} days")
+        self._look_at, self._ticks, self._began = second + LOOK_DAYS * DAY, 0, time.monotonic()
+
+
+def simulate(telling: Telling, month: Month, settled: float) -> Sizes:
+    """The whole month, or as much of it as there is time for.
+
+    Args:
+        telling: Takes what is seen day by day, and knows the time.
+        month: The agent.
+        settled: Days until everything that is kept for some days is full. [days]
+    """
+    process, sizes = psutil.Process(), Sizes()
+    for second in range(1, FINE_SECONDS):
+        month.pass_until(second)
+    pace, second = Pace(telling, settled), FINE_SECONDS
+    while second <= DAYS * DAY and telling.left(LAST_SHARE) > 0:
+        month.pass_until(second)
+        if second // DAY > len(sizes.days):
+            size = month.database.stat().st_size / MIB
+            telling.say(sizes.see(second // DAY, process.memory_info().rss / MIB, size))
+        pace.after(second)
+        second += pace.step
+    return sizes
+
+
+def trial(telling: Telling) -> None:
+    """Simulate a month of an agent."""
+    with tempfile.TemporaryDirectory(prefix="headroom-soak-") as folder:
+        month = Month(Path(folder) / "agent.db")
+        sizes = simulate(telling, month, settled := settled_days())
+        failing = month.close()
+    sizes.judge(telling, settled)
+    telling.check("no step of the agent fails", failing or "none did", passed=not failing)
+
+
+def settled_days() -> float:
+    """Days until everything that is kept for days is full: 1-minute points, and the policy's window."""
+    window = in_force(None, None).window_days
+    return float(max(StoreSettings().minute_days, window) + 1)
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        run(trial)

@@ -1,0 +1,84 @@
+"""`python -m soak`: which steps run, for how long, and what is said in the end."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import soak.__main__ as program
+from soak import HOUR, STEPS
+from soak.running import Outcome
+from soak.telling import Check
+
+GOOD, BAD = Check("it holds", passed=True, found="seen"), Check("it holds", passed=False, found="not seen")
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[float, float]]:
+    """Steps that pass at once, all but `month`; which were run, with their time and what may come on top. [s]"""
+    times: dict[str, tuple[float, float]] = {}
+
+    def run(name: str, _module: str, seconds: float, spare: float, show: Callable[[str], None]) -> Outcome:
+        times[name] = seconds, spare
+        show("half way")
+        return Outcome(Path("/log"), [BAD if name == "month" else GOOD])
+
+    monkeypatch.setattr(program, "run", run)
+    return times
+
+
+def test_hour_is_shared_out(given: dict[str, tuple[float, float]], capsys: pytest.CaptureFixture[str]) -> None:
+    """All steps run in order, and together take no more than an hour, with what they may need to end."""
+    assert program.main([]) == 1
+    assert list(given) == list(STEPS)
+    assert sum(seconds + spare for seconds, spare in given.values()) == pytest.approx(HOUR * 60)
+    said = capsys.readouterr().out
+    assert said.index("5 steps, 60 minutes") < said.index("half way")
+    assert said.strip().splitlines()[-1] == "4 passed, 1 failed"
+    assert "FAILED  it holds: not seen" in said
+
+
+def test_some_steps_get_the_time(given: dict[str, tuple[float, float]], capsys: pytest.CaptureFixture[str]) -> None:
+    """Steps that are named share the minutes given; without minutes each has what it has in the hour."""
+    assert program.main(["--only", "kills,manager", "--minutes", "38"]) == 0
+    assert list(given) == ["kills", "manager"]
+    assert sum(seconds + spare for seconds, spare in given.values()) == pytest.approx(38 * 60)
+    assert "2 passed, 0 failed" in capsys.readouterr().out
+    assert program.main(["--only", "fuzz"]) == 0
+    assert given["fuzz"] == pytest.approx((STEPS["fuzz"].minutes * 60, 60))
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--only", "kils"], "no step named kils: choose from kills, fuzz"),
+        (["--minutes", "0.5"], "'0.5': write a number of minutes from 1 on"),
+        (["--minutes", "nan"], "'nan'"),
+        (["--minutes", "soon"], "'soon'"),
+    ],
+)
+def test_wrong_words_are_refused(words: list[str], what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A step that does not exist, or a time that is none, is refused before anything runs."""
+    with pytest.raises(SystemExit) as ended:
+        program.main(words)
+    assert ended.value.code == 2
+    assert what in capsys.readouterr().err
+
+
+def test_interruption_says_what_was_left_out(
+    given: dict[str, tuple[float, float]], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """After Ctrl-C it is said which steps were not tried, and the exit code is not that of a success."""
+    sound: Callable[..., Outcome] = vars(program)["run"]
+
+    def run(name: str, module: str, seconds: float, spare: float, show: Callable[[str], None]) -> Outcome:
+        if name == "month":
+            raise KeyboardInterrupt
+        return sound(name, module, seconds, spare, show)
+
+    monkeypatch.setattr(program, "run", run)
+    assert program.main([]) == 130
+    said = capsys.readouterr().out
+    assert "not tried: month, api-server, manager" in said
+    assert "2 passed, 0 failed" in said
+    assert list(given) == ["kills", "fuzz"]

@@ -6,18 +6,21 @@ The JSON is a stable contract: fields are added, never renamed.
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import numpy as np
 
+from agent.policy import ResourceModel, resolve
+from agent.predictors import PREDICTORS
 from backtest import policies
 from backtest.durations import short_span, show_moment
 from backtest.engine import ORACLE, Choice, Plan
 from backtest.placement import Churn
 from backtest.score import Result
 from backtest.trace import Resource, Trace
-from crds.predict_policy import effective, with_defaults
+from crds.codec import json_name
+from crds.predict_policy import effective
 
 KIND: Final = "Backtest"
 """Kind of the JSON document."""
@@ -175,20 +178,35 @@ def margin_percent(choice: Choice, resource: Resource) -> int:
 
 def meaning(choice: Choice) -> str:
     """A policy in one line, nothing left open: model and parameters of each resource, margin, cold period."""
-    parts = {resource: _model(choice, resource) for resource in ("cpu", "memory")}
-    told = (
-        parts["cpu"] if len(set(parts.values())) == 1 else "; ".join(f"{name}: {part}" for name, part in parts.items())
-    )
-    cold = with_defaults(choice.policy).cold_start_period_seconds or 0
-    return f"{told}; cold for {short_span(cold)}"
+    policy = resolve(choice.policy)
+    parts = {resource: _told(policy.models[resource]) for resource in policy.models}
+    same = len(set(parts.values())) == 1
+    told = parts["cpu"] if same else "; ".join(f"{resource}: {part}" for resource, part in parts.items())
+    return f"{told}; cold for {short_span(policy.cold_start_seconds)}"
 
 
-def _model(choice: Choice, resource: str) -> str:
-    policy = effective(choice.policy, "cpu" if resource == "cpu" else "memory")
-    parameters = ", ".join(f"{name} {value}" for name, value in policy.parameters.items())
-    of = ", ".join(part.model for part in policy.of)
-    inside = f"({of})" if of else ""
-    return f"{policy.model}{inside}{f' {parameters}' if parameters else ''}, margin {policy.safety_margin_percent} %"
+def _told(chosen: ResourceModel) -> str:
+    return f"{_model(chosen.name, chosen.model)}, margin {round(100 * (chosen.margin - 1))} %"
+
+
+def _model(name: str, model: object) -> str:
+    """A model with all its parameters, those that nobody named, too."""
+    values = {field.name: getattr(model, field.name) for field in fields(model) if field.init}  # type: ignore[arg-type]
+    inner = values.pop("of", ())
+    of = f"({', '.join(_model(_name(each), each) for each in inner)})" if inner else ""
+    shown = {
+        key: f"{value:g}" if isinstance(value, float) else str(value)
+        for key, value in values.items()
+        if value is not None
+    }
+    parameters = [f"{json_name(key)} {value}" for key, value in shown.items()]
+    return f"{name}{of}{' ' if parameters else ''}{', '.join(parameters)}"
+
+
+def _name(model: object) -> str:
+    """A model's name in a policy; that of its class for one of a third party."""
+    kind = f"{type(model).__module__}:{type(model).__qualname__}"
+    return next((name for name, target in PREDICTORS.items() if target == kind), type(model).__qualname__)
 
 
 def _result(result: Result) -> dict[str, Any]:

@@ -157,9 +157,8 @@ def _judged(options: argparse.Namespace, choices: Sequence[Choice], traces: Sequ
                 "--seed says how series are packed on --machines N; these have places of their own.", USAGE
             )
         if trace.stays is None and options.machines is None:
-            notes.append(
-                f"The trace does not say where its series ran: they are packed on {machines} machines (--machines)."
-            )
+            many = "1 machine" if machines == 1 else f"{machines} machines"
+            notes.append(f"The trace does not say where its series ran: they are packed on {many} (--machines).")
         plan = _plan(options, machines)
 
         def shown(fraction: float, said: str, done: int = done) -> None:
@@ -212,7 +211,8 @@ def _show(found: Report, form: str) -> None:
 
 def _draw(found: Report, file: Path) -> None:
     sources = list(dict.fromkeys(trace.source for trace in found.traces))
-    title = sources[0] if len(sources) == 1 else f"{sources[0]} and {len(sources) - 1} more"
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    title = f"{sources[0]}{more}. {text.placed(found)} Figures include each policy's margin."
     try:
         plot.draw(found.results, file, title)
     except plot.PlotError as error:

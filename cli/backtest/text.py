@@ -46,7 +46,7 @@ def show(found: Report, *, wide: bool) -> None:
         print(_told(trace))
     if len(found.traces) > _MOST_TRACES and not wide:
         print(f"… and {len(found.traces) - _MOST_TRACES} more")
-    print(f"{_placed(found)} The first {short_span(found.plan.warm_up_seconds)} are not counted.\n")
+    print(f"{placed(found)} The first {short_span(found.plan.warm_up_seconds)} are not counted.\n")
     results = report.in_order(found.results)
     table.write(_COLUMNS, [_row(each, found, results) for each in results], wide=wide)
     print()
@@ -68,7 +68,8 @@ def _told(trace: Trace) -> str:
     return f"{trace.source}: {trace.resource} of {trace.series} series, {begin} to {end}, every {every}"
 
 
-def _placed(found: Report) -> str:
+def placed(found: Report) -> str:
+    """Where the series were, in a sentence."""
     plan, first = found.plan, found.results[0]
     many = f"{first.machines} machine{'' if first.machines == 1 else 's'}"
     named = ", ".join(map(str, first.seeds))

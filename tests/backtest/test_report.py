@@ -134,10 +134,14 @@ def test_beaten_policies_are_named() -> None:
 def test_policy_is_told_in_a_line() -> None:
     """Model, parameters, margin and cold period, for each resource where they differ."""
     (same,) = policies.parse(["max(sum-max,diversity:lambdaMin=0.5):margin=5,cold=12h"])
-    assert meaning(same) == "max(sum-max, diversity), margin 5 %; cold for 12h"
+    assert meaning(same) == (
+        "max(sum-max windowDays 7, diversity windowDays 7, lambdaMin 0.5), margin 5 %; cold for 12h"
+    )
     differs = policies.of_file(
         '{"model": "sum-max", "safetyMarginPercent": 0, "coldStartPeriodSeconds": 86400,'
         ' "cpu": {"model": "diversity", "parameters": {"windowDays": 3}}}',
         "x",
     )
-    assert meaning(differs) == "cpu: diversity windowDays 3, margin 0 %; memory: sum-max, margin 0 %; cold for 24h"
+    assert meaning(differs) == (
+        "cpu: diversity windowDays 3, lambdaMin 0.4, margin 0 %; memory: sum-max windowDays 7, margin 0 %; cold for 24h"
+    )

@@ -1,10 +1,13 @@
 """One eviction at the API server: looked at once more, then asked for, never forced."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
 from manager.facts import PodFacts
+
+_ATTEMPTS: Final = 3
+"""How often a pod that changes meanwhile is asked to go."""
 
 
 class Answer(StrEnum):
@@ -50,13 +53,25 @@ async def request(api: ApiServer, pod: PodFacts) -> tuple[Answer, str]:
         What came of it, and why if it stays.
 
     Raises:
+        ApiError: it has changed meanwhile, and cannot be read.
         ApiUnavailable: the API server is away, or asks to be left alone; it may have taken the eviction all the same.
     """
+    for _ in range(_ATTEMPTS):
+        answer = await _once(api, pod) or await look_again(api, pod)
+        if answer is not None:
+            return answer
+    return Answer.REFUSED, f"has changed each of {_ATTEMPTS} times"
+
+
+async def _once(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
+    """Ask once; `None`: it is another pod by now, or has just changed, which a conflict does not tell apart."""
     namespace, _, name = pod.key.partition("/")
     try:
         await api.create(f"{_path(pod)}/eviction", _eviction(namespace, name, pod.uid))
     except ApiError as error:
-        gone = error.not_found or error.conflict
+        if error.conflict:
+            return None
+        gone = error.not_found
         return (Answer.GONE, "") if gone else (Answer.REFUSED, f"is kept by the API server: {error}")
     except ApiUnavailable as error:
         if _by_budget(error):

@@ -19,6 +19,8 @@ REASON: Final = "PreemptionByScheduler"
 """Its reason, as kube-scheduler's own preemption gives it."""
 
 _DEFAULT_GRACE_SECONDS: Final = 30
+_ATTEMPTS: Final = 3
+"""How often a pod is told to leave that changes meanwhile."""
 
 
 class Evicted(StrEnum):
@@ -72,14 +74,21 @@ async def evict(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: st
         ApiError: it cannot be read.
         ApiUnavailable: the API server is away, or this replica does not lead any more; the pod may leave all the same.
     """
-    if await _read(api, victim) is None:
-        return Outcome(Evicted.GONE)
-    if rule is BudgetsRule.COUNT:
-        if not await _mark(api, victim, message, now):
+    for _ in range(_ATTEMPTS):
+        if await _read(api, victim) is None:
             return Outcome(Evicted.GONE)
-        return await _delete(api, victim)
+        outcome = await _once(api, victim, rule, message, now)
+        if outcome is not None:
+            return outcome
+    return Outcome(Evicted.REFUSED, f"it has changed each of {_ATTEMPTS} times")
+
+
+async def _once(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: str, now: float) -> Outcome | None:
+    """Tell it to leave; None: it is another pod by now, or has just changed, which a conflict does not tell apart."""
+    if rule is BudgetsRule.COUNT:
+        return await _delete(api, victim) if await _mark(api, victim, message, now) else None
     outcome = await _ask(api, victim)
-    if outcome.result is Evicted.EVICTED:
+    if outcome is not None and outcome.result is Evicted.EVICTED:
         # Only now: the Eviction API writes a condition of its own, and a pod that stays must not bear one.
         await _mark(api, victim, message, now)
     return outcome
@@ -116,7 +125,7 @@ async def _mark(api: ApiServer, victim: QuotaPod, message: str, now: float) -> b
     return True
 
 
-async def _delete(api: ApiServer, victim: QuotaPod) -> Outcome:
+async def _delete(api: ApiServer, victim: QuotaPod) -> Outcome | None:
     try:
         await api.delete(_path(victim), {"preconditions": {"uid": victim.uid}})
     except ApiError as error:
@@ -124,7 +133,7 @@ async def _delete(api: ApiServer, victim: QuotaPod) -> Outcome:
     return Outcome(Evicted.EVICTED)
 
 
-async def _ask(api: ApiServer, victim: QuotaPod) -> Outcome:
+async def _ask(api: ApiServer, victim: QuotaPod) -> Outcome | None:
     """By the Eviction API, which asks the PodDisruptionBudgets."""
     body = {
         "apiVersion": "policy/v1",
@@ -143,9 +152,10 @@ async def _ask(api: ApiServer, victim: QuotaPod) -> Outcome:
     return Outcome(Evicted.EVICTED)
 
 
-def _refused(error: ApiError) -> Outcome:
-    gone = error.not_found or error.conflict
-    return Outcome(Evicted.GONE) if gone else Outcome(Evicted.REFUSED, f"the API server keeps it: {error}")
+def _refused(error: ApiError) -> Outcome | None:
+    if error.conflict:
+        return None
+    return Outcome(Evicted.GONE) if error.not_found else Outcome(Evicted.REFUSED, f"the API server keeps it: {error}")
 
 
 def _by_budget(error: ApiUnavailable) -> bool:

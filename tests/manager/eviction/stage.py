@@ -30,6 +30,8 @@ class EvictingApi(FakeApi):
     def __init__(self) -> None:
         super().__init__()
         self.refused: dict[str, Exception] = {}
+        self.once: dict[str, Exception] = {}
+        """The same, for the first time alone."""
 
     async def create(self, path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401
         """Create an object, or evict a pod."""
@@ -37,8 +39,9 @@ class EvictingApi(FakeApi):
             return await super().create(path, body, params)
         self._enter("POST", path, body)
         stored = self._stored(path.removesuffix("/eviction"))
-        if body["metadata"]["name"] in self.refused:
-            raise self.refused[body["metadata"]["name"]]
+        name = body["metadata"]["name"]
+        if name in self.refused or name in self.once:
+            raise self.once.pop(name, None) or self.refused[name]
         if body["deleteOptions"]["preconditions"]["uid"] != stored["metadata"]["uid"]:
             raise ApiError(409, "Conflict", "the UID differs")
         stored["metadata"]["deletionTimestamp"] = at(0)

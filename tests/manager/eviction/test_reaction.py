@@ -202,6 +202,21 @@ async def test_other_refusal_is_told() -> None:
     assert "webhook says no" in stage.told("MidEvictionRefused")[0]
 
 
+async def test_conflict_is_not_gone() -> None:
+    """A conflict does not say that a pod is gone: it is asked again, and one that changes each time has stayed."""
+    stage = Stage(*three())
+    conflict = ApiError(409, "Conflict", "the object has been modified")
+    stage.api.refused["young"] = conflict
+    await stage.lasts()
+    assert stage.evicted() == ["young", "young", "young", "old"]
+    assert "it has changed each of 3 times" in stage.told("MidEvictionRefused")[0]
+    stage = Stage(*three())
+    stage.api.once["young"] = conflict
+    await stage.lasts()
+    assert stage.evicted()[:2] == ["young", "young"]
+    assert stage.told("MidEvictionRefused") == []
+
+
 @pytest.mark.parametrize("error", [ApiUnavailable("overloaded", status=429), ApiUnavailable("away")])
 async def test_overload_ends_the_look(error: ApiUnavailable) -> None:
     """A server that is overloaded or away is left alone: the look fails, and is repeated later."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeapi import ApiUnavailable
+from kubeapi import ApiError, ApiUnavailable
 from scheduler_plugins.leader import NotLeading
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
@@ -171,6 +171,34 @@ async def test_budget_says_no() -> None:
     assert play.server.evicted == []
     await play.live(20)
     assert play.server.evicted == ["a2"]
+
+
+@pytest.mark.parametrize("rule", list(BudgetsRule))
+async def test_changed_victim_is_asked_again(rule: BudgetsRule) -> None:
+    """A conflict does not say that a victim is gone: it is looked at again, and asked again while it is still there."""
+    play, verb = Play(disruption_budgets=rule), "EVICT" if rule is BudgetsRule.RESPECT else "DELETE"
+    conflicts = [ApiError(409, "Conflict", "the object has been modified")] * 2
+
+    def changes(request: str) -> None:
+        if request.startswith(verb) and conflicts:
+            raise conflicts.pop()
+
+    play.server.before = changes
+    await play.live()
+    assert (play.held(), play.server.evicted) == (True, ["a2"])
+
+
+async def test_victim_that_changes_for_ever() -> None:
+    """A victim that has changed each time counts as one that stays: its room is not free."""
+    play = Play()
+
+    def changes(request: str) -> None:
+        if request.startswith("EVICT"):
+            raise ApiError(409, "Conflict", "the object has been modified")
+
+    play.server.before = changes
+    await play.live()
+    assert (play.held(), play.server.evicted) == (False, [])
 
 
 async def test_leader_changes_in_between() -> None:

@@ -51,6 +51,7 @@ def draw(curves: Sequence[Curve]) -> Picture:
                             label, point, xytext=(-3, 3), textcoords="offset points", ha="right", size=_SIZE_OF_LABELS
                         )
             axes.set(xlabel=f"savings of {resource} [%]", ylabel="violation [% of the time]")
+            axes.margins(x=0.1)
             axes.set_ylim(bottom=0)
             axes.legend(fontsize=_SIZE_OF_LABELS + 0.5, title="mean life", loc="upper left")
         return finish(NAME, TITLE)

@@ -55,7 +55,11 @@ def _add_top(commands: _Commands, parents: list[Parser]) -> None:
         help="pods: of this namespace (default: the context's; all with --node)",
     )
     place.add_argument("-A", "--all-namespaces", action="store_true", help="pods: of all namespaces")
-    top.add_argument("--node", metavar="NAME", type=parsers.name, help="only this node, or pods on it")
+    which = top.add_mutually_exclusive_group()
+    which.add_argument("--node", metavar="NAME", type=parsers.name, help="only this node, or pods on it")
+    which.add_argument(
+        "-l", "--selector", metavar="SELECTOR", help="only nodes, or pods, with these labels, as of kubectl"
+    )
     top.add_argument(
         "--sort-by",
         choices=("name", "cpu", "memory", "waste"),

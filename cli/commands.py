@@ -63,8 +63,9 @@ def _top(options: argparse.Namespace) -> Ask:
             node=options.node,
             output=options.output,
             order=options.sort_by,
+            labels=options.selector,
         )
-    return partial(top.nodes, only=options.node, output=options.output, order=options.sort_by)
+    return partial(top.nodes, only=options.node, output=options.output, order=options.sort_by, labels=options.selector)
 
 
 def _explain(options: argparse.Namespace) -> Ask:

@@ -34,7 +34,9 @@ class Place:
         return None if self.everywhere else live.namespace_of(api, self.namespace)
 
 
-async def nodes(api: kubeapi.ApiServer, only: str | None, output: str, order: str = "name") -> None:
+async def nodes(
+    api: kubeapi.ApiServer, only: str | None, output: str, order: str = "name", labels: str | None = None
+) -> None:
     """Print what nodes use and sell.
 
     Args:
@@ -42,12 +44,17 @@ async def nodes(api: kubeapi.ApiServer, only: str | None, output: str, order: st
         only: name of one node, or None for all.
         output: table, wide, json or yaml.
         order: name, or one of `top.nodes.ORDERS`.
+        labels: label selector of the nodes; None for all.
 
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
     if only is None:
-        requests = (live.objects(api, kubeapi.paths.NODES), live.node_metrics(api), _pods(api, None, None))
+        requests = (
+            live.objects(api, kubeapi.paths.NODES, **_having(labels)),
+            live.node_metrics(api),
+            _pods(api, None, None),
+        )
         found, metrics, bound = await live.together(*requests)
     else:
         one, metric, bound = await live.together(
@@ -56,7 +63,7 @@ async def nodes(api: kubeapi.ApiServer, only: str | None, output: str, order: st
         found, metrics = [one], [metric] if metric else []
     rows = top_nodes.node_rows(found, metrics, bound, time.time())
     if not rows:
-        raise CommandError("The cluster has no nodes.")
+        raise CommandError(f"No node has the labels {labels}." if labels else "The cluster has no nodes.")
     _print_problems(row.report.problem for row in rows)
     rows = _sorted(rows, top_nodes.ORDERS.get(order))
     if not outputs.is_for_people(output):
@@ -67,7 +74,14 @@ async def nodes(api: kubeapi.ApiServer, only: str | None, output: str, order: st
     table.write(top_nodes.COLUMNS, shown, wide=output == outputs.WIDE)
 
 
-async def pods(api: kubeapi.ApiServer, place: Place, node: str | None, output: str, order: str = "name") -> None:
+async def pods(
+    api: kubeapi.ApiServer,
+    place: Place,
+    node: str | None,
+    output: str,
+    order: str = "name",
+    labels: str | None = None,
+) -> None:
     """Print what pods use and request.
 
     Args:
@@ -76,13 +90,14 @@ async def pods(api: kubeapi.ApiServer, place: Place, node: str | None, output: s
         node: only pods on this node, or None for all.
         output: table, wide, json or yaml.
         order: name, or one of `top.pods.ORDERS`.
+        labels: label selector of the pods; None for all.
 
     Raises:
         CommandError: there is no such node or no such pod, or the cluster does not know NodeMetrics.
     """
     namespace = place.chosen(api)
     if node is None:
-        found, metrics = await live.together(_pods(api, namespace, None), live.node_metrics(api))
+        found, metrics = await live.together(_pods(api, namespace, None, labels), live.node_metrics(api))
     else:
         requests = (_pods(api, namespace, node), live.node_metric(api, node), live.node(api, node))
         found, metric, _ = await live.together(*requests)
@@ -93,16 +108,21 @@ async def pods(api: kubeapi.ApiServer, place: Place, node: str | None, output: s
     elif rows:
         table.write(top_pods.COLUMNS, [top_pods.cells(row) for row in rows], wide=output == outputs.WIDE)
     else:
-        where = f" in namespace {namespace}" if namespace else ""
+        where = f"{f' with {labels}' if labels else ''}{f' in namespace {namespace}' if namespace else ''}"
         more = "; -A shows those of all namespaces" if namespace and not place.namespace else ""
         raise CommandError(f"No pod runs{where}{f' on node {node}' if node else ''}{more}.")
 
 
-async def _pods(api: kubeapi.ApiServer, namespace: str | None, node: str | None) -> list[Json]:
+async def _pods(
+    api: kubeapi.ApiServer, namespace: str | None, node: str | None, labels: str | None = None
+) -> list[Json]:
     selector = f"{_NOT_ENDED},spec.nodeName={node}" if node else _NOT_ENDED
-    return await live.objects(
-        api, kubeapi.paths.pods(namespace) if namespace else kubeapi.paths.PODS, fieldSelector=selector
-    )
+    path = kubeapi.paths.pods(namespace) if namespace else kubeapi.paths.PODS
+    return await live.objects(api, path, fieldSelector=selector, **_having(labels))
+
+
+def _having(labels: str | None) -> dict[str, str]:
+    return {"labelSelector": labels} if labels else {}
 
 
 def _sorted(rows: list[Row], key: Callable[[Row], float] | None) -> list[Row]:

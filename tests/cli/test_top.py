@@ -1,10 +1,16 @@
-from typing import Any
+import json
+from collections.abc import Mapping
+from typing import Any, cast
 
 import pytest
 
+from cli import arguments
+from cli.errors import CommandError
 from cli.table import plain
+from cli.top import command
 from cli.top import nodes as top_nodes
 from cli.top import pods as top_pods
+from kubeapi import ApiServer
 from manager.explain.report import Amount
 from tests.cli.recording import NOW, golden, named, recorded
 
@@ -98,3 +104,40 @@ def test_json_has_units() -> None:
     pod = top_pods.as_json(top_pods.pod_rows([named("pods", "cart")], recorded("nodeMetrics"), NOW))[0]
     assert pod["usage"]["cpuMilli"] == 1200
     assert pod["band"] == "koord-prod"
+
+
+class Cluster:
+    """An API server with the recorded objects, which judges `pool=web` alone."""
+
+    async def list(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[Any], str]:
+        """Objects of a kind."""
+        kind = {"nodes": "nodes", "nodemetrics": "nodeMetrics", "pods": "pods"}[path.rpartition("/")[2]]
+        wanted = (params or {}).get("labelSelector")
+        assert wanted in {None, "pool=web", "pool=none"}
+        found = [each for each in recorded(kind) if wanted is None or each["metadata"]["name"] == "web-1"]
+        return ([] if wanted == "pool=none" else found), "1"
+
+
+async def test_selector_chooses_nodes(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a label selector the API server says which nodes are shown; none is an error that repeats it."""
+    api = cast("ApiServer", Cluster())
+    await command.nodes(api, None, "json", labels="pool=web")
+    shown = [each["node"] for each in json.loads(capsys.readouterr().out)]
+    assert shown == ["web-1"]
+    await command.nodes(api, None, "json")
+    assert len(json.loads(capsys.readouterr().out)) == 3
+    with pytest.raises(CommandError, match=r"No node has the labels pool=none\."):
+        await command.nodes(api, None, "table", labels="pool=none")
+
+
+async def test_selector_chooses_pods() -> None:
+    """The same of pods."""
+    with pytest.raises(CommandError, match="No pod runs with pool=none in namespace shop"):
+        await command.pods(cast("ApiServer", Cluster()), command.Place("shop"), None, "table", labels="pool=none")
+
+
+def test_node_or_selector() -> None:
+    """One node by its name, or several by their labels."""
+    assert arguments.parser().parse_args(["top", "nodes", "-l", "a in (b),!c"]).selector == "a in (b),!c"
+    with pytest.raises(SystemExit):
+        arguments.parser().parse_args(["top", "nodes", "-l", "a=b", "--node", "n"])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import hardware, page, table
+from bench import hardware, overview, page, table
 from bench.machine import ROOT
 from bench.parts import PARTS, chosen, groups
 from bench.records import MEASURED, Results, Run
@@ -101,6 +101,8 @@ def _run(options: argparse.Namespace, console: Console, folder: Path, results: R
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False)
+        drawn = overview.picture(page.budgeted(results))
+        (folder / f"{drawn.name}.svg").write_text(drawn.svg, encoding="utf-8")
         if folder == OUT:
             page.write(results)
 

@@ -9,6 +9,8 @@ from bench.measurement import Picture
 
 SIZE: Final = (7.2, 3.4)
 """Width and height of a drawing. [inches]"""
+_FEW: Final = 3
+"""Series whose legend fits into the drawing."""
 _STYLE: Final[Any] = {
     "svg.fonttype": "none",  # letters stay letters, which is a fifth of the size
     "svg.hashsalt": "headroom",
@@ -48,7 +50,7 @@ def drawing(columns: int = 1, size: tuple[float, float] = SIZE) -> Iterator[tupl
         yield figure.subplots(1, columns, squeeze=False)[0], finish
 
 
-def lines(axes: Any, series: Mapping[str, Points], across: str, up: str) -> None:  # noqa: ANN401 - matplotlib has no types
+def lines(axes: Any, series: Mapping[str, Points], across: str, up: str, *, powers: bool = False) -> None:  # noqa: ANN401 - matplotlib has no types
     """Points with lines between them, and a legend where there are several.
 
     Args:
@@ -56,22 +58,29 @@ def lines(axes: Any, series: Mapping[str, Points], across: str, up: str) -> None
         series: name -> its points; those that are missing are not among them.
         across: what the horizontal axis has.
         up: what the vertical one has; it begins at zero.
+        powers: whether it has powers of ten in place of that.
     """
     for name, points in series.items():
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, label=name)
     axes.set(xlabel=across, ylabel=up)
-    axes.set_ylim(bottom=0)
-    if len(series) > 1:
+    if powers:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    if len(series) > _FEW:
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    elif len(series) > 1:
         axes.legend()
 
 
-def bars(axes: Any, ranges: Mapping[str, tuple[float, float, float]], across: str) -> None:  # noqa: ANN401 - as above
+def bars(axes: Any, ranges: Mapping[str, tuple[float, float, float]], across: str, *, named: bool = True) -> None:  # noqa: ANN401 - as above
     """Horizontal bars with a line from the smallest to the largest.
 
     Args:
         axes: where.
         ranges: name -> the figure, the smallest, the largest; the first is on top.
         across: what the axis has.
+        named: whether the names stand beside.
     """
     names = list(ranges)
     middle = [ranges[name][0] for name in names]
@@ -79,4 +88,5 @@ def bars(axes: Any, ranges: Mapping[str, tuple[float, float, float]], across: st
     axes.barh(names, middle, xerr=[low, high], height=0.6, capsize=2, color="#4c78a8", ecolor="#333333")
     axes.invert_yaxis()
     axes.set_xlabel(across)
+    axes.tick_params(axis="y", labelleft=named)
     axes.grid(visible=False, axis="y")

@@ -24,10 +24,9 @@ def pictures(figures: Figures) -> Iterator[Picture]:
         yield finish("manager-growth", "The manager's CPU and memory by number of nodes")
     with drawing() as (axes, finish):
         keys = {f"{what}, {point}": f"{key}_{point}" for what, key in _LATENCIES.items() for point in ("p50", "p99")}
-        lines(axes[0], _series(figures, keys), "nodes", "time [s]")
+        lines(axes[0], _series(figures, keys), "nodes", "time [s]", powers=True)
         axes[0].axhline(2.0, color="black", linewidth=0.8, linestyle="--")
         axes[0].annotate("budget", (min(figures), 2.0), xytext=(0, 3), textcoords="offset points")
-        axes[0].set_yscale("log")
         yield finish("manager-latency", "From a NodeMetric to its Node by number of nodes")
 
 

@@ -33,11 +33,17 @@ class Measurement:
     @property
     def within(self) -> bool | None:
         """Whether the budget is kept; None where that cannot be said."""
-        bound = _BOUND.search(self.budget)
+        bound = self.bound
         if bound is None or self.value is None:
             return None
-        limit = float(bound["number"].replace(",", ""))
-        return self.value <= limit if bound["sign"] == "<=" else self.value >= limit
+        at_most, limit = bound
+        return self.value <= limit if at_most else self.value >= limit
+
+    @property
+    def bound(self) -> tuple[bool, float] | None:
+        """What the budget says: whether it is an upper bound, and which; None where it has none."""
+        found = _BOUND.search(self.budget)
+        return found and (found["sign"] == "<=", float(found["number"].replace(",", "")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from bench import overview
 from bench.hardware import in_words
 from bench.machine import ROOT
 from bench.measurement import Measurement
@@ -54,6 +55,12 @@ def write(results: Results, path: Path = PAGE) -> None:
         path.write_text(new, encoding="utf-8")
 
 
+def budgeted(results: Results) -> list[Measurement]:
+    """Every figure that has a budget, in the order of the parts."""
+    items = [one for name in PARTS if name in results.parts for one in results.parts[name].items]
+    return [one for one in items if isinstance(one, Measurement) and one.within is not None]
+
+
 def _machines(results: Results) -> list[str]:
     """Each machine once, in words, in the order of the parts."""
     return list(dict.fromkeys(in_words(results.parts[name].machine) for name in PARTS if name in results.parts))
@@ -61,16 +68,10 @@ def _machines(results: Results) -> list[str]:
 
 def _summary(results: Results, machines: Sequence[str]) -> str:
     """The machines, and every figure that has a budget."""
-    rows = [
-        row
-        for name in PARTS
-        if name in results.parts
-        for row in cells(
-            one for one in results.parts[name].items if isinstance(one, Measurement) and one.within is not None
-        )
-    ]
+    rows = cells(budgeted(results))
     said = "\n".join(f"- Machine {number}: {words}" for number, words in enumerate(machines, 1))
-    return f"{said}\n\n{markdown([HEAD, *rows])}" if rows else "Nothing was measured yet."
+    drawn = f"![{overview.TITLE}]({_PICTURES}{overview.NAME}.svg)"
+    return f"{said}\n\n{markdown([HEAD, *rows])}\n\n{drawn}" if rows else "Nothing was measured yet."
 
 
 def _part(name: str, record: Record | None, machines: Sequence[str]) -> str:

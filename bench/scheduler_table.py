@@ -88,11 +88,11 @@ def picture(runs: Sequence[Run]) -> Picture:
     found = _by_mode(runs)
     bases = _bases(found)
     counts = sorted({nodes for nodes, _ in found})
-    with drawing(columns=len(counts), size=(4.2 * len(counts), 2.8)) as (axes, finish):
+    with drawing(columns=len(counts), size=(2.4 + 2.6 * len(counts), 2.6)) as (axes, finish):
         for place, nodes in zip(axes, counts, strict=True):
             ratios = {mode.title: _ratios(of, bases) for (count, mode), of in found.items() if count == nodes}
             known = {title: (median(each), min(each), max(each)) for title, each in ratios.items() if each}
-            bars(place, known, f"x no extender, {nodes:,} nodes")
+            bars(place, known, f"x no extender, {nodes:,} nodes", named=nodes == counts[0])
             place.axvline(1.0, color="black", linewidth=0.8, linestyle="--")
         return finish("scheduler-ratios", "Pods per second beside those with no extender in the same round")
 

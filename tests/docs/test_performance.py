@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import page
+from bench import overview, page
 from bench.hardware import Description
 from bench.measurement import Grid, Measurement, Picture
 from bench.parts import PARTS
@@ -32,7 +32,7 @@ def test_pictures_are_there() -> None:
     """Each picture of the results is beside them, and nothing else is."""
     results = Results.load(page.RESULTS)
     names = {one.name for part in results.parts.values() for one in part.items if isinstance(one, Picture)}
-    assert names == {path.stem for path in page.RESULTS.glob("*.svg")}
+    assert {*names, overview.NAME} == {path.stem for path in page.RESULTS.glob("*.svg")}
 
 
 def test_place_is_filled() -> None:

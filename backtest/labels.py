@@ -20,7 +20,7 @@ _POINT: Final = 5.0
 
 
 def place_labels(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> None:
-    """Write a text beside each point, where none covers another, a point, or the edge.
+    """Write a text beside each point, where none covers another, a point, the edge, or what is written already.
 
     Args:
         axes: already laid out, so that places are known.
@@ -29,7 +29,7 @@ def place_labels(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> No
     from matplotlib.transforms import Bbox  # noqa: PLC0415 - only pictures pay for it
 
     frame = axes.get_window_extent()
-    taken = []
+    taken = [text.get_window_extent() for text in axes.texts]
     for x, y, _ in points:
         across, up = axes.transData.transform((x, y))
         taken.append(Bbox.from_extents(across - _POINT, up - _POINT, across + _POINT, up + _POINT))

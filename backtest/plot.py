@@ -203,7 +203,7 @@ def _target(axes: "Axes", violated: float, saved: float) -> None:
     )
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
-    text = f"target: {violated:g} % at {saved:g} %"
+    text = f"what the default aims at: {violated:g} % at {saved:g} %"
     axes.annotate(
         text, (left, high), xytext=(3, -3), textcoords="offset points", va="top", color="tab:green", fontsize=8
     )

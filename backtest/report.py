@@ -194,13 +194,15 @@ def _model(name: str, model: object) -> str:
     values = {field.name: getattr(model, field.name) for field in fields(model) if field.init}  # type: ignore[arg-type]
     inner = values.pop("of", ())
     of = f"({', '.join(_model(_name(each), each) for each in inner)})" if inner else ""
-    shown = {
-        key: f"{value:g}" if isinstance(value, float) else str(value)
-        for key, value in values.items()
-        if value is not None
-    }
-    parameters = [f"{json_name(key)} {value}" for key, value in shown.items()]
+    parameters = [f"{json_name(key)} {_value(value)}" for key, value in values.items() if value is not None]
     return f"{name}{of}{' ' if parameters else ''}{', '.join(parameters)}"
+
+
+def _value(value: object) -> str:
+    """As a policy has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _name(model: object) -> str:

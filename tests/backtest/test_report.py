@@ -133,9 +133,10 @@ def test_beaten_policies_are_named() -> None:
 
 def test_policy_is_told_in_a_line() -> None:
     """Model, parameters, margin and cold period, for each resource where they differ."""
-    (same,) = policies.parse(["max(sum-max,diversity:lambdaMin=0.5):margin=5,cold=12h"])
+    (same,) = policies.parse(["max(sum-max,diversity:lambdaMin=0.5,nsigma-v1):margin=5,cold=12h"])
     assert meaning(same) == (
-        "max(sum-max windowDays 7, diversity windowDays 7, lambdaMin 0.5), margin 5 %; cold for 12h"
+        "max(sum-max windowDays 7, diversity windowDays 7, lambdaMin 0.5, nsigma-v1 n 3, capAtHighest true), "
+        "margin 5 %; cold for 12h"
     )
     differs = policies.of_file(
         '{"model": "sum-max", "safetyMarginPercent": 0, "coldStartPeriodSeconds": 86400,'

@@ -23,10 +23,15 @@ def used(one: Measurement) -> float | None:
     return max(share / whole, _LEAST) if whole > 0 else None
 
 
+def _short(what: str) -> str:
+    """Without the middle where it is long: sizes are in the middle, and what tells lines apart at both ends."""
+    return what if len(what) <= _LONGEST else f"{what[: _LONGEST // 2]} ... {what[-_LONGEST // 2 :]}"
+
+
 def picture(items: Iterable[Measurement]) -> Picture:
     """A bar for each figure that has a budget, in their order."""
     shares = [(one.what, share, one.within) for one in items if (share := used(one)) is not None]
-    names = [what if len(what) <= _LONGEST else f"{what[:_LONGEST]} ..." for what, _, _ in shares]
+    names = [_short(what) for what, _, _ in shares]
     with drawing(size=(10.0, 0.6 + 0.24 * max(len(shares), 1))) as (axes, finish):
         colours = ["#4c78a8" if within else "#e45756" for _, _, within in shares]
         places = range(len(shares))

@@ -42,9 +42,11 @@ def test_share_of_a_budget(budget: str, value: float | None, share: float | None
 
 def test_overview_has_what_has_a_budget() -> None:
     """Figures without a budget are left out; long names are cut."""
-    drawn = picture([Measurement("kept", "1", "<= 2", value=1.0), Measurement("a" * 90, "9", "<= 2", value=9.0)])
+    drawn = picture(
+        [Measurement("kept", "1", "<= 2", value=1.0), Measurement("a" * 50 + "b" * 50, "9", "<= 2", value=9.0)]
+    )
     assert "kept" in drawn.svg
-    assert f"{'a' * 74} ..." in drawn.svg
+    assert f"{'a' * 37} ... {'b' * 37}" in drawn.svg
     assert "no budget" not in picture([Measurement("no budget", "1")]).svg
 
 

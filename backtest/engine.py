@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from agent.numerics.arrays import FloatArray
+from agent.numerics.peaks import SLOT_SECONDS
 from agent.policy import resolve
 from backtest.asking import Asker, ModelError
 from backtest.group import GROUP_VALUES, Machine, machines
@@ -89,20 +90,33 @@ def run(
         PolicyError: a policy cannot be followed.
         ModelError: a model failed.
     """
+    if trace.step_seconds != SLOT_SECONDS:
+        raise TraceError(
+            f"{trace.source or 'the trace'}: has a value every {trace.step_seconds:g} s, but models look at averages "
+            f"of {SLOT_SECONDS:g} s; average it over that time"
+        )
     horizons = {seconds: max(int(np.ceil(seconds / trace.step_seconds)), 1) for seconds in plan.horizons_seconds}
     start = _first_counted(trace, plan, horizons)
     askers = [Asker(choice.name, resolve(choice.policy).models[trace.resource]) for choice in choices]
+    names = (ORACLE, *(choice.name for choice in choices))
     placements = _placements(trace, plan)
     total = sum(len(placement.machines) for placement in placements)
-    scores: dict[tuple[int, str], list[MachineScore]] = {
-        (seconds, name): [] for seconds in horizons for name in (ORACLE, *(asker.name for asker in askers))
-    }
+    scores: dict[int, list[list[MachineScore]]] = {seconds: [[] for _ in names] for seconds in horizons}
     for done, machine in enumerate(machines(trace, placements, workload_history=plan.workload_history)):
         progress(done / total, machine.name)
         _judge(machine, askers, start, horizons, scores)
     progress(1.0, "")
+    if not all(found[0] for found in scores.values()):
+        raise TraceError(
+            f"{trace.source or 'the trace'}: no series is on a machine after the first {_hours(plan.warm_up_seconds)} and "
+            "before the horizon begins; choose a shorter warm-up or horizon"
+        )
     seeds = [placement.seed for placement in placements if placement.seed is not None]
-    return [result(name, trace.resource, seconds, seeds, found) for (seconds, name), found in scores.items()]
+    return [
+        result(name, trace.resource, seconds, seeds, found)
+        for seconds, of_policies in scores.items()
+        for name, found in zip(names, of_policies, strict=True)
+    ]
 
 
 def _judge(
@@ -110,7 +124,7 @@ def _judge(
     askers: Sequence[Asker],
     start: int,
     horizons: Mapping[int, int],
-    scores: Mapping[tuple[int, str], list[MachineScore]],
+    scores: Mapping[int, Sequence[list[MachineScore]]],
 ) -> None:
     """Add one machine's scores, unless nothing is on it at any step that counts for a horizon."""
     steps = machine.trace.steps
@@ -120,9 +134,8 @@ def _judge(
         if not limits.any():
             continue
         oracle = machine.oracle(start, steps - horizon, horizon)
-        scores[seconds, ORACLE].append(score(oracle, oracle, limits))
-        for asker, peaks in zip(askers, predicted, strict=True):
-            scores[seconds, asker.name].append(score(peaks[: len(limits)], oracle, limits))
+        for found, peaks in zip(scores[seconds], [oracle, *predicted], strict=True):
+            found.append(score(peaks[: len(limits)], oracle, limits))
 
 
 def predictions(machine: Machine, askers: Sequence[Asker], start: int, end: int) -> list[FloatArray]:

@@ -18,7 +18,7 @@ from agent.predictors.base import whole_percentiles
 from backtest.trace import Resource
 
 _NEW: Final = {"cpu": cpu_history, "memory": memory_history}
-_Ask = Callable[[ResourceHistory, IntArray], FloatArray]
+_Ask = Callable[[ResourceHistory, IntArray], tuple[FloatArray, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,33 +46,32 @@ class Stepping:
         # The value of row r at step t stands at place _places[r] + t.
         self._places = np.append(0, np.cumsum(lengths))[:-1].astype(np.intp) - starts
         self._values = np.concatenate([row.values for row in rows]) if rows else np.empty(0)
-        self.means = cache(lambda: self._noted(lambda history, own: history.moments.mean(own)))
-        self.stdevs = cache(lambda: self._noted(lambda history, own: history.moments.stdev(own)))
-        self.percentiles = cache(
-            lambda percent: self._noted(lambda history, own: whole_percentiles(history, own, percent))
+        self._moments = cache(lambda: self._noted(_moments, 2))
+        self._percentiles = cache(
+            lambda percent: self._noted(lambda history, own: (whole_percentiles(history, own, percent),), 1)
         )
 
     def mean(self, row: int, start: int, end: int) -> FloatArray:
         """Decayed mean of a row at the steps start <= t < end."""
-        return self._of(self.means(), row, start, end)
+        return self._of(self._moments()[0], row, start, end)
 
     def stdev(self, row: int, start: int, end: int) -> FloatArray:
         """Decayed standard deviation of a row at those steps."""
-        return self._of(self.stdevs(), row, start, end)
+        return self._of(self._moments()[1], row, start, end)
 
     def percentile(self, row: int, percent: float, start: int, end: int) -> FloatArray:
         """Percentile of a row at those steps, in whole units; NaN while it saw nothing."""
-        return self._of(self.percentiles(percent), row, start, end)
+        return self._of(self._percentiles(percent)[0], row, start, end)
 
     def _of(self, noted: FloatArray, row: int, start: int, end: int) -> FloatArray:
         return noted[self._places[row] + start : self._places[row] + end]
 
-    def _noted(self, ask: _Ask) -> FloatArray:
-        """What the history answers about every row at every step, in the order of the values."""
+    def _noted(self, ask: _Ask, answers: int) -> tuple[FloatArray, ...]:
+        """What the history answers about every row at every step, each answer in the order of the values."""
         history = _NEW[self._resource]()
         history.windows.resize(1)  # window maxima are not asked of it
         history.grow(len(self._rows))
-        noted = np.empty_like(self._values)
+        noted = tuple(np.empty_like(self._values) for _ in range(answers))
         for step, active in self._active(history):
             places = self._places[active] + step
             values = self._values[places]
@@ -80,7 +79,8 @@ class Stepping:
             learning, values = (active, values) if there.all() else (active[there], values[there])
             measured = np.full(len(learning), self._step_seconds)
             history.learn(learning, values, (step + 1) * self._step_seconds, measured)
-            noted[places] = ask(history, active)
+            for table, answer in zip(noted, ask(history, active), strict=True):
+                table[places] = answer
         return noted
 
     def _active(self, history: ResourceHistory) -> Iterator[tuple[int, IntArray]]:
@@ -102,3 +102,7 @@ class Stepping:
                     history.copy(source, number)
             if active.size:
                 yield step, active
+
+
+def _moments(history: ResourceHistory, rows: IntArray) -> tuple[FloatArray, FloatArray]:
+    return history.moments.mean(rows), history.moments.stdev(rows)

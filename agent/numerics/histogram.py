@@ -110,9 +110,15 @@ class HistogramBank:
         """
         weights = self.weights[rows]
         low, high = self.spans(weights)
-        sums = np.cumsum(np.where(self.counting(weights), weights, 0.0), axis=1)
+        empty = low > high
+        weights = weights[:, : high.max(initial=0) + 1]  # of what lies above nothing counts
+        numbers = np.arange(weights.shape[1])
+        counting = (numbers >= low[:, None]) & (numbers <= high[:, None])
+        sums = np.cumsum(np.where(counting, weights, 0.0), axis=1)
         wanted = percentile * self.totals[rows]
-        reached = (sums >= wanted[:, None]) & (np.arange(weights.shape[1]) >= low[:, None])
+        reached = sums >= wanted[:, None]
+        if not (wanted > 0.0).all():
+            reached &= numbers >= low[:, None]
         found = np.minimum(np.where(reached.any(axis=1), reached.argmax(axis=1), high), high)
         starts = self.buckets.starts
         answer = starts[np.minimum(found + 1, len(starts) - 1)]
@@ -121,7 +127,6 @@ class HistogramBank:
             own, before = weights[each, found], sums[each, found] - weights[each, found]
             share = np.clip((wanted - before) / np.where(own > 0.0, own, 1.0), 0.0, 1.0)
             answer = starts[found] + (answer - starts[found]) * share
-        empty = weights[np.arange(len(low)), low] < self.buckets.epsilon
         return np.where(empty, 0.0, answer)
 
     def spans(self, weights: FloatArray) -> tuple[IntArray, IntArray]:

@@ -110,7 +110,7 @@ bench-quota: bench-programs ## Measure admission by quotas, the choice of victim
 	@$(PY) -m bench quota $(BENCH_ARGS)
 
 .PHONY: bench-backtest
-bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, and replay it from sample to sale (ten minutes; BENCH_ARGS)
+bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, with pods that come and go, and replay it from sample to sale (a quarter of an hour; BENCH_ARGS)
 	@$(PY) -m bench backtest $(BENCH_ARGS)
 
 .PHONY: bench-placement

@@ -204,7 +204,7 @@ def _add_uninstall(commands: _Commands, parents: list[Parser]) -> None:
     uninstall.add_argument(
         "--delete-priority-classes",
         action="store_true",
-        help="delete the PriorityClasses too that the chart made and that no pod names",
+        help="delete the PriorityClasses too that the chart made and that no pod or workload names",
     )
     parsers.add_place(uninstall)
 

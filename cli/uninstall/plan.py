@@ -37,7 +37,7 @@ class Asked:
     delete_config: bool = False
     """Delete the colocation ConfigMap too, if the chart made it."""
     delete_priority_classes: bool = False
-    """Delete the PriorityClasses that the chart made and no pod names."""
+    """Delete the PriorityClasses that the chart made and no pod or workload names."""
 
     def refuses(self, plan: "Plan") -> bool:
         """Whether nothing at all is to be done, because Mid pods run."""
@@ -103,7 +103,7 @@ class Plan:
     foreign: int
     """NodeMetrics that somebody else made; they stay."""
     named: tuple[str, ...] = ()
-    """PriorityClasses that stay because pods name them."""
+    """PriorityClasses that stay because pods or workloads name them."""
     foreign_nodes: int = 0
     """Nodes whose Mid resources Koordinator's manager wrote; they stay."""
 
@@ -139,7 +139,7 @@ class Found:
     priority_classes: Sequence[Json] = ()
     """The PriorityClasses of our names, where they are asked for."""
     class_names: Mapping[str, int] = field(default_factory=Counter)
-    """How many pods name a PriorityClass."""
+    """How many pods and workloads name a PriorityClass."""
 
 
 def offering(node: Json) -> OfferingNode | None:

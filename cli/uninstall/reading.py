@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, Final
 
 import kubeapi
@@ -12,6 +13,15 @@ from cli.uninstall.plan import Asked, Change, Found, OfferingNode
 from crds.names import LAST_GOOD_NAME
 from manager.facts import PodFacts
 
+_WORKLOADS: Final = (
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/statefulsets",
+    "/apis/apps/v1/daemonsets",
+    "/apis/apps/v1/replicasets",
+    "/apis/batch/v1/jobs",
+    "/apis/batch/v1/cronjobs",
+)
+"""What makes pods, also later: one that is scaled to nothing, or waits for its time."""
 _BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -101,9 +111,20 @@ async def _classes(api: kubeapi.ApiServer, asked: Asked) -> list[Mapping[str, An
 
 
 async def _class_names(api: kubeapi.ApiServer) -> Mapping[str, int]:
-    """How many pods, also such that wait or have ended, name each PriorityClass."""
-    return Counter(await _kept(api, kubeapi.paths.PODS, _class_name))
+    """How many pods, also such that wait or have ended, and workloads name each PriorityClass."""
+    named = [_kept(api, path, _class_of_workload) for path in _WORKLOADS]
+    found = await live.together(_kept(api, kubeapi.paths.PODS, _class_name), *named)
+    return Counter(chain.from_iterable(found))
 
 
 def _class_name(pod: Mapping[str, Any]) -> str | None:
     return (pod.get("spec") or {}).get("priorityClassName") or None
+
+
+def _class_of_workload(workload: Mapping[str, Any]) -> str | None:
+    """The PriorityClass of the pods that a workload makes by itself: not as an old revision, or a run, of another."""
+    if any(owner.get("controller") for owner in workload["metadata"].get("ownerReferences") or ()):
+        return None
+    spec = workload.get("spec") or {}
+    template = (spec.get("jobTemplate") or {}).get("spec") or spec
+    return _class_name(template.get("template") or {})

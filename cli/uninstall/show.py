@@ -77,7 +77,7 @@ def _sentences(report: Report) -> list[str]:
     if plan.foreign_nodes:
         said.append(f"Mid resources of {plan.foreign_nodes} Nodes stay: Koordinator's manager wrote them.")
     if plan.named:
-        said.append(f"PriorityClasses that pods name stay: {', '.join(plan.named)}.")
+        said.append(f"PriorityClasses that pods or workloads name stay: {', '.join(plan.named)}.")
     failed = sum(1 for _, why in report.outcomes if why)
     if failed:
         said.append(f"{failed} of {len(report.outcomes)} changes failed: run this again, it goes on where it stopped.")

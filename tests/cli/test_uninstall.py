@@ -160,7 +160,31 @@ async def test_priority_classes_of_the_chart(stage: Stage, capsys: pytest.Captur
     await stage.run(force=True, delete_priority_classes=True)
     left = {each for each in stage.api.objects if "priorityclasses" in each}
     assert left == {path("koord-prod"), path("koord-batch")}
-    assert "PriorityClasses that pods name stay: koord-prod." in capsys.readouterr().out
+    assert "PriorityClasses that pods or workloads name stay: koord-prod." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kind", "owned", "stays"),
+    [
+        ("apps/v1/deployments", False, True),
+        ("apps/v1/statefulsets", False, True),
+        ("apps/v1/daemonsets", False, True),
+        ("apps/v1/replicasets", False, True),
+        ("apps/v1/replicasets", True, False),  # an old revision of a Deployment
+        ("batch/v1/jobs", False, True),
+        ("batch/v1/cronjobs", False, True),
+    ],
+)
+async def test_workloads_keep_their_classes(stage: Stage, kind: str, owned: bool, stays: bool) -> None:  # noqa: FBT001 - parameters
+    """A PriorityClass stays that a workload names, though it has no pods now: it could make none without it."""
+    path = uninstall_plan.priority_class_path("koord-mid")
+    stage.api.put(path, chart_made("koord-mid"))
+    template = {"template": {"spec": {"priorityClassName": "koord-mid"}}}
+    spec = {"jobTemplate": {"spec": template}} if kind.endswith("cronjobs") else template
+    owners = [{"kind": "Deployment", "name": "d", "controller": True}] if owned else []
+    stage.api.put(f"/apis/{kind}/w", {"metadata": {"name": "w", "ownerReferences": owners}, "spec": spec})
+    await stage.run(force=True, delete_priority_classes=True)
+    assert (path in stage.api.objects) is stays
 
 
 async def test_running_mid_pods_keep_theirs(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:

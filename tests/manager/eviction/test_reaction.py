@@ -204,8 +204,7 @@ async def test_other_refusal_is_told() -> None:
 
 async def test_conflict_is_not_gone() -> None:
     """A conflict does not say that a pod is gone: it is asked again, and one that changes each time has stayed."""
-    stage = Stage(*three())
-    conflict = ApiError(409, "Conflict", "the object has been modified")
+    stage, conflict = Stage(*three()), ApiError(409, "Conflict", "the object has been modified")
     stage.api.refused["young"] = conflict
     await stage.lasts()
     assert stage.evicted() == ["young", "young", "young", "old"]
@@ -213,8 +212,7 @@ async def test_conflict_is_not_gone() -> None:
     stage = Stage(*three())
     stage.api.once["young"] = conflict
     await stage.lasts()
-    assert stage.evicted()[:2] == ["young", "young"]
-    assert stage.told("MidEvictionRefused") == []
+    assert (stage.evicted()[:2], stage.told("MidEvictionRefused")) == (["young", "young"], [])
 
 
 @pytest.mark.parametrize("error", [ApiUnavailable("overloaded", status=429), ApiUnavailable("away")])

@@ -58,6 +58,8 @@ class Plan:
     """How long every node reports after the first minute."""
     pods: int = PODS
     """Bound pods per node."""
+    settle_seconds: float = 0.0
+    """How long every Node may take, after that, to show what was reported last, increases included. [s]"""
     minute_seconds: float = 60.0
     """How long a minute is. [s]"""
 
@@ -194,6 +196,7 @@ class _Round:
     def _load(self, manager: _Manager) -> None:
         """The nodes report: the first minute, then as long as planned."""
         settings = {"nodes": self.count, "minutes": self.plan.minutes, "minute-seconds": self.plan.minute_seconds}
+        settings["settle-seconds"] = self.plan.settle_seconds
         flags = [f"--kubeconfig={self.cluster.kubeconfig}", *(f"--{key}={value}" for key, value in settings.items())]
         command = [sys.executable, "-m", "bench.manager_load", *flags]
         load = self.cluster.supervisor.start("load", command, cwd=ROOT)
@@ -202,6 +205,9 @@ class _Round:
         known |= {"apiserver": plane.apiserver.process.pid, "etcd": plane.etcd.process.pid}  # type: ignore[union-attr]
         before = _Usage.of(known)
         for said in _said(load, manager.process):
+            if said["phase"] == "settled":
+                self.figures["behind"] = said["behind"]
+                return
             now = _Usage.of(known)
             shares, before = now.shares(before), now
             if said["phase"] == "steady":
@@ -224,9 +230,9 @@ def _said(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
         for line in lines[known:]:
             if line.startswith("{"):  # others are warnings
                 said: dict[str, Any] = json.loads(line)
+                yield said
                 if said["phase"] == "settled":
                     return
-                yield said
         known = len(lines)
         load.require_running()
         manager.require_running()

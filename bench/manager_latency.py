@@ -33,17 +33,24 @@ class Latencies:
     changes: int = 0
     """How often a Node was seen to offer another number."""
     _offered: dict[str, int | None] = field(default_factory=dict)
+    _reported: dict[str, int] = field(default_factory=dict)
     _expected: dict[str, _Expected] = field(default_factory=dict)
 
     def reports(self, node: str, milli: int) -> None:
         """An agent is about to report that this much is reclaimable. [milli-cores]"""
         if self._expected.pop(node, None) is not None:
             self.missed += 1
+        self._reported[node] = milli
         offered = self._offered.get(node)
         if offered is None:
             self._expected[node] = _Expected(FIRST, milli)
         elif patches.is_urgent(offered, milli, Resource.CPU):
             self._expected[node] = _Expected(DECREASE, milli)
+
+    def refused(self, node: str) -> None:
+        """The report did not reach the API server, as far as is known: nothing is expected of its node."""
+        self._expected.pop(node, None)
+        self._reported.pop(node, None)
 
     def answered(self, node: str, now: float) -> None:
         """The API server has taken the report."""
@@ -66,6 +73,10 @@ class Latencies:
     def waiting(self) -> int:
         """How many numbers have not appeared yet."""
         return len(self._expected)
+
+    def behind(self) -> int:
+        """How many Nodes do not show what was reported last, be it less or more."""
+        return sum(self._offered.get(node) != milli for node, milli in self._reported.items())
 
     def _settle(self, node: str, expected: _Expected) -> None:
         if expected.answered is None or expected.seen is None:

@@ -51,6 +51,8 @@ class Load:
     """What they report."""
     minute_seconds: float = 60.0
     """How often each node reports. [s]"""
+    settle_seconds: float = 0.0
+    """How long every Node may take, at the end, to show what was reported last, increases included. [s]"""
     latencies: Latencies = field(default_factory=Latencies)
     """What becomes of it."""
     counts: dict[str, int] = field(default_factory=lambda: {"reports": 0, "heartbeats": 0, "failed": 0})
@@ -82,15 +84,18 @@ class Load:
         for task in running:
             task.cancel()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._settle(), SETTLE_SECONDS)
-        _say(phase="settled")
+            await asyncio.wait_for(self._settle(self.latencies.waiting), SETTLE_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._settle(self.latencies.behind), self.settle_seconds)
+        _say(phase="settled", behind=self.latencies.behind())
         watching.cancel()
         await asyncio.gather(watching, *running, *self._tasks, return_exceptions=True)
 
-    async def _settle(self) -> None:
-        """Wait until every answer is there and every Node shows its number."""
-        await asyncio.gather(*self._tasks)
-        while self.latencies.waiting():
+    async def _settle(self, missing: Callable[[], int]) -> None:
+        """Wait until every answer is there and no number is missing on its Node."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)  # which leaves them alone when its own time is over
+        while missing():
             self._changed.clear()
             await self._changed.wait()
 
@@ -113,6 +118,8 @@ class Load:
         if await self._patch(paths.status(made.metric_path(number)), body, "reports"):
             self.answers.append(time.monotonic() - began)
             self.latencies.answered(name, time.monotonic())
+        else:
+            self.latencies.refused(name)
 
     async def _heartbeat(self, number: int) -> None:
         path = paths.status(paths.node(made.name(number)))
@@ -142,7 +149,8 @@ def _say(**line: object) -> None:
 
 async def _main(options: argparse.Namespace) -> None:
     async with ApiServer(connect(options.kubeconfig), user_agent="bench") as api:
-        load = Load(api, options.nodes, made.Levels(options.nodes), options.minute_seconds)
+        levels = made.Levels(options.nodes)
+        load = Load(api, options.nodes, levels, options.minute_seconds, options.settle_seconds)
         await load.run(options.minutes, options.pods)
 
 
@@ -154,6 +162,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, required=True, help="after the first one")
     parser.add_argument("--pods", type=int, default=made.REPORTED_PODS, help="in each report")
     parser.add_argument("--minute-seconds", type=float, default=60.0, help="how long a minute is")
+    parser.add_argument("--settle-seconds", type=float, default=0.0, help="for every Node to show its last number")
     asyncio.run(_main(parser.parse_args()))
 
 

@@ -99,6 +99,25 @@ def test_number_that_never_comes_is_missed() -> None:
     assert (latencies.missed, latencies.waiting(), latencies.times) == (1, 1, {})
 
 
+def test_nodes_that_stay_behind_are_counted() -> None:
+    """A Node is behind until it shows what was reported last, more or less; a report that got lost expects nothing."""
+    latencies = Latencies()
+    for node, milli in (("a", 4000), ("b", 4000), ("c", 4000)):
+        latencies.offers(node, 4000, 0.0)
+        latencies.reports(node, milli)
+        latencies.answered(node, 0.5)
+    assert latencies.behind() == 0
+    latencies.reports("a", 5000)  # an increase, for which nobody is waiting
+    latencies.reports("b", 3000)
+    latencies.reports("c", 3000)
+    assert (latencies.behind(), latencies.waiting()) == (3, 2)
+    latencies.refused("c")
+    latencies.offers("b", 3000, 1.0)
+    assert latencies.behind() == 1
+    latencies.offers("a", 5000, 40.0)
+    assert latencies.behind() == 0
+
+
 def test_line_is_found() -> None:
     """Three points on a line give its start and its slope."""
     assert line([500, 1000, 2000], [6.0, 11.0, 21.0]) == pytest.approx((1.0, 0.01))

@@ -17,6 +17,7 @@ from agent.numerics.arrays import FloatArray
 from agent.numerics.peaks import SLOT_SECONDS
 from agent.policy import resolve
 from backtest.asking import Asker, ModelError
+from backtest.durations import short_span
 from backtest.group import GROUP_VALUES, Machine, machines
 from backtest.placement import Churn, Placement, churned, packed, real
 from backtest.score import MachineScore, Result, result, score
@@ -38,7 +39,6 @@ __all__ = [
 
 ORACLE: Final = "oracle"
 """Name of the policy that knows the future."""
-_HOUR: Final = 3600.0
 Progress = Callable[[float, str], None]
 """Told how much is done, 0..1, and what is done now."""
 
@@ -108,8 +108,8 @@ def run(
     progress(1.0, "")
     if not all(found[0] for found in scores.values()):
         raise TraceError(
-            f"{trace.source or 'the trace'}: no series is on a machine after the first {_hours(plan.warm_up_seconds)} and "
-            "before the horizon begins; choose a shorter warm-up or horizon"
+            f"{trace.source or 'the trace'}: no series is on a machine after the first "
+            f"{short_span(plan.warm_up_seconds)} and before the horizon begins; choose a shorter --warm-up or --horizon"
         )
     seeds = [placement.seed for placement in placements if placement.seed is not None]
     return [
@@ -168,26 +168,22 @@ def _first_counted(trace: Trace, plan: Plan, horizons: Mapping[int, int]) -> int
     length, step = trace.steps * trace.step_seconds, trace.step_seconds
     room = trace.steps - 1 - start
     way_out = (
-        f"choose a horizon of at most {_hours(room * step)}"
+        f"choose a --horizon of at most {short_span(room * step)}"
         if room > 0
-        else f"choose a shorter warm-up, at most {_hours(max(trace.steps - 1 - longest, 0) * step)} with this horizon"
+        else f"choose a --warm-up of at most {short_span(max(trace.steps - 1 - longest, 0) * step)} with this horizon"
         if trace.steps - 1 > longest
-        else "choose a shorter warm-up and a shorter horizon"
+        else "choose a shorter --warm-up and a shorter --horizon"
     )
     raise TraceError(
-        f"{trace.source or 'the trace'}: it is {_hours(length)} long, and the first {_hours(plan.warm_up_seconds)} and "
-        f"the last {_hours(longest * step)} (the horizon) do not count, so nothing is left to judge; {way_out}"
+        f"{trace.source or 'the trace'}: it is {short_span(length)} long; the first {short_span(plan.warm_up_seconds)} "
+        f"and the last {short_span(longest * step)} (the horizon) do not count, so nothing is left to judge; {way_out}"
     )
-
-
-def _hours(seconds: float) -> str:
-    return f"{seconds / _HOUR:.4g} h"
 
 
 def _placements(trace: Trace, plan: Plan) -> list[Placement]:
     if plan.churn is not None:
         if plan.machines is None:
-            raise TraceError("pods that come and go need a number of machines")
+            raise TraceError("pods that come and go need a number of machines: --machines")
         return [churned(trace, plan.machines, plan.churn, seed) for seed in plan.seeds]
     if plan.machines is not None:
         return [packed(trace, plan.machines, seed) for seed in plan.seeds]

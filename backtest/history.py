@@ -85,7 +85,8 @@ class PodHistory:
     def _covered(self, steps: int) -> FloatArray:
         known = np.append(0.0, np.cumsum(~np.isnan(self.values)))
         ends = np.arange(self.start - self.origin, len(self.values)) + 1
-        return known[ends] - known[np.maximum(ends - steps, 0)]
+        covered: FloatArray = known[ends] - known[np.maximum(ends - steps, 0)]
+        return covered
 
     @property
     def _stay(self) -> slice:

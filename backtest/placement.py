@@ -62,7 +62,7 @@ def packed(trace: Trace, machines: int, seed: int) -> Placement:
     if machines > trace.series:
         raise TraceError(
             f"{trace.source or 'the trace'}: {machines} machines for {trace.series} series; "
-            f"choose at most {trace.series} machines"
+            f"choose at most {trace.series} machines (--machines)"
         )
     there = ~np.isnan(trace.usage)
     first, after = there.argmax(axis=0), trace.steps - there[::-1].argmax(axis=0)
@@ -81,7 +81,10 @@ def real(trace: Trace) -> Placement:
         TraceError: it says none.
     """
     if trace.stays is None:
-        raise TraceError(f"{trace.source or 'the trace'} does not say which machine a series was on: choose machines")
+        raise TraceError(
+            f"{trace.source or 'the trace'} does not say which machine a series was on; "
+            "say how many to pack them on: --machines"
+        )
     stays = [
         stay if stay.workload is not None else replace(stay, workload=_workload(trace, stay.series))
         for stay in trace.stays

@@ -168,7 +168,7 @@ def test_machine_that_is_empty_does_not_count() -> None:
 def test_nothing_is_left_to_judge() -> None:
     """Where every series has gone before the first step that counts, there are no figures, and that is said."""
     given = trace(bursts(STEPS, 1), stays=(Stay(0, 0, 0, 40),))
-    with pytest.raises(TraceError, match="no series is on a machine after the first 4 h"):
+    with pytest.raises(TraceError, match="no series is on a machine after the first 4h"):
         run(given, [choice("sum-max")], PLAN)
 
 
@@ -183,9 +183,9 @@ def test_progress_rises_to_one() -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (Plan(2, (0,), (30 * HOUR,), 10 * HOUR), r"33\.33 h long.*choose a horizon of at most 23\.25 h"),
-        (Plan(2, (0,), (12 * HOUR,), 40 * HOUR), r"choose a shorter warm-up, at most 21\.25 h with this horizon"),
-        (Plan(2, (0,), (60 * HOUR,), 40 * HOUR), "choose a shorter warm-up and a shorter horizon"),
+        (Plan(2, (0,), (30 * HOUR,), 10 * HOUR), r"33h20m long.*choose a --horizon of at most 23h15m"),
+        (Plan(2, (0,), (12 * HOUR,), 40 * HOUR), "choose a --warm-up of at most 21h15m with this horizon"),
+        (Plan(2, (0,), (60 * HOUR,), 40 * HOUR), "choose a shorter --warm-up and a shorter --horizon"),
         (Plan(9, (0,), (HOUR,), HOUR), "9 machines for 4 series; choose at most 4 machines"),
         (Plan(None, (0,), (HOUR,), HOUR), "does not say which machine"),
         (Plan(None, (0,), (HOUR,), HOUR, Churn(6000.0)), "need a number of machines"),

@@ -250,7 +250,7 @@ def test_wrong_words_are_explained(words: list[str], said: str, capsys: pytest.C
 def test_too_short_a_trace(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A trace without a step to judge says which horizon it has room for."""
     said = refused(capsys, "--trace", folder, "--horizon", "4d")
-    assert "nothing is left to judge; choose a horizon of at most 71.9" in said
+    assert "nothing is left to judge; choose a --horizon of at most 71h" in said
 
 
 def test_too_many_machines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

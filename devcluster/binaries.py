@@ -1,5 +1,6 @@
 """Find or build the programs of a cluster: $KUBEBUILDER_ASSETS, PATH, a cache keyed by content, else a build."""
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -22,6 +23,8 @@ from devcluster.process import last_lines
 
 SAY_EVERY_SECONDS = 15.0
 KEY_LENGTH = 16
+UNUSED_SECONDS = 30 * 86400.0
+"""Programs that nobody has asked for so long, such as those of versions before, are removed after a build."""
 BUILD_FLAGS = ("-trimpath", "-buildvcs=false", "-mod=readonly")
 BUILD_SETTINGS = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
 NETWORK_ERRORS = ("dial tcp", "no such host", "i/o timeout", "connection refused", "TLS handshake", "proxyconnect")
@@ -133,7 +136,18 @@ def find_cached(family: Family) -> dict[str, Path] | None:
     directory = cached_directory(family, find_go(family.go_version))
     if not directory.is_dir():
         return None
+    with contextlib.suppress(OSError):  # somebody else's cache may be used, too
+        os.utime(directory)
     return {program: directory / program for program in family.programs}
+
+
+def _remove_unused(family: Family, say: Say) -> None:
+    """Remove what was built of a family for others than us, and that nobody has used for long."""
+    folder, pattern = cache_directory() / "binaries", re.compile(rf"{re.escape(family.name)}-[0-9a-f]{{{KEY_LENGTH}}}")
+    for old in sorted(folder.iterdir()):
+        if pattern.fullmatch(old.name) and time.time() - old.stat().st_mtime > UNUSED_SECONDS:
+            say(f"removing {old}, which nobody has used for {UNUSED_SECONDS / 86400:.0f} days")
+            shutil.rmtree(old, ignore_errors=True)
 
 
 def build(family: Family, say: Say = print) -> dict[str, Path]:
@@ -153,6 +167,8 @@ def build(family: Family, say: Say = print) -> dict[str, Path]:
             for call in family.calls:
                 (partial / call).symlink_to(family.binaries[0])
             partial.rename(directory)
+            os.utime(directory)
+            _remove_unused(family, say)
     return {program: directory / program for program in family.programs}
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from devcluster import families
-from devcluster.binaries import Binaries, build, cache_key, find_cached, find_installed
+from devcluster.binaries import UNUSED_SECONDS, Binaries, build, cache_key, find_cached, find_installed
 from devcluster.errors import DevClusterError
 from devcluster.families import FAMILIES, Family
 from devcluster.golang import PYPI_VERSION, Go, find_go
@@ -170,6 +171,31 @@ def test_build_fills_cache(demo: Family, tmp_path: Path, lines: list[str]) -> No
     ]
     assert find_cached(demo) == paths
     assert (paths["one"].is_symlink(), paths["one"].resolve().name) == (True, "demo")
+
+
+def test_unused_programs_go(demo: Family, tmp_path: Path, lines: list[str]) -> None:
+    """A build removes what was built of the same family before, and that nobody has asked for in thirty days."""
+    _program(tmp_path / "path", "go", BUILDER)
+    folder, long_ago = tmp_path / "cache/headroom/binaries", time.time() - UNUSED_SECONDS - 60
+    old, recent, other, odd = (
+        folder / name for name in (f"demo-{'a' * 16}", f"demo-{'b' * 16}", f"else-{'a' * 16}", "demo-x")
+    )
+    for each in (old, recent, other, odd):
+        each.mkdir(parents=True)
+        os.utime(each, (long_ago, long_ago))
+    os.utime(recent)
+    (current,) = {path.parent for path in build(demo, lines.append).values()}
+    assert (old.exists(), recent.exists(), other.exists(), odd.exists(), current.exists()) == (
+        False,
+        True,
+        True,
+        True,
+        True,
+    )
+    assert [line for line in lines if "removing" in line] == [f"removing {old}, which nobody has used for 30 days"]
+    os.utime(current, (long_ago, long_ago))
+    assert find_cached(demo)
+    assert current.stat().st_mtime > long_ago + 1  # to be found is to be used
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ MANIFESTS = Path(crds.__file__).parent
 NODE_METRICS = f"/apis/{node_metric.GROUP}/{node_metric.VERSION}/{node_metric.PLURAL}"
 QUOTAS = f"/apis/{elastic_quota.GROUP}/{elastic_quota.VERSION}/namespaces/default/{elastic_quota.PLURAL}"
 COLUMNS = "NAME CPU MEMORY PROD PEAK RECLAIMABLE READY SELLS REPORTED AGE"
+QUOTA_COLUMNS = ["NAME", "CPU", "CPU MIN", "CPU MAX", "MEMORY", "MEMORY MIN", "MEMORY MAX", "IN FORCE", "AGE"]
 DRY_RUN = {"dryRun": "All"}
 
 
@@ -108,19 +109,25 @@ async def test_columns_of_koordinators_agent(api: kubeapi.ApiServer, stored: str
 
 
 async def test_columns_of_a_quota(api: kubeapi.ApiServer, cluster: "Cluster") -> None:
-    """`kubectl get eq` shows what is used of what, and whether the quota is in force; with -o wide why not."""
+    """`kubectl get eq` shows how much of what is used, and whether the quota is in force; -o wide all else, and why."""
     name = "columns-test"
-    await api.create(QUOTAS, {**_quota({"cpu": "4"}, {"cpu": "8"}), "metadata": {"name": name}})
+    bounds = {"cpu": "4", "memory": "8Gi", "example.com/gpu": "2"}, {"cpu": "8"}
+    await api.create(QUOTAS, {**_quota(*bounds), "metadata": {"name": name}})
     condition = {"type": "InForce", "status": "False", "reason": "Older", "message": "Quota x is older."}
     body = {
-        "status": {"used": {"cpu": "5"}, "conditions": [{**condition, "lastTransitionTime": "2026-01-02T03:04:05Z"}]}
+        "status": {
+            "used": {"cpu": "5", "memory": "3Gi"},
+            "conditions": [{**condition, "lastTransitionTime": "2026-01-02T03:04:05Z"}],
+        }
     }
     try:
         await api.patch(kubeapi.paths.status(f"{QUOTAS}/{name}"), body)
         header, row = cluster.kubectl("get", "eq", name).splitlines()
-        assert header.split() == ["NAME", "USED", "MIN", "MAX", "IN", "FORCE", "AGE"]
-        assert row.split()[:5] == [name, '{"cpu":"5"}', '{"cpu":"4"}', '{"cpu":"8"}', "False"]
-        assert "Quota x is older." in cluster.kubectl("get", "eq", name, "-o", "wide")
+        assert re.split(r"  +", header.strip()) == QUOTA_COLUMNS
+        assert re.split(r"  +", row.strip())[:-1] == [name, "5", "4", "8", "3Gi", "8Gi", "False"]  # no max of memory
+        wide = cluster.kubectl("get", "eq", name, "-o", "wide")
+        assert '{"cpu":"4","example.com/gpu":"2","memory":"8Gi"}' in wide
+        assert "Quota x is older." in wide
     finally:
         await api.delete(f"{QUOTAS}/{name}")
 

@@ -4,6 +4,7 @@ Without a name, all of them. Results, pictures and docs/performance.md are writt
 """
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -149,4 +150,5 @@ def _print_list(console: Console) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends as with Ctrl-C: the part that runs ends, too
     sys.exit(main())

@@ -1,10 +1,15 @@
 """A run of benchmarks: what fails is named, what was measured is kept, and a run can go on."""
 
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench import __main__ as program
@@ -12,6 +17,7 @@ from bench.measurement import Grid, Item, Measurement, Picture
 from bench.parts import Part
 from bench.records import FILE, MEASURED, Record, Results, Run, plain
 from bench.run import Runner, duration
+from tests.architecture.sources import ROOT
 
 ROW = Measurement("a tick", "3 ms", "<= 5 ms", "none", 3.0)
 SCRIPT = """
@@ -170,3 +176,40 @@ def test_nothing_to_go_on_with(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_durations_in_words(minutes: float, words: str) -> None:
     """Times are told in what people count them in."""
     assert duration(minutes) == words
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_part_ends_with_the_run(how: signal.Signals, runner: Make, tmp_path: Path) -> None:
+    """Ctrl-C and SIGTERM end the part that runs, too; what the run left is named, with how to go on."""
+    program_text = f"""
+import signal, sys
+from pathlib import Path
+from bench import __main__ as program
+from bench.parts import Part
+from bench.run import Runner
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+program.hardware.LISTEN_SECONDS = 0.01
+parts = {{name: Part("some", name, 0.1, "") for name in {NAMES!r}}}
+program.PARTS = parts
+program.chosen = list
+program.Runner = lambda folder, quick: Runner(folder, quick, parts, {tuple(runner().command)!r})
+sys.exit(program.main(["--out", {str(tmp_path / "out")!r}, "works", "hangs", "silent"]))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", program_text]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment) as run:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "ran").exists() or "hangs" not in _ran(tmp_path):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        (part,) = psutil.Process(run.pid).children()
+        run.send_signal(how)
+        said = " ".join(run.communicate(timeout=120)[0].split())
+    assert run.returncode == program.INTERRUPT_STATUS, said
+    assert not part.is_running()
+    assert "not measured: hangs, silent; `python -m bench --resume`" in said
+    kept = Results.load(tmp_path / "out")
+    assert set(kept.parts) == {"works"}
+    assert kept.run is not None
+    assert kept.run.left == ["hangs", "silent"]

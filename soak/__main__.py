@@ -11,10 +11,10 @@ from rich.markup import escape
 
 from soak import HOUR, STEPS, Step
 from soak.running import Outcome, run
+from soak.telling import INTERRUPTED
 
 SHORTEST = 1.0
 """Less than this would try nothing. [min]"""
-INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,7 +6,6 @@ has to know the same pods, and a new pod has to be placed through it; none of th
 all the while.
 """
 
-import contextlib
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -176,5 +175,4 @@ def _judge_growth(telling: Telling, seen: Seen) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        run(trial)
+    run(trial)

@@ -5,6 +5,7 @@ What fails is kept in .hypothesis and tried first the next time; the log has the
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,10 +19,11 @@ from soak.running import ROOT
 from soak.telling import Telling, run
 from tests.rounds import ROUNDS, TRIED
 
-LAST_SHARE = 0.9
-"""Of the time, after which each property that has not begun gets one round: the shortest there is."""
+LAST_SHARE = 0.95
+"""Of the time, after which no other property begins."""
 SELECTED = "hypothesis and not cluster and not node"
 WORKERS = ("--numprocesses", "logical", "--maxprocesses", "8", "--dist", "worksteal", "--maxschedchunk", "1")
+END_SECONDS = 20.0
 NAMED = 5
 """So many that failed are named; the log has all."""
 
@@ -34,8 +36,8 @@ class Property:
     """The test."""
     failed: bool
     """Whether it did not hold."""
-    rounds: int
-    """How many rounds of inputs it had; 0: it is not one of those that are tried in rounds."""
+    rounds: int | None
+    """How many rounds of inputs it had: 0 when the time was over before; None: it is not tried in rounds."""
 
 
 def trial(telling: Telling) -> None:
@@ -57,9 +59,12 @@ def trial(telling: Telling) -> None:
             env=environment,
             stdout=sys.stderr,  # the step's own output is what it tells
         ) as process:
-            _watch(telling, process, begun)
+            try:
+                _watch(telling, process, begun)
+            finally:
+                _end(process)
         found = list(properties(results)) if results.is_file() else []
-    _judge(telling, found, process.returncode)
+    judge(telling, found, process.returncode)
 
 
 def _watch(telling: Telling, process: "subprocess.Popen[bytes]", begun: Path) -> None:
@@ -70,27 +75,49 @@ def _watch(telling: Telling, process: "subprocess.Popen[bytes]", begun: Path) ->
         telling.say(f"{begun.stat().st_size} properties have begun, {telling.left() / 60:.0f} min left")
 
 
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End pytest if it still runs, as Ctrl-C does: it then says what it has found."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
 def properties(results: Path) -> Iterator[Property]:
     """What pytest's JUnit file says of each test."""
     for case in ET.parse(results).getroot().iter("testcase"):  # noqa: S314 - pytest wrote it just now
         said = {each.get("name"): each.get("value", "0") for each in case.iter("property")}
         failed = case.find("failure") is not None or case.find("error") is not None
-        yield Property(f"{case.get('classname')}::{case.get('name')}", failed, int(said.get(TRIED, "0")))
+        rounds = int(said[TRIED]) if TRIED in said else None
+        yield Property(f"{case.get('classname')}::{case.get('name')}", failed, rounds)
 
 
-def _judge(telling: Telling, found: list[Property], code: int) -> None:
+def judge(telling: Telling, found: list[Property], code: int) -> None:
+    """Tell whether all hold, and all were tried.
+
+    Args:
+        telling: Takes the verdict.
+        found: What came of each.
+        code: Exit code of pytest.
+    """
     failed = [each.name for each in found if each.failed]
+    left_out = [each.name for each in found if each.rounds == 0]
     rounds = [each.rounds for each in found if each.rounds]
-    whole = sum(each == ROUNDS for each in rounds)
-    least = min(rounds, default=0)
-    told = f"{len(found)} were tried, {whole} with all inputs, the least with {least} of {ROUNDS} rounds of them"
-    named = ", ".join([*failed[:NAMED], *(["..."] if len(failed) > NAMED else [])])
-    telling.check("every parser and property holds", f"{named} failed" if failed else told, passed=not failed)
-    if not failed:
-        end = f"pytest ended with {code}"
-        telling.check("all of them were tried", end, passed=code == 0 and bool(rounds))
+    whole, least = sum(each == ROUNDS for each in rounds), min(rounds, default=0)
+    tried = f"{len(found) - len(left_out)} were tried, {whole} of them with all inputs, one with {least / ROUNDS:.0%}"
+    telling.check("every parser and property holds", f"{_named(failed)} failed" if failed else tried, passed=not failed)
+    if failed:
+        return
+    missing = f"no time was left for {_named(left_out)}: give it more" if left_out else f"pytest ended with {code}"
+    telling.check("all of them were tried", missing, passed=code == 0 and bool(rounds) and not left_out)
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join([*names[:NAMED], *([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])])
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        run(trial)
+    run(trial)

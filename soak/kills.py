@@ -1,6 +1,5 @@
 """A process that writes to an agent's database is killed up to 1,000 times, each time at another moment."""
 
-import contextlib
 import random
 import tempfile
 from pathlib import Path
@@ -40,5 +39,4 @@ def trial(telling: Telling) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        run(trial)
+    run(trial)

@@ -1,7 +1,5 @@
 """A manager beside a real API server with 5,000 nodes that report: what must be right, not how fast it is."""
 
-import contextlib
-
 from bench import manager as bench
 from soak.telling import Telling, run
 
@@ -51,5 +49,4 @@ def trial(telling: Telling) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        run(trial)
+    run(trial)

@@ -6,7 +6,7 @@ What is kept for days fills the database and the memory at first; the verdict is
 """
 
 import asyncio
-import contextlib
+import math
 import tempfile
 import time
 from dataclasses import dataclass, field
@@ -206,10 +206,9 @@ def trial(telling: Telling) -> None:
 
 def settled_days() -> float:
     """Days until everything that is kept for days is full: 1-minute points, and the policy's window."""
-    window = in_force(None, None).window_days
+    window = math.ceil(in_force(None, None).window_days) + 1  # as `Tsdb.keep_minutes` has it
     return float(max(StoreSettings().minute_days, window) + 1)
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        run(trial)
+    run(trial)

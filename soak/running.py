@@ -53,7 +53,9 @@ def run(name: str, module: str, seconds: float, spare_seconds: float, show: Call
     ending = threading.Event()
     with (
         outcome.log.open("w", encoding="utf-8") as log,
-        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+        subprocess.Popen(  # in a session of its own: Ctrl-C reaches us, and we end it once, in order
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
+        ) as process,
     ):
         alarm = threading.Timer(seconds + spare_seconds, _end, (process, ending))
         alarm.daemon = True

@@ -9,6 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+INTERRUPTED = 130
+"""The exit code after Ctrl-C."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -64,10 +67,13 @@ def heard(line: str) -> Check | str:
 
 
 def run(trial: Callable[[Telling], None], arguments: Sequence[str] | None = None) -> None:
-    """The entry point of a step: exits with 1 when a claim did not hold, or none was made."""
+    """The entry point of a step: exits with 1 when a claim did not hold or none was made, with 130 when ended."""
     parser = argparse.ArgumentParser(description=trial.__doc__)
     parser.add_argument("--seconds", type=float, required=True, help="when it ends")
     telling = Telling(parser.parse_args(arguments).seconds)
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # either ends it as Ctrl-C does: in order
-    trial(telling)
+    try:
+        trial(telling)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
     sys.exit(1 if telling.failed or not telling.checked else 0)

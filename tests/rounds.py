@@ -44,9 +44,15 @@ def _share(properties: int) -> float:
 
 
 def repeat(item: pytest.Function) -> None:
-    """Run all rounds of a property but the last, which pytest runs itself; nothing without `make soak`."""
+    """Run all rounds of a property but the last, which pytest runs itself; nothing without `make soak`.
+
+    One that begins after the time is over is skipped.
+    """
     if not SOAK or not is_hypothesis_test(item.obj):
         return
+    if time.time() > UNTIL:
+        item.user_properties.append((TRIED, 0))
+        pytest.skip("the time for all properties is over")
     end = time.time() + _share(len(item.session.items))
     given = {name: item.funcargs[name] for name in item._fixtureinfo.argnames}
     done = 1

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soak.fuzz import Property, properties
+from soak.fuzz import Property, judge, properties
+from soak.telling import Telling
 from tests import rounds
 
 RESULTS = """<?xml version="1.0" encoding="utf-8"?>
@@ -27,8 +28,8 @@ def test_results_are_read(tmp_path: Path) -> None:
     file.write_text(RESULTS)
     assert list(properties(file)) == [
         Property("tests.fuzz.a::test_b", failed=False, rounds=40),
-        Property("tests.fuzz.a::test_c", failed=True, rounds=0),
-        Property("tests.fuzz.a::test_d", failed=True, rounds=0),
+        Property("tests.fuzz.a::test_c", failed=True, rounds=None),
+        Property("tests.fuzz.a::test_d", failed=True, rounds=None),
     ]
 
 
@@ -73,14 +74,47 @@ def test_all_rounds_are_run(soaking: Path) -> None:
 
 
 def test_no_time_is_one_round(soaking: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the time is over, a property has only the round that pytest runs."""
-    monkeypatch.setattr(rounds, "UNTIL", time.time() - 1)
+    """With next to no time for it, a property has only the round that pytest runs."""
+    monkeypatch.setattr(rounds, "_share", lambda _: 0.0)
     inputs: list[int] = []
     item = _item(_property(inputs))
     rounds.repeat(item)
     assert inputs == []
     assert item.user_properties == [(rounds.TRIED, 1)]
-    assert soaking.stat().st_size == 1
+    assert soaking.stat().st_size == 0
+
+
+def test_nothing_begins_too_late(soaking: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the time of all is over, a property is skipped, and it is noted that it had nothing."""
+    monkeypatch.setattr(rounds, "UNTIL", time.time() - 1)
+    inputs: list[int] = []
+    item = _item(_property(inputs))
+    with pytest.raises(pytest.skip.Exception):
+        rounds.repeat(item)
+    assert inputs == []
+    assert item.user_properties == [(rounds.TRIED, 0)]
+    assert soaking.stat().st_size == 0
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "failed", "what"),
+    [
+        ([Property("a", False, 100), Property("b", False, 40)], 0, 0, "2 were tried, 1 of them with all inputs"),
+        ([Property("a", True, None), Property("b", False, 100)], 1, 1, "a failed"),
+        ([Property("a", False, 0), Property("b", False, 100)], 0, 1, "no time was left for a: give it more"),
+        ([Property("a", False, 100)], 3, 1, "pytest ended with 3"),
+        ([], 5, 1, "pytest ended with 5"),
+        ([Property(f"p{n}", True, None) for n in range(7)], 1, 1, "p4, 2 more failed"),
+    ],
+)
+def test_results_are_judged(
+    found: list[Property], code: int, failed: int, what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A property that failed, was left out, or a pytest that broke off fails the step, and is named."""
+    telling = Telling(60.0)
+    judge(telling, found, code)
+    assert telling.failed == failed
+    assert what in capsys.readouterr().out
 
 
 def test_time_is_shared(soaking: Path, monkeypatch: pytest.MonkeyPatch) -> None:

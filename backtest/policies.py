@@ -3,7 +3,7 @@
     POLICY := MODEL [":" KEY "=" VALUE {"," KEY "=" VALUE}] | "max(" POLICY {"," POLICY} ")" [":" KEYS] | "default"
 
 Keys are the parameters of the model, `margin` [percent] and `cold` (`coldStartPeriodSeconds`, such as 12h); what is
-left out is as in the policy that the agent ships with.
+left out is what the agent would take.
 """
 
 import difflib

@@ -195,6 +195,8 @@ def _model(name: str, model: object) -> str:
     inner = values.pop("of", ())
     of = f"({', '.join(_model(_name(each), each) for each in inner)})" if inner else ""
     parameters = [f"{json_name(key)} {_value(value)}" for key, value in values.items() if value is not None]
+    if len(parameters) < len(values):  # the model chooses by the resource
+        parameters.append("the rest as usual" if parameters else "as usual")
     return f"{name}{of}{' ' if parameters else ''}{', '.join(parameters)}"
 
 

@@ -146,3 +146,9 @@ def test_policy_is_told_in_a_line() -> None:
     assert meaning(differs) == (
         "cpu: diversity windowDays 3, lambdaMin 0.4, margin 0 %; memory: sum-max windowDays 7, margin 0 %; cold for 24h"
     )
+
+
+def test_what_a_model_chooses_is_said() -> None:
+    """Parameters that a model chooses by resource are not told as if somebody had named them."""
+    (usual,) = policies.parse(["percentile:margin=0"])
+    assert meaning(usual) == "percentile as usual, margin 0 %; cold for 24h"

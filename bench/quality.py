@@ -25,7 +25,7 @@ POLICIES: Final = 12
 """How many policies the time is measured with, the oracle not counted."""
 MORE: Final = ("max(nsigma-v2:n=3,diversity)", "nsigma-v2:n=4", "diversity:windowDays=14", "recent-max:windowDays=3")
 """What is added to the models until there are so many."""
-OTHERS: Final = (DEFAULT, KOORDINATOR, "recent-max", "diversity")
+OTHERS: Final = (DEFAULT, KOORDINATOR, "recent-max:margin=10", "diversity:margin=0")
 """What is judged on data that nobody chose by."""
 BUDGETS: Final = {"cpu": ("<= 2.5 %", ">= 65 %"), "memory": ("<= 3 %", ">= 69 %")}
 HOUR, DAY = 3600, 86_400

@@ -41,14 +41,14 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
     if exports:
         return export.read(exports, options, progress)
     given = by_uid(read_pods(options.pods))
-    measured = {resource: Measured(resource, options) for resource in options.resources}
+    source = f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
+    measured = {resource: Measured(resource, options, source) for resource in options.resources}
     pods: dict[Key, Pod] = {}
     notes: list[str] = []
     for number, place in enumerate(paths):
         path = place / FILE if place.is_dir() else place
         progress(number / len(paths), f"reading {path}")
         pods.update(_database(path, measured, given, notes))
-    source = f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
     found = [trace_of(amounts, pods, source, notes) for amounts in measured.values() if amounts.keys]
     if not found:
         raise TraceError(f"{source}: has no pod's use in the time that was asked for")

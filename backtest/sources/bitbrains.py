@@ -1,7 +1,6 @@
 """Machines in the layout of Bitbrains' trace: a table per resource, and `vms.csv` with the size of each machine."""
 
-import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -11,7 +10,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from backtest.sources import Options, Progress, grid
 from backtest.sources.opening import find, text_of
-from backtest.sources.wide import Table, read_table
+from backtest.sources.wide import Table, dict_rows, read_table
 from backtest.trace import Resource, Trace, TraceError
 
 TABLES: Final[Mapping[Resource, tuple[str, float]]] = {
@@ -128,13 +127,12 @@ def _machines(folder: Path) -> dict[str, Machine]:
         )
     found: dict[str, Machine] = {}
     with text_of(path) as stream:
-        reader = csv.DictReader(stream)
-        _check_columns(path, reader.fieldnames or ())
-        for row in reader:
-            where = f"{path}: line {reader.line_num}"
-            name = (row[_NAME] or "").strip()
-            if not name or name in found:
-                raise TraceError(f"{where}: machine {name!r} is there twice" if name else f"{where} names no machine")
+        for where, row in dict_rows(path, stream, (_NAME, *(column for column, _ in _SIZES.values()))):
+            name = row[_NAME]
+            if not name:
+                raise TraceError(f"{where} names no machine")
+            if name in found:
+                raise TraceError(f"{where}: machine {grid.shown(name)} is there twice")
             limits = {
                 resource: _number(row[column], where, column) * unit for resource, (column, unit) in _SIZES.items()
             }
@@ -143,18 +141,11 @@ def _machines(folder: Path) -> dict[str, Machine]:
     return found
 
 
-def _check_columns(path: Path, there: Sequence[str]) -> None:
-    needed = (_NAME, *(column for column, _ in _SIZES.values()))
-    missing = [name for name in needed if name not in there]
-    if missing:
-        raise TraceError(f"{path}: has no column {missing[0]!r}; it needs {', '.join(needed)}")
-
-
-def _number(text: str | None, where: str, column: str) -> float:
+def _number(text: str, where: str, column: str) -> float:
     try:
-        number = float(text or "")
+        number = float(text)
     except ValueError:
         number = np.nan
     if not 0.0 <= number < np.inf:
-        raise TraceError(f"{where}, column {column!r}: {text!r} must be a number of at least 0")
+        raise TraceError(f"{where}, column {column!r}: {grid.shown(text)} must be a number of at least 0")
     return number

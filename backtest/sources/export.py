@@ -1,6 +1,5 @@
 """What `headroom-agent db export --to DIR` wrote: a table per resource with a column per pod, and the pods."""
 
-import csv
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +9,11 @@ import numpy as np
 
 from backtest.sources import Options, Progress
 from backtest.sources.bitbrains import MACHINES, TABLES
+from backtest.sources.grid import shown
 from backtest.sources.opening import find, text_of
 from backtest.sources.pods import Pod, by_uid, read_pods
 from backtest.sources.stays import Key, Measured, trace_of
-from backtest.sources.wide import read_table
+from backtest.sources.wide import dict_rows, read_table
 from backtest.trace import Resource, Trace, TraceError
 
 PODS: Final = "pods.csv"
@@ -45,7 +45,7 @@ def read(places: Sequence[Path], options: Options, progress: Progress) -> list[T
     known = {place: _pods(place) for place in places}
     traces = []
     for resource in options.resources:
-        measured = Measured(resource, options)
+        measured = Measured(resource, options, _source(places))
         pods: dict[Key, Pod] = {}
         notes: list[str] = []
         for number, place in enumerate(places):
@@ -85,21 +85,14 @@ def _pods(folder: Path) -> dict[str, Pod]:
     path = find(folder, PODS)
     if path is None:
         return {}
-    found = {}
+    needed = (*_COLUMNS, *(name for request, limit, _ in _AMOUNTS.values() for name in (request, limit)))
     with text_of(path) as stream:
-        reader = csv.DictReader(stream)
-        needed = [*_COLUMNS, *(name for request, limit, _ in _AMOUNTS.values() for name in (request, limit))]
-        missing = [name for name in needed if name not in (reader.fieldnames or ())]
-        if missing:
-            raise TraceError(f"{path}: has no column {missing[0]!r}; headroom-agent db export writes it anew")
-        for row in reader:
-            pod = _pod(row, f"{path}: line {reader.line_num}")
-            found[pod.uid] = pod
-    return found
+        pods = [_pod(row, where) for where, row in dict_rows(path, stream, needed)]
+    return {pod.uid: pod for pod in pods}
 
 
 def _pod(row: dict[str, str], where: str) -> Pod:
-    uid = (row["uid"] or "").strip()
+    uid = row["uid"]
     if not uid:
         raise TraceError(f"{where} has no uid")
     amounts = {
@@ -110,7 +103,7 @@ def _pod(row: dict[str, str], where: str) -> Pod:
     return Pod(
         name=row["pod"] or uid,
         uid=uid,
-        node=row["node"] or "",
+        node=row["node"],
         workload=row["workload"] or None,
         prod=row["class"] in ("prod", ""),
         requests={resource: amounts[request] for resource, (request, _, _) in _AMOUNTS.items()},
@@ -118,11 +111,11 @@ def _pod(row: dict[str, str], where: str) -> Pod:
     )
 
 
-def _amount(text: str | None, where: str) -> float:
+def _amount(text: str, where: str) -> float:
     try:
         number = float(text or 0.0)
     except ValueError:
         number = -1.0
     if not 0.0 <= number < float("inf"):
-        raise TraceError(f"{where}: {text!r} must be a number of at least 0, or empty")
+        raise TraceError(f"{where}: {shown(text)} must be a number of at least 0, or empty")
     return number

@@ -16,6 +16,8 @@ MOST_VALUES: Final = 50_000_000
 COVERAGE: Final = 0.95
 """A series counts when more than this share of its steps was measured."""
 _SHOWN: Final = 5
+_LONGEST_NAME: Final = 80
+_LONGEST_TEXT: Final = 40
 _NEAR: Final = 0.1
 """How far from five minutes apart rows may be to be one row per step: a tenth."""
 _MILLISECONDS: Final = 1e11
@@ -143,9 +145,9 @@ def check_time(text: str, where: Callable[[], str]) -> float:
     except ValueError:
         time = np.nan
     if not 0.0 <= time < np.inf:
-        raise TraceError(f"{where()}: {text!r} is no time; it must be in seconds since 1970")
+        raise TraceError(f"{where()}: {shown(text)} is no time; it must be in seconds since 1970")
     if time >= _MILLISECONDS:
-        raise TraceError(f"{where()}: {text!r} looks like milliseconds; it must be in seconds since 1970")
+        raise TraceError(f"{where()}: {shown(text)} looks like milliseconds; it must be in seconds since 1970")
     return time
 
 
@@ -198,9 +200,20 @@ def left_out(names: Sequence[str], wrong: BoolArray, why: str, what: str = "seri
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
+    """The first few names as a line can bear them, and how many more there are."""
+    some = [plain(name) for name in names[:_SHOWN]]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return ", ".join(some) + more
+
+
+def plain(name: str) -> str:
+    """A name as a line can bear it: without what is no character, and not too long."""
+    return name[:_LONGEST_NAME] if name.isprintable() else repr(name[:_LONGEST_NAME])
+
+
+def shown(text: object) -> str:
+    """What somebody wrote, in quotes and not too long."""
+    return repr(text[:_LONGEST_TEXT] if isinstance(text, str) else text)[: 2 * _LONGEST_TEXT]
 
 
 def percent(share: float) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from backtest.sources import Options, Progress
+from backtest.sources import Options, Progress, grid
 from backtest.sources.documents import Json, objects
 from backtest.sources.pods import PODS_COMMAND, Pod, by_name, read_pods
 from backtest.sources.stays import Key, Measured, trace_of
@@ -27,8 +27,8 @@ _PROD: Final = frozenset({PriorityBand.PROD.value, PriorityBand.NONE.value})
 class _Snapshots:
     """What the snapshots say, taken in one NodeMetric at a time."""
 
-    def __init__(self, options: Options) -> None:
-        self.measured: dict[Resource, Measured] = {name: Measured(name, options) for name in options.resources}
+    def __init__(self, options: Options, where: str) -> None:
+        self.measured: dict[Resource, Measured] = {name: Measured(name, options, where) for name in options.resources}
         """Use of pods by name."""
         self.others: set[Key] = set()
         """Pods that the last report about them calls something else than Prod."""
@@ -49,7 +49,7 @@ class _Snapshots:
         node, status = found.metadata.name, found.status
         if not node or status is None or not status.update_time:
             return  # nothing was reported yet
-        where = f"{where}: NodeMetric {node}"
+        where = f"{where}: NodeMetric {grid.plain(node)}"
         reported = _moment(status.update_time, where)
         if (node, reported) in self._seen:
             return  # the same report again
@@ -69,7 +69,7 @@ class _Snapshots:
                 try:
                     amount = float(parse_quantity(amounts[resource]))
                 except (QuantityError, OverflowError) as error:
-                    raise TraceError(f"{where}: {resource} of pod {key.pod}: {error}") from error
+                    raise TraceError(f"{where}: {resource} of pod {grid.plain(key.pod)}: {error}") from error
                 measured.add(key, np.array([middle]), np.array([amount]))
 
     def check_distance(self, source: str) -> None:
@@ -102,12 +102,12 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
     if not options.pods:
         raise TraceError(f"NodeMetrics do not say what pods request; give --pods FILE, with {PODS_COMMAND}")
     given = by_name(read_pods(options.pods))
-    snapshots = _Snapshots(options)
+    source = f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
+    snapshots = _Snapshots(options, source)
     for number, place in enumerate(places):
         progress(number / len(places), f"reading {place}")
         for item in objects(Path(place), "NodeMetric", COMMAND):
             snapshots.take(item, place)
-    source = f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
     snapshots.check_distance(source)
     found = []
     for measured in snapshots.measured.values():
@@ -131,4 +131,4 @@ def _moment(text: object, where: str) -> float:
         moment = datetime.fromisoformat(str(text))
         return moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()
     except (ValueError, OverflowError):
-        raise TraceError(f"{where}: status.updateTime {text!r} is no time") from None
+        raise TraceError(f"{where}: status.updateTime {grid.shown(text)} is no time") from None

@@ -68,9 +68,18 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
     """
     if len(places) != 1:
         raise TraceError(f"--prometheus: give one URL, not {len(places)}")
-    api, queries = Api(places[0], options), {**QUERIES, **options.queries}
+    return read_from(Api(places[0], options), options, progress)
+
+
+def read_from(api: Api, options: Options, progress: Progress) -> list[Trace]:
+    """The same of a server.
+
+    Raises:
+        TraceError: it cannot be asked, or knows no pod that can be judged.
+    """
+    queries = {**QUERIES, **options.queries}
     given = by_name(read_pods(options.pods))
-    measured = {resource: Measured(resource, options) for resource in options.resources}
+    measured = {resource: Measured(resource, options, api.url) for resource in options.resources}
     known = _Known()
     pieces = list(_pieces(options, time.time()))
     for number, (start, end) in enumerate(pieces):

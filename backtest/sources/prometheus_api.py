@@ -18,7 +18,7 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from backtest.sources import Options, SourceUnavailableError
-from backtest.sources.grid import STEP_SECONDS
+from backtest.sources.grid import STEP_SECONDS, plain, shown
 from backtest.trace import TraceError
 
 BODY_LIMIT: Final = 1 << 28
@@ -79,7 +79,8 @@ class Api:
         if login:
             self._headers["Authorization"] = login
         handlers: list[urllib.request.BaseHandler] = [_NoRedirection()]
-        handlers.append(urllib.request.HTTPSHandler(context=_tls(options)))
+        if urlsplit(url).scheme == "https":
+            handlers.append(urllib.request.HTTPSHandler(context=_tls(options)))
         if urlsplit(url).hostname in _LOOPBACK:
             handlers.append(urllib.request.ProxyHandler({}))
         self._opener = urllib.request.build_opener(*handlers)
@@ -162,7 +163,7 @@ class Api:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise TraceError(f"{self.url}: answers what Prometheus does not: {_shown(body)!r}; is it one?") from error
         if found != kind or not isinstance(result, list):
-            raise TraceError(f"{self.url}: query {query!r} gives a {found}, it must give series, one per pod")
+            raise TraceError(f"{self.url}: query {query!r} gives {shown(found)}, it must give series, one per pod")
         return [series for series in result if isinstance(series, Mapping)]
 
     def _refused(self, error: urllib.error.HTTPError, query: str) -> Exception:
@@ -174,7 +175,9 @@ class Api:
         if error.code >= _FAILED:
             return SourceUnavailableError(f"{self.url}: answers {error.code}: {said}")
         if error.code in _REDIRECTS:
-            return TraceError(f"{self.url}: leads to {error.headers.get('Location', 'elsewhere')}; give that address")
+            return TraceError(
+                f"{self.url}: leads to {plain(error.headers.get('Location', 'elsewhere'))}; give that address"
+            )
         told = {
             401: "refuses the login (401); give --token-file, or --user and --password-file",
             403: f"this login may not ask it (403): {said}",

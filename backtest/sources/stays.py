@@ -35,6 +35,8 @@ class Measured:
     """Which resource."""
     options: Options
     """Which part of them is wanted."""
+    where: str = ""
+    """Where they are from, for messages."""
     _steps: defaultdict[Key, "array[int]"] = field(default_factory=lambda: defaultdict(lambda: array("i")))
     _values: defaultdict[Key, "array[float]"] = field(default_factory=lambda: defaultdict(lambda: array("d")))
     _count: int = 0
@@ -61,12 +63,12 @@ class Measured:
         self._count += count
         if self._count > grid.MOST_VALUES:
             raise TraceError(
-                f"{self.resource} of {len(self._steps)} pods: more than {grid.MOST_VALUES:,} samples do not fit; "
-                "shorten the time with --from and --until"
+                f"{self.where}: {self.resource} of {len(self._steps)} pods: more than {grid.MOST_VALUES:,} samples "
+                "do not fit; shorten the time with --from and --until"
             )
         steps = np.floor(times[good] / grid.STEP_SECONDS)
         if not (abs(steps) < _FARTHEST).all():
-            raise TraceError(f"{self.resource} of {key.pod}: {times[good][0]:g} is no time in seconds since 1970")
+            raise TraceError(f"{self.where}: {self.resource} of pod {grid.plain(key.pod)} is not from this time")
         self._steps[key].frombytes(steps.astype(np.intc).tobytes())
         self._values[key].frombytes(values[good].astype(np.float64).tobytes())
 

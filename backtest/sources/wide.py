@@ -2,7 +2,7 @@
 
 import csv
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -12,13 +12,13 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from backtest.sources import Options
-from backtest.sources.grid import Steps, check_time
+from backtest.sources.grid import Steps, check_time, shown
 from backtest.sources.opening import text_of
 from backtest.trace import TraceError
 
 _PEEKED: Final = 200
 """Rows whose times say how far apart rows are."""
-_SHOWN: Final = 40
+_LONGEST_NAME: Final = 253
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,23 @@ def csv_rows(path: Path, stream: Iterator[str]) -> Iterator[tuple[int, list[str]
         raise TraceError(f"{path}: line {reader.line_num} is no CSV: {error}") from error
 
 
+def dict_rows(path: Path, stream: Iterator[str], needed: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """Rows by the names of their columns, each with what a message about it begins with; a missing cell is empty.
+
+    Raises:
+        TraceError: it is no CSV, or lacks a column.
+    """
+    lines = csv_rows(path, stream)
+    _, columns = next(lines, (0, []))
+    columns = [column.strip() for column in columns]
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        raise TraceError(f"{path}: has no column {missing[0]!r}; it needs {', '.join(needed)}")
+    for line, row in lines:
+        cells = [cell.strip() for cell in row] + [""] * (len(columns) - len(row))
+        yield f"{path}: line {line}", dict(zip(columns, cells, strict=False))
+
+
 def header(path: Path, lines: Iterator[tuple[int, list[str]]], first: str) -> tuple[str, ...]:
     """The names of the columns after the first one.
 
@@ -90,16 +107,19 @@ def header(path: Path, lines: Iterator[tuple[int, list[str]]], first: str) -> tu
     if cells[0] != first:
         raise TraceError(
             f"{path}: its first line must be a header that begins with {first!r} and has commas between its columns, "
-            f"got: {','.join(found)[:_SHOWN]!r}"
+            f"got: {shown(','.join(found))}"
         )
     names = cells[1:]
     if not names:
         raise TraceError(f"{path}: has no column but {first!r}")
     if "" in names:
         raise TraceError(f"{path}: column {names.index('') + 2} of its header has no name")
+    for name in names:
+        if len(name) > _LONGEST_NAME or not name.isprintable():
+            raise TraceError(f"{path}: column {shown(name)} of its header is no name")
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise TraceError(f"{path}: column {twice!r} is there twice")
+        raise TraceError(f"{path}: column {shown(twice)} is there twice")
     return tuple(names)
 
 
@@ -120,8 +140,8 @@ def amounts(cells: list[str], path: Path, line: int, names: tuple[str, ...]) -> 
         place = int(wrong.argmax())
         what = "negative" if values[place] < 0.0 else "infinite"
         raise TraceError(
-            f"{path}: line {line}, column {names[place]!r}: {cells[place]!r} is {what}; leave the cell empty where "
-            "nothing was measured"
+            f"{path}: line {line}, column {shown(names[place])}: {shown(cells[place])} is {what}; leave the cell "
+            "empty where nothing was measured"
         )
     return values
 
@@ -141,6 +161,6 @@ def _amount(cell: str, path: Path, line: int, name: str) -> float:
         return float(cell)
     except ValueError:
         raise TraceError(
-            f"{path}: line {line}, column {name!r}: {cell[:_SHOWN]!r} is no number; leave the cell empty where "
+            f"{path}: line {line}, column {shown(name)}: {shown(cell)} is no number; leave the cell empty where "
             "nothing was measured"
         ) from None

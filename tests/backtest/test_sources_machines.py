@@ -114,6 +114,8 @@ def test_window_is_cut(tmp_path: Path) -> None:
         (["ts", "1"], "has no column but 'ts'"),
         (["ts,vm1,", "1,2,3"], "column 3 of its header has no name"),
         (["ts,vm1,vm1", "1,2,3"], "column 'vm1' is there twice"),
+        (["ts,vm1\x07", "1,2"], "column 'vm1\\x07' of its header is no name"),
+        (["ts," + "v" * 254, "1,2"], "of its header is no name"),
         ([HEADER], "has no rows"),
         ([HEADER, "1,2,3", "2,3"], "line 3 has 2 columns, its header has 3"),
         ([HEADER, "1,2,3,4"], "line 2 has 4 columns, its header has 3"),
@@ -158,7 +160,7 @@ def test_gaps_may_be_written_so(tmp_path: Path, gap: str) -> None:
         ("vm,cores\n1,1\n", "has no column 'mem_capacity_mib'"),
         (SIZES + "1,x,1,1\n", "line 2, column 'cores': 'x' must be a number of at least 0"),
         (SIZES + "1,-1,1,1\n", "'-1' must be a number of at least 0"),
-        (SIZES + "1,1\n", "line 2, column 'mem_capacity_mib': None must be"),
+        (SIZES + "1,1\n", "line 2, column 'mem_capacity_mib': '' must be"),
         (SIZES + "1,1,1,1\n1,1,1,1\n", "line 3: machine '1' is there twice"),
         (SIZES + ",1,1,1\n", "line 2 names no machine"),
         (

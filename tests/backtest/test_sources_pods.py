@@ -177,7 +177,7 @@ HEADER = "uid,node,pod,workload,class,cpu_request_millicores,cpu_limit_millicore
 @pytest.mark.parametrize(
     ("pods", "says"),
     [
-        ("uid,node\n", "pods.csv: has no column 'pod'; headroom-agent db export writes it anew"),
+        ("uid,node\n", "pods.csv: has no column 'pod'; it needs uid, node, pod"),
         (HEADER + ",n,p,,prod,1,1,1,1\n", "pods.csv: line 2 has no uid"),
         (HEADER + "a,n,p,,prod,x,1,1,1\n", "line 2, column 'cpu_request_millicores': 'x' must be a number"),
         (HEADER + "a,n,p,,prod,-1,1,1,1\n", "'-1' must be a number of at least 0, or empty"),

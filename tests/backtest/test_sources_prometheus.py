@@ -262,7 +262,7 @@ def test_logins_are_shown(server: Server, tmp_path: Path) -> None:
         ((302, b""), "leads to https://elsewhere/; give that address"),
         ((200, b"<html>"), "answers what Prometheus does not: '<html>'; is it one?"),
         ((200, {"status": "success"}), "answers what Prometheus does not"),
-        ((200, {"data": {"resultType": "scalar", "result": []}}), "gives a scalar, it must give series, one per pod"),
+        ((200, {"data": {"resultType": "scalar", "result": []}}), "gives 'scalar', it must give series, one per pod"),
         (
             (200, {"data": {"resultType": "vector", "result": [{"metric": {"pod": "a"}, "value": [0, "1"]}]}}),
             "gives series without the labels namespace and pod",

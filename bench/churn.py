@@ -34,7 +34,7 @@ HOUR, DAY = 3600, 86_400
 SHIPPED: Final = (DEFAULTS.cold_start_period_seconds or 0) // HOUR
 """The cold period of the default policy. [h]"""
 OTHERS: Final = ("nsigma-v2", "percentile")
-"""What the default policy is compared with; its margin and cold period go for them too."""
+"""What the default policy is compared with, as people get them: with their usual margin and the same cold period."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,8 @@ def rows(found: Found, scale: Scale) -> Iterator[Measurement]:
     for resource, days in itertools.product(RESOURCES, scale.lives_days):
         new = found[Case(resource, days, NEW)]
         yield Measurement(
-            f"churn: {resource}, pods that live {days:g} days, {size}: default policy, {SHIPPED} h cold, margin in; "
-            "violation @ savings, 24 h horizon",
+            f"churn: {resource}, pods that live {days:g} days, {size}: default policy as it ships, {SHIPPED} h "
+            "cold; violation @ savings, 24 h horizon",
             str(new[shipped]),
             reference="; ".join(f"{name} {new[name]}" for name in (*OTHERS, "oracle")),
         )
@@ -183,7 +183,7 @@ def grid(found: Found, scale: Scale, resource: Resource) -> Grid:
     ]
     title = (
         f"Pods that come and go, {resource}: violation @ savings of the default policy by cold period (it ships with "
-        f"{SHIPPED} h), margin in, 24 h horizon, {scale.machines} nodes x {scale.slots} pods, Bitbrains of August 2013"
+        f"{SHIPPED} h), its margin in, 24 h horizon, {scale.machines} nodes x {scale.slots} pods, Bitbrains, August 2013"
     )
     return Grid(title, [head, *cells])
 

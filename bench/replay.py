@@ -59,7 +59,7 @@ FULL, QUICK = Plan(), Plan(nodes=1, days=2.25)
 
 
 def offerings() -> list[Offering]:
-    """What is compared: the default policy, N-sigma and Koordinator's rule, all with margin, and a fixed share."""
+    """What is compared: the default policy, N-sigma, Koordinator's rule, and a fixed share."""
     share = ColocationStrategy(
         enable=True,
         mid_reclaim_mode="static",
@@ -70,7 +70,7 @@ def offerings() -> list[Offering]:
 
 
 def _of_model(name: str) -> Offering:
-    """A model with its own parameters for both resources, with the margin and the cold period of the default policy."""
+    """A model with its own parameters and usual margin for both resources, and the default cold period."""
     return Offering(name, PredictPolicy(model=name, parameters={}, cpu=_NOT_OVERRIDDEN, memory=_NOT_OVERRIDDEN))
 
 
@@ -165,7 +165,7 @@ def rows(fleets: Sequence[Fleet], plan: Plan) -> Iterator[Measurement]:
         where = f"{own.nodes} nodes, {plan.days:g} days"
         others = [one for name, one in by_name.items() if name not in (DEFAULT, HARD)]
         yield Measurement(
-            f"replay: Mid {resource} sold by the default policy on average, margin in; {where}",
+            f"replay: Mid {resource} sold by the default policy as it ships, on average; {where}",
             _amounts(own),
             reference="; ".join(f"{one.offering} {_share(one)}" for one in others),
         )
@@ -206,8 +206,8 @@ def grid(fleets: Sequence[Fleet], plan: Plan) -> Grid:
     ]
     title = (
         f"Bitbrains, August 2013: {plan.nodes} of {MACHINES} nodes, {plan.days:g} days through agent, NodeMetric, "
-        "manager and its writes; margin in. Over: share of the time in which more Mid was sold than stayed free for "
-        "so long"
+        "manager and its writes; each policy with its usual margin. Over: share of the time in which more Mid was sold "
+        "than stayed free for so long"
     )
     return Grid(title, [head, *cells])
 

@@ -152,6 +152,7 @@ def predictions(machine: Machine, askers: Sequence[Asker], start: int, end: int)
                 if asker.model.cold_start_seconds == period:
                     warm = 0.0 if segment.view is None else asker.peaks(segment.view)
                     peaks[own] = warm + segment.cold
+            segment.forget()
     return found
 
 

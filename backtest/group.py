@@ -19,6 +19,7 @@ from backtest.view import SegmentView
 GROUP_VALUES: Final = 2**23
 """As many averages, of pods and machines, are held together."""
 _SEGMENT_VALUES: Final = 2**20
+_ROW_VALUES: Final = 256  # the histogram of a pod takes as much, however short its stay
 _ROUNDING: Final = 1e-6
 
 
@@ -34,6 +35,12 @@ class Segment:
     """The warm pods; None when there is none."""
     cold: float
     """Sum of the limits of the others. [cores or bytes]"""
+
+    def forget(self) -> None:
+        """Free what was computed of pods that are not there any more afterwards."""
+        for pod in () if self.view is None else self.view.pods:
+            if pod.end <= self.end:
+                pod.forget()
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +193,7 @@ class _Group:
 
     def _add(self, row: Row) -> int:
         self._rows.append(row)
-        self.values += len(row.values)
+        self.values += max(len(row.values), _ROW_VALUES)
         return len(self._rows) - 1
 
     def _usage(self, stay: Stay) -> FloatArray:
@@ -222,16 +229,39 @@ def histories(
         inherited: for each, the place of the stay that it inherits from.
     """
     made: list[PodHistory] = []
-    for stay, values, source in zip(stays, own, inherited, strict=True):
-        pod = PodHistory(values, stay.start, stay.start)
-        if source is not None:
-            past = made[source]
-            before = np.full(stay.start - past.origin, np.nan)
-            kept = past.values[: len(before)]
-            before[: len(kept)] = kept
-            pod = PodHistory(np.concatenate([before, values]), past.origin, stay.start)
-        made.append(pod)
+    lines: dict[int, _Line] = {}
+    last: dict[str | None, int] = {}
+    for stay in stays:
+        last[stay.workload] = max(last.get(stay.workload, 0), stay.end)
+    for place, (stay, values, source) in enumerate(zip(stays, own, inherited, strict=True)):
+        if source is None:
+            made.append(PodHistory(values, stay.start, stay.start))
+            continue
+        line = lines.get(source)
+        if line is None or line.last != source or stays[source].end > stay.start:
+            line = _Line(made[source], max(made[source].end, last[stay.workload]))
+        made.append(line.goes_on(place, stay, values))
+        lines[place] = line
     yield from made
+
+
+class _Line:
+    """Pods that go on with one another's history, one after the other: they share the memory of their past."""
+
+    def __init__(self, first: PodHistory, end: int) -> None:
+        self.last = -1
+        """The place of the one that went on last."""
+        self._origin = first.origin
+        self._values = np.full(end - first.origin, np.nan)
+        self._values[: len(first.values)] = first.values
+
+    def goes_on(self, place: int, stay: Stay, values: FloatArray) -> PodHistory:
+        """The next one."""
+        self.last = place
+        begin = stay.start - self._origin
+        self._values[begin:] = np.nan  # of one that lives on, only what was before counts
+        self._values[begin : begin + len(values)] = values
+        return PodHistory(self._values[: begin + len(values)], self._origin, stay.start)
 
 
 def _between(cuts: IntArray, start: int, end: int) -> Iterator[tuple[int, int]]:

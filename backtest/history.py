@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -29,11 +29,6 @@ class PodHistory:
         """The step after its last one."""
         return self.origin + len(self.values)
 
-    @property
-    def _filled(self) -> FloatArray:
-        """Its averages, below everything where there is none."""
-        return np.where(np.isnan(self.values), _NOTHING, self.values)
-
     def observed(self) -> FloatArray:
         """How many averages it ever had. [steps]"""
         return self._once("observed", lambda: np.cumsum(~np.isnan(self.values), dtype=np.float64)[self._stay])
@@ -44,11 +39,11 @@ class PodHistory:
 
     def highest_ever(self) -> FloatArray:
         """Its highest average ever. [cores or bytes]"""
-        return self._once("ever", lambda: np.maximum.accumulate(self._filled)[self._stay])
+        return self._once("ever", lambda: np.maximum.accumulate(_filled(self.values, _NOTHING))[self._stay])
 
     def highest(self, steps: int) -> FloatArray:
         """Its highest average in the window; minus infinity where there is none. [cores or bytes]"""
-        return self._once(("highest", steps), lambda: trailing_max(self._filled, steps)[self._stay])
+        return self._once(("highest", steps), lambda: self._highest(steps))
 
     def percentiles(self, steps: int, percent: float) -> FloatArray:
         """A percentile of its averages in the window; NaN where there is none. [cores or bytes]"""
@@ -58,7 +53,11 @@ class PodHistory:
 
     def between(self, low: int, high: int) -> FloatArray:
         """Its averages in the steps low <= t < high, 0 where there is none, shape (high - low,). [cores or bytes]"""
-        return self._cut(self._once("filled", lambda: np.maximum(self._filled, 0.0)), low, high)
+        first, last = max(low, self.origin), min(high, self.end)
+        wanted = np.zeros(high - low)
+        if first < last:
+            wanted[first - low : last - low] = _filled(self.values[first - self.origin : last - self.origin], 0.0)
+        return wanted
 
     def same_time(self, days: int, slots: int, low: int, high: int) -> FloatArray:
         """Its highest at the same time of day, that day and the days - 1 before, in the steps low <= t < high.
@@ -66,21 +65,31 @@ class PodHistory:
         Args:
             days: how many days.
             slots: how many steps a day has.
-            low: first step asked for.
+            low: first step asked for, less than a day before its stay began.
             high: the step after the last one.
 
         Returns:
-            shape (high - low,), 0 where there is none. [cores or bytes]
+            shape (high - low,), 0 where there is none and from the end of its stay on. [cores or bytes]
         """
-        found = self._once(("same", days), lambda: trailing_max(np.maximum(self._filled, 0.0), days, slots))
-        return self._cut(found, low, high)
-
-    def _cut(self, found: FloatArray, low: int, high: int) -> FloatArray:
+        first = self.start - slots + 1
+        found = self._once(("same", days), lambda: self._same_time(days, slots, first))
         wanted = np.zeros(high - low)
-        first, last = max(low, self.origin), min(high, self.end)
-        if first < last:
-            wanted[first - low : last - low] = found[first - self.origin : last - self.origin]
+        known = found[low - first : high - first]
+        wanted[: len(known)] = known
         return wanted
+
+    def forget(self) -> None:
+        """Free what was computed."""
+        self._known.clear()
+
+    def _highest(self, steps: int) -> FloatArray:
+        low = max(self.start - steps + 1, self.origin)
+        found = trailing_max(_filled(self.values[low - self.origin :], _NOTHING), steps)
+        return found[self.start - low :]
+
+    def _same_time(self, days: int, slots: int, first: int) -> FloatArray:
+        low = first - (days - 1) * slots
+        return trailing_max(self.between(low, self.end), days, slots)[first - low :]
 
     def _covered(self, steps: int) -> FloatArray:
         known = np.append(0.0, np.cumsum(~np.isnan(self.values)))
@@ -92,8 +101,13 @@ class PodHistory:
     def _stay(self) -> slice:
         return slice(self.start - self.origin, None)
 
-    def _once(self, name: Hashable, make: Callable[[], Any]) -> FloatArray:
+    def _once(self, name: Hashable, make: Callable[[], FloatArray]) -> FloatArray:
+        """What was computed before, or now: a copy, which does not keep alive what it was cut out of."""
         found = self._known.get(name)
         if found is None:
-            found = self._known[name] = make()
+            found = self._known[name] = make().copy()
         return found
+
+
+def _filled(values: FloatArray, nothing: float) -> FloatArray:
+    return np.where(np.isnan(values), nothing, values)

@@ -15,6 +15,12 @@ _N: Final = Range(0, 10)
 MODELS: Final[Mapping[str, Mapping[str, Allowed]]] = {
     "borg-default": {"a": Range(1, 10)},
     "diversity": {"windowDays": _WINDOW_DAYS, "lambdaMin": Range(0, 1)},
+    "load-profile": {
+        "windowDays": _WINDOW_DAYS,
+        "profileShare": Range(0, 1),
+        "spreadShare": Range(0, 10),
+        "spreadFall": Range(0, 2),
+    },
     "max": {},
     "nsigma-v1": {"n": _N, "capAtHighest": Flag()},
     "nsigma-v2": {"n": _N, "capAtHighest": Flag()},

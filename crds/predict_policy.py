@@ -51,7 +51,7 @@ class PredictPolicy(Part):
     reclaim_ratio_percent: int | None = None
     """Share of the warm Prod pods' requests that may be resold. [percent]"""
     safety_margin_percent: int | None = None
-    """Added to what was measured. [percent]"""
+    """Added to what was measured; absent is 0 for the default model, 10 for any other. [percent]"""
     model: str | None = None
     """Name of the model."""
     parameters: Mapping[str, Any] | None = None
@@ -70,11 +70,10 @@ DEFAULTS: Final = PredictPolicy(
     force_update_interval_seconds=600,
     cold_start_period_seconds=86400,
     reclaim_ratio_percent=100,
-    safety_margin_percent=10,
-    model="nsigma-v2",
-    parameters={"n": 3},
+    model="load-profile",
 )
-"""The policy when nobody says otherwise."""
+"""The policy when nobody says otherwise. Its safety margin is `usual_margin`; its parameters are the model's own."""
+_OTHER_MARGIN_PERCENT: Final = 10
 
 RANGES: Final[Mapping[str, Allowed]] = {
     "resourceDiffThresholdPercent": Range(1, 100),
@@ -101,13 +100,27 @@ class ResourcePolicy:
     """Added to what was measured. [percent]"""
 
 
+def usual_margin(model: str | None) -> int:
+    """The safety margin of a model where nobody states one. [percent]
+
+    The default model was chosen with the margin that it ships with, none: what it adds for what was not seen yet is a
+    margin of its own. The others are plain statements about what was seen.
+    """
+    return 0 if model == DEFAULTS.model else _OTHER_MARGIN_PERCENT
+
+
 def with_defaults(policy: PredictPolicy | None) -> PredictPolicy:
-    """The policy with every absent key filled in; parameters are filled in only for the default model."""
-    if policy is None:
-        return DEFAULTS
+    """The policy with every absent key filled in; a margin stated nowhere is that of each one's model."""
+    policy = policy or PredictPolicy()
     missing = {f.name: getattr(DEFAULTS, f.name) for f in fields(DEFAULTS) if getattr(policy, f.name) is None}
-    if policy.model is not None and policy.model != DEFAULTS.model:
-        missing.pop("parameters", None)
+    if policy.safety_margin_percent is None:
+        margin = usual_margin(policy.model or DEFAULTS.model)
+        missing["safety_margin_percent"] = margin
+        for name in ("cpu", "memory"):
+            own = getattr(policy, name)
+            if own is not None and own.model is not None and own.safety_margin_percent is None:
+                own_margin = usual_margin(own.model)
+                missing[name] = replace(own, safety_margin_percent=own_margin) if own_margin != margin else own
     return replace(policy, **missing)
 
 

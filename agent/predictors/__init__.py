@@ -20,6 +20,7 @@ __all__ = ["ENTRY_POINT_GROUP", "PREDICTORS", "PolicyError", "build", "window_da
 PREDICTORS: Final[Mapping[str, str]] = {
     "borg-default": "agent.predictors.borg_default:BorgDefault",
     "diversity": "agent.predictors.diversity:Diversity",
+    "load-profile": "agent.predictors.load_profile:LoadProfile",
     "max": "agent.predictors.max_of:MaxOf",
     "nsigma-v1": "agent.predictors.nsigma_v1:NSigmaV1",
     "nsigma-v2": "agent.predictors.nsigma_v2:NSigmaV2",

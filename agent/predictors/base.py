@@ -376,8 +376,10 @@ def require_window(window_days: object) -> None:
 
 
 def window_days(model: Model) -> float:
-    """How far back a model looks: its `window_days`, else as far as 5-minute averages are always kept. [days]"""
-    days = getattr(model, "window_days", WEEK_DAYS)
+    """How far back a model looks: its `window_days`, else its `usual_window_days`, else what is always kept. [days]"""
+    days = getattr(model, "window_days", None)
+    if days is None:
+        days = getattr(model, "usual_window_days", WEEK_DAYS)
     return float(days) if isinstance(days, int | float) and 0.0 < days <= LONGEST_WINDOW_DAYS else WEEK_DAYS
 
 

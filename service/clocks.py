@@ -13,3 +13,27 @@ class Clocks:
     """Times that objects bear. [unix s]"""
     monotonic: Callable[[], float] = time.monotonic
     """Rates and waits. Never jumps. [s]"""
+
+
+class Calm:
+    """The wall clock without its jumps, for what must not end all at once when somebody sets the machine's clock.
+
+    It goes along with the wall clock. When that one jumps, it runs half as fast or twice as fast until both agree
+    again: it never falls, and what is to last for some time lasts at least half of that.
+
+    Args:
+        wall: tells the time. [unix s]
+        monotonic: never jumps. [s]
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._wall, self._monotonic = wall, monotonic
+        self._shown, self._last = wall(), monotonic()
+
+    def __call__(self) -> float:
+        """The present time. [unix s]"""
+        now = self._monotonic()
+        passed, self._last = max(now - self._last, 0.0), now
+        behind = self._wall() - (self._shown + passed)
+        self._shown += passed + min(max(behind, -passed / 2), passed)
+        return self._shown

@@ -1,7 +1,7 @@
 """The cluster as quotas see it, fed by watches: quotas, pods, nodes, disruption budgets, and who has claims."""
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -75,6 +75,8 @@ class QuotaCluster:
         self._known_claims = _KnownClaims()
         self.allowances: Final = Allowances()
         """What kube-scheduler's own preemption was told lately."""
+        self.present: Callable[[float], float] = float
+        """What the present time is by which holds are judged, given the present time. [unix s]"""
         self.doubts = Doubts()
         """Pods of which it is not known whether they are on their way."""
 
@@ -139,7 +141,7 @@ class QuotaCluster:
 
     def claim_of(self, pod: QuotaPod, now: float) -> Claim | None:
         """The claim of one pod, if it has one."""
-        hold = pod.hold if pod.hold is not None and pod.hold.lasts(now) else None
+        hold = pod.hold if pod.hold is not None and pod.hold.lasts(self.present(now)) else None
         node = hold.node if hold is not None else pod.nominated
         if pod.node or not pod.live or pod.terminating or node not in self._nodes:
             return None
@@ -155,7 +157,7 @@ class QuotaCluster:
         return self._claims_at(now).holding_on
 
     def _claims_at(self, now: float) -> "_KnownClaims":
-        known = self._known_claims
+        known, now = self._known_claims, self.present(now)
         if known.version != self._claims_version or not known.since <= now < known.until:
             pods = self._claiming.values()
             holding = [pod for pod in pods if pod.hold is not None and pod.hold.lasts(now) and not pod.terminating]

@@ -17,7 +17,7 @@ from scheduler_plugins.reclaim.pending import Pending
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.reclaim.telling import Teller
 from scheduler_plugins.snapshot.cache import ClusterCache
-from service.clocks import Clocks
+from service.clocks import Calm, Clocks
 
 COMPONENT: Final = "headroom-scheduler"
 """Who speaks in the Events."""
@@ -62,7 +62,11 @@ class Reclaim:
         writing = api.guarded(leader.may_write_for)
         judge = Judge(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
         teller = Teller(EventRecorder(api, COMPONENT))
-        self._controller = Controller(settings, judge, self.pending, writing, leader, teller, metrics, Clocks())
+        # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
+        calm = Calm()
+        cluster.present = lambda _: calm()
+        clocks = Clocks(wall=calm)
+        self._controller = Controller(settings, judge, self.pending, writing, leader, teller, metrics, clocks)
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         """What runs until the end, by name."""
         if settings.enabled:

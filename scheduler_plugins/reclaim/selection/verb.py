@@ -41,7 +41,9 @@ def answer(
         reclaiming: whether what was borrowed is taken back at all; else no quota's pods leave for those of another.
     """
     known = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
-    if pod.never_preempts or any(hold is not None and hold.lasts(now) for hold in (pod.hold, known.hold)):
+    if pod.never_preempts or any(
+        hold is not None and hold.lasts(cluster.present(now)) for hold in (pod.hold, known.hold)
+    ):
         return {}
     if not cluster.book.namespaces:
         return {node: victims for node, victims in proposed.items() if victims.uids}

@@ -18,7 +18,7 @@ from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.reclaim.telling import Teller
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from service.clocks import Clocks
+from service.clocks import Calm, Clocks
 from tests.scheduler_plugins.reclaim.worlds import GPU, NOW, World
 
 OURS: Final = "headroom-scheduler"
@@ -114,6 +114,8 @@ class Play:
         self.server = Server()
         self.world = World({"n1": 3}, {"a": (1, 3), "b": (2, 3)})
         self.now = NOW
+        self.ahead = 0.0
+        """By how much the machine's clock has been set since. [s]"""
         self.leads = True
         self.settings = ReclaimSettings(**settings)
         for namespace, least in (("a", 1), ("b", 2)):
@@ -145,7 +147,9 @@ class Play:
         self.pending = Pending(frozenset({OURS}), lambda _: None)
         leader = Leader(api, lease, "me")
         leader.leads = lambda: self.leads  # type: ignore[method-assign]
-        clocks = Clocks(lambda: self.now, lambda: self.now)
+        calm = Calm(lambda: self.now + self.ahead, lambda: self.now)
+        self.world.cluster.present = lambda _: calm()
+        clocks = Clocks(calm, lambda: self.now)
         teller = Teller(EventRecorder(api, OURS))
         self.controller = Controller(self.settings, judge, self.pending, api, leader, teller, metrics, clocks)
         self.watch()

@@ -247,6 +247,21 @@ async def test_stubborn_victim_expires_the_hold() -> None:
     assert play.server.evicted == ["a2"]
 
 
+@pytest.mark.parametrize("ahead", [500.0, -500.0])
+async def test_clock_that_is_set(ahead: float) -> None:
+    """A machine's clock that is set by more than holdSeconds ends no hold: it lasts at least half its time."""
+    play = Play()
+    await play.live(3)
+    assert play.server.evicted == ["a2"]
+    play.ahead = ahead
+    await play.live(50)
+    assert play.world.cluster.holding(play.now + ahead)
+    assert play.server.evicted == ["a2"]
+    play.now += 250
+    await play.live(1)
+    assert not play.world.cluster.holding(play.now + ahead)
+
+
 async def test_room_that_another_took() -> None:
     """A more important pod took the room: the hold ends before its time, and others leave after the back-off."""
     play = Play(back_off_seconds=20.0)

@@ -183,7 +183,7 @@ def grid(found: Found, scale: Scale, resource: Resource) -> Grid:
     ]
     title = (
         f"Pods that come and go, {resource}: violation @ savings of the default policy by cold period (it ships with "
-        f"{SHIPPED} h), its margin in, 24 h horizon, {scale.machines} nodes x {scale.slots} pods, Bitbrains, August 2013"
+        f"{SHIPPED} h), its margin in, 24 h horizon, {scale.machines} nodes x {scale.slots} pods, Bitbrains 2013-08"
     )
     return Grid(title, [head, *cells])
 

@@ -33,7 +33,7 @@ def nodes(story: Story) -> None:
     story.narrator.wait_until(
         "all three nodes are Ready",
         lambda: "Ready" if story.ask("get", "nodes").count(" Ready ") == len(("shown", HOT, COOL)) else None,
-        seconds=60,
+        seconds=120,
     )
     story.show("get", "nodes", "-L", "headroom.dev/node")
 
@@ -52,11 +52,11 @@ def prod_pods(story: Story) -> None:
     story.narrator.wait_until(
         "the namespace has its service account",
         lambda: story.ask("get", "serviceaccounts", "-n", "shop", "-o", "name").strip() or None,
-        seconds=30,
+        seconds=120,
     )
     story.show("apply", "-f", str(MANIFESTS / "prod.yaml"))
     for name in ("thrifty", "busy"):
-        story.narrator.wait_until(f"{name} runs", lambda name=name: story.phase(name, "Running"), seconds=60)  # type: ignore[misc]
+        story.narrator.wait_until(f"{name} runs", lambda name=name: story.phase(name, "Running"), seconds=120)  # type: ignore[misc]
 
 
 def enable(story: Story) -> None:
@@ -70,7 +70,7 @@ def enable(story: Story) -> None:
         period = ((metric or {}).get("spec", {}).get("predictPolicy") or {}).get("coldStartPeriodSeconds")
         return "delivered" if period == json.loads(config)["nodePredictPolicy"]["coldStartPeriodSeconds"] else None
 
-    story.narrator.wait_until("the policy is in NodeMetric.spec", delivered, seconds=30)
+    story.narrator.wait_until("the policy is in NodeMetric.spec", delivered, seconds=120)
 
 
 def node_metric(story: Story) -> None:
@@ -115,7 +115,7 @@ def mid_resources(story: Story) -> None:
 def mid_pod(story: Story) -> None:
     """A Mid pod is scheduled against them and runs."""
     story.show("apply", "-f", str(MANIFESTS / "mid.yaml"))
-    story.narrator.wait_until("the Mid pod runs", lambda: story.phase("batch-report", "Running"), seconds=60)
+    story.narrator.wait_until("the Mid pod runs", lambda: story.phase("batch-report", "Running"), seconds=120)
     story.show("get", "pods", "-n", "shop", "-o", "wide")
 
 
@@ -127,16 +127,16 @@ def load_aware(story: Story) -> None:
         usage = [m.get("status", {}).get("nodeMetric", {}).get("nodeUsage", {}).get("resources") for m in metrics]
         return "reported" if all(usage) else None
 
-    story.narrator.wait_until("the replayed nodes report their load", reported, seconds=90)
+    story.narrator.wait_until("the replayed nodes report their load", reported, seconds=120)
     story.show("get", "nodemetrics", HOT, COOL)
     story.show("apply", "-f", str(MANIFESTS / "load-aware.yaml"))
     story.narrator.wait_until(
-        "the free pod has a node", lambda: story.pod("anywhere")["spec"].get("nodeName"), seconds=30
+        "the free pod has a node", lambda: story.pod("anywhere")["spec"].get("nodeName"), seconds=120
     )
     story.narrator.wait_until(
         "the other pod is refused by load",
         lambda: next((m for m in story.events("insists-on-hot", "FailedScheduling") if "usage exceed" in m), None),
-        seconds=60,
+        seconds=120,
     )
     story.show("get", "pods", "-n", "shop", "-o", "wide")
     story.show("get", "events", "-n", "shop", "--field-selector", "involvedObject.name=insists-on-hot")

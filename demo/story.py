@@ -51,7 +51,7 @@ class Story:
         self.narrator.command("kubectl", "headroom", *words)
         command = [sys.executable, "-m", "cli", *words]
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
         if done.returncode:
             raise StepFailed(f"kubectl headroom {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")
         self.narrator.output(done.stdout)

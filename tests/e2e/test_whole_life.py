@@ -112,18 +112,18 @@ def _upgrade(life: Life, pod: str, previous: Path) -> None:
 
 def _refuse(life: Life, pod: str) -> None:
     """While the Mid pod runs `helm uninstall` ends with the reason, and everything goes on."""
-    said = life.refused_by_helm("uninstall", "--timeout", "2m")
+    said = life.refused_by_helm("uninstall", "--timeout", "4m")
     assert f"{SHOP}/batch-report" in said
     assert "nothing was changed" in said
     assert life.sells()
     assert life.running("batch-report") == pod
     # To keep it after all: helm takes the release for one that is being removed, until it is rolled back to itself.
-    life.helm("rollback", "5", "--wait", "--timeout", "2m")
+    life.helm("rollback", "5", "--wait", "--timeout", "4m")
     assert life.running("batch-report") == pod
 
 
 def _uninstall(life: Life) -> None:
-    life.cluster.kubectl("-n", SHOP, "delete", "pod", "--all", "--timeout=60s")
+    life.cluster.kubectl("-n", SHOP, "delete", "pod", "--all", "--timeout=120s")
     life.tell("the Mid pod is gone")
     life.helm("uninstall", "--wait", "--timeout", "4m")
 

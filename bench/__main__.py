@@ -17,7 +17,7 @@ from bench import hardware, overview, page, table
 from bench.machine import ROOT
 from bench.parts import PARTS, chosen, groups
 from bench.records import MEASURED, Results, Run
-from bench.run import INTERRUPTED, Runner, duration
+from bench.run import Runner, duration
 
 OUT = ROOT / "bench" / "results"
 NOTE = "Quick runs show that everything runs; their figures mean nothing."
@@ -97,8 +97,9 @@ def _run(options: argparse.Namespace, console: Console, folder: Path, results: R
     runner, status = Runner(folder, options.quick), 0
     console.print(hardware.in_words(runner.machine), highlight=False)
     left = [name for name in names if results.run is None or name in results.run.left]
-    total = "" if options.quick else f", about {duration(sum(PARTS[name].minutes for name in left))}"
-    console.print(f"{len(left)} parts{total} on a machine like ours that does nothing else: {', '.join(left)}")
+    total = f"about {duration(sum(PARTS[name].minutes for name in left))} on two CPUs that do nothing else"
+    size = "the smallest sizes" if options.quick else total
+    console.print(f"{len(left)} part{'s' * (len(left) != 1)}, {size}: {', '.join(left)}", highlight=False)
 
     def say(text: str) -> None:
         console.print(text, markup=False, highlight=False)
@@ -135,7 +136,7 @@ def _print(options: argparse.Namespace, console: Console, results: Results, run:
     if options.markdown:
         for name, items in there.items():
             print(f"{PARTS[name].title}\n\n{table.sections(items)}\n", flush=True)
-    elif there or failed.keys() - {INTERRUPTED}:
+    elif there or failed:
         console.print(table.one_table(there, failed))
 
 

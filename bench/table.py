@@ -31,14 +31,12 @@ def one_table(parts: Mapping[str, Sequence[Item]], failed: Mapping[str, str]) ->
     table = Table(title="Measured beside the budgets")
     for title in HEAD:
         table.add_column(title, overflow="fold")
-    for name, items in parts.items():
+    for items in parts.values():
         table.add_section()
         for row in cells(items):
             shown = ["" if cell == NONE else escape(cell) for cell in row]
             table.add_row(*shown, style="bold red" if row[-1] == _KEPT[False] else None)
-        if name in failed:
-            table.add_row(escape(name), "", "", escape(failed[name]), "", style="red")
-    for name in failed.keys() - parts.keys():
+    for name in failed:
         table.add_row(escape(name), "", "", escape(failed[name]), "", style="red")
     return table
 

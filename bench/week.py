@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,8 +27,10 @@ from agent.pipeline import Pipeline
 from agent.settings import LearnSettings
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
+from bench.drawing import drawing, lines
 from bench.machine import ROOT
-from bench.measurement import Measurement, total
+from bench.measurement import Item, Measurement, Picture, total
+from bench.records import item, plain
 from bench.reporting import Reporting
 from bench.workload import PODS, Collected, Workload
 
@@ -64,19 +66,20 @@ class Plan:
 FULL, QUICK = Plan(), Plan(days=0.05, fine_seconds=120, settle_seconds=60, report_seconds=600)
 
 
-def measure(*, quick: bool = False) -> Iterator[Measurement]:
+def measure(*, quick: bool = False) -> Iterator[Item]:
     """Run the week in a process of its own."""
     command = [sys.executable, "-m", "bench.week", *(["--quick"] if quick else [])]
     done = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     for line in done.stdout.splitlines():
-        yield Measurement(**json.loads(line))
+        yield item(json.loads(line))
 
 
-def simulate(plan: Plan) -> Iterator[Measurement]:
+def simulate(plan: Plan) -> Iterator[Item]:
     """The week, here."""
-    workload, metrics, memory = Workload(), Metrics(), _Memory()
+    workload, metrics = Workload(), Metrics()
     with tempfile.TemporaryDirectory() as folder:
         database = Path(folder) / "agent.db"
+        course = _Course(database)
         pipeline = Pipeline(
             {"workload": Collected(workload, START)},
             workload,
@@ -96,7 +99,7 @@ def simulate(plan: Plan) -> Iterator[Measurement]:
                 reporting.begin()
             if second <= plan.settle_seconds or second >= begin:
                 turn.run(reporting.at(START + second))
-            memory.see(second)
+            course.see(second)
         turn.run(reporting.close())
         turn.close()
         failing, samples = pipeline.failing, total(metrics.samples)
@@ -105,21 +108,38 @@ def simulate(plan: Plan) -> Iterator[Measurement]:
     if failing:
         raise RuntimeError(f"the week was not as it should be: {failing}")
     yield _size_row(plan, size, samples)
-    yield memory.row(plan)
+    yield course.row(plan)
     yield from reporting.rows(plan.report_seconds)
+    yield course.picture()
 
 
-class _Memory:
-    """Resident memory day by day."""
+class _Course:
+    """Resident memory and the size of the database, hour by hour.
 
-    def __init__(self) -> None:
-        self._process = psutil.Process()
+    Args:
+        database: its file.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._process, self._database = psutil.Process(), database
         self._by_day: dict[int, int] = {}
+        self._memory: list[tuple[float, float]] = []
+        self._disk: list[tuple[float, float]] = []
 
     def see(self, second: int) -> None:
-        """Remember the memory at the end of each day; cheap when it is no end."""
+        """Look at each full hour; cheap at any other time."""
         if second % 3600 == 0:
-            self._by_day[second // DAY] = self._process.memory_info().rss
+            rss = self._process.memory_info().rss
+            self._by_day[second // DAY] = rss
+            self._memory.append((second / DAY, rss / MIB))
+            self._disk.append((second / DAY, self._database.stat().st_size / MIB))
+
+    def picture(self) -> Picture:
+        """Both over time."""
+        with drawing(columns=2) as (axes, finish):
+            lines(axes[0], {"memory": self._memory}, "days", "resident memory, benchmark included [MiB]")
+            lines(axes[1], {"database": self._disk}, "days", "database [MiB]")
+            return finish("agent-week", "Memory and database of the agent over a simulated week")
 
     def row(self, plan: Plan) -> Measurement:
         """Growth from the end of the first day to the end."""
@@ -141,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.week", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="an hour instead of a week")
     for row in simulate(QUICK if parser.parse_args(arguments).quick else FULL):
-        print(json.dumps(asdict(row)))
+        print(json.dumps(plain(row)))
 
 
 if __name__ == "__main__":

@@ -79,8 +79,10 @@ class Progress:
 
     def __init__(self, folder: Path) -> None:
         path = folder / "progress"
-        if not path.exists():
-            path.write_bytes(struct.pack("<4q", -1, -1, -1, 0))
+        if not path.exists():  # whole at once: a child may be killed between making a file and writing it
+            begun = folder / f"progress.{os.getpid()}"
+            begun.write_bytes(struct.pack("<4q", -1, -1, -1, 0))
+            begun.rename(path)
         with path.open("r+b") as file:
             self._memory = mmap.mmap(file.fileno(), 32)
 

@@ -78,4 +78,7 @@ def _midnight(path: Path) -> float:
     try:
         return datetime.strptime(match[1] if match else "", "%Y%m%d").replace(tzinfo=UTC).timestamp()
     except ValueError:
-        raise TraceError(f"{path}: the name of a day's file must be its date, as in 20110303.csv.gz") from None
+        raise TraceError(
+            f"{path}: is no day of PlanetLab's: its name must be the date, as in 20110303.csv.gz; of other traces give "
+            "the folder"
+        ) from None

@@ -280,8 +280,8 @@ def test_days_in_a_window(tmp_path: Path) -> None:
         ("20110303.csv", ["vm,s0,s1"], "has no rows"),
         ("20110303.csv", ["vm,s0,s1", "a,1,-2"], "line 2, column 's1': '-2' is negative"),
         ("20110303.csv", ["vm,s0,s1", "a,1,"], "none of its 1 machines was measured for more than 95 %"),
-        ("20111399.csv", ["vm,s0,s1", "a,1,2"], "must be its date"),
-        ("day.csv", ["vm,s0,s1", "a,1,2"], "must be its date"),
+        ("20111399.csv", ["vm,s0,s1", "a,1,2"], "its name must be the date"),
+        ("day.csv", ["vm,s0,s1", "a,1,2"], "its name must be the date"),
     ],
 )
 def test_wrong_days_are_refused(tmp_path: Path, name: str, rows: list[str], says: str) -> None:

@@ -352,3 +352,11 @@ def test_wrong_files_are_refused(tmp_path: Path, options: dict[str, Any], conten
     with pytest.raises(TraceError) as caught:
         trace("prometheus", "https://127.0.0.1:1", options=window(**given))
     assert says.replace("F", str(path), 1) in str(caught.value)
+
+
+def test_queries_are_documented() -> None:
+    """The page shows every query that is asked by default."""
+    page = (Path(__file__).parents[2] / "docs/backtest.md").read_text()
+    asked = {name: text for name, text in QUERIES.items() if name not in {"memory-requests", "memory-limits"}}
+    assert [text for text in asked.values() if f"`{text}`" not in page] == []
+    assert [name for name in QUERIES if f"`{name}`" not in page] == []

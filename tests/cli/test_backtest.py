@@ -13,6 +13,8 @@ from cli.__main__ import main
 from cli.backtest.bar import Bar
 from cli.errors import UNAVAILABLE, USAGE
 from crds.models import COMBINING, MODELS
+from tests.backtest.pod_files import pod, pods_file
+from tests.backtest.test_sources_pods import snapshot
 from tests.backtest.trace_files import START, STEP, machines
 
 DAYS = 4
@@ -186,6 +188,26 @@ def test_series_come_and_go(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     none = json.loads(told(capsys, *forgotten, "-o", "json"))
     assert none["results"][1]["savingsPercent"] < back["results"][1]["savingsPercent"] - 10
     assert "Series come and go on 2 machines (mean life 2h, 3 slots each, seed 0)." in told(capsys, *words)
+
+
+def test_pods_are_judged_where_they_were(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What a cluster reported is judged on its own nodes: no seed; --machines packs its pods anew."""
+    nodes = ("n1", {"shop/a": ("200m", "1Mi"), "shop/b": ("100m", "1Mi")}), ("n2", {"shop/c": ("500m", "1Mi")})
+    file = tmp_path / "metrics.json"
+    file.write_text("".join(snapshot(5.0 * number, *nodes) for number in range(48)))
+    pods = pods_file(tmp_path / "pods.json", pod("shop/a"), pod("shop/b"), pod("shop/c"))
+    words: list[str | Path] = ["--nodemetrics", file, "--pods", pods, "--horizon", "30m", "--warm-up", "1h"]
+    words += ["--resource", "cpu", "--policy", "recent-max:margin=10,cold=10m"]
+    document = json.loads(told(capsys, *words, "-o", "json"))
+    oracle, found = document["results"]
+    assert (found["machines"], found["seed"]) == (2, None)
+    assert oracle["savingsPercent"] == pytest.approx(100 * (3 - 0.8) / 3, abs=0.01)
+    assert found["savingsPercent"] == pytest.approx(100 * (3 - 0.88) / 3, abs=0.01)
+    assert "Where they really were: 2 machines." in told(capsys, *words)
+    anew = json.loads(told(capsys, *words, "--machines", "1", "--seed", "4", "-o", "json"))
+    assert (anew["results"][1]["machines"], anew["results"][1]["seed"]) == (1, 4)
+    said = refused(capsys, *words, "--seed", "4")
+    assert "--seed says how series are packed on --machines N; these have places of their own." in said
 
 
 class Terminal(io.StringIO):

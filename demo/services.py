@@ -49,11 +49,12 @@ def install_as_processes(story: Story) -> None:
         story.get("configmap", "headroom-scheduler", "-n", NAMESPACE)["data"][KUBE_SCHEDULER]
     )
     address = f"127.0.0.1:{free_port()}"
-    configuration["extenders"][0]["urlPrefix"] = f"http://{address}"
+    # All programs of a cluster share this machine: an extender that is slow for that is not to be passed by.
+    configuration["extenders"][0] |= {"urlPrefix": f"http://{address}", "httpTimeout": "30s"}
     login = f"--kubeconfig={story.cluster.kubeconfig}"
     _start(story, "manager", "manager", login, f"--namespace={NAMESPACE}", "--listen=127.0.0.1:0", "--leader-elect")
     _start(story, "extender", "scheduler_plugins", login, f"--listen={address}")
-    story.narrator.wait_until("the extender knows the cluster", partial(_healthy, address), seconds=60)
+    story.narrator.wait_until("the extender knows the cluster", partial(_healthy, address), seconds=120)
     story.cluster.control_plane.add_scheduler("headroom-scheduler", configuration)
 
 

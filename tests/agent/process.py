@@ -24,7 +24,7 @@ QUICK = (
     "--stop-within=1m",
 )
 """Flags with which there is something to see within a second or two."""
-_END_SECONDS = 60.0
+_END_SECONDS = 120.0
 
 
 def clean_environment(**more: str) -> dict[str, str]:
@@ -102,7 +102,7 @@ def running(
 def get(url: str) -> tuple[int, str]:
     """Status and text of a page."""
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - of an agent that the test runs
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - of an agent that the test runs
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()

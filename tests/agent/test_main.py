@@ -24,7 +24,7 @@ from tests.agent.recorded import RecordedMachine
 
 def _run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*AGENT, *arguments], capture_output=True, text=True, timeout=60, check=False, env=clean_environment(**more)
+        [*AGENT, *arguments], capture_output=True, text=True, timeout=120, check=False, env=clean_environment(**more)
     )
 
 

@@ -15,7 +15,7 @@ from devcluster.process import wait_until
 
 pytestmark = pytest.mark.node
 
-SECONDS = 60.0
+SECONDS = 120.0
 IMAGE = "localhost/headroom-agent:dev"
 NAMESPACE = "node-test"
 

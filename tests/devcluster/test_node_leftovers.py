@@ -17,7 +17,7 @@ from tests.architecture.sources import ROOT
 
 pytestmark = pytest.mark.node
 
-SECONDS = 90.0
+SECONDS = 120.0
 KERNEL_SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops")
 HOST_FOLDERS = ("/run", "/run/netns", "/var/lib", "/var/log", "/etc/cni", "/opt", "/sys/fs/cgroup/unified")
 OWNER = """

@@ -10,7 +10,7 @@ from tests.architecture.sources import ROOT
 
 pytestmark = pytest.mark.node
 
-SECONDS = 60.0
+SECONDS = 120.0
 NAME = "hr-sandbox-test"
 AS_IT_IS = "true"
 UNIFIED = "umount --lazy /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup"

@@ -14,7 +14,7 @@ from devcluster.errors import DevClusterError
 from devcluster.process import Supervisor, wait_until
 
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
-SECONDS = 20.0
+SECONDS = 120.0
 
 
 @pytest.fixture

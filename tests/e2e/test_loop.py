@@ -102,7 +102,7 @@ def test_page_needs_forwarding(story: Story) -> None:
     """The manager's page knows the node, and is reached by port-forward alone, not over the pods' network."""
     with _forwarded(story, 8081) as port:
         address = f"http://127.0.0.1:{port}/ui/api/nodes/{story.node}"
-        with urllib.request.urlopen(address, timeout=30) as answer:
+        with urllib.request.urlopen(address, timeout=60) as answer:
             assert json.loads(answer.read())["node"] == story.node
     manager = story.get("pods", "-n", NAMESPACE, "-l", "app.kubernetes.io/name=headroom-manager")["items"][0]
     proxied = f"/api/v1/namespaces/{NAMESPACE}/pods/{manager['metadata']['name']}"

@@ -25,7 +25,7 @@ users: [{name: u, user: {}}]
 
 def _run(*arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "manager", *arguments]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr
 
 

@@ -37,7 +37,7 @@ def server(telemetry: Telemetry, progress: Progress) -> Iterator[TelemetryServer
 
 def _get(server: TelemetryServer, path: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -45,7 +45,7 @@ def _installed(filled: Path, tmp_path: Path) -> Path:
 def _run(program: Path, *words: str, cwd: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PATH": path or f"{Path(sys.executable).parent}:/usr/bin:/bin"}
     return subprocess.run(
-        [str(program), *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=60
+        [str(program), *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=120
     )
 
 

@@ -95,7 +95,7 @@ def running(tmp_path: Path, kubeconfig: str) -> Iterator[tuple[subprocess.Popen[
 def _get(url: str) -> tuple[int, str]:
     for _ in range(600):
         try:
-            with urllib.request.urlopen(url, timeout=5) as response:  # noqa: S310 - http
+            with urllib.request.urlopen(url, timeout=60) as response:  # noqa: S310 - http
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -36,7 +36,7 @@ OURS: dict[str, Any] = {
     "memory_metric": "headroom:node_memory:ratio",
     "node_label": "node",
 }
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Site:
     def ask(self, query: str) -> list[Any]:
         """The result of an instant query."""
         url = f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}"
-        with urllib.request.urlopen(url, timeout=10, context=create_default_context(cafile=self.authority)) as answer:  # noqa: S310
+        with urllib.request.urlopen(url, timeout=60, context=create_default_context(cafile=self.authority)) as answer:  # noqa: S310
             return list(json.load(answer)["data"]["result"])
 
     def provider(self, **settings: Any) -> Answer:  # noqa: ANN401

@@ -15,9 +15,9 @@ from typing import Any
 
 import aiohttp
 
-_START_SECONDS = 60.0
-_ANSWER_SECONDS = 60.0
-_END_SECONDS = 20.0
+_START_SECONDS = 120.0
+_ANSWER_SECONDS = 120.0
+_END_SECONDS = 120.0
 
 
 class Tab:
@@ -74,7 +74,7 @@ class Tab:
         assert "exceptionDetails" not in said, said
         return said["result"].get("value")
 
-    async def until(self, expression: str, seconds: float = 60.0) -> None:
+    async def until(self, expression: str, seconds: float = 120.0) -> None:
         """Wait until an expression is true; the time is only how long a slow machine may take."""
         end = time.monotonic() + seconds
         while not await self.evaluate(expression):

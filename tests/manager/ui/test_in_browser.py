@@ -44,7 +44,7 @@ class Page:
     def data(self, path: str) -> Any:  # noqa: ANN401 - any JSON
         """What it tells programs; None where there is nothing."""
         try:
-            with urllib.request.urlopen(f"http://localhost:{self.port}/ui/api/{path}", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://localhost:{self.port}/ui/api/{path}", timeout=60) as answer:
                 return json.loads(answer.read())
         except urllib.error.HTTPError as error:
             error.close()
@@ -60,7 +60,7 @@ class Page:
         """What the command says about a node."""
         command = [sys.executable, "-m", "cli", "explain", "node", name, "-n", NAMESPACE, "-o", "json"]
         environment = {**os.environ, "KUBECONFIG": str(self.stage.cluster.kubeconfig)}
-        done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=60)
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 

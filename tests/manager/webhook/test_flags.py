@@ -57,7 +57,7 @@ def test_taken_port_ends_the_start(tmp_path: Path) -> None:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         flags = (f"--kubeconfig={kubeconfig}", "--listen=127.0.0.1:0", f"--webhook-listen={address}")
         command = [sys.executable, "-m", "manager", *flags]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith(f"headroom-manager: --webhook-listen {address}: Address already in use")

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 _END: Final = re.compile(r"\.(?: no new claims| preemption:|$)")
 """What follows the reasons."""
 _POLL_SECONDS: Final = 0.005
-_PATIENCE_SECONDS: Final = 60.0
+_PATIENCE_SECONDS: Final = 120.0
 
 
 class Listener:

@@ -15,7 +15,7 @@ from agent.store.inspection import Inspection
 from agent.store.rollup import FIVE_MINUTES_MS
 from agent.store.schema import StoreError
 from backtest.sources import Options, Progress, export, grid
-from backtest.sources.pods import Pod, by_uid, read_pods
+from backtest.sources.pods import Pod, better, by_uid, read_pods
 from backtest.sources.stays import Key, Measured, trace_of
 from backtest.trace import Resource, Trace, TraceError
 
@@ -70,8 +70,8 @@ def _database(
     except StoreError as error:
         raise TraceError(str(error)) from error
     keys = {key for amounts in measured.values() for key in amounts.keys if key.node == node}
-    found = {key: replace(given[key.pod], node=node) for key in keys if key.pod in given}
-    return found | {key: _pod(key, known[key.pod]) for key in keys if key.pod in known}
+    found = {key: better(_pod(key, known[key.pod]) if key.pod in known else None, given.get(key.pod)) for key in keys}
+    return {key: replace(pod, node=node) for key, pod in found.items() if pod is not None}
 
 
 def _identities(database: Inspection, path: Path, notes: list[str]) -> tuple[str, Mapping[str, Identity]]:

@@ -11,7 +11,7 @@ from backtest.sources import Options, Progress
 from backtest.sources.bitbrains import MACHINES, TABLES
 from backtest.sources.grid import shown
 from backtest.sources.opening import find, text_of
-from backtest.sources.pods import Pod, by_uid, read_pods
+from backtest.sources.pods import Pod, better, by_uid, read_pods
 from backtest.sources.stays import Key, Measured, trace_of
 from backtest.sources.wide import dict_rows, read_table
 from backtest.trace import Resource, Trace, TraceError
@@ -60,7 +60,7 @@ def read(places: Sequence[Path], options: Options, progress: Progress) -> list[T
                 there = ~np.isnan(table.values[:, column])
                 key = Key(node, uid)
                 measured.add(key, table.times[there], table.values[there, column] * TABLES[resource][1])
-                pod = known[place].get(uid) or given.get(uid)
+                pod = better(known[place].get(uid), given.get(uid))
                 if pod is not None:
                     pods[key] = replace(pod, node=node)
         if measured.keys:

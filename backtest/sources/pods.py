@@ -61,6 +61,16 @@ def by_name(pods: Iterable[Pod]) -> dict[str, Pod]:
     return {pod.name: pod for pod in pods}
 
 
+def better(known: Pod | None, given: Pod | None) -> Pod | None:
+    """Of what the source itself knows of a pod and what a file says: the source, unless that knows no amounts.
+
+    An agent without a cluster finds pods in the cgroup tree alone.
+    """
+    if given is None or (known is not None and any((*known.requests.values(), *known.limits.values()))):
+        return known
+    return given
+
+
 def _pod(path: Path, item: Json) -> Pod:
     try:
         check_pod(item)

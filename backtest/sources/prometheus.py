@@ -3,12 +3,12 @@
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from backtest.sources import QUERIES, Options, Progress
 from backtest.sources.grid import STEP_SECONDS
-from backtest.sources.pods import Pod, by_name, read_pods
+from backtest.sources.pods import Pod, better, by_name, read_pods
 from backtest.sources.prometheus_api import Api, Labels
 from backtest.sources.stays import Key, Measured, trace_of
 from backtest.trace import Resource, Trace, TraceError
@@ -151,10 +151,7 @@ def _name(labels: Labels, query: str, api: Api) -> str:
 
 def _known_pod(key: Key, given: Mapping[str, Pod], known: _Known) -> Pod:
     found = known.pod(key.pod, key.node)
-    stated = given.get(key.pod)
-    if stated is None or found.requests or found.limits:
-        return found
-    return Pod(stated.name, stated.uid, key.node, stated.workload, stated.prod, stated.requests, stated.limits)
+    return replace(better(found, given.get(key.pod)) or found, node=key.node)
 
 
 def _notes(measured: Measured, queries: Mapping[str, str]) -> list[str]:

@@ -119,6 +119,22 @@ def test_database_of_an_older_agent(tmp_path: Path) -> None:
     assert found.workloads == ("shop/ReplicaSet/web",)
 
 
+@pytest.mark.parametrize("kind", ["db", "trace"])
+def test_pods_of_the_cgroup_tree(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An agent without a cluster knows no requests: the file of pods says them, and without it that is said."""
+    place = agent_database(tmp_path / "data", [made.pod("web", 0, 0)])
+    if kind == "trace":
+        place = tmp_path / "export"
+        place.mkdir()
+        database.main(["export", "--data-dir", str(tmp_path / "data"), "--to", str(place)])
+        capsys.readouterr()
+    with pytest.raises(TraceError, match=r"without a request or limit for cpu: shop/web\. Give --pods FILE"):
+        trace(kind, place)
+    file = pods_file(tmp_path / "pods.json", pod("shop/web", {"cpu": "750m"}, node="elsewhere"))
+    found = trace(kind, place, options=Options(CPU_ONLY, pods=(file,)))
+    assert (found.machines, found.limits.tolist()) == (("n1",), [0.75])
+
+
 def test_damaged_names_are_told(tmp_path: Path) -> None:
     """Names that cannot be read are noted; the file of pods makes up for them."""
     folder = agent_database(tmp_path, PODS[:1])

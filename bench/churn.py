@@ -209,6 +209,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="one life on two nodes, to see that it runs")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw it, too")
     options = parser.parse_args(arguments)
+    if options.picture and not options.picture.parent.is_dir():
+        parser.error(f"--picture: there is no folder {options.picture.parent}")
     scale = QUICK if options.quick else FULL
     found = judge(scale)
     for resource in RESOURCES:

@@ -237,6 +237,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--days", type=float, default=FULL.days, help="of the 30 that there are; more than 2")
     parser.add_argument("--picture", type=Path, metavar="FILE.svg", help="draw the first node's last week")
     options = parser.parse_args(arguments)
+    if options.picture and not options.picture.parent.is_dir():
+        parser.error(f"--picture: there is no folder {options.picture.parent}")
     if not options.days > 2:  # noqa: PLR2004 - warm-up, and what is looked ahead to
         parser.error("--days: the first day is warm-up and the last is looked ahead to, so give more than 2")
     plan = Plan(options.nodes, options.days)

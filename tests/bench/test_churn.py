@@ -1,13 +1,14 @@
 """Pods that come and go: every case is judged as it says, and the figures are told as they are."""
 
 from dataclasses import replace
+from types import ModuleType
 
 import numpy as np
 import pytest
 
 from agent.policy import resolve
 from backtest.trace import Trace
-from bench import churn, churn_picture
+from bench import churn, churn_picture, replay
 from bench.churn import FORGOTTEN, NEW, OTHERS, REMEMBERED, SHIPPED, Case, Figures, Scale, Setting
 from crds.predict_policy import DEFAULTS
 
@@ -96,3 +97,11 @@ def test_picture_shows_both_resources() -> None:
     assert "savings of cpu" in picture.svg
     assert "savings of memory" in picture.svg
     assert picture == churn_picture.draw(shown)
+
+
+@pytest.mark.parametrize("module", [churn, replay])
+def test_picture_needs_a_folder(module: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """A picture that could not be written is refused before anything is measured."""
+    with pytest.raises(SystemExit):
+        module.main(["--picture", "/nowhere/at/all.svg"])
+    assert "there is no folder /nowhere/at" in capsys.readouterr().err

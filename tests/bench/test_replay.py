@@ -9,7 +9,7 @@ import pytest
 from agent.samples import CPU, MEMORY
 from backtest.trace import Resource, Stay, Trace, TraceError
 from bench import replay_picture
-from bench.replay import DEFAULT, HARD, common, grid, rows
+from bench.replay import DEFAULT, HARD, common, grid, main, rows
 from bench.replay import QUICK as PLAN
 from bench.replay_node import STEP_SECONDS, TICKS, ReplayedNode, nodes_of
 from bench.replay_run import Schedule, Trouble, replay
@@ -217,3 +217,11 @@ def test_picture_is_the_same_again() -> None:
     first = replay_picture.draw(lines)
     assert "<svg" in first.svg
     assert first == replay_picture.draw(lines)
+
+
+@pytest.mark.parametrize("days", ["2", "0", "-1", "nan"])
+def test_too_few_days_are_refused(days: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Days that leave nothing to count are refused before anything is replayed."""
+    with pytest.raises(SystemExit):
+        main([f"--days={days}"])
+    assert "--days: the first day is warm-up" in capsys.readouterr().err

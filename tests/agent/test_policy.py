@@ -3,18 +3,19 @@ import pytest
 from agent.policy import in_force, resolve
 from agent.predictors import PolicyError
 from agent.predictors.borg_default import BorgDefault
+from agent.predictors.load_profile import LoadProfile
 from agent.predictors.nsigma_v2 import NSigmaV2
 from agent.predictors.recent_max import RecentMax
-from crds.predict_policy import DEFAULTS, ModelChoice, PredictPolicy, ResourceOverride
+from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride, with_defaults
 
 BORG = PredictPolicy(model="borg-default")
 
 
 def test_default_policy_can_be_followed() -> None:
-    """Without a policy the default holds: nsigma-v2 with N = 3, 10 percent margin, a day of cold start."""
+    """Without a policy the default holds: load-profile without a margin, a day of cold start."""
     found = resolve(None)
-    assert {model.model for model in found.models.values()} == {NSigmaV2(3)}
-    assert [model.margin for model in found.models.values()] == [1.1, 1.1]
+    assert {model.model for model in found.models.values()} == {LoadProfile()}
+    assert [model.margin for model in found.models.values()] == [1.0, 1.0]
     assert (found.cold_start_seconds, found.reclaim_ratio, found.problem) == (86400.0, 1.0, "")
 
 
@@ -36,7 +37,7 @@ def test_system_needs_measuring_model() -> None:
     """A model that looks at requests alone does not judge the system: the default model does."""
     found = resolve(BORG).models["cpu"]
     assert found.model == BorgDefault()
-    assert found.for_system.model == NSigmaV2(3)
+    assert found.for_system.model == LoadProfile()
 
 
 @pytest.mark.parametrize(
@@ -68,14 +69,16 @@ def test_default_stands_in_last() -> None:
     """Without a good policy, or with one that is not good any more, the default is in force."""
     for last in (None, PredictPolicy(model="uninstalled")):
         found = in_force(PredictPolicy(model="nonsense"), last)
-        assert found.policy == DEFAULTS
+        assert found.policy == with_defaults(None)
         assert "nonsense" in found.problem
 
 
 def test_longest_window_is_found() -> None:
     """How far a policy looks back is found in whichever part says it: what is kept follows the longest."""
     parts = (ModelChoice("recent-max", {"windowDays": 3}), ModelChoice("resource-central", {"windowHours": 240}))
-    assert resolve(None).window_days == 7.0
+    assert resolve(None).window_days == 10.0
+    assert resolve(PredictPolicy(model="nsigma-v2")).window_days == 7.0
+    assert resolve(PredictPolicy(parameters={"windowDays": 3})).window_days == 3.0
     assert resolve(PredictPolicy(model="max", of=parts)).window_days == 10.0
     assert (
         resolve(PredictPolicy(cpu=ResourceOverride(model="sum-max", parameters={"windowDays": 14}))).window_days == 14

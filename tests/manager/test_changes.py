@@ -27,7 +27,7 @@ ANNOTATIONS = st.fixed_dictionaries(
     {},
     optional={
         ANNOTATION_COLOCATION_STRATEGY: st.sampled_from(
-            ['{"enable": true}', '{"mode": "x"}', '{"nodePredictPolicy": {"parameters": {"n": 1}}}']
+            ['{"enable": true}', '{"mode": "x"}', '{"nodePredictPolicy": {"parameters": {"windowDays": 1}}}']
         )
     },
 )
@@ -38,7 +38,7 @@ SETTINGS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "degradeTimeMinutes": st.sampled_from([5, 15]),
         "midStaticCPUReservedPercent": st.sampled_from([0, 10]),
         "nodePredictPolicy": st.sampled_from(
-            [{"model": "sum-max"}, {"parameters": {"n": 2}}, {"safetyMarginPercent": 1}]
+            [{"model": "sum-max"}, {"parameters": {"windowDays": 2}}, {"safetyMarginPercent": 1}]
         ),
     },
 )

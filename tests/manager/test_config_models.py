@@ -32,9 +32,15 @@ def _nested(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ({"parameters": {"n": -3}}, "parameters.n: must be 0 to 10 for model nsigma-v2, got -3"),
-        ({"parameters": {"n": "3"}}, 'parameters.n: must be 0 to 10 for model nsigma-v2, got "3"'),
-        ({"parameters": {"n": None}}, "parameters.n: must be 0 to 10 for model nsigma-v2, got null"),
+        ({"parameters": {"spreadFall": -3}}, "parameters.spreadFall: must be 0 to 2 for model load-profile, got -3"),
+        (
+            {"model": "nsigma-v2", "parameters": {"n": "3"}},
+            'parameters.n: must be 0 to 10 for model nsigma-v2, got "3"',
+        ),
+        (
+            {"parameters": {"windowDays": None}},
+            "parameters.windowDays: must be 0.01 to 30 for model load-profile, got",
+        ),
         (
             {"model": "recent-max", "parameters": {"windowDays": 0}},
             "parameters.windowDays: must be 0.01 to 30 for model recent-max, got 0",
@@ -54,7 +60,7 @@ def _nested(levels: int) -> dict[str, Any]:
         ({"model": "nsigma_V2"}, 'model: no model is named "nsigma_V2": write nsigma-v2'),
         ({"model": ""}, "model: must be the name of a model, such as nsigma-v2"),
         ({"model": "sum-max", "of": [{"model": "max"}]}, "of: model sum-max combines no others: remove it, or use"),
-        ({"cpu": {"parameters": {"a": 2}}}, "cpu.parameters.a: model nsigma-v2 has no such parameter: it has n, "),
+        ({"cpu": {"parameters": {"a": 2}}}, "cpu.parameters.a: model load-profile has no such parameter: it has w"),
         ({"model": "max", "of": [{"model": "percentile", "parameters": {"percentile": 0}}]}, "of[0].parameters.perc"),
         (_nested(2) | {"of": [{"model": "max", "of": [{"modl": "max"}]}]}, "of[0].of[0].modl: unknown field: did you"),
         (_nested(5), "of[0].of[0].of[0].of[0].of[0]: models may be nested 4 times"),
@@ -70,7 +76,8 @@ def test_parameters_are_checked(policy: dict[str, Any], message: str) -> None:
 def test_good_policies_pass() -> None:
     """Parameters in range pass, in each place, as do those of a model that only the agents know."""
     for policy in (
-        {"parameters": {"n": 0, "capAtHighest": False}},
+        {"parameters": {"profileShare": 0, "spreadShare": 10}},
+        {"model": "nsigma-v2", "parameters": {"n": 0, "capAtHighest": False}},
         {"model": "resource-central", "parameters": {"percentile": 99, "windowHours": 0.25}},
         {"cpu": {"model": "diversity", "parameters": {"windowDays": 3}}, "memory": {"safetyMarginPercent": 0}},
         {"model": "theirs-0", "parameters": {"anything": [1]}, "of": [{"model": "theirs-0"}]},

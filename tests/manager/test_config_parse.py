@@ -61,7 +61,10 @@ def test_absent_text_means_defaults(text: str | None) -> None:
         ("\ufeff{}", "not valid JSON: it begins with a byte order mark (BOM): save it without one"),
         ("enable: true\n", 'not valid JSON: this looks like YAML; write JSON, such as {"enable": true}'),
         ("# mine\nnodeConfigs:\n- name: a\n", "not valid JSON: this looks like YAML; write JSON"),
-        ('{"nodePredictPolicy": {"parameters": {"n": 1e400}}}', 'nodePredictPolicy.parameters.n: "1e400" is'),
+        (
+            '{"nodePredictPolicy": {"parameters": {"spreadFall": 1e400}}}',
+            'nodePredictPolicy.parameters.spreadFall: "1e400" is',
+        ),
     ],
 )
 def test_unusable_text_is_one_error(text: str, message: str) -> None:

@@ -102,7 +102,11 @@ def test_good_labels_survive_bad_ones() -> None:
 @pytest.mark.parametrize(
     ("config", "annotation", "message"),
     [
-        ("{}", '{"nodePredictPolicy": {"parameters": {"n": 11}}}', "parameters.n: must be 0 to 10 for model nsigma-v2"),
+        (
+            "{}",
+            '{"nodePredictPolicy": {"parameters": {"spreadShare": 11}}}',
+            "parameters.spreadShare: must be 0 to 10 for model load-profile",
+        ),
         (
             '{"nodePredictPolicy": {"model": "diversity"}}',
             '{"enable": true, "nodePredictPolicy": {"parameters": {"n": 3}}}',

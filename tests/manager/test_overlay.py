@@ -25,7 +25,7 @@ def test_defaults_are_complete() -> None:
     assert to_json(view.strategy).items() >= to_json(DEFAULTS).items()
     policy = view.strategy.node_predict_policy
     assert policy is not None
-    assert (policy.model, policy.parameters) == ("nsigma-v2", {"n": 3})
+    assert (policy.model, policy.parameters) == ("load-profile", None)
     assert set(view.sources.values()) == {DEFAULT}
 
 
@@ -77,7 +77,7 @@ def test_parts_overlay_one_by_one() -> None:
     assert eviction is not None
     assert policy is not None
     assert (eviction.mode, eviction.after_seconds) == ("on", 300)
-    assert (policy.safety_margin_percent, policy.model, policy.parameters) == (20, "nsigma-v2", {"n": 3})
+    assert (policy.safety_margin_percent, policy.model, policy.parameters) == (20, "load-profile", None)
     assert view.sources["midEviction.mode"] == CLUSTER
     assert view.sources["midEviction.afterSeconds"] == DEFAULT
 
@@ -93,9 +93,11 @@ def test_another_model_drops_arguments() -> None:
     assert (policy.model, policy.parameters) == ("diversity", None)
     assert policy.cpu is not None
     assert (policy.cpu.model, policy.cpu.of) == ("percentile", None)
-    same = overlay(_config(nodePredictPolicy={"model": "nsigma-v2"})).strategy.node_predict_policy
+    entry = {"nodeSelector": {}, "nodePredictPolicy": {"model": "load-profile"}}
+    cluster = {"parameters": {"windowDays": 3}}
+    same = overlay(_config(nodePredictPolicy=cluster, nodeConfigs=[entry])).strategy.node_predict_policy
     assert same is not None
-    assert same.parameters == {"n": 3}
+    assert same.parameters == {"windowDays": 3}
 
 
 @pytest.mark.parametrize("text", ["{", "null", '{"midCPUThresholdPercent": -5, "midUnallocatedPercent": 7}'])

@@ -78,10 +78,10 @@ def test_report_says_everything() -> None:
     ]
     assert status.prod_reclaimable_metric is not None
     assert status.prod_reclaimable_metric.resource is not None
-    assert (status.prod_reclaimable_metric.resource.resources or {})[CPU] == "4350m"  # 6 - 1.1 * 1.5
+    assert (status.prod_reclaimable_metric.resource.resources or {})[CPU] == "4500m"  # 6 - 1.5
     assert status.prod_peak_metric is not None
     assert status.prod_peak_metric.resource is not None
-    assert (status.prod_peak_metric.resource.resources or {})[CPU] == "1788m"  # 1.1 * (1.5 + 0.125), rounded up
+    assert (status.prod_peak_metric.resource.resources or {})[CPU] == "1625m"  # 1.5 + 0.125
 
 
 def test_classes_are_complete_and_add_up() -> None:

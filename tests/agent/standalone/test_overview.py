@@ -54,12 +54,12 @@ def test_usage_adds_up() -> None:
 
 
 def test_peak_is_of_model() -> None:
-    """A steady pod's peak is its usage and the margin of 10 percent; the node's is that of its parts."""
+    """A steady pod's peak is its usage; the node's is that of its parts."""
     view, prediction, _ = _seen()
-    assert _row(view.pods, "shop/web").peak[CPU] == pytest.approx(0.55, rel=0.01)
+    assert _row(view.pods, "shop/web").peak[CPU] == pytest.approx(0.5, rel=0.01)
     assert _row(view.classes, "node").peak[CPU] == prediction.classes[NODE].peak[CPU] / 1000
     assert view.free[CPU] == pytest.approx(8.0 - prediction.classes[NODE].peak[CPU] / 1000)
-    assert view.model == "nsigma-v2 + 10 %"
+    assert view.model == "load-profile + 0 %"
 
 
 def test_unknown_requests_sell_nothing() -> None:
@@ -70,9 +70,9 @@ def test_unknown_requests_sell_nothing() -> None:
 
 
 def test_requests_are_resold() -> None:
-    """A pod that names its request shows what of it stays free: 1 core - 0.55."""
+    """A pod that names its request shows what of it stays free: 1 core - 0.5."""
     view, prediction, _ = _seen(requests=1000)
-    assert _row(view.pods, "shop/web").reclaimable[CPU] == pytest.approx(0.45, rel=0.02)
+    assert _row(view.pods, "shop/web").reclaimable[CPU] == pytest.approx(0.5, rel=0.02)
     assert _row(view.classes, "prod").reclaimable[CPU] == prediction.reclaimable[CPU] / 1000 > 0.0
 
 
@@ -109,7 +109,7 @@ def test_table_is_aligned() -> None:
     """Columns line up; notes stand below."""
     view, _, _ = _seen()
     lines = table(view, "vm: cgroup v2", ["A note."])
-    assert "vm: cgroup v2; 8 cores and 16.0Gi of memory; model nsigma-v2 + 10 %" in lines[0]
+    assert "vm: cgroup v2; 8 cores and 16.0Gi of memory; model load-profile + 0 %" in lines[0]
     head = next(line for line in lines if "history" in line)
     named = [line for line in lines if line.startswith(("node", "  system", "  prod", "  batch", "shop"))]
     assert len(named) == 6

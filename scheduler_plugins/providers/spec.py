@@ -2,6 +2,7 @@
 
 import math
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -96,7 +97,13 @@ def without_login(url: str) -> str:
 
 def _pattern_mistakes(pattern: str) -> list[str]:
     try:
-        groups = re.compile(pattern).groups
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FutureWarning)  # of what another Python will read in another way
+            groups = re.compile(pattern).groups
+    except FutureWarning as warning:
+        return [
+            f"{pattern!r}: {str(warning)[:1].lower()}{str(warning)[1:]}: write \\ before a character that means itself"
+        ]
     except (re.error, RecursionError, OverflowError) as error:
         return [f"{pattern!r}: is no regular expression: {error}"]
     return [] if groups == 1 else [f"{pattern!r}: must have exactly one group, the name of the node; it has {groups}"]

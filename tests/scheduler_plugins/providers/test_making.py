@@ -57,6 +57,7 @@ def test_unchecked_certificate_is_warned_of(caplog: pytest.LogCaptureFixture) ->
         ({"node_pattern": "("}, "nodePattern"),
         ({"node_pattern": "abc"}, "nodePattern"),
         ({"node_pattern": "(a)(b)"}, "nodePattern"),
+        ({"node_pattern": "([[:alpha:]]+)"}, "nodePattern"),  # of another dialect: it would match no node
         ({"window_duration": 0.0}, "windowDuration"),
         ({"interval_seconds": float("nan")}, "intervalSeconds"),
         ({"timeout_seconds": 1e9}, "timeoutSeconds"),

@@ -9,6 +9,7 @@ from importlib import metadata
 
 from cli import arguments, colour, output
 from cli.errors import FAILED, INTERRUPTED, CommandError
+from service.words import joined
 
 _COMPLETE = "__complete"
 
@@ -27,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if words[:1] == [_COMPLETE]:
             _complete(words[1:])
             return 0
-        options = arguments.parser().parse_args(words)
+        options = arguments.parser().parse_args(joined(words))
         colour.choose(getattr(options, "color", "auto"))
         code = _run(options)
         sys.stdout.flush()

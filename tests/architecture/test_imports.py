@@ -48,6 +48,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.reclaim",
         "scheduler_plugins.snapshot",
         "scheduler_plugins.extender.service",
+        "service.words",
     ),
     # agent: collect -> store -> predict -> report
     "agent": ("agent", "crds", "kubeapi", "service"),

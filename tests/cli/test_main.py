@@ -63,6 +63,15 @@ def test_no_api_server(command: list[str], nobody_there: str, capsys: pytest.Cap
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.parametrize("given", [["--interval", "-1s"], ["--interval=-1s"]])
+def test_negative_value_is_told(given: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """A value below nothing is told as such, whether or not an equals sign stands before it."""
+    with pytest.raises(SystemExit) as ended:
+        main(["top", "--watch", *given])
+    assert ended.value.code == USAGE
+    assert "argument --interval: '-1s' is not a time between" in capsys.readouterr().err
+
+
 def test_login_before_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Login flags count before the command and after it; the last one wins."""
     missing, other = str(tmp_path / "missing"), str(tmp_path / "other")

@@ -12,8 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agent import identities
 from agent.__main__ import COMMANDS, main
+from agent.identities import Identities
 from agent.samples import MEMORY, NODE
+from agent.store import checkpoints
+from agent.store.inspection import Inspection
 from agent.store.schema import StoreError
 from agent.store.tsdb import Tsdb
 from crds.codec import from_json
@@ -58,6 +62,10 @@ def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp
     assert len(status.pods_metric or ()) == 10
     assert {one.type: one.status for one in status.conditions or ()}["Collecting"] == "True"
     assert "cgroup v2; kubepods.slice (systemd driver)" in done.stderr
+    with Inspection.open(tmp_path / "data/agent.db") as database:
+        known = Identities()
+        known.restore(checkpoints.load(database.connection)[identities.NAME])
+    assert (known.node, len(known.pods)) == ("worker", 10)
 
 
 def test_stops_cleanly(recorded: Callable[[str], RecordedMachine], tmp_path: Path) -> None:

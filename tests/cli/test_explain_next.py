@@ -116,7 +116,7 @@ def test_other_model_is_said() -> None:
     """An agent that predicts with another model than the strategy asks for is told apart."""
     config = '{"enable": true, "nodePredictPolicy": {"model": "diversity"}}'
     assert any(
-        "predicts with nsigma-v2, the strategy asks for diversity" in each
+        "predicts with load-profile, the strategy asks for diversity" in each
         for each in findings(explained("web-1", config=config))
     )
 

@@ -113,6 +113,10 @@ bench-quota: bench-programs ## Measure admission by quotas, the choice of victim
 bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, with pods that come and go, and replay it from sample to sale (a quarter of an hour; BENCH_ARGS)
 	@$(PY) -m bench backtest $(BENCH_ARGS)
 
+.PHONY: bench-policies
+bench-policies: $(STAMP) ## Judge the default policy, its neighbours and all others on recorded usage: the table of docs/adr/0015 (five minutes; BENCH_ARGS)
+	@$(PY) -m bench.policies $(BENCH_ARGS)
+
 .PHONY: bench-placement
 bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)
 	@$(PY) -m bench placement $(BENCH_ARGS)

@@ -174,7 +174,6 @@ def test_agent_must_follow() -> None:
     assert agent_changes(found) == [
         "metricCollectPolicy.reportIntervalSeconds",
         "predictPolicy.model",
-        "predictPolicy.parameters",
     ]
     notes = [note for note in findings(found) if note.startswith("what if: ")]
     assert "which cannot be told from here" in notes[0]

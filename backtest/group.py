@@ -9,6 +9,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray, IntArray
 from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES
 from backtest.history import PodHistory
+from backtest.lanes import Lanes
 from backtest.lineage import sources
 from backtest.placement import Placement
 from backtest.stepping import Row, Stepping
@@ -55,8 +56,8 @@ class Machine:
     """Its pods, P of them."""
     pods: tuple[PodHistory, ...]
     """What is known of each."""
-    rows: tuple[int, ...]
-    """The row of each in the statistics."""
+    lanes: Lanes
+    """What each answers."""
     series: int
     """The row of all of them together."""
     statistics: Stepping
@@ -94,7 +95,9 @@ class Machine:
         for low, high in _between(np.concatenate([starts, ends]), start, end):
             used = np.zeros(high + horizon_steps - low)
             for place in np.flatnonzero((starts <= low) & (low < ends)).tolist():
-                used += self.pods[place].between(low, high + horizon_steps)
+                self.pods[place].add_to(used, low)
+                if ends[place] <= high:
+                    self.pods[place].forget()
             found[low - start : high - start] = ahead_max(used, horizon_steps + 1)[: high - low]
         return found
 
@@ -128,7 +131,8 @@ class Machine:
             start=start,
             end=end,
             pods=[self.pods[place] for place in places],
-            rows=[self.rows[place] for place in places],
+            places=warm,
+            lanes=self.lanes,
             series=self.series,
             requests=self.pod_limits[warm],
             statistics=self.statistics,
@@ -189,7 +193,8 @@ class _Group:
         for name, stays, rows, inherited, series in self._machines:
             own = [self._rows[row].values for row in rows]
             pods = tuple(histories(stays, own, inherited))
-            yield Machine(name, self._trace, tuple(stays), pods, tuple(rows), series, statistics)
+            lanes = Lanes(self._trace.steps, pods, rows)
+            yield Machine(name, self._trace, tuple(stays), pods, lanes, series, statistics)
 
     def _add(self, row: Row) -> int:
         self._rows.append(row)

@@ -14,7 +14,7 @@ _NOTHING: Final = -np.inf
 
 @dataclass(slots=True)
 class PodHistory:
-    """One pod; every answer is about the steps of its stay, shape (N,), and computed once."""
+    """One pod; every answer without a time of its own is about the steps of its stay, shape (N,)."""
 
     values: FloatArray
     """Its averages from the step `origin` on to the end of its stay, NaN where there is none. [cores or bytes]"""
@@ -31,32 +31,40 @@ class PodHistory:
 
     def observed(self) -> FloatArray:
         """How many averages it ever had. [steps]"""
-        return self._once("observed", lambda: np.cumsum(~np.isnan(self.values), dtype=np.float64)[self._stay])
+        return np.cumsum(~np.isnan(self.values), dtype=np.float64)[self._stay]
 
     def covered(self, steps: int) -> FloatArray:
         """How many averages it has in the window. [steps]"""
-        return self._once(("covered", steps), lambda: self._covered(steps))
+        known = np.append(0.0, np.cumsum(~np.isnan(self.values)))
+        ends = np.arange(self.start - self.origin, len(self.values)) + 1
+        covered: FloatArray = known[ends] - known[np.maximum(ends - steps, 0)]
+        return covered
 
     def highest_ever(self) -> FloatArray:
         """Its highest average ever. [cores or bytes]"""
-        return self._once("ever", lambda: np.maximum.accumulate(_filled(self.values, _NOTHING))[self._stay])
+        ever: FloatArray = np.maximum.accumulate(_filled(self.values, _NOTHING))[self._stay]
+        return ever
 
     def highest(self, steps: int) -> FloatArray:
         """Its highest average in the window; minus infinity where there is none. [cores or bytes]"""
-        return self._once(("highest", steps), lambda: self._highest(steps))
+        low = max(self.start - steps + 1, self.origin)
+        found = trailing_max(_filled(self.values[low - self.origin :], _NOTHING), steps)
+        return found[self.start - low :]
 
     def percentiles(self, steps: int, percent: float) -> FloatArray:
         """A percentile of its averages in the window; NaN where there is none. [cores or bytes]"""
-        return self._once(
-            ("percentiles", steps, percent), lambda: trailing_percentiles(self.values, steps, percent)[self._stay]
-        )
+        return trailing_percentiles(self.values, steps, percent)[self._stay]
+
+    def add_to(self, sums: FloatArray, low: int) -> None:
+        """Add its averages to sums that begin with the step `low`, shape (N,). [cores or bytes]"""
+        first, last = max(low, self.origin), min(low + len(sums), self.end)
+        if first < last:
+            sums[first - low : last - low] += self._filled[first - self.origin : last - self.origin]
 
     def between(self, low: int, high: int) -> FloatArray:
         """Its averages in the steps low <= t < high, 0 where there is none, shape (high - low,). [cores or bytes]"""
-        first, last = max(low, self.origin), min(high, self.end)
         wanted = np.zeros(high - low)
-        if first < last:
-            wanted[first - low : last - low] = _filled(self.values[first - self.origin : last - self.origin], 0.0)
+        self.add_to(wanted, low)
         return wanted
 
     def same_time(self, days: int, slots: int, low: int, high: int) -> FloatArray:
@@ -82,20 +90,17 @@ class PodHistory:
         """Free what was computed."""
         self._known.clear()
 
-    def _highest(self, steps: int) -> FloatArray:
-        low = max(self.start - steps + 1, self.origin)
-        found = trailing_max(_filled(self.values[low - self.origin :], _NOTHING), steps)
-        return found[self.start - low :]
+    @property
+    def _filled(self) -> FloatArray:
+        """Its averages, 0 where there is none; the same memory where there is one everywhere."""
+        found = self._known.get("filled")
+        if found is None:
+            found = self._known["filled"] = _filled(self.values, 0.0) if np.isnan(self.values).any() else self.values
+        return found
 
     def _same_time(self, days: int, slots: int, first: int) -> FloatArray:
         low = first - (days - 1) * slots
         return trailing_max(self.between(low, self.end), days, slots)[first - low :]
-
-    def _covered(self, steps: int) -> FloatArray:
-        known = np.append(0.0, np.cumsum(~np.isnan(self.values)))
-        ends = np.arange(self.start - self.origin, len(self.values)) + 1
-        covered: FloatArray = known[ends] - known[np.maximum(ends - steps, 0)]
-        return covered
 
     @property
     def _stay(self) -> slice:

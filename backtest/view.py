@@ -5,17 +5,18 @@ of them together.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Protocol
 
 import numpy as np
 
-from agent.numerics.arrays import BoolArray, FloatArray
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.predictors.base import DAY_SECONDS, WEEK_DAYS, is_thin
 from backtest.day_profile import DayProfile
 from backtest.history import PodHistory
+from backtest.lanes import Ask, Lanes
 from backtest.trailing import trailing_max
 
 UNITS: Final = {"cpu": 1000, "memory": 1}
@@ -49,8 +50,10 @@ class SegmentView:
     """The step after the last one."""
     pods: Sequence[PodHistory]
     """The warm pods, P of them."""
-    rows: Sequence[int]
-    """Their rows in the statistics."""
+    places: IntArray
+    """Their places among the pods of the machine, shape (P,)."""
+    lanes: Lanes
+    """What all pods of the machine answer."""
     series: int
     """Row of all pods together."""
     requests: FloatArray
@@ -77,17 +80,17 @@ class SegmentView:
     @cached_property
     def pod_means(self) -> FloatArray:
         """Decayed mean of each pod, shape (N, P)."""
-        return np.stack([self.statistics.mean(row, self.start, self.end) for row in self.rows], axis=-1)
+        return self.each("mean", lambda pod, row: self.statistics.mean(row, pod.start, pod.end))
 
     @cached_property
     def pod_stdevs(self) -> FloatArray:
         """Decayed standard deviation of each pod, shape (N, P)."""
-        return np.stack([self.statistics.stdev(row, self.start, self.end) for row in self.rows], axis=-1)
+        return self.each("stdev", lambda pod, row: self.statistics.stdev(row, pod.start, pod.end))
 
     @cached_property
     def observed_seconds(self) -> FloatArray:
         """How long each pod was observed in all, shape (N, P). [s]"""
-        return self.each(PodHistory.observed) * self.step_seconds
+        return self.each("observed", lambda pod, _row: pod.observed()) * self.step_seconds
 
     def class_percentile(self, percent: float) -> FloatArray:
         """Percentile of all pods together in whole units, shape (N,)."""
@@ -95,7 +98,9 @@ class SegmentView:
 
     def pod_percentiles(self, percent: float) -> FloatArray:
         """Percentile of each pod in whole units, shape (N, P)."""
-        return np.stack([self.statistics.percentile(row, percent, self.start, self.end) for row in self.rows], axis=-1)
+        return self.each(
+            ("histogram", percent), lambda pod, row: self.statistics.percentile(row, percent, pod.start, pod.end)
+        )
 
     def windows(self, window_days: float = WEEK_DAYS) -> "SegmentWindows":
         """The pods' averages of the last days."""
@@ -108,9 +113,9 @@ class SegmentView:
         """The same at one of the steps, 0 being the first: as the agent sees it, without the axis of time."""
         return MomentView(self, step)
 
-    def each(self, ask: Callable[[PodHistory], FloatArray]) -> FloatArray:
-        """What every pod's history answers about the steps of its stay, at those of the segment, shape (N, P)."""
-        return np.stack([ask(pod)[self.start - pod.start : self.end - pod.start] for pod in self.pods], axis=-1)
+    def each(self, name: Hashable, ask: Ask) -> FloatArray:
+        """What every pod answers, at the steps of the segment, shape (N, P)."""
+        return self.lanes.answers(name, ask, self.places, self.start, self.end)
 
 
 @dataclass(frozen=True)
@@ -131,10 +136,11 @@ class SegmentWindows:
     @cached_property
     def highest(self) -> FloatArray:
         """Each pod's own highest, shape (N, P)."""
-        own = self.view.each(lambda pod: pod.highest(self.steps))
+        own = self.view.each(("highest", self.steps), lambda pod, _row: pod.highest(self.steps))
         if not self._thin.any():
             return own
-        return np.where(self._thin, np.maximum(self.view.each(PodHistory.highest_ever), own), own)
+        ever = self.view.each("ever", lambda pod, _row: pod.highest_ever())
+        return np.where(self._thin, np.maximum(ever, own), own)
 
     @cached_property
     def evidence_seconds(self) -> FloatArray:
@@ -155,7 +161,7 @@ class SegmentWindows:
         def together(pods: Sequence[PodHistory]) -> FloatArray:
             sums = np.zeros(high - low)
             for pod in pods:
-                sums += pod.between(low, high)
+                pod.add_to(sums, low)
             return trailing_max(sums, self.steps)[-len(self) :]
 
         return self._with_stand_ins(together)
@@ -168,7 +174,9 @@ class SegmentWindows:
 
     def percentiles(self, percent: float) -> FloatArray:
         """Each pod's percentile, shape (N, P)."""
-        own = self.view.each(lambda pod: pod.percentiles(self.steps, percent))
+        own = self.view.each(
+            ("percentile", self.steps, percent), lambda pod, _row: pod.percentiles(self.steps, percent)
+        )
         return np.where(self._thin, self.highest, own)
 
     def __len__(self) -> int:
@@ -176,7 +184,8 @@ class SegmentWindows:
 
     @cached_property
     def _covered(self) -> FloatArray:
-        return self.view.each(lambda pod: pod.covered(self.steps)) * self.view.step_seconds
+        covered = self.view.each(("covered", self.steps), lambda pod, _row: pod.covered(self.steps))
+        return covered * self.view.step_seconds
 
     @cached_property
     def _observed(self) -> FloatArray:

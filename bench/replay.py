@@ -49,7 +49,7 @@ _NOT_OVERRIDDEN: Final = ResourceOverride()
 class Plan:
     """How much is replayed."""
 
-    nodes: int = 8
+    nodes: int = 6
     """How many of the nodes."""
     days: float = 30.0
     """How much of the month; more than two days, for the first is warm-up and the last is what is looked ahead to."""

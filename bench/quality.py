@@ -158,8 +158,8 @@ def _elsewhere(august: Sequence[Trace], size: Size) -> list[list[str]]:
     chosen = policies.parse(OTHERS)
     table = [["data", "resource", "horizon", "policy", *_HEAD]]
 
-    def judge(title: str, traces: Sequence[Trace], plan: Plan) -> None:
-        for one in pooled([each for trace in traces for each in run(trace, chosen, plan)]):
+    def judge(title: str, traces: Sequence[Trace], plan: Plan, choices: Sequence[Choice] = chosen) -> None:
+        for one in pooled([each for trace in traces for each in run(trace, choices, plan)]):
             horizon = short_span(one.horizon_seconds)
             table.append([title, one.resource, horizon, f"`{one.policy}`", *_figures(one)])
         print(title, file=sys.stderr, flush=True)
@@ -172,7 +172,8 @@ def _elsewhere(august: Sequence[Trace], size: Size) -> list[list[str]]:
             judge(f"{title} of August, seeds {_numbers(size.seeds)}", [cut(trace, first, last)], plan)
     days = _read(data.PLANETLAB)[: size.planetlab]
     plan = Plan(size.machines, size.seeds, (HOUR, 6 * HOUR), warm_up_seconds=6 * HOUR)
-    judge(f"PlanetLab, {len(days)} single days, first 6 h not counted", days, plan)
+    early = [replace(one, policy=replace(one.policy, cold_start_period_seconds=6 * HOUR)) for one in chosen]
+    judge(f"PlanetLab, {len(days)} single days, cold for 6 h, which are not counted", days, plan, early)
     return table
 
 

@@ -78,15 +78,15 @@ def _part(name: str, record: Record | None, machines: Sequence[str]) -> str:
     part = PARTS[name]
     if record is None:
         return f"`{name}` was not measured yet: {part.title}, about {duration(part.minutes)}."
-    where = f" on machine {machines.index(in_words(record.machine)) + 1}"
-    state = f" of commit {record.commit}" if record.commit else ""
+    where = f", on machine {machines.index(in_words(record.machine)) + 1}"
+    state = f", commit {record.commit}" if record.commit else ""
     busy = record.busy_percent
     beside = (
         f", which did other things with {busy:.0f} % of a core just before" if busy and busy > QUIET_PERCENT else ""
     )
     note = f" {record.note}" if record.note else ""
-    took = f" in {duration(record.seconds / 60)}" if record.seconds else ""
-    head = f"`{name}`: measured on {record.at[:10]}{where}{beside}{state}{took}.{note}"
+    took = f", in {duration(record.seconds / 60)}" if record.seconds else ""
+    head = f"`{name}`: measured on {record.at[:10]}{state}{took}{where}{beside}.{note}"
     return f"{head}\n\n{sections(record.items, _PICTURES)}"
 
 

@@ -42,7 +42,7 @@ def test_place_is_filled() -> None:
     assert found.startswith("before\n<!-- measured: tick -->\n")
     assert found.endswith("<!-- end -->\nafter\n")
     assert "old" not in found
-    assert "`tick`: measured on 2026-01-02 on machine 1 of commit abc in 2 min." in found
+    assert "`tick`: measured on 2026-01-02, commit abc, in 2 min, on machine 1." in found
     assert "| a tick | <= 5 ms | a peer's 4 ms | 3 ms | yes |" in found
     assert "Some rows:\n\n| a | b |\n|---|---|\n| 1/2 | 3 |" in found
     assert "![A line](../bench/results/p.svg)" in found

@@ -102,8 +102,14 @@ def run(
     placements = _placements(trace, plan)
     total = sum(len(placement.machines) for placement in placements)
     scores: dict[int, list[list[MachineScore]]] = {seconds: [[] for _ in names] for seconds in horizons}
-    for done, machine in enumerate(machines(trace, placements, workload_history=plan.workload_history)):
+    done = 0
+
+    def learning(share: float) -> None:
+        progress(done / total, f"learning, {share:.0%}")
+
+    for machine in machines(trace, placements, workload_history=plan.workload_history, learning=learning):
         progress(done / total, machine.name)
+        done += 1
         _judge(machine, askers, start, horizons, scores)
     progress(1.0, "")
     if not all(found[0] for found in scores.values()):

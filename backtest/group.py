@@ -1,6 +1,6 @@
 """Machines with their pods, as many at a time as memory allows: histories and statistics for the models."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -145,9 +145,23 @@ class Machine:
         return pod.start + int(warm.argmax()) if warm.any() else pod.end
 
 
-def machines(trace: Trace, placements: Sequence[Placement], *, workload_history: bool) -> Iterator[Machine]:
-    """The machines of the placements, one after the other."""
-    group = _Group(trace, workload_history=workload_history)
+def machines(
+    trace: Trace,
+    placements: Sequence[Placement],
+    *,
+    workload_history: bool,
+    learning: Callable[[float], None] = lambda _share: None,
+) -> Iterator[Machine]:
+    """The machines of the placements, one after the other.
+
+    Args:
+        trace: whose series their pods are.
+        placements: where those are.
+        workload_history: whether a new pod goes on with the history of its workload.
+        learning: told every now and then, while moments or histograms are learned, how much of the time was gone
+            through, 0..1.
+    """
+    group = _Group(trace, learning, workload_history=workload_history)
     for placement in placements:
         own: list[list[Stay]] = [[] for _ in placement.machines]
         for stay in placement.stays:
@@ -155,7 +169,7 @@ def machines(trace: Trace, placements: Sequence[Placement], *, workload_history:
         for name, stays in zip(placement.machines, own, strict=True):
             if group.values >= GROUP_VALUES:
                 yield from group.machines()
-                group = _Group(trace, workload_history=workload_history)
+                group = _Group(trace, learning, workload_history=workload_history)
             group.add(name, stays)
     yield from group.machines()
 
@@ -163,10 +177,11 @@ def machines(trace: Trace, placements: Sequence[Placement], *, workload_history:
 class _Group:
     """Machines whose pods learn side by side. A series that is on several of them, from and to the same step, once."""
 
-    def __init__(self, trace: Trace, *, workload_history: bool) -> None:
+    def __init__(self, trace: Trace, learning: Callable[[float], None], *, workload_history: bool) -> None:
         self.values = 0
         """Averages of all rows."""
         self._trace = trace
+        self._learning = learning
         self._workload_history = workload_history
         self._rows: list[Row] = []
         self._known: dict[Stay, int] = {}
@@ -189,7 +204,7 @@ class _Group:
 
     def machines(self) -> Iterator[Machine]:
         """The machines taken in."""
-        statistics = Stepping(self._trace.resource, self._trace.step_seconds, self._rows)
+        statistics = Stepping(self._trace.resource, self._trace.step_seconds, self._rows, self._learning)
         for name, stays, rows, inherited, series in self._machines:
             own = [self._rows[row].values for row in rows]
             pods = tuple(histories(stays, own, inherited))

@@ -18,6 +18,7 @@ from agent.predictors.base import whole_percentiles
 from backtest.trace import Resource
 
 _NEW: Final = {"cpu": cpu_history, "memory": memory_history}
+_TOLD_EVERY: Final = 288
 _Ask = Callable[[ResourceHistory, IntArray], tuple[FloatArray, ...]]
 
 
@@ -36,8 +37,18 @@ class Row:
 class Stepping:
     """Statistics of rows: see `backtest.view.Statistics`."""
 
-    def __init__(self, resource: Resource, step_seconds: float, rows: Sequence[Row]) -> None:
-        """Nothing is computed before it is asked for."""
+    def __init__(
+        self, resource: Resource, step_seconds: float, rows: Sequence[Row], told: Callable[[float], None]
+    ) -> None:
+        """Nothing is computed before it is asked for.
+
+        Args:
+            resource: which resource.
+            step_seconds: time from one step to the next. [s]
+            rows: who learns.
+            told: told every now and then how much of the time was gone through, 0..1.
+        """
+        self._told = told
         self._resource = resource
         self._step_seconds = step_seconds
         self._rows = rows
@@ -93,6 +104,8 @@ class Stepping:
         present: set[int] = set()
         active = np.empty(0, dtype=np.intp)
         for step in range(min(coming, default=0), last):
+            if step % _TOLD_EVERY == 0:
+                self._told(step / last)
             if step in coming or step in going:
                 present = (present - set(going[step])) | set(coming[step])
                 active = np.array(sorted(present), dtype=np.intp)

@@ -180,6 +180,15 @@ def test_progress_rises_to_one() -> None:
     assert [what for _, what in told][:3] == ["machine-0", "machine-1", "machine-2"]
 
 
+def test_learning_is_told() -> None:
+    """While moments are learned, which takes longest, progress says how far that is."""
+    told: list[tuple[float, str]] = []
+    plan = Plan(3, (0,), (HOUR,), 4 * HOUR)
+    run(trace(bursts(STEPS, 6)), [choice("nsigma-v1")], plan, lambda share, what: told.append((share, what)))
+    assert [what for _, what in told if "learning" in what] == ["learning, 0%", "learning, 72%"]
+    assert [share for share, _ in told] == sorted(share for share, _ in told)
+
+
 @pytest.mark.parametrize(
     ("plan", "message"),
     [

@@ -10,9 +10,11 @@ import pytest
 from agent.numerics.arrays import FloatArray, IntArray
 from agent.numerics.history import ResourceHistory
 from agent.pods import PodRef
+from agent.predictors import PREDICTORS
 from agent.predictors.base import ClassView, Model
 from agent.predictors.borg_default import BorgDefault
 from agent.predictors.diversity import Diversity
+from agent.predictors.load_profile import LoadProfile
 from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v1 import NSigmaV1
 from agent.predictors.nsigma_v2 import NSigmaV2
@@ -58,6 +60,7 @@ MODELS: list[Model] = [
     Percentile(),
     Percentile(percentile=50.0),
     MaxOf((BorgDefault(), NSigmaV2(), Diversity(window_days=0.7))),
+    LoadProfile(),
 ]
 WHEN = [80, 200, 299, 300, 301, 365, 400, 499, 520, 600, 601, 639, 699]
 
@@ -169,6 +172,11 @@ def test_models_answer_alike(model: Model) -> None:
         together = np.broadcast_to(model.peak(view, 1.1), (view.end - view.start,))
         assert together[place] == pytest.approx(expected, rel=1e-6), step
         assert model.peak(view.at(place), 1.1) == pytest.approx(expected, rel=1e-6), step
+
+
+def test_every_model_is_compared() -> None:
+    """No registered model is left out above."""
+    assert {f"{type(model).__module__}:{type(model).__name__}" for model in MODELS} == set(PREDICTORS.values())
 
 
 @pytest.mark.parametrize("days", [0.02, 0.3, 0.5, 1.0, 1.3, 2.0, 7.0])

@@ -54,7 +54,7 @@ def trial(telling: Telling) -> None:
         }
         words = ["-m", SELECTED, "--timeout=7200", "-p", "no:cacheprovider", f"--junitxml={results}", *WORKERS]
         with subprocess.Popen(
-            [sys.executable, "-m", "pytest", "-q", *words, "tests"],
+            [sys.executable, "-m", "pytest", "-q", *words, *files()],
             cwd=ROOT,
             env=environment,
             stdout=sys.stderr,  # the step's own output is what it tells
@@ -65,6 +65,14 @@ def trial(telling: Telling) -> None:
                 _end(process)
         found = list(properties(results)) if results.is_file() else []
     judge(telling, found, process.returncode)
+
+
+def files() -> list[str]:
+    """The test files that have properties: reading all the others takes every worker a while."""
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    marks = ("hypothesis", "fuzz.strength")
+    found = [path for path in tests if any(mark in path.read_text(encoding="utf-8") for mark in marks)]
+    return [str(path.relative_to(ROOT)) for path in found]
 
 
 def _watch(telling: Telling, process: "subprocess.Popen[bytes]", begun: Path) -> None:

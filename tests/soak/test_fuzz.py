@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soak.fuzz import Property, judge, properties
+from soak.fuzz import Property, files, judge, properties
 from soak.telling import Telling
 from tests import rounds
 
@@ -141,3 +141,10 @@ def test_rounds_make_up_all_inputs() -> None:
     """Together the rounds have at least as many inputs as are promised."""
     assert rounds.of_a_round(10_000) * rounds.ROUNDS >= 10_000
     assert rounds.of_a_round(1) == 1
+
+
+def test_files_with_properties_are_found() -> None:
+    """Parsers' files and those with properties of their own are tried; this one has some, others have none."""
+    found = files()
+    assert {"tests/fuzz/test_pods.py", "tests/manager/test_mid_properties.py", "tests/soak/test_fuzz.py"} <= set(found)
+    assert "tests/soak/test_main.py" not in found

@@ -41,7 +41,7 @@ PARTS: Final[dict[str, Part]] = {
     "quota-cluster": Part(
         "quota", "waits for borrowed resources on a real kube-scheduler", 2.0, "bench.quota_reclaim:part", cluster=True
     ),
-    "quality": Part("backtest", "the default policy and every model on recorded usage", 4.0, "bench.quality:measure"),
+    "quality": Part("backtest", "the default policy and every model on recorded usage", 2.0, "bench.quality:measure"),
     "churn": Part("backtest", "pods that come and go: cold period and workload history", 6.0, "bench.churn:measure"),
     "replay": Part(
         "backtest", "a month from sample to sale: agent, NodeMetric, manager, Mid", 9.0, "bench.replay:measure"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from crds.predict_policy import DEFAULTS
 from tests.packaged import install, python
 
 pytestmark = pytest.mark.alone
@@ -15,7 +16,7 @@ MODULE = '''
 from dataclasses import dataclass
 from typing import ClassVar
 
-from agent.predictors.base import ClassView, require
+from agent.predictors.base import Amount, View, require
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +29,9 @@ class TimesMean:
     def __post_init__(self) -> None:
         require("factor", self.factor, 1.0, 10.0)
 
-    def peak(self, view: ClassView, margin: float) -> float:
+    def peak(self, view: View, margin: float) -> Amount:
         """The means, that many times."""
-        return margin * self.factor * float(view.pod_means.sum())
+        return margin * self.factor * view.pod_means.sum(axis=-1)
 
 
 class Broken:
@@ -82,10 +83,10 @@ def test_installed_model_is_selected(installed: Path) -> None:
         {"model": "broken"},
         {"model": "missing"},
     )
-    assert plain == ["nsigma-v2", 1000, ""]
+    assert plain == [DEFAULTS.model, 1000, ""]
     assert chosen == ["times-mean", 3000, ""]
     assert joint == ["max", 3300, ""]
     assert wrong[2] == "spec.predictPolicy.parameters.factor: must be a number from 1 to 10, got 11"
     assert "model broken (times_mean:Broken) is not a dataclass" in broken[2]
     assert "model missing is announced by times_mean:Nothing, which fails" in missing[2]
-    assert {one[0] for one in (wrong, broken, missing)} == {"nsigma-v2"}
+    assert {one[0] for one in (wrong, broken, missing)} == {DEFAULTS.model}

@@ -119,11 +119,14 @@ def _node(cpu: Trace, memory: Trace, machine: int, stays: Sequence[Stay]) -> Rep
 def _usage(trace: Trace, stays: Sequence[Stay]) -> FloatArray:
     steps = np.arange(trace.steps)
     columns = [np.where((steps >= one.start) & (steps < one.end), trace.usage[:, one.series], 0.0) for one in stays]
-    return np.nan_to_num(np.stack(columns, axis=1))
+    filled: FloatArray = np.nan_to_num(np.stack(columns, axis=1))
+    return filled
 
 
 def _pod(uid: str, cpu: Trace, memory: Trace, series: int) -> PodRef:
-    requests = {trace.resource: round(float(trace.limits[series]) * UNITS[trace.resource]) for trace in (cpu, memory)}
+    requests: dict[str, int] = {
+        trace.resource: round(float(trace.limits[series]) * UNITS[trace.resource]) for trace in (cpu, memory)
+    }
     name = cpu.names[series]
     workload = cpu.workloads[series] if cpu.workloads is not None else f"replayed/StatefulSet/{name}"
     return PodRef(uid, "replayed", name, PriorityBand.PROD, QoS.LS, requests, requests, workload=workload)

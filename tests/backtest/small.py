@@ -24,7 +24,7 @@ def trace(
     count = values.shape[1]
     return Trace(
         resource=resource,
-        times=START + step * np.arange(len(values)),
+        times=START + step * np.arange(len(values), dtype=np.float64),
         step_seconds=step,
         usage=values,
         limits=np.full(count, 100.0) if limits is None else np.array(limits, dtype=np.float64),

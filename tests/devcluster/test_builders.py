@@ -103,5 +103,5 @@ def test_needs_are_what_is_imported(recipe: Recipe) -> None:
         for name in names - {*SHIPPED, "_typeshed"} - sys.stdlib_module_names
     }
     (line,) = re.findall(r"image_root.py libraries .* --needs (.*)$", text, re.MULTILINE)
-    # For login programs of kubeconfigs, which an image has not.
-    assert {*line.split()} == libraries - {"kubernetes"}
+    # For login programs of kubeconfigs, and for pictures, which an image has not.
+    assert {*line.split()} == libraries - {"kubernetes", "matplotlib"}

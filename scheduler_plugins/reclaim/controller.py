@@ -127,7 +127,7 @@ class Controller:
 
     def _waiting(self, now: float) -> list[QuotaPod]:
         """The pods that may have somebody evicted for them, the most important first, then the oldest."""
-        book, found = self._cluster.book, []
+        book, present, found = self._cluster.book, self._cluster.present(now), []
         for uid in self._pending.waiting:
             pod = self._cluster.pods.get(uid)
             if (
@@ -135,7 +135,7 @@ class Controller:
                 and not pod.node
                 and not pod.terminating
                 and book.quota(pod.namespace) is not None
-                and not (pod.hold is not None and pod.hold.lasts(now) and not self._lost(pod.hold))
+                and not (pod.hold is not None and pod.hold.lasts(present) and not self._lost(pod.hold))
                 and uid not in book.tentative  # it was answered for just now, and is on its way
                 and not self._cluster.allowances.has(uid, now)  # kube-scheduler may be evicting for it itself
             ):
@@ -244,7 +244,7 @@ class Controller:
         """How long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
         own = 0.0
         if pod.hold is not None and not self._lost(pod.hold):
-            own = self._back_off.ends(pod.hold) - self._clocks.wall()
+            own = self._back_off.ends(pod.hold) - self._cluster.present(self._clocks.wall())
         workload = workload_key(pod.json or {})
         return max(own, self._guard.waits(workload, self._clocks.monotonic()) if workload else 0.0)
 
@@ -263,9 +263,10 @@ class Controller:
         attempt = 1
         if pod.hold is not None:  # one whose node went was no attempt in vain
             attempt = pod.hold.attempt + (not self._lost(pod.hold))
-        until = round(self._clocks.wall() + longest + self._settings.hold_seconds, 3)
+        now = self._clocks.wall()
+        until = round(self._cluster.present(now) + longest + self._settings.hold_seconds, 3)
         hold = Hold(decision.node, until, tuple(victim.uid for victim in decision.victims), attempt)
-        written = await holding.write(self._api, pod, hold, self._clocks.wall(), nominate=True)
+        written = await holding.write(self._api, pod, hold, now, nominate=True)
         if written is None:
             return False
         holding.take(self._cluster, written)
@@ -302,13 +303,14 @@ class Controller:
 
     async def _tell_expired(self) -> None:
         """A pod that has not used its room in time has no claim to it any more, also not by nomination."""
-        now = self._clocks.wall()
+        wall = self._clocks.wall()
+        now = self._cluster.present(wall)
         self._expired = {uid: hold for uid, hold in self._expired.items() if self._pending.shown.get(uid) == hold}
         for uid, hold in list(self._pending.shown.items()):
             pod = self._cluster.pods.get(uid)
             if now < hold.until or self._expired.get(uid) == hold or pod is None or pod.node or pod.terminating:
                 continue
-            if pod.nominated and pod.nominated == hold.node and not await self._unnominate(pod, hold, now):
+            if pod.nominated and pod.nominated == hold.node and not await self._unnominate(pod, hold, wall):
                 continue
             self._expired[uid] = hold
             if not hold.victims:

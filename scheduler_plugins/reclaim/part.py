@@ -65,8 +65,7 @@ class Reclaim:
         # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
         calm = Calm()
         cluster.present = lambda _: calm()
-        clocks = Clocks(wall=calm)
-        self._controller = Controller(settings, judge, self.pending, writing, leader, teller, metrics, clocks)
+        self._controller = Controller(settings, judge, self.pending, writing, leader, teller, metrics, Clocks())
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         """What runs until the end, by name."""
         if settings.enabled:

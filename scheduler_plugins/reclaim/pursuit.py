@@ -281,7 +281,7 @@ class Pursuit:
         """Take back a hold for which nobody has left: it was no attempt."""
         former, now = None, self.evictions.wall()
         if hold.attempt > 1:
-            former = Hold(hold.node, round(now, 3), (), hold.attempt - 1)
+            former = Hold(hold.node, round(self._cluster.present(now), 3), (), hold.attempt - 1)
         written = await holding.write(self.evictions.api, pod, former, now, nominate=False)
         if written is None:
             return
@@ -319,6 +319,7 @@ class Pursuit:
     async def _give_up(self, pod: QuotaPod, hold: Hold) -> None:
         """Let the hold expire now: there is nothing left to be held."""
         now = self.evictions.wall()
-        written = await holding.write(self.evictions.api, pod, replace(hold, until=round(now, 3)), now, nominate=False)
+        ended = replace(hold, until=round(self._cluster.present(now), 3))
+        written = await holding.write(self.evictions.api, pod, ended, now, nominate=False)
         if written is not None:
             holding.take(self._cluster, written)

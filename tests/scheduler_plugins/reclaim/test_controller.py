@@ -4,6 +4,7 @@ import pytest
 
 from kubeapi import ApiError, ApiUnavailable
 from scheduler_plugins.leader import NotLeading
+from scheduler_plugins.quota.allowances import SECONDS, Allowance
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
 from tests.scheduler_plugins.reclaim.plays import OURS, Play
@@ -260,6 +261,23 @@ async def test_clock_that_is_set(ahead: float) -> None:
     play.now += 250
     await play.live(1)
     assert not play.world.cluster.holding(play.now + ahead)
+
+
+@pytest.mark.parametrize("ahead", [500.0, -500.0])
+async def test_clock_that_is_set_elsewhere(ahead: float) -> None:
+    """Where a clock was set, pods in flight stay charged, and what kube-scheduler was just told still counts."""
+    play = Play()
+    play.ahead = ahead
+    cluster, wall = play.world.cluster, NOW + ahead
+    flying = {"metadata": {"name": "c1", "namespace": "c", "uid": "c/c1"}, "spec": {"containers": []}}
+    play.cache.charge(play.cache.read(flying), ["n1"], wall)
+    cluster.allowances.add(Allowance(cluster.pods["b/b1"], wall, {}, {}))
+    await play.live(3)
+    assert play.server.evicted == []
+    play.now += SECONDS
+    await play.live(3)
+    assert play.server.evicted == ["a2"]
+    assert list(play.cache.in_flight) == ["c/c1"]
 
 
 async def test_room_that_another_took() -> None:

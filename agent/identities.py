@@ -4,7 +4,7 @@ A backtest on the database needs them, and after a pod has ended nobody else kno
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 from agent.numerics.packing import CheckpointError, pack, unpack
@@ -51,6 +51,9 @@ class Identity:
     """Since when it is no longer listed; None while it is. [seconds since 1970]"""
 
 
+_FIELDS: Final = tuple(field.name for field in fields(Identity))
+
+
 class Identities:
     """The pods of this node, those that ended lately included."""
 
@@ -88,7 +91,8 @@ class Identities:
     def checkpoint(self) -> bytes:
         """Everybody as bytes: the same object as before where nothing changed."""
         if self._packed is None:
-            self._packed = pack({"node": self.node, "pods": {uid: asdict(one) for uid, one in self.pods.items()}}, {})
+            pods = {uid: {name: getattr(one, name) for name in _FIELDS} for uid, one in self.pods.items()}
+            self._packed = pack({"node": self.node, "pods": pods}, {})
         return self._packed
 
     def restore(self, data: bytes) -> None:

@@ -137,8 +137,15 @@ def _machines(folder: Path) -> dict[str, Machine]:
                 resource: _number(row[column], where, column) * unit for resource, (column, unit) in _SIZES.items()
             }
             share = row.get(_COVERAGE)
-            found[name] = Machine(limits, None if not share else _number(share, where, _COVERAGE))
+            found[name] = Machine(limits, None if not share else _share(share, where))
     return found
+
+
+def _share(text: str, where: str) -> float:
+    share = _number(text, where, _COVERAGE)
+    if share > 1.0:
+        raise TraceError(f"{where}, column {_COVERAGE!r}: {grid.shown(text)} must be a share from 0 to 1")
+    return share
 
 
 def _number(text: str, where: str, column: str) -> float:

@@ -49,8 +49,9 @@ def read_table(path: Path, options: Options) -> Table:
         rows = ((time, values) for time, values in _rows(path, lines, names) if options.has(time))
         peeked = list(islice(rows, _PEEKED))
         steps = Steps(len(names), str(path))
-        if peeked:
-            steps.begin([time for time, _ in peeked])
+        begun = [time for time, _ in peeked]
+        if begun:
+            steps.begin(begun if begun == sorted(begun) else _times(path, options))
         for time, values in chain(peeked, rows):
             steps.add(time, values)
     times, values = steps.table()
@@ -152,6 +153,16 @@ def _rows(
     for line, row in lines:
         time = check_time(row[0], lambda line=line: f"{path}: line {line}, column 'ts'")  # type: ignore[misc]
         yield time, amounts(row[1:], path, line, names)
+
+
+def _times(path: Path, options: Options) -> list[float]:
+    """When all rows were: a few of those in no order say nothing about how far apart rows are."""
+    with text_of(path) as stream:
+        found = (
+            check_time(row[0], lambda line=line: f"{path}: line {line}, column 'ts'")  # type: ignore[misc]
+            for line, row in islice(csv_rows(path, stream), 1, None)
+        )
+        return [time for time in found if options.has(time)]
 
 
 def _amount(cell: str, path: Path, line: int, name: str) -> float:

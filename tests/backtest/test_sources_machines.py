@@ -75,6 +75,18 @@ def test_rows_in_any_order(tmp_path: Path) -> None:
     ]
 
 
+def test_rows_in_no_order(tmp_path: Path) -> None:
+    """Rows of a month that were shuffled are five minutes apart, too, though the first few of them are not."""
+    rows = steady(3000, 500, 250)
+    mixed = np.random.default_rng(3).permutation(rows).tolist()
+    found = trace("trace", machines(tmp_path, [HEADER, *mixed], WHOLE))
+    assert (found.steps, found.times[0], found.usage.min(axis=0).tolist()) == (3000, START, [0.5, 0.25])
+    assert "out of order, put in order." in found.notes[0]
+    assert len(found.notes) == 1
+    half = trace("trace", tmp_path, options=Options(resources=("cpu",), until=START + 1500.0 * STEP))
+    assert half.steps == 1500
+
+
 def test_times_that_are_not_even(tmp_path: Path) -> None:
     """Rows about five minutes apart are a step each, however they waver, from the first one on."""
     times = [START + 176, START + 476, START + 770, START + 1081, START + 1376]
@@ -160,6 +172,7 @@ def test_gaps_may_be_written_so(tmp_path: Path, gap: str) -> None:
         ("vm,cores\n1,1\n", "has no column 'mem_capacity_mib'"),
         (SIZES + "1,x,1,1\n", "line 2, column 'cores': 'x' must be a number of at least 0"),
         (SIZES + "1,-1,1,1\n", "'-1' must be a number of at least 0"),
+        (SIZES + "1,1,1,99\n", "line 2, column 'coverage': '99' must be a share from 0 to 1"),
         (SIZES + "1,1\n", "line 2, column 'mem_capacity_mib': '' must be"),
         (SIZES + "1,1,1,1\n1,1,1,1\n", "line 3: machine '1' is there twice"),
         (SIZES + ",1,1,1\n", "line 2 names no machine"),

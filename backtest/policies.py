@@ -80,7 +80,10 @@ def of_file(text: str, place: str) -> Choice:
     except CodecError as error:
         raise ChoiceError(f"{place}: {error}") from error
     _refuse_unknown(policy, place)
-    return _resolved(PurePath(place).stem or place, policy, place)
+    name = PurePath(place).stem or place
+    if name in (DEFAULT, ORACLE):
+        raise ChoiceError(f"{place}: a policy is called by its file's name, and {name} means another; rename the file")
+    return _resolved(name, policy, place)
 
 
 def as_json(choice: Choice) -> dict[str, Any]:

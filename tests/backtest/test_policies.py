@@ -171,6 +171,16 @@ def test_wrong_files_are_explained(text: str, said: str) -> None:
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["oracle", "default"])
+def test_file_is_not_taken_for_another_policy(name: str) -> None:
+    """A file called oracle.json would stand in the oracle's row, and its figures would be taken for the best there are.
+
+    Likewise with the policy that the agent ships with.
+    """
+    with pytest.raises(ChoiceError, match=f"conf/{name}.json: .* {name} means another; rename the file"):
+        policies.of_file('{"model": "sum-max"}', f"conf/{name}.json")
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("24h", 86_400.0), ("7d", 604_800.0), ("1d12h", 129_600.0), ("1.5d", 129_600.0), ("300", 300.0), ("90m", 5400.0)],

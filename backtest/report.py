@@ -50,6 +50,7 @@ _CSV: Final = (
     "savingsPercent",
 )
 _DIGITS: Final = 6
+_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +170,25 @@ def better(result: Result, others: Sequence[Result]) -> str:
 def _point(result: Result) -> tuple[float, float]:
     """Violation and savings, as they are shown. [percent]"""
     return _rounded(result.violation_percent.mean), _rounded(result.savings_percent)
+
+
+def always_cold(choices: Sequence[Choice], trace: Trace, plan: Plan) -> list[str]:
+    """A note about policies that predicted nothing, because all that counts lies within their cold period.
+
+    Args:
+        choices: the policies.
+        trace: what they are judged on; nobody is observed for longer than it is.
+        plan: with the horizons, whose ends do not count.
+    """
+    longest = trace.steps * trace.step_seconds - min(plan.horizons_seconds)
+    colds = {choice.name: resolve(choice.policy).cold_start_seconds for choice in choices}
+    names = [name for name, cold in colds.items() if cold > longest]
+    if not names:
+        return []
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    shortest = short_span(min(colds[name] for name in names))
+    why = f"the trace is too short for a cold period of {shortest}"
+    return [f"Everything counts at its limit with {shown}: {why}. A shorter one is written cold=2h."]
 
 
 def margin_percent(choice: Choice, resource: Resource) -> int:

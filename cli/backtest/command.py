@@ -170,6 +170,7 @@ def _judged(options: argparse.Namespace, choices: Sequence[Choice], traces: Sequ
             raise CommandError(_sentence(error), USAGE) from error
         except engine.ModelError as error:
             raise CommandError(_sentence(error)) from error
+    notes += [note for each in traces for note in report.always_cold(choices, each, plan)]
     return Report(tuple(choices), tuple(traces), plan, report.pooled(results), tuple(dict.fromkeys(notes)))
 
 

@@ -289,6 +289,17 @@ def test_two_files_of_one_name(folder: Path, tmp_path: Path, capsys: pytest.Capt
     assert "Two policies are called p: give a file another name." in refused(capsys, "--trace", folder, *words)
 
 
+def test_trace_that_is_too_short_to_be_warm(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whose savings are 0 because nothing was ever warm is told so, with the way out."""
+    words: list[str | Path] = ["--trace", folder, "--last", "24h", "--horizon", "1h,2h", "--warm-up", "3h"]
+    out = told(capsys, *words, "--policy", "default", "--policy", "sum-max:cold=2h")
+    assert (
+        "- Everything counts at its limit with default: the trace is too short for a cold period of 24h. "
+        "A shorter one is written cold=2h." in out
+    )
+    assert "Everything counts" not in told(capsys, *words, "--policy", "sum-max:cold=2h")
+
+
 def test_no_prometheus_there(capsys: pytest.CaptureFixture[str]) -> None:
     """A Prometheus that does not answer ends with 3, as an API server would."""
     said = refused(capsys, "--prometheus", "http://127.0.0.1:9", "--timeout", "5s", code=UNAVAILABLE)

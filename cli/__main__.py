@@ -1,17 +1,20 @@
 """Entry point of `kubectl-headroom`: one command, one exit code, never a traceback for what the user can mend."""
 
 import argparse
+import errno
 import os
 import platform
 import sys
 from collections.abc import Sequence
 from importlib import metadata
+from pathlib import Path
 
 from cli import arguments, colour, output
 from cli.errors import FAILED, INTERRUPTED, CommandError
 from service.words import joined
 
 _COMPLETE = "__complete"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code, see `cli.errors`.
     """
     words = sys.argv[1:] if argv is None else list(argv)
+    _open_streams()
     try:
         if words[:1] == [_COMPLETE]:
             _complete(words[1:])
@@ -38,10 +42,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader, such as `head`, has seen enough; nothing may be written when Python closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader, such as `head`, has seen enough.
+        _close_stdout()
+        return FAILED
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _close_stdout()
+        print(f"kubectl headroom: the answer cannot be written: {error.strerror}.", file=sys.stderr)
         return FAILED
     return code
+
+
+def _open_streams() -> None:
+    """Who closed a stream (`>&-`) does not want to read it: Python then has none, and what writes would fail."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as it runs
+
+
+def _close_stdout() -> None:
+    """Nothing may be written any more when Python closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def complete() -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cli.__main__ import main
-from cli.errors import UNAVAILABLE, USAGE
+from cli.errors import FAILED, UNAVAILABLE, USAGE
 
 KUBECONFIG = """
 apiVersion: v1
@@ -110,3 +110,19 @@ def test_top_costs_no_numpy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_nobody_reads(output: str) -> None:
+    """Standard output that is closed is no fault; one whose disk is full is, and is one line."""
+    words = [sys.executable, "-m", "cli", "config", "explain", "nodePredictPolicy", "-o", output]
+    closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", *words], check=False, stderr=subprocess.PIPE, text=True)
+    assert (closed.returncode, closed.stderr) == (0, "")
+    silent = subprocess.run(["sh", "-c", 'exec "$@" 2>&-', "sh", *words], check=True, stdout=subprocess.PIPE)
+    assert silent.stdout
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, check=False, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr) == (
+        FAILED,
+        "kubectl headroom: the answer cannot be written: No space left on device.\n",
+    )

@@ -24,7 +24,8 @@ class Range:
     def __str__(self) -> str:
         if self.low == float("-inf"):
             return f"at most {self.high:.0f}"
-        return f"{self.low:g} to {self.high:g}" if self.high != float("inf") else f"{self.low:g} or more"
+        low, high = f"{self.low:.12g}", f"{self.high:.12g}"  # 2592000, not 2.592e+06
+        return f"{low} to {high}" if self.high != float("inf") else f"{low} or more"
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,7 +86,8 @@ async def evict(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: st
 async def _once(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: str, now: float) -> Outcome | None:
     """Tell it to leave; None: it is another pod by now, or has just changed, which a conflict does not tell apart."""
     if rule is BudgetsRule.COUNT:
-        return await _delete(api, victim) if await _mark(api, victim, message, now) else None
+        unmarked = await _mark(api, victim, message, now)
+        return await _delete(api, victim) if unmarked is None else _refused(unmarked)
     outcome = await _ask(api, victim)
     if outcome is not None and outcome.result is Evicted.EVICTED:
         # Only now: the Eviction API writes a condition of its own, and a pod that stays must not bear one.
@@ -107,8 +108,8 @@ async def _read(api: ApiServer, victim: QuotaPod) -> Mapping[str, Any] | None:
     return found if same and not metadata.get("deletionTimestamp") and not is_terminal(found) else None
 
 
-async def _mark(api: ApiServer, victim: QuotaPod, message: str, now: float) -> bool:
-    """Say in the pod's status why it leaves; whether it is still there."""
+async def _mark(api: ApiServer, victim: QuotaPod, message: str, now: float) -> ApiError | None:
+    """Say in the pod's status why it leaves; what the API server has against it."""
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     condition = {
         "type": CONDITION,
@@ -120,9 +121,9 @@ async def _mark(api: ApiServer, victim: QuotaPod, message: str, now: float) -> b
     body = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
     try:
         await api.patch(paths.status(_path(victim)), body, content_type=STRATEGIC_MERGE_PATCH)
-    except ApiError:  # it is gone, or another pod has its name; what decides is the eviction itself
-        return False
-    return True
+    except ApiError as error:
+        return error
+    return None
 
 
 async def _delete(api: ApiServer, victim: QuotaPod) -> Outcome | None:

@@ -1,11 +1,14 @@
 """Decisions and evictions against an API server that fails, or changes, at every moment between them."""
 
+from typing import cast
+
 import pytest
 
-from kubeapi import ApiError, ApiUnavailable
+from kubeapi import ApiError, ApiServer, ApiUnavailable
 from scheduler_plugins.leader import NotLeading
 from scheduler_plugins.quota.allowances import SECONDS, Allowance
 from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.reclaim.evicting import Evicted, evict
 from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
 from tests.scheduler_plugins.reclaim.plays import OURS, Play
 from tests.scheduler_plugins.reclaim.worlds import GPU, NOW
@@ -187,6 +190,20 @@ async def test_changed_victim_is_asked_again(rule: BudgetsRule) -> None:
     play.server.before = changes
     await play.live()
     assert (play.held(), play.server.evicted) == (True, ["a2"])
+
+
+async def test_victim_that_cannot_be_marked() -> None:
+    """A victim whose status must not be written is not deleted, and counts as one that stays, for that reason."""
+    play = Play(disruption_budgets=BudgetsRule.COUNT)
+
+    def refuses(request: str) -> None:
+        if request == "PATCH a2":
+            raise ApiError(403, "Forbidden", "pods/status must not be patched")
+
+    play.server.before = refuses
+    outcome = await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], BudgetsRule.COUNT, "", NOW)
+    assert (outcome.result, play.server.evicted) == (Evicted.REFUSED, [])
+    assert "must not be patched" in outcome.why
 
 
 async def test_victim_that_changes_for_ever() -> None:

@@ -6,7 +6,7 @@ layers may also enable what the cluster's part disables.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, Final
 
@@ -14,8 +14,9 @@ from crds import names
 from crds.codec import from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
+from crds.predict_policy import PredictPolicy, with_defaults
 from crds.selector import matches
-from manager.config.findings import Finding, entry_name, shown
+from manager.config.findings import Finding, entry_name, join, shown
 from manager.config.layers import Layers
 from manager.config.models import PART, faults_together
 from manager.config.parse import parse_strategy
@@ -104,7 +105,20 @@ def overlay(
             layers.lay({name: percent}, f"label {label}")
     if above is not None:
         layers.lay(_strategy_fields(above[1]), above[0])
-    return NodeStrategyView(from_json(ColocationStrategy, layers.values), layers.sources, tuple(findings), overlaps)
+    strategy = from_json(ColocationStrategy, layers.values)
+    policy = with_defaults(strategy.node_predict_policy)
+    sources = {**layers.sources, **dict.fromkeys(_margins(policy) - layers.sources.keys(), DEFAULT)}
+    return NodeStrategyView(replace(strategy, node_predict_policy=policy), sources, tuple(findings), overlaps)
+
+
+def _margins(policy: PredictPolicy) -> set[str]:
+    """The fields that say a margin: what is usual for a model is known only once all layers are laid."""
+    parts = {PART: policy, f"{PART}.cpu": policy.cpu, f"{PART}.memory": policy.memory}
+    return {
+        join(path, "safetyMarginPercent")
+        for path, part in parts.items()
+        if part is not None and part.safety_margin_percent is not None
+    }
 
 
 def _lay_checked(layers: Layers, layer: Mapping[str, Any], source: str) -> list[Finding]:

@@ -29,6 +29,29 @@ def test_defaults_are_complete() -> None:
     assert set(view.sources.values()) == {DEFAULT}
 
 
+def test_usual_margins_are_shown() -> None:
+    """The margin that nobody states is there as a default, of each resource's own model; one that is stated stays."""
+    assert _margins() == {"": (0, DEFAULT)}
+    assert _margins(model="nsigma-v2") == {"": (10, DEFAULT)}
+    assert _margins(memory={"model": "nsigma-v2"}) == {"": (0, DEFAULT), "memory": (10, DEFAULT)}
+    assert _margins(safetyMarginPercent=3, memory={"model": "nsigma-v2"}) == {"": (3, CLUSTER)}
+
+
+def _margins(**policy: object) -> dict[str, tuple[int | None, str]]:
+    """Part of the policy -> its margin and where that comes from."""
+    view = overlay(_config(nodePredictPolicy=policy))
+    full = view.strategy.node_predict_policy
+    assert full is not None
+    sources = {
+        path.removeprefix("nodePredictPolicy").removesuffix("safetyMarginPercent").strip("."): source
+        for path, source in view.sources.items()
+        if path.endswith(".safetyMarginPercent")
+    }
+    found = {"": full.safety_margin_percent}
+    found |= {name: part.safety_margin_percent for name, part in (("cpu", full.cpu), ("memory", full.memory)) if part}
+    return {name: (found[name], source) for name, source in sources.items()}
+
+
 def test_later_layers_win() -> None:
     """Default < cluster < first matching entry < annotation < label, and each value says where it comes from."""
     config = _config(

@@ -55,10 +55,12 @@ class Learning:
                 self.identities.restore(saved[identities.NAME])
         except CheckpointError as error:
             log.error("%s; pods that ended before now stay without a name", error)  # noqa: TRY400 - one line
+        self.use(store)
 
     def use(self, store: Tsdb) -> None:
         """Go on with another store; what was learned stays."""
         self._store = store
+        store.keep_minutes(self.learner.window_days)  # the first prediction, which says it anew, may be long in coming
 
     def step(self, now: float, pods: list[PodRef]) -> None:
         """Train and save if it is time.

@@ -130,6 +130,11 @@ class Learner:
             self._fill_windows(now, store)
         self.trained_until = end
 
+    @property
+    def window_days(self) -> float:
+        """How far back 5-minute averages are kept. [days]"""
+        return max(history.windows.slots for history in self.histories.values()) / SLOTS_PER_DAY
+
     def look_back(self, window_days: float) -> None:
         """Keep 5-minute averages for a policy's window, and never less than a week; the store has the older ones."""
         slots = max(SLOTS, math.ceil(window_days * SLOTS_PER_DAY))

@@ -18,9 +18,11 @@ def test_restart_keeps_long_windows(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         learning = Learning(store, LearnSettings())
         learning.learner.look_back(10)
-        now = fill(store, 144 * 10, step=STEP, maintain=False)
+        store.keep_minutes(10)
+        now = fill(store, 144 * 10, step=STEP)
+        finish(store, now)
         learning.save(now)
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         Learning(store, LearnSettings())
-        finish(store, now)
+        finish(store, now + 3601)
         assert store.minutes(CPU, START, now)["a"].starts_ms[0] / 1000 <= START + DAY

@@ -15,7 +15,7 @@ STEPS = 4 * SLOTS_PER_DAY
 def trace() -> Trace:
     """A trace in which each series has its burst at an hour of its own, sometimes."""
     numbers = np.random.default_rng(3)
-    times: FloatArray = 1.6e9 + np.linspace(0.0, 300.0 * (STEPS - 1), STEPS)
+    times = np.asarray([1.6e9 + 300.0 * step for step in range(STEPS)], dtype=np.float64)
     usage: FloatArray = numbers.uniform(0.1, 0.4, (STEPS, 80)) + (numbers.random((STEPS, 80)) < 0.002)
     times = 1.6e9 + 300.0 * np.arange(STEPS)
     names = tuple(f"s{number}" for number in range(80))

@@ -17,7 +17,6 @@ def trace() -> Trace:
     numbers = np.random.default_rng(3)
     times = np.asarray([1.6e9 + 300.0 * step for step in range(STEPS)], dtype=np.float64)
     usage: FloatArray = numbers.uniform(0.1, 0.4, (STEPS, 80)) + (numbers.random((STEPS, 80)) < 0.002)
-    times = 1.6e9 + 300.0 * np.arange(STEPS)
     names = tuple(f"s{number}" for number in range(80))
     return Trace(
         resource="cpu",

@@ -10,6 +10,7 @@ from kubeapi.events import EventRecorder
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.leader import Leader, NotLeading
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import LONGEST_SECONDS
 from scheduler_plugins.reclaim.controller import INTERVAL_SECONDS, Controller
 from scheduler_plugins.reclaim.judging import Judge
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
@@ -63,7 +64,7 @@ class Reclaim:
         judge = Judge(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
         teller = Teller(EventRecorder(api, COMPONENT))
         # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
-        calm = Calm()
+        calm = Calm(reach=LONGEST_SECONDS)
         cluster.present = lambda _: calm()
         self._controller = Controller(settings, judge, self.pending, writing, leader, teller, metrics, Clocks())
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}

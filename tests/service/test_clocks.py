@@ -53,6 +53,17 @@ def test_jump_back_takes_its_time() -> None:
     assert machine.wait(60) == pytest.approx(machine.wall, abs=1e-3)
 
 
+@pytest.mark.parametrize("jump", [1.7e9, 3601.0, -3601.0])
+def test_out_of_reach_is_set(jump: float) -> None:
+    """A machine that had no clock when it began, or that slept for long, does not lag behind the others for as long."""
+    machine = Machine()
+    calm = Calm(lambda: machine.wall, lambda: machine.steady, 3600.0)
+    machine.ahead += jump
+    assert calm() == machine.wall
+    machine.ahead += 3600.0
+    assert calm() == pytest.approx(machine.wall - 3600.0)
+
+
 @given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(-1e7, 1e7)), max_size=20))
 def test_is_never_far_from_time(steps: list[tuple[float, float]]) -> None:
     """Whatever becomes of the wall clock, between two looks it goes on by half to twice of what passed."""

@@ -10,6 +10,7 @@ from kubeapi import ApiError, ApiServer
 from kubeapi.events import EventRecorder
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.leader import Leader, LeaseName
+from scheduler_plugins.quota.hold import LONGEST_SECONDS
 from scheduler_plugins.reclaim.controller import Controller
 from scheduler_plugins.reclaim.judging import Judge
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
@@ -148,7 +149,7 @@ class Play:
         leader = Leader(api, lease, "me")
         leader.leads = lambda: self.leads  # type: ignore[method-assign]
         clocks = Clocks(lambda: self.now + self.ahead, lambda: self.now)
-        calm = Calm(clocks.wall, clocks.monotonic)
+        calm = Calm(clocks.wall, clocks.monotonic, LONGEST_SECONDS)
         self.world.cluster.present = lambda _: calm()
         teller = Teller(EventRecorder(api, OURS))
         self.controller = Controller(self.settings, judge, self.pending, api, leader, teller, metrics, clocks)

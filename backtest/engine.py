@@ -19,7 +19,7 @@ from agent.policy import resolve
 from backtest.asking import Asker, ModelError
 from backtest.durations import short_span
 from backtest.group import GROUP_VALUES, Machine, machines
-from backtest.placement import Churn, Placement, churned, packed, real
+from backtest.placement import Churn, Placement, check_churn, churned, packed, real
 from backtest.score import MachineScore, Result, result, score
 from backtest.trace import Trace, TraceError
 from crds.predict_policy import PredictPolicy
@@ -191,6 +191,7 @@ def _placements(trace: Trace, plan: Plan) -> list[Placement]:
     if plan.churn is not None:
         if plan.machines is None:
             raise TraceError("pods that come and go need a number of machines: --machines")
+        check_churn(trace, plan.machines, plan.churn, len(plan.seeds))
         return [churned(trace, plan.machines, plan.churn, seed) for seed in plan.seeds]
     if plan.machines is not None:
         return [packed(trace, plan.machines, seed) for seed in plan.seeds]

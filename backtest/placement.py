@@ -10,6 +10,8 @@ from agent.numerics.arrays import IntArray
 from backtest.trace import Stay, Trace, TraceError
 
 _DAY_SECONDS: Final = 86400.0
+MOST_PODS: Final = 2_000_000
+"""Most pods that may come and go: 500 MB of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,27 @@ def real(trace: Trace) -> Placement:
     ]
     count = max((stay.machine for stay in stays), default=-1) + 1
     return Placement(_in_order(stays), trace.machines or _names(count), None)
+
+
+def check_churn(trace: Trace, machines: int, churn: Churn, seeds: int) -> None:
+    """Refuse more pods than fit in memory, before any is made.
+
+    Args:
+        trace: how long they come and go.
+        machines: how many machines.
+        churn: how pods come and go.
+        seeds: how many times all that is done.
+
+    Raises:
+        TraceError: there would be too many.
+    """
+    after_another = 1 + trace.steps * trace.step_seconds / max(churn.mean_life_seconds, trace.step_seconds)
+    pods = seeds * machines * churn.slots_per_machine * after_another
+    if pods > MOST_PODS:
+        raise TraceError(
+            f"{trace.source or 'the trace'}: about {pods:,.0f} pods would come and go, which is more than the "
+            f"{MOST_PODS:,} that fit; give a longer --churn-mean-life, or fewer --machines, --slots or seeds (--seed)"
+        )
 
 
 def churned(trace: Trace, machines: int, churn: Churn, seed: int) -> Placement:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from backtest.placement import Churn, churned, packed, random_packing, real
+from backtest.placement import Churn, check_churn, churned, packed, random_packing, real
 from backtest.trace import Stay, TraceError
 from tests.backtest.small import bursts, trace
 
@@ -101,3 +101,11 @@ def test_churn_is_checked(arguments: dict[str, float], message: str) -> None:
     """What makes no sense is refused."""
     with pytest.raises(ValueError, match=message):
         Churn(**arguments)  # type: ignore[arg-type]
+
+
+def test_more_pods_than_fit() -> None:
+    """Short lives in very many slots would take all memory: refused with the flags, before anything is made."""
+    given = trace(bursts(1000, 2))
+    check_churn(given, 40, Churn(3600.0, 12), seeds=2)
+    with pytest.raises(TraceError, match=r"about 204,000,000 pods .* 2,000,000 that fit; give a longer --churn-mean"):
+        check_churn(given, 40, Churn(6000.0, 100_000), seeds=1)

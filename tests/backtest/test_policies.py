@@ -157,7 +157,7 @@ def test_written_policy_can_be_stored() -> None:
         ("[" * 100_000, "policy.json is not JSON: "),
         ("[]", "policy.json: a policy is an object, such as"),
         ('{"nodePredictPolicy": 3}', "policy.json: the object: must be an object, got 3"),
-        ('{"modell": "sum-max"}', "policy.json: a prediction policy has no key modell; did you mean model?"),
+        ('{"models": "sum-max"}', "policy.json: a prediction policy has no key models; did you mean model?"),
         ('{"cpu": {"coldStartPeriodSeconds": 3}}', "policy.json: a prediction policy has no key cpu.coldStart"),
         ('{"model": "nothing"}', "policy.json: model: no model is named 'nothing'"),
         ('{"safetyMarginPercent": 200}', "policy.json: safetyMarginPercent: must be 0 to 100, got 200"),

@@ -98,6 +98,12 @@ class Options:
         if self.since is not None and self.until is not None and self.since >= self.until:
             raise OptionError("--from must be before --until")
 
+    @property
+    def within(self) -> str:
+        """Said of a source that has nothing, where only a part of it was asked for."""
+        asked = (self.since, self.until, self.last_seconds)
+        return "" if asked == (None, None, None) else " in the time that was asked for"
+
     def has(self, time: float) -> bool:
         """Whether a time is wanted, as far as `since` and `until` say. [seconds since 1970]"""
         return (self.since is None or time >= self.since) and (self.until is None or time < self.until)

@@ -51,7 +51,7 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
         pods.update(_database(path, measured, given, notes))
     found = [trace_of(amounts, pods, source, notes) for amounts in measured.values() if amounts.keys]
     if not found:
-        raise TraceError(f"{source}: has no pod's use in the time that was asked for")
+        raise TraceError(f"{source}: has no pod's use of five minutes{options.within}")
     return found
 
 

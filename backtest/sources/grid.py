@@ -97,7 +97,7 @@ class Steps:
             TraceError: there is nothing, or a time far from all others leads to too many steps.
         """
         if not self._rows:
-            raise TraceError(f"{self.where}: has no rows in the time that was asked for")
+            raise TraceError(f"{self.where}: has no rows, or none in the time that was asked for")
         first, last = min(self._rows), max(self._rows)
         check_size(last - first + 1, self.series, self.where)
         values = np.full((last - first + 1, self.series), np.nan)

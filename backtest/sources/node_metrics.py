@@ -116,7 +116,7 @@ def read(places: Sequence[str], options: Options, progress: Progress) -> list[Tr
             found.append(trace_of(measured, pods, source))
     if not found:
         names = " and ".join(options.resources)
-        raise TraceError(f"{source}: reports no {names} of any pod in the time that was asked for")
+        raise TraceError(f"{source}: reports no {names} of any pod{options.within}")
     return found
 
 

@@ -104,7 +104,7 @@ def trace_of(measured: Measured, pods: Mapping[Key, Pod], source: str, notes: Se
     resource, options = measured.resource, measured.options
     keys = measured.keys
     if not keys:
-        raise TraceError(f"{source}: has no {resource} of any pod in the time that was asked for")
+        raise TraceError(f"{source}: has no {resource} of any pod{options.within}")
     amounts = np.array([pods[key].amount(resource, options.basis) if key in pods else 0.0 for key in keys])
     share = np.array([_share(measured.series(key)[0]) for key in keys])
     names = [pods[key].name if key in pods else key.pod for key in keys]

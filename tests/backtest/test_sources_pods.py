@@ -91,14 +91,14 @@ def test_window_of_a_database(tmp_path: Path) -> None:
     assert (found.names, found.steps) == (("shop/web",), 2)
     found = trace("db", folder, options=Options(CPU_ONLY, since=START + 300, last_seconds=1200.0))
     assert (found.times[0], found.stays) == (START + 600, (Stay(0, 0, 0, 4), Stay(1, 0, 0, 4)))
-    with pytest.raises(TraceError, match="has no pod's use of five minutes in the time that was asked for$"):
+    with pytest.raises(TraceError, match=r"has no pod's use of five minutes in the time that was asked for$"):
         trace("db", folder, options=Options(CPU_ONLY, since=START + 86400))
 
 
 def test_database_of_an_agent_that_has_just_begun(tmp_path: Path) -> None:
     """Nobody is told of a time that nobody asked for."""
     folder = agent_database(tmp_path, [], minutes=0)
-    with pytest.raises(TraceError, match="has no pod's use of five minutes$"):
+    with pytest.raises(TraceError, match=r"has no pod's use of five minutes$"):
         trace("db", folder, options=Options(CPU_ONLY))
 
 

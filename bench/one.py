@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import pkgutil
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -28,4 +29,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what the part started ends with it
     main()

@@ -2,12 +2,13 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -115,7 +116,7 @@ def _now() -> str:
 
 @contextmanager
 def _started(words: Sequence[str], errors: BinaryIO) -> Iterator[subprocess.Popen[str]]:
-    """A process that is ended with this block; Ctrl-C reaches it by itself, for it shares our terminal."""
+    """A process that is ended with this block, with all that it has started in its group."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(
         words,
@@ -125,14 +126,18 @@ def _started(words: Sequence[str], errors: BinaryIO) -> Iterator[subprocess.Pope
         stdout=subprocess.PIPE,
         stderr=errors,
         text=True,
+        process_group=0,
     )
     try:
         yield process
     finally:
         _end(process)
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 def _end(process: subprocess.Popen[str]) -> None:
+    """End a process, and then what is left of its group: a child of it would keep the pipe open."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -140,8 +145,8 @@ def _end(process: subprocess.Popen[str]) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
+    with suppress(ProcessLookupError, PermissionError):  # nobody is left
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager
@@ -151,18 +156,15 @@ def _limited(process: subprocess.Popen[str], minutes: float) -> Iterator[threadi
 
     def end() -> None:
         late.set()
-        process.terminate()
-        if not ended.wait(END_SECONDS):
-            process.kill()
+        _end(process)
 
-    ended, timer = threading.Event(), threading.Timer(minutes * 60, end)
+    timer = threading.Timer(minutes * 60, end)
     timer.daemon = True
     timer.start()
     try:
         yield late
     finally:
         timer.cancel()
-        ended.set()
 
 
 def _items(process: subprocess.Popen[str]) -> Iterator[Item]:

@@ -21,7 +21,7 @@ from tests.architecture.sources import ROOT
 
 ROW = Measurement("a tick", "3 ms", "<= 5 ms", "none", 3.0)
 SCRIPT = """
-import json, os, sys, time
+import json, os, subprocess, sys, time
 name, folder = sys.argv[1], {folder!r}
 open(os.path.join(folder, "ran"), "a").write(name + "\\n")
 if name == "breaks" and not os.path.exists(os.path.join(folder, "mended")):
@@ -30,6 +30,7 @@ if name == "breaks" and not os.path.exists(os.path.join(folder, "mended")):
 if name == "silent":
     sys.exit(0)
 if name == "hangs":
+    subprocess.Popen(["sleep", "600"])
     time.sleep(600)
 for item in {items!r}:
     print(json.dumps(item), flush=True)
@@ -181,14 +182,15 @@ def test_durations_in_words(minutes: float, words: str) -> None:
 @pytest.mark.alone
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_part_ends_with_the_run(how: signal.Signals, runner: Make, tmp_path: Path) -> None:
-    """Ctrl-C and SIGTERM end the part that runs, too; what the run left is named, with how to go on."""
+    """Ctrl-C and SIGTERM end the part that runs, with what it started; what is left is named, with how to go on."""
     program_text = f"""
 import signal, sys
 from pathlib import Path
 from bench import __main__ as program
 from bench.parts import Part
 from bench.run import Runner
-signal.signal(signal.SIGTERM, signal.default_int_handler)
+for each in (signal.SIGTERM, signal.SIGINT):  # a shell's background programs ignore the second
+    signal.signal(each, signal.default_int_handler)
 program.hardware.LISTEN_SECONDS = 0.01
 parts = {{name: Part("some", name, 0.1, "") for name in {NAMES!r}}}
 program.PARTS = parts
@@ -204,10 +206,15 @@ sys.exit(program.main(["--out", {str(tmp_path / "out")!r}, "works", "hangs", "si
             assert time.monotonic() < deadline
             time.sleep(0.05)
         (part,) = psutil.Process(run.pid).children()
+        while not (started := part.children()):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
         run.send_signal(how)
         said = " ".join(run.communicate(timeout=120)[0].split())
     assert run.returncode == program.INTERRUPT_STATUS, said
     assert not part.is_running()
+    gone, _ = psutil.wait_procs(started, timeout=120)
+    assert gone == started
     assert "not measured: hangs, silent; `python -m bench --resume`" in said
     kept = Results.load(tmp_path / "out")
     assert set(kept.parts) == {"works"}

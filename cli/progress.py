@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TextIO
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress, ProgressColumn, TaskID
 
 PATIENCE_SECONDS: Final = 1.0
 """Work that takes no longer shows no bar. [s]"""
@@ -72,13 +72,18 @@ class Bars:
 
 
 def _bars(out: TextIO) -> "Progress":
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn  # noqa: PLC0415 - as in `drawn_on`
+
+    return drawn_on(out, TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+
+
+def drawn_on(out: TextIO, *columns: "ProgressColumn") -> "Progress":
+    """Bars with these columns that vanish at the end, and are drawn when somebody says so."""
     from rich.console import Console  # noqa: PLC0415 - only long work on a terminal pays for it
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+    from rich.progress import Progress  # noqa: PLC0415
 
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
+        *columns,
         console=Console(file=out),
         transient=True,
         auto_refresh=False,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from cli.progress import PATIENCE_SECONDS
+from cli.progress import PATIENCE_SECONDS, drawn_on
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -52,17 +52,7 @@ class Bar:
 
 
 def _bar(out: TextIO) -> "Progress":
-    from rich.console import Console  # noqa: PLC0415 - only long work on a terminal pays for it
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as there
 
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        console=Console(file=out),
-        transient=True,
-        auto_refresh=False,
-        redirect_stdout=False,
-        redirect_stderr=False,
-    )
+    text = TextColumn("{task.description}", markup=False)
+    return drawn_on(out, text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())

@@ -12,15 +12,13 @@ from agent.kinds import KUBELET_PORT
 from agent.prediction import NodeFacts
 from crds import names
 from crds.codec import CodecError
+from crds.cpu_list import count_cpus
 from crds.quantity import QuantityError, milli_value, value
 from crds.shape import check_node
 
 log = logging.getLogger(__name__)
 
-_MOST_CPUS: Final = 1 << 16
-_CPU_DIGITS: Final = 5
 _PORTS: Final = range(1, 1 << 16)
-_SHOWN: Final = 80  # of a text in a message
 _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
 
 
@@ -142,25 +140,6 @@ def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
     endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
     port = endpoint.get("Port") or KUBELET_PORT
     return (str(host), int(port) if port in _PORTS else KUBELET_PORT) if host else None
-
-
-def count_cpus(text: str) -> int:
-    """How many CPUs a list such as ``0-3,8`` names.
-
-    Raises:
-        ValueError: It is not such a list.
-    """
-    cpus: set[int] = set()
-    for piece in text.split(","):
-        first, _, last = piece.strip().partition("-")
-        numbers = (first, last or first)
-        if not all(one.isascii() and one.isdigit() and len(one) <= _CPU_DIGITS for one in numbers):
-            raise ValueError(f"{text[:_SHOWN]!r} is not a list of CPUs such as 0-3,8")
-        low, high = map(int, numbers)
-        if not low <= high < _MOST_CPUS:
-            raise ValueError(f"{text[:_SHOWN]!r} is not a list of CPUs such as 0-3,8")
-        cpus.update(range(low, high + 1))
-    return len(cpus)
 
 
 def _reservation(problems: "_Problems", annotations: Mapping[str, str]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from devcluster import Cluster, ClusterSpec, DevClusterError, browser, images, node, packages, prometheus
 from devcluster.binaries import Binaries
 from devcluster.families import CONTROL_PLANE, REAL_NODE
-from tests import rounds
+from tests import hanging, rounds
 
 KWOK_NODES = 2
 
@@ -31,7 +31,8 @@ settings.load_profile("soak" if rounds.SOAK else "steady")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> None:
-    """In `make soak` a property is tried in rounds."""
+    """No input of a property may hang; in `make soak` a property is tried in rounds."""
+    hanging.limit_inputs(pyfuncitem.obj)
     rounds.repeat(pyfuncitem)
 
 

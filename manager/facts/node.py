@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from crds import names
 from crds.colocation import ColocationStrategy
+from crds.cpu_list import count_cpus
 from manager.facts.amounts import UNKNOWN, Amounts, Measured, Resource
 from manager.facts.pod import PodFacts
 from manager.facts.reading import Json, Reader, known, part
@@ -146,33 +146,3 @@ def _reservation(node: Json, read: Reader) -> Measured:
     except ValueError as error:
         read.problems.append(f"annotation {names.ANNOTATION_NODE_RESERVATION}: reservedCPUs {error}; it is ignored")
         return UNKNOWN
-
-
-_MOST_CPUS: Final = 1 << 16
-_MOST_DIGITS: Final = 5
-_LONGEST_LIST: Final = 80
-
-
-def count_cpus(text: str) -> int:
-    """How many CPUs a list such as "0-3,8" names.
-
-    Raises:
-        ValueError: it is not such a list.
-    """
-    ranges = sorted(_cpu_range(piece.strip(), text) for piece in text.split(","))
-    count, end = 0, -1
-    for low, high in ranges:
-        count += max(high - max(low - 1, end), 0)
-        end = max(end, high)
-    return count
-
-
-def _cpu_range(piece: str, text: str) -> tuple[int, int]:
-    first, dash, last = piece.partition("-")
-    numbers = [first, last] if dash else [first, first]
-    if all(each.isascii() and each.isdigit() and len(each) <= _MOST_DIGITS for each in numbers):
-        low, high = (int(each) for each in numbers)
-        if low <= high < _MOST_CPUS:
-            return low, high
-    shown = text if len(text) <= _LONGEST_LIST else f"{text[:_LONGEST_LIST]}…"
-    raise ValueError(f"{shown!r} is not a CPU list: write it like 0-3,8")

@@ -12,7 +12,7 @@ import numpy as np
 
 from crds import names
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
-from scheduler_plugins.plugins.load_aware_arguments import LoadAwareArguments
+from scheduler_plugins.plugins.load_aware_arguments import LoadAwareArguments, custom_thresholds
 from scheduler_plugins.plugins.load_aware_explanation import Account, Group, explanation
 from scheduler_plugins.snapshot.arrays import BoolArray, FloatArray, IntArray, Nodes, NodeState, Table
 from scheduler_plugins.snapshot.ledger import NodeLedger
@@ -27,6 +27,8 @@ EXPIRED: Final = "node(s) nodeMetric expired"
 """Reason for refusing a node whose report is too old."""
 
 _PERCENT: Final = 100
+_DOUBLE_SLACK: Final = 42
+"""A percentage of doubles is off by less than 2^-44 in three roundings; this much of the allocatable is 2^-35 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class LoadAware(LoadAwareArguments):
             [
                 ("allocatable", np.int64, shape),
                 ("limit", np.int64, shape),  # thresholds in percent, for every pod
-                ("ceiling", np.int64, shape),  # the largest load that passes them; the largest there is: all pass
+                ("ceiling", np.int64, shape),  # a load up to which they surely pass; the largest there is: all pass
                 ("prod_limit", np.int64, shape),  # the same for Prod pods, where by_prod is set
                 ("load", np.int64, shape),  # measured and expected, that the filter compares
                 ("score_load", np.int64, shape),  # the same for the score
@@ -90,6 +92,11 @@ class LoadAware(LoadAwareArguments):
             any(prod_limit),
             *(self._peak(ledger) if self.use_prediction else ()),
         )
+
+    def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
+        """Why a node's own thresholds do not count."""
+        problem = custom_thresholds(annotations)[1]
+        return [problem] if problem else []
 
     def _peak(self, ledger: NodeLedger) -> tuple[Vector, float]:
         """Predicted peak with the pods that it cannot know yet, and the time of the prediction.
@@ -227,29 +234,19 @@ def refusals(resources: tuple[str, ...]) -> tuple[Refusal, ...]:
     return (*(Refusal(group.reason(name)) for group in Group for name in resources), Refusal(EXPIRED))
 
 
-@lru_cache(maxsize=65536)
 def ceiling(limit: int, allocatable: int) -> int:
-    """The largest load that is not above a threshold, exactly as `usage_percent` rounds; INT64_MAX where all pass.
+    """A load up to which `usage_percent` is surely not above a threshold, INT64_MAX where every load passes.
 
-    65 % of 100 cores, in milli-cores: 65499, because 65500 is rounded to 66 %.
+    It is the last such load as long as the percentages of integers are far enough apart for doubles, up to 4 TiB; above
+    that it lies a 2^-42nd of the allocatable below. 65 % of 100 cores, in milli-cores: 65499, as 65500 rounds to 66 %.
 
     Args:
-        limit: the threshold; 0: not checked. [%]
-        allocatable: what the node has to give; 0: not checked.
+        limit: the threshold; 0: not checked. [%, 0..100]
+        allocatable: what the node has to give; 0: not checked. [0..2^53]
     """
     if not limit or not allocatable:
         return INT64_MAX
-
-    def passes(load: int) -> bool:
-        return int(round_half_away(float(load) / float(allocatable) * _PERCENT)) <= limit
-
-    # The rounding of doubles moves the last one that passes by a few at most.
-    found = (2 * limit + 1) * allocatable // (2 * _PERCENT)
-    while not passes(found):
-        found -= 1
-    while passes(found + 1):
-        found += 1
-    return found
+    return ((2 * limit + 1) * allocatable - 1) // (2 * _PERCENT) - (allocatable >> _DOUBLE_SLACK)
 
 
 def _free_percent(load: IntArray, allocatable: IntArray) -> IntArray:

@@ -1,6 +1,5 @@
 """The arguments of LoadAwareScheduling: defaults, what is wrong with them, what a node's annotation replaces."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -12,12 +11,14 @@ from crds.codec import json_name
 from crds.duration import parse_duration
 from crds.ranges import ALLOWED, Range
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
-from scheduler_plugins.snapshot.estimate import LoadRules, integers
+from scheduler_plugins.snapshot.estimate import LoadRules, annotated, integers, shortened
 from scheduler_plugins.snapshot.report import LONGEST
 
 AGGREGATION_TYPES: Final = ("avg", "p50", "p90", "p95", "p99")
 """The statistics over a window that a NodeMetric may report."""
 
+_MOST_REMEMBERED: Final = 512
+"""Longest text of an annotation whose meaning is remembered. [characters]"""
 _PERCENT: Final = {ALLOWED: Range(0, 100)}
 _SHARE: Final = {ALLOWED: Range(1, 100)}
 _DEFAULT_WEIGHTS: Final = MappingProxyType({"cpu": 1, "memory": 1})
@@ -157,7 +158,7 @@ class LoadAwareArguments:
         given = Thresholds(
             self.usage_thresholds or {}, self.prod_usage_thresholds or {}, self.aggregated or Aggregated()
         )
-        custom = _custom_thresholds(annotations.get(names.ANNOTATION_USAGE_THRESHOLDS, ""))
+        custom, _ = custom_thresholds(annotations)
         if custom is None:
             return given
         return Thresholds(
@@ -167,24 +168,35 @@ class LoadAwareArguments:
         )
 
 
-@lru_cache(maxsize=8192)
-def _custom_thresholds(text: str) -> Thresholds | None:
-    """The thresholds of a node annotation; None if any part of it cannot be read. Names match in any case, as in Go."""
+def custom_thresholds(annotations: Mapping[str, str]) -> tuple[Thresholds | None, str]:
+    """The thresholds of a node's annotation, None if there is none to go by, and why it is not gone by."""
+    text = annotations.get(names.ANNOTATION_USAGE_THRESHOLDS, "")
+    read = _remembered if len(text) <= _MOST_REMEMBERED else _read_thresholds
+    return read(text)
+
+
+def _read_thresholds(text: str) -> tuple[Thresholds | None, str]:
+    """As `custom_thresholds`; any part that cannot be read spoils all of it. Names match in any case, as in Go."""
+    if not text:
+        return None, ""
     try:
-        data = _lowered(json.loads(text)) if text else None
-        if data is None:
-            return None
+        data = _lowered(annotated(text))
         part = _lowered(data.get("aggregatedusage"))
         aggregated = Aggregated(
             usage_thresholds=_percents(part.get("usagethresholds")),
             usage_aggregation_type=_text(part.get("usageaggregationtype")),
             usage_aggregated_duration=parse_duration(_text(part.get("usageaggregatedduration", "0s"), "0s")),
         )
-        return Thresholds(
+        found = Thresholds(
             _percents(data.get("usagethresholds")), _percents(data.get("produsagethresholds")), aggregated
         )
-    except (ValueError, RecursionError):
-        return None
+    except (ValueError, RecursionError) as error:
+        return None, f"annotation {names.ANNOTATION_USAGE_THRESHOLDS} is ignored: {shortened(error)}"
+    return found, ""
+
+
+_remembered = lru_cache(maxsize=256)(_read_thresholds)
+"""Nodes of a pool have the same text. Only short ones are kept, so that nobody fills the memory with long ones."""
 
 
 def _lowered(data: object) -> dict[str, Any]:
@@ -201,6 +213,9 @@ def _percents(data: object) -> dict[str, int]:
     found = integers(data)
     if found is None:
         raise ValueError(f"{data!r} is not a map of integers")
+    for name, percent in found.items():
+        if not _PERCENT[ALLOWED].allows(percent):
+            raise ValueError(f"{name}: {percent} is not a threshold, write 0..100 (0: not checked)")
     return found
 
 

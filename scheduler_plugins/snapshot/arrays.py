@@ -49,6 +49,14 @@ class NodeTable(Protocol):
         """A node's record, in the order of the fields. Called once per node and change, never per pod."""
 
 
+@runtime_checkable
+class AnnotationReader(Protocol):
+    """A plugin that goes by annotations of nodes."""
+
+    def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
+        """Which of them it cannot go by and why, one sentence each. Called once per node and change, never per pod."""
+
+
 @dataclass(frozen=True, slots=True)
 class Nodes:
     """Some nodes at one moment; row i of every array belongs to `names[i]`."""

@@ -9,8 +9,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.pod import is_terminal
+from crds.quantity import QuantityError
 from scheduler_plugins.snapshot.accounts import Accounts
-from scheduler_plugins.snapshot.arrays import Nodes, NodeState, NodeTable, Snapshot
+from scheduler_plugins.snapshot.arrays import AnnotationReader, Nodes, NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.departed import Departed
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
 from scheduler_plugins.snapshot.in_flight import Charge, InFlight
@@ -33,6 +34,7 @@ class _NodeFacts:
     annotations: Mapping[str, str]
     allocatable: Mapping[str, int]
     own_allocatable: Mapping[str, int]  # all that 64 bits hold
+    problems: Sequence[str]  # which annotations are ignored, and why
 
 
 class ClusterCache:
@@ -53,6 +55,7 @@ class ClusterCache:
         """How load is counted."""
         self._accounts = Accounts(plugins)
         self._tables = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, NodeTable)}
+        self._readers = [plugin for plugin in plugins.values() if isinstance(plugin, AnnotationReader)]
         keeping = {name: plugin for name, plugin in plugins.items() if isinstance(plugin, Keeping)}
         self.kept: Mapping[str, Kept] = {name: plugin.keep() for name, plugin in keeping.items()}
         """What plugins keep of the whole cluster, by their names. Whoever feeds this cache feeds it, too."""
@@ -86,7 +89,7 @@ class ClusterCache:
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Nodes whose record a plugin could not make from what changed last, and why."""
+        """Nodes of which something cannot be gone by as they last changed, what that is, and why."""
         return self._failures
 
     def ledger(self, node: str) -> NodeLedger | None:
@@ -143,18 +146,18 @@ class ClusterCache:
             readings=self._readings.get(name, _NO_READINGS),
         )
         self._rows.write_sums(name, sums)
-        failures = []
+        failures = [*facts.problems]
         for key, table in self._tables.items():
             try:
                 self._rows.write(key, name, table.record(state))
             except Exception as error:  # noqa: BLE001 - plugins may be anybody's, and one node must not stop all others
-                failures.append(f"{key} cannot judge it: {type(error).__name__}: {error}")
+                failures.append(f"{key} goes by its former record: {type(error).__name__}: {error}")
         self._note_failures(name, "; ".join(failures))
 
     def _note_failures(self, name: str, told: str) -> None:
-        """Note why plugins could not make a node's record, which keeps the one it had; say it once."""
+        """Note what of a node cannot be gone by; say it once."""
         if told and self._failures.get(name) != told:
-            _LOG.warning("Node %s keeps its former record: %s", name, told)
+            _LOG.warning("Node %s: %s", name, told)
         self._failures[name] = told
         if not told:
             del self._failures[name]
@@ -175,7 +178,14 @@ class ClusterCache:
         metadata = node["metadata"]
         name = str(metadata["name"])
         own = (node.get("status") or {}).get("allocatable") or {}
-        facts = _NodeFacts(metadata.get("annotations") or {}, _in_units(estimate_node(node)), _in_units(own, INT64_MAX))
+        annotations = metadata.get("annotations") or {}
+        allocatable, problem = estimate_node(node)
+        problems = [problem] if problem else []
+        problems += [text for reader in self._readers for text in reader.annotation_problems(annotations)]
+        try:
+            facts = _NodeFacts(annotations, _in_units(allocatable), _in_units(own, INT64_MAX), problems)
+        except QuantityError as error:
+            raise QuantityError(f"status.allocatable: {error}") from None
         if name not in self._rows:
             self._rows.add(name)
             for charge in self._in_flight.on(name):

@@ -29,6 +29,9 @@ _UNREQUESTED: Final[Mapping[str, int]] = {
 }
 """The estimate of a pod that asks for nothing: 250 milli-cores, 200 MiB. Not scaled."""
 
+LONGEST_ANNOTATION: Final = 4096
+"""A node's annotation that is longer is not read. [characters]"""
+_LONGEST_REASON: Final = 200
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _INT64: Final = range(-(2**63), 2**63)
 
@@ -188,29 +191,52 @@ def condition_time(pod: Mapping[str, Any], kind: str, status: str = "True") -> f
     return None
 
 
-def estimate_node(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The quantities that a node has to give: `status.allocatable`, overlaid by its raw-allocatable annotation."""
+def estimate_node(node: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The quantities that a node has to give, and why its annotation does not count, if so.
+
+    They are those of `status.allocatable`, overlaid by the raw-allocatable annotation.
+    """
     allocatable = dict((node.get("status") or {}).get("allocatable") or {})
-    text = _annotations(node).get(names.ANNOTATION_RAW_ALLOCATABLE)
-    return allocatable | _raw_allocatable(text) if text else allocatable
+    raw, problem = _raw_allocatable(_annotations(node))
+    return allocatable | raw, problem
 
 
-@lru_cache(maxsize=8192)
-def _raw_allocatable(text: str) -> dict[str, Any]:
-    """The quantities of a raw-allocatable annotation; none if any part of it cannot be read.
+def _raw_allocatable(annotations: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    """The quantities of the annotation, none if any part of it cannot be read, and why not.
 
     As Go reads them: null is 0, and blanks around a quantity do not count.
     """
+    text = annotations.get(names.ANNOTATION_RAW_ALLOCATABLE)
+    if not text:
+        return {}, ""
     try:
-        given = json.loads(text)
-        if not isinstance(given, dict):
-            return {}
-        amounts = {name: _as_go_reads(amount) for name, amount in given.items()}
+        amounts = {name: _as_go_reads(amount) for name, amount in annotated(text).items()}
         for name, amount in amounts.items():
             units(name, amount)
-    except (ValueError, TypeError, RecursionError):
-        return {}
-    return amounts
+    except (ValueError, TypeError, RecursionError) as error:
+        return {}, f"annotation {names.ANNOTATION_RAW_ALLOCATABLE} is ignored: {shortened(error)}"
+    return amounts, ""
+
+
+def annotated(text: str) -> Mapping[str, Any]:
+    """The JSON object that a node's annotation holds; null counts as an empty one.
+
+    Raises:
+        ValueError: it holds something else, or more than anybody means.
+        RecursionError: it is nested too deep.
+    """
+    if len(text) > LONGEST_ANNOTATION:
+        raise ValueError(f"longer than {LONGEST_ANNOTATION} characters")
+    given = json.loads(text)
+    if given is not None and not isinstance(given, dict):
+        raise ValueError(f"{given!r} is not an object")
+    return given or {}
+
+
+def shortened(error: BaseException) -> str:
+    """What an error says, cut to what fits into a line."""
+    text = str(error).replace("\n", " ")
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}…"
 
 
 def _as_go_reads(amount: object) -> object:

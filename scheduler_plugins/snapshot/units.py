@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
-from crds.quantity import milli_value, value
+from crds.quantity import QuantityError, milli_value, value
 
 Vector: TypeAlias = tuple[int, ...]
 """One amount per resource of the load rules, in their order. [milli-cores for cpu, else base units]"""
@@ -13,6 +13,8 @@ LARGEST: Final = 2**53
 INT64_MAX: Final = 2**63 - 1
 """The largest amount that Kubernetes knows."""
 _LONGEST_PLAIN: Final = 15
+_SHOWN: Final = 80
+"""So much of a quantity stands in a message. [characters]"""
 _THOUSANDTHS: Final[Mapping[str, int]] = {"m": 1, "u": 1000, "n": 10**6}
 """How many of a unit make one thousandth."""
 _MULTIPLES: Final[Mapping[str, int]] = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -29,12 +31,17 @@ def units(resource: str, quantity: Any, most: int = LARGEST) -> int:  # noqa: AN
             stay in 64 bits.
 
     Raises:
-        QuantityError: it is not a quantity.
+        QuantityError: it is not a quantity, or negative; the message says of which resource.
     """
     cpu = resource == "cpu"
     amount = _plain(quantity, cpu=cpu) if isinstance(quantity, str) else None
     if amount is None:
-        amount = milli_value(quantity) if cpu else value(quantity)
+        try:
+            amount = milli_value(quantity) if cpu else value(quantity)
+        except QuantityError as error:
+            raise QuantityError(f"{resource}: {error}") from None
+        if amount < 0:
+            raise QuantityError(f"{resource}: {str(quantity)[:_SHOWN]!r} is negative")
     return min(amount, most)
 
 

@@ -10,7 +10,7 @@ import kubeapi
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.files import Unreadable
 from agent.host.paths import HostPaths
-from agent.node_source import ApiNode, MachineNode, count_cpus, kubelet_address, node_facts
+from agent.node_source import ApiNode, MachineNode, kubelet_address, node_facts
 from agent.pod_source import ApiPods, CgroupPods
 from tests.agent.recorded import RecordedMachine
 
@@ -154,13 +154,6 @@ def test_bad_annotation_is_ignored(text: str) -> None:
     assert facts.reservation == {}
     assert len(problems) == 1
     assert "it is ignored" in problems[0]
-
-
-@pytest.mark.parametrize("text", ["", "a", "3-1", "0-99999999", "-1", "1,,2"])
-def test_bad_cpu_lists_are_refused(text: str) -> None:
-    """A list of CPUs is what the kernel writes, nothing else."""
-    with pytest.raises(ValueError, match="0-3,8"):
-        count_cpus(text)
 
 
 def test_node_states_kubelet(caplog: pytest.LogCaptureFixture) -> None:

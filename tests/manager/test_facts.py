@@ -6,7 +6,6 @@ from crds import names
 from crds.priority import PriorityBand
 from manager.calculators.mid import calculate
 from manager.facts import Amounts, Measured, PodFacts, ReportFacts, from_objects
-from manager.facts.node import count_cpus
 from manager.facts.reading import parse_time
 from manager.facts.report import age_seconds
 from tests.manager.made import NOW, facts, mid_pod, node, pod, report, strategy
@@ -59,22 +58,6 @@ def test_report_from_our_agent() -> None:
 def test_age_of_report(reported: float | None, received: float | None, age: float | None) -> None:
     """The age is the longer of the time since the report says it was sent and the time since we saw it."""
     assert age_seconds(reported, received, NOW) == age
-
-
-@pytest.mark.parametrize(
-    ("text", "count"),
-    [("0-3", 4), ("0-3,8", 5), (" 1, 1-2 ", 2), ("7", 1), ("9,0-3,2-5,3", 7), ("0-65535," * 9000 + "1", 65536)],
-)
-def test_cpu_lists(text: str, count: int) -> None:
-    """A CPU list counts each CPU once."""
-    assert count_cpus(text) == count
-
-
-@pytest.mark.parametrize("text", ["", "x", "3-1", "-1", "1-2-3", "1-", "0-99999999999", "9" * 5000, "\uff11"])
-def test_bad_cpu_lists(text: str) -> None:
-    """What is no CPU list is refused with its text."""
-    with pytest.raises(ValueError, match="is not a CPU list"):
-        count_cpus(text)
 
 
 @pytest.mark.parametrize("annotation", ["no", "[]", "null", '{"resources": 3}', "[" * 100000])

@@ -149,7 +149,24 @@ def test_window_follows_annotation(text: str, expected: float | None) -> None:
 def test_raw_allocatable_overlays(raw: dict[str, Any], expected: dict[str, Any]) -> None:
     """The raw-allocatable annotation lies over the status, key by key."""
     item = node(annotations={names.ANNOTATION_RAW_ALLOCATABLE: json.dumps(raw)})
-    assert estimate_node(item) == expected
+    assert estimate_node(item)[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"cpu": "-1"}', "cpu: '-1' is negative"),
+        ('{"memory": -1e308}', "memory: '-1e+308' is negative"),
+        ('{"cpu": "lots"}', "cpu: 'lots' is not a quantity"),
+        ("[1]", "[1] is not an object"),
+        ("{" + " " * 5000 + "}", "longer than 4096 characters"),
+    ],
+)
+def test_bad_raw_allocatable_is_named(text: str, says: str) -> None:
+    """An annotation that no machine can have is left out as a whole, and said by its name."""
+    allocatable, problem = estimate_node(node(annotations={names.ANNOTATION_RAW_ALLOCATABLE: text}))
+    assert allocatable == {"cpu": "100", "memory": "100Gi"}
+    assert problem.startswith(f"annotation {names.ANNOTATION_RAW_ALLOCATABLE} is ignored: {says}")
 
 
 def test_amounts_are_bounded() -> None:

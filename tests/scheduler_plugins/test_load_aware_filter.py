@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import names
+from crds.quantity import QuantityError
 from scheduler_plugins.framework.verdict import Code
 from scheduler_plugins.plugins.load_aware import EXPIRED, NAME, LoadAware, ceiling, usage_percent
 from scheduler_plugins.plugins.load_aware_arguments import Aggregated
@@ -219,10 +220,57 @@ def test_no_nodes_no_verdict() -> None:
     assert NAME in world.cache.freeze(NOW).tables
 
 
-@given(st.integers(-3, 120), st.integers(1, 2**50), st.integers(-3, 3))
-def test_ceiling_is_exact(limit: int, allocatable: int, beside: int) -> None:
-    """A load passes a threshold by its rounded percentage just where it is not above the ceiling."""
+@pytest.mark.timeout(30)
+@given(st.integers(0, 100), st.integers(0, 2**53), st.integers(-3, 3))
+def test_ceiling_is_a_sure_pass(limit: int, allocatable: int, beside: int) -> None:
+    """A load that is not above the ceiling passes by its rounded percentage; the next one does not, on usual nodes."""
     most = ceiling(limit, allocatable)
-    load = (most if limit else limit * allocatable // 100) + beside
-    passes = limit == 0 or int(usage_percent(np.array([load]), np.array([allocatable]))[0]) <= limit
-    assert passes is (load <= most)
+    if not limit or not allocatable:
+        assert most == 2**63 - 1
+        return
+    load = max(most + beside, 0)
+    passes = int(usage_percent(np.array([load]), np.array([allocatable]))[0]) <= limit
+    assert passes or load > most
+    assert allocatable >= 2**42 or passes is (load <= most)
+
+
+BAD_ANNOTATIONS = [
+    (names.ANNOTATION_RAW_ALLOCATABLE, '{"cpu":"-1"}', "cpu: '-1' is negative"),
+    (names.ANNOTATION_RAW_ALLOCATABLE, '{"cpu":"-1","memory":"-9E"}', "cpu: '-1' is negative"),
+    (names.ANNOTATION_USAGE_THRESHOLDS, '{"usageThresholds":{"cpu":1000000000000000}}', "write 0..100"),
+    (names.ANNOTATION_USAGE_THRESHOLDS, '{"usageThresholds":{"cpu":-1}}', "cpu: -1 is not a threshold"),
+    (names.ANNOTATION_USAGE_THRESHOLDS, '{"prodUsageThresholds":{"memory":101}}', "memory: 101 is not a threshold"),
+    (
+        names.ANNOTATION_USAGE_THRESHOLDS,
+        '{"aggregatedUsage":{"usageThresholds":{"cpu":10000000000},"usageAggregationType":"p95"}}',
+        "cpu: 10000000000 is not a threshold",
+    ),
+    (names.ANNOTATION_USAGE_THRESHOLDS, " " * 5000 + "{}", "longer than 4096 characters"),
+]
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(("annotation", "text", "says"), BAD_ANNOTATIONS)
+def test_bad_annotation_is_refused_by_name(annotation: str, text: str, says: str) -> None:
+    """A node's annotation that no node can mean takes no time, is as if it were not there, and is said by its name."""
+    for used, reason in (("80", CPU), ("60", None)):
+        world = World().put(
+            node(annotations={annotation: text}), node_metric(cpu=used, memory="1Gi", aggregated=BY_P95)
+        )
+        assert world.reasons(TINY) == [reason]
+        assert f"annotation {annotation} is ignored: " in world.cache.failures["n"]
+        assert says in world.cache.failures["n"]
+        world.put(node())
+        assert world.reasons(TINY) == [reason]
+        assert not world.cache.failures
+
+
+@pytest.mark.parametrize("allocatable", [{"cpu": "-1"}, {"memory": "-5Gi"}, {"cpu": -1e308}])
+def test_negative_allocatable_is_refused_by_name(allocatable: Json) -> None:
+    """A Node whose status gives less than nothing keeps what it gave before."""
+    world = World().put(node(), node_metric(cpu="60"))
+    bad = node()
+    bad["status"]["allocatable"] |= allocatable
+    with pytest.raises(QuantityError, match=f"status.allocatable: {next(iter(allocatable))}: .* is negative"):
+        world.cache.put_node(bad)
+    assert world.reasons(TINY) == [None]

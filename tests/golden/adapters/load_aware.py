@@ -88,7 +88,7 @@ def _estimate_pod(vector: dict[str, Any]) -> dict[str, Any]:
 
 
 def _estimate_node(vector: dict[str, Any]) -> dict[str, Any]:
-    allocatable = estimate_node(vector["node"])
+    allocatable, _ = estimate_node(vector["node"])
     return {
         "allocatable": Exact({name: Amount.of(amount) for name, amount in allocatable.items()}),
         "values": Exact({name: units(name, amount) for name, amount in allocatable.items()}),

@@ -1,0 +1,33 @@
+"""Lists of CPUs as the kernel writes them and node annotations name them: 0-3,8."""
+
+from typing import Final
+
+_MOST_CPUS: Final = 1 << 16
+_MOST_DIGITS: Final = 5
+_SHOWN: Final = 80
+"""So much of a text stands in a message. [characters]"""
+
+
+def count_cpus(text: str) -> int:
+    """How many CPUs a list such as "0-3,8" names, in one pass over its pieces whatever they name.
+
+    Raises:
+        ValueError: it is not such a list.
+    """
+    ranges = sorted(_cpu_range(piece.strip(), text) for piece in text.split(","))
+    count, end = 0, -1
+    for low, high in ranges:
+        count += max(high - max(low - 1, end), 0)
+        end = max(end, high)
+    return count
+
+
+def _cpu_range(piece: str, text: str) -> tuple[int, int]:
+    first, dash, last = piece.partition("-")
+    numbers = [first, last] if dash else [first, first]
+    if all(each.isascii() and each.isdigit() and len(each) <= _MOST_DIGITS for each in numbers):
+        low, high = (int(each) for each in numbers)
+        if low <= high < _MOST_CPUS:
+            return low, high
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    raise ValueError(f"{shown!r} is not a list of CPUs: write it like 0-3,8")

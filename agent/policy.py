@@ -8,7 +8,7 @@ from agent.predictors import PolicyError, build, window_days
 from agent.predictors.base import Model
 from agent.samples import CPU, MEMORY
 from crds.codec import to_json
-from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, with_defaults
+from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, faults, with_defaults
 from crds.ranges import problems
 
 PATH: Final = "spec.predictPolicy"
@@ -84,6 +84,7 @@ def resolve(policy: PredictPolicy | None, problem: str = "") -> Policy:
     """
     full = with_defaults(policy)
     wrong = problems(to_json(full), RANGES, PATH)
+    wrong += [f"{PATH}.{where}: {message}".replace(".:", ":") for where, message in faults(to_json(full))]
     for part in ("cpu", "memory"):
         own = getattr(full, part)
         if own is not None:

@@ -118,7 +118,7 @@ def _wrong(path: str, wanted: str, value: Any) -> CodecError:  # noqa: ANN401
     return CodecError(f"{path or 'the object'}: must be {wanted}, got {shown}")
 
 
-def _below(path: str, key: str) -> str:
+def below(path: str, key: str) -> str:
     """The path of a field; a key that came from outside is cut, and stays on its line."""
     if len(key) > _LONGEST_KEY or not key.isprintable():
         key = repr(key[:_LONGEST_KEY])[1:-1]
@@ -171,7 +171,7 @@ def _map_of(inner: Decoder) -> Decoder:
     def decode(value: Any, path: str) -> dict[str, Any]:  # noqa: ANN401
         if not isinstance(value, Mapping):
             raise _wrong(path, "an object", value)
-        return {key: inner(item, _below(path, key)) for key, item in value.items()}
+        return {key: inner(item, below(path, key)) for key, item in value.items()}
 
     return decode
 
@@ -194,7 +194,7 @@ def _object_of(cls: Any) -> Decoder:  # noqa: ANN401 - a dataclass
             if decoder is None:
                 unknown[key] = item
             elif item is not None:
-                known[name] = decoder(item, _below(path, key))
+                known[name] = decoder(item, below(path, key))
         _check_identity(identity, unknown, path)
         for name, key in required:
             if name not in known:

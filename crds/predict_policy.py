@@ -1,10 +1,12 @@
 """The prediction policy: `nodePredictPolicy` in the ConfigMap, `spec.predictPolicy` in a NodeMetric."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
-from crds.codec import Part
+from crds.codec import Part, below
+from crds.models import DEEPEST
 from crds.ranges import Allowed, Range
 
 Resource = Literal["cpu", "memory"]
@@ -85,6 +87,14 @@ RANGES: Final[Mapping[str, Allowed]] = {
 }
 """Allowed values by JSON name; `cpu` and `memory` parts share the last."""
 
+LONGEST_NAME: Final = 63
+"""A model's name has at most so many characters, and at least one."""
+MOST_MODELS: Final = 16
+"""A list `of` holds at most so many models."""
+LONGEST_POLICY: Final = 16 * 1024
+"""A policy as JSON has at most so many bytes: it stands on every node's NodeMetric, and in its `managedFields`."""
+_LARGEST_NUMBER: Final = 2**53  # beyond it, what the API server stores is not what was sent
+
 
 @dataclass(frozen=True, slots=True)
 class ResourcePolicy:
@@ -98,6 +108,69 @@ class ResourcePolicy:
     """The models that `max` combines; empty for all others."""
     safety_margin_percent: int
     """Added to what was measured. [percent]"""
+
+
+def faults(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the NodeMetric's definition refuses about a policy, or does not store as it is, beside `RANGES`.
+
+    Args:
+        policy: the policy as JSON, or the part of it that one layer states; its fields have the right types.
+
+    Yields:
+        Path within the policy, empty for all of it, and what is the matter.
+    """
+    check, force = policy.get("checkIntervalSeconds"), policy.get("forceUpdateIntervalSeconds")
+    if check is not None and force is not None and check > force:
+        longer = f"must not be longer than forceUpdateIntervalSeconds ({force}), got {check}"
+        yield "checkIntervalSeconds", f"{longer}: lower it, or raise the other"
+    refused = _unwritable(policy)
+    if refused:
+        yield "", refused
+        return
+    yield from _choice_faults(policy, "", 0)
+    for name in ("cpu", "memory"):
+        if isinstance(policy.get(name), Mapping):
+            yield from _choice_faults(policy[name], name, 0)
+
+
+def _unwritable(policy: Mapping[str, Any]) -> str:
+    """Why a policy cannot be sent to an API server; empty when it can."""
+    try:
+        size = len(json.dumps(policy, ensure_ascii=False, separators=(",", ":"), default=str).encode())
+    except (RecursionError, ValueError):  # of values that hold themselves, and of halves of characters
+        return "is nested too deeply, or holds a text that is no Unicode"
+    return "" if size <= LONGEST_POLICY else f"must be at most {LONGEST_POLICY} bytes of JSON, got {size}"
+
+
+def _choice_faults(choice: Mapping[str, Any], path: str, depth: int) -> Iterator[tuple[str, str]]:
+    """What is wrong with one model and with those that it combines."""
+    model, of, parameters = choice.get("model"), choice.get("of"), choice.get("parameters")
+    if isinstance(model, str) and len(model) > LONGEST_NAME:
+        yield below(path, "model"), f"must have at most {LONGEST_NAME} characters, got {len(model)}"
+    for name, value in parameters.items() if isinstance(parameters, Mapping) else ():
+        if _holds_large_number(value):
+            where = below(below(path, "parameters"), name)
+            yield where, f"must hold no number beyond {_LARGEST_NUMBER}, which an API server does not store exactly"
+    if not isinstance(of, list | tuple):
+        return
+    if len(of) > MOST_MODELS:
+        yield below(path, "of"), f"must list at most {MOST_MODELS} models, got {len(of)}"
+    for index, each in enumerate(of[:MOST_MODELS] if depth <= DEEPEST else ()):
+        if isinstance(each, Mapping):
+            yield from _choice_faults(each, f"{below(path, 'of')}[{index}]", depth + 1)
+
+
+def _holds_large_number(value: Any) -> bool:  # noqa: ANN401 - a parameter of a model that only the agents know
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, Mapping):
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            left += each
+        elif isinstance(each, int | float) and not abs(each) <= _LARGEST_NUMBER:
+            return True
+    return False
 
 
 def usual_margin(model: str | None) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from crds.models import COMBINING, DEEPEST, MODELS
-from crds.predict_policy import ModelChoice
+from crds.predict_policy import MOST_MODELS, ModelChoice, faults
 from manager.config.document import Unusable
 from manager.config.fields import Fields
 from manager.config.findings import Finding, join, nearest, shown
@@ -17,7 +17,7 @@ _SEPARATORS: Final = re.compile(r"[\W_]+")
 
 
 def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str | None) -> None:
-    """Note what is wrong with the models of a policy.
+    """Note what is wrong with a policy beyond its single fields.
 
     Args:
         policy: the policy, or the part of it that one layer has; its fields have the right types.
@@ -31,6 +31,7 @@ def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str |
         part = policy.get(name)
         if isinstance(part, Mapping):
             _choice(part, part.get("model") or model, join(path, name), fields, 0)
+    fields.errors += (Finding(f"{path}.{where}" if where else path, message) for where, message in faults(policy))
 
 
 def faults_together(policy: Mapping[str, Any]) -> Iterator[Finding]:
@@ -53,23 +54,24 @@ def _choice(choice: Mapping[str, Any], model: str | None, path: str, fields: Fie
         if listed:
             fields.error(join(path, "of"), f"model {model} combines no others: remove it, or use model max")
     elif listed:
-        for index, each in enumerate(listed):
-            _part(each, join(join(path, "of"), index), fields, depth + 1)
+        for index, each in enumerate(listed[:MOST_MODELS]):
+            listed[index] = _part(each, join(join(path, "of"), index), fields, depth + 1)
     elif named is not None or listed is not None:
         fields.error(join(path, "of"), f"model {model} needs a list of models to take the largest of")
 
 
-def _part(choice: Any, path: str, fields: Fields, depth: int) -> None:  # noqa: ANN401
-    """A model that is one of several."""
+def _part(choice: Any, path: str, fields: Fields, depth: int) -> Any:  # noqa: ANN401 - JSON
+    """A model that is one of several, its fields by their right names."""
     if depth > DEEPEST:
         fields.error(path, f"models may be nested {DEEPEST} times")
-        return
+        return choice
     read = fields.read(ModelChoice, choice, path, {}) if depth > 1 else choice  # the first level has been read
     if not isinstance(read, Mapping):
-        return
+        return choice
     if depth > 1 and isinstance(choice, Mapping) and "model" not in read:
         fields.error(path, "model is missing: name one, such as nsigma-v2")
     _choice(read, read.get("model"), path, fields, depth)
+    return read
 
 
 def _unknown(model: str, path: str, fields: Fields) -> None:

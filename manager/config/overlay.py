@@ -104,7 +104,7 @@ def overlay(
         else:
             layers.lay({name: percent}, f"label {label}")
     if above is not None:
-        layers.lay(_strategy_fields(above[1]), above[0])
+        findings += _lay_checked(layers, _strategy_fields(above[1]), above[0])
     strategy = from_json(ColocationStrategy, layers.values)
     policy = with_defaults(strategy.node_predict_policy)
     sources = {**layers.sources, **dict.fromkeys(_margins(policy) - layers.sources.keys(), DEFAULT)}

@@ -4,11 +4,12 @@ A fault in the cluster's part refuses the whole text (the last good one stays in
 `nodeConfigs` disables that entry alone. An unknown name that resembles a known one is a fault, any other a warning.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crds.codec import CodecError, from_json, to_json
+from crds.codec import from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy, MetricAggregatePolicy, NodeStrategy
 from crds.duration import DurationError, format_duration, parse_duration
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
@@ -78,7 +79,9 @@ def parse_config(text: str | None) -> Judgement:
         return MISSING
 
     clean = fields.read(ColocationConfig, data, "", {**_special(fields), "nodeConfigs": node_configs})
+    before = len(fields.errors)
     _check_models(clean, "", fields, PREDICT_DEFAULTS.model)
+    policy_holds = len(fields.errors) == before
     _check_pace(clean, "", fields, clean)
     entries, entry_errors = list[dict[str, Any]](), list[Finding]()
     for index, item in enumerate(listed):
@@ -88,19 +91,19 @@ def parse_config(text: str | None) -> Judgement:
         fields.warnings += entry.warnings
     competition = by_selectors(entries)
     found = _bounded(entry_errors), _bounded([*fields.warnings, *competition.warnings]), competition.hints
-    if entries:
-        clean["nodeConfigs"] = entries
     if fields.errors:
         # Numbers that are none may hide in free content, so such a document is of no use at all.
-        return Judgement(None, _bounded(fields.errors), *found, salvage=None if wrong else _salvage(clean))
+        rest = {name: value for name, value in clean.items() if name != PART or policy_holds}
+        return Judgement(None, _bounded(fields.errors), *found, salvage=None if wrong else _salvage(rest, listed))
+    if entries:
+        clean["nodeConfigs"] = entries
     return Judgement(from_json(ColocationConfig, clean), (), *found)
 
 
-def _salvage(clean: Mapping[str, Any]) -> ColocationConfig | None:
-    try:
-        return from_json(ColocationConfig, clean) if clean else None
-    except CodecError:
-        return None
+def _salvage(clean: Mapping[str, Any], entries: Sequence[Any]) -> ColocationConfig | None:
+    """What is left of a text, its entries judged by what is left of the cluster's part."""
+    rest = {**clean, "nodeConfigs": entries} if entries else clean
+    return parse_config(json.dumps(rest)).config if rest else None
 
 
 def parse_strategy(text: str) -> StrategyJudgement:
@@ -166,7 +169,9 @@ def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> 
 
     clean = fields.read(NodeStrategy, item, path, {**_special(fields), "nodeSelector": node_selector})
     _check_models(clean, path, fields, (cluster.get(PART) or {}).get("model") or PREDICT_DEFAULTS.model)
-    _check_together(clean, cluster, path, fields)
+    if PART in clean and not fields.errors:
+        _check_together(clean[PART], cluster.get(PART) or {}, path, fields)
+    _check_pace({**cluster, **clean}, path, fields, clean)
     if fields.errors:
         return {"name": clean["name"]} if "name" in clean else {}
     if "nodeSelector" not in clean:
@@ -175,16 +180,17 @@ def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> 
 
 
 def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
-    """What is wrong, or odd, about an entry only together with the cluster's part below it."""
-    if PART in entry and not fields.errors:
-        layers = Layers()
-        for layer in (to_json(PREDICT_DEFAULTS), cluster.get(PART) or {}, entry[PART]):
-            layers.lay({PART: layer}, "")
-        fields.errors += [
-            Finding(join(path, each.path), f"together with the cluster's part: {each.message}")
-            for each in faults_together(layers.values[PART])
-        ]
-    _check_pace({**cluster, **entry}, path, fields, entry)
+    """What is wrong with an entry's prediction policy only together with the cluster's below it."""
+    layers = Layers()
+    for layer in (to_json(PREDICT_DEFAULTS), cluster):
+        layers.lay({PART: layer}, "")
+    of_the_cluster = set(faults_together(layers.values[PART]))
+    layers.lay({PART: entry}, "")
+    fields.errors += [
+        Finding(join(path, each.path), f"together with the cluster's part: {each.message}")
+        for each in faults_together(layers.values[PART])
+        if each not in of_the_cluster
+    ]
 
 
 def _check_pace(effective: Mapping[str, Any], path: str, fields: Fields, own: Mapping[str, Any]) -> None:

@@ -119,6 +119,19 @@ def test_schema_bounds_match_ranges() -> None:
         assert Range(margin["minimum"], margin["maximum"]) == predict_policy.RANGES["safetyMarginPercent"]
 
 
+def test_schema_rules_match_faults() -> None:
+    """The schema bounds names and lists as the rules of parser, webhook, CLI and agents do, and has no others."""
+    policy = _schema("node_metric")["properties"]["spec"]["properties"]["predictPolicy"]
+    parts = [policy, policy["properties"]["cpu"], policy["properties"]["memory"]]
+    assert [len(part["x-kubernetes-validations"]) for part in parts] == [2, 1, 1]
+    below = [each["properties"]["of"]["items"] for each in parts]
+    for each in (*parts, *below):
+        name, listed = each["properties"]["model"], each["properties"]["of"]
+        assert (name["minLength"], name["maxLength"]) == (1, predict_policy.LONGEST_NAME)
+        assert listed["maxItems"] == predict_policy.MOST_MODELS
+        assert each["properties"]["parameters"]["x-kubernetes-preserve-unknown-fields"]
+
+
 def test_memory_policies_match() -> None:
     """What counts as memory in use has the same names in the schema and in the ConfigMap."""
     policy = _schema("node_metric")["properties"]["spec"]["properties"]["metricCollectPolicy"]["properties"]

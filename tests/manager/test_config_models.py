@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from manager.config.parse import parse_config
+from agent.policy import resolve
+from agent.predictors import PolicyError
+from crds import names
+from crds.codec import from_json, to_json
+from crds.predict_policy import PredictPolicy
+from manager.config.in_force import at_start
+from manager.config.overlay import overlay
+from manager.config.parse import parse_config, parse_strategy
 from tests.manager.test_config_parse import _errors, _warnings
 
 
@@ -71,6 +78,86 @@ def test_parameters_are_checked(policy: dict[str, Any], message: str) -> None:
     assert _errors({"nodePredictPolicy": policy})[0].startswith(f"nodePredictPolicy.{message}")
     entry = parse_config(json.dumps({"nodeConfigs": [{"nodeSelector": {}, "nodePredictPolicy": policy}]}))
     assert str(entry.entry_errors[0]).startswith(f"nodeConfigs[0].nodePredictPolicy.{message}")
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        (
+            {"checkIntervalSeconds": 300, "forceUpdateIntervalSeconds": 120},
+            ".checkIntervalSeconds: must not be longer than forceUpdateIntervalSeconds (120), got 300: lower it, or ra",
+        ),
+        ({"model": "m" * 64}, ".model: must have at most 63 characters, got 64"),
+        ({"memory": {"model": "m" * 64}}, ".memory.model: must have at most 63 characters, got 64"),
+        ({"model": "max", "of": [{"model": "sum-max"}] * 17}, ".of: must list at most 16 models, got 17"),
+        ({"model": "theirs", "of": [{"model": "a"}] * 17}, ".of: must list at most 16 models, got 17"),
+        (_nested(1) | {"of": [{"model": "max", "of": [{"model": "a"}] * 17}]}, ".of[0].of: must list at most 16 mo"),
+        ({"model": "max", "of": [{"model": "m" * 64}]}, ".of[0].model: must have at most 63 characters, got 64"),
+        ({"model": "theirs", "parameters": {"x": [2**53 + 1]}}, ".parameters.x: must hold no number beyond 900719"),
+        ({"model": "theirs", "parameters": {"x": -1e300}}, ".parameters.x: must hold no number beyond 900719"),
+        ({"model": "theirs", "parameters": {"x": "\ud800"}}, ": is nested too deeply, or holds a text that is no Uni"),
+        ({"model": "theirs", "parameters": {"x": "y" * 16384}}, ": must be at most 16384 bytes of JSON, got 164"),
+    ],
+)
+def test_definition_is_obeyed(policy: dict[str, Any], message: str) -> None:
+    """What the NodeMetric's definition would refuse, or store as something else, is refused before; wherever it is."""
+    found = _errors({"nodePredictPolicy": policy})
+    assert [each for each in found if each.startswith(f"nodePredictPolicy{message}")], found
+    entry = parse_config(json.dumps({"nodeConfigs": [{"nodeSelector": {}, "nodePredictPolicy": policy}]}))
+    assert [each for each in entry.entry_errors if str(each).startswith(f"nodeConfigs[0].nodePredictPolicy{message}")]
+    with pytest.raises(PolicyError, match=r"^spec\.predictPolicy"):
+        resolve(from_json(PredictPolicy, policy))
+
+
+def test_intervals_of_layers_go_together() -> None:
+    """An entry, an annotation or what somebody tries cannot make a policy that the definition refuses."""
+    forced = {"nodePredictPolicy": {"forceUpdateIntervalSeconds": 120}}
+    cluster: dict[str, Any] = {"enable": True, "nodePredictPolicy": {"checkIntervalSeconds": 300}}
+    judged = parse_config(json.dumps({**cluster, "nodeConfigs": [{"nodeSelector": {}, **forced}]}))
+    assert [str(each)[:103] for each in judged.entry_errors] == [
+        "nodeConfigs[0].nodePredictPolicy.checkIntervalSeconds: together with the cluster's part: must not be lo"
+    ]
+    config, own = parse_config(json.dumps(cluster)).config, parse_strategy(json.dumps(forced)).strategy
+    assert config is not None
+    assert own is not None
+    annotated = overlay(config, annotations={names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(forced)})
+    for view in (annotated, overlay(config, above=("--set", own))):
+        assert ["ignored: nodePredictPolicy.checkIntervalSeconds: must not" in str(each) for each in view.findings] == [
+            True
+        ]
+        policy = view.strategy.node_predict_policy
+        assert policy is not None
+        assert (policy.check_interval_seconds, policy.force_update_interval_seconds) == (300, 600)
+
+
+def test_bad_policy_is_not_salvaged() -> None:
+    """An upgraded manager that refuses the kept policy goes on with the rest of the text; entries fit what is left."""
+    text = json.dumps(
+        {
+            "enable": True,
+            "midUnallocatedPercent": 5,
+            "nodePredictPolicy": {"model": "nsigma-v2", "checkIntervalSeconds": 300, "forceUpdateIntervalSeconds": 120},
+            "nodeConfigs": [
+                {"name": "n", "nodeSelector": {}, "nodePredictPolicy": {"parameters": {"n": 4}}},
+                {"name": "margin", "nodeSelector": {}, "nodePredictPolicy": {"safetyMarginPercent": 7}},
+            ],
+        }
+    )
+    config = at_start(text, present=True, last_good=text).config
+    assert (config.enable, config.mid_unallocated_percent, config.node_predict_policy) == (True, 5, None)
+    assert [each.node_selector for each in config.node_configs or ()] == [None, {}]
+
+
+def test_nested_fields_have_their_right_names() -> None:
+    """A field that is read under another name reaches the agents under its right one, at any depth."""
+    inner = {"Model": "sum-max", "Parameters": {"windowDays": 3}}
+    policy = {"model": "max", "of": [{"model": "max", "of": [inner, {"model": "max", "of": [inner]}]}]}
+    config = parse_config(json.dumps({"nodePredictPolicy": policy})).config
+    assert config is not None
+    assert config.node_predict_policy is not None
+    right = {"model": "sum-max", "parameters": {"windowDays": 3}}
+    assert to_json(config.node_predict_policy)["of"][0]["of"] == [right, {"model": "max", "of": [right]}]
+    assert not resolve(config.node_predict_policy).problem
 
 
 def test_good_policies_pass() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import kubeapi
 from agent.assembly import CannotStart, Parts, build, facts
 from agent.reporter.publisher import Publisher
-from agent.serving import JSON, YAML, HttpServer, Page
+from agent.serving import YAML, Page, pages
 from agent.settings import AgentSettings
 from agent.standalone.display import Display
 from agent.standalone.overview import Sources
@@ -21,10 +21,12 @@ from agent.store.schema import StoreError
 from agent.telemetry import Metrics
 from agent.ticking import beat
 from agent.vitals import Vitals
+from service import http
 
 log = logging.getLogger(__name__)
 
 _USER_AGENT = "headroom-agent"
+_ANSWER_SECONDS = 0.5  # for an answer that is under way when the agent stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +71,22 @@ def _reporting(settings: AgentSettings, parts: Parts, api: kubeapi.ApiServer | N
         settings.look,
         settings.report.first_after_seconds,
     )
-    pages = {
-        "/nodemetric": Page(display.json, JSON),
+    more = {
+        "/nodemetric": Page(display.json, http.JSON),
         "/nodemetric.yaml": Page(display.yaml, YAML),
         "/table": Page(display.text),
     }
-    return Reporting(display.run(), lambda: "", pages)
+    return Reporting(display.run(), lambda: "", more)
 
 
 async def _serve(settings: AgentSettings, parts: Parts, reporting: Reporting, stop: asyncio.Event) -> None:
     vitals = Vitals(settings, parts.pipeline, time.monotonic, time.monotonic(), parts.pods)
     health = vitals.health(facts(settings, parts, reporting.problem))
-    server = HttpServer(parts.metrics.exposition, health, reporting.pages)
+    server: http.Served | None = None
     tasks: list[asyncio.Task[None]] = []
     try:
         if not settings.look.once:
-            await _listen(server, settings.serve.listen)
+            server = await _listen(pages(parts.metrics.exposition, health, reporting.pages), settings.serve.listen)
         ticks = beat(settings.collect.interval_seconds, parts.pipeline.run_once, _Counts(parts.metrics))
         work = [ticks, _checkpoints(settings, parts), reporting.run, _until(stop)]
         watches = [parts.pods.run(), parts.node.run()]
@@ -95,7 +97,8 @@ async def _serve(settings: AgentSettings, parts: Parts, reporting: Reporting, st
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await server.stop()
+        if server is not None:
+            await server.close(_ANSWER_SECONDS)
 
 
 async def _first_end(work: set[asyncio.Task[None]], watches: set[asyncio.Task[None]]) -> None:
@@ -151,12 +154,13 @@ async def _api(settings: AgentSettings) -> AsyncIterator[kubeapi.ApiServer | Non
         yield api
 
 
-async def _listen(server: HttpServer, address: tuple[str, int]) -> None:
+async def _listen(shown: http.Pages, address: tuple[str, int]) -> http.Served:
     host, port = address
     try:
-        bound = await server.start(host, port)
+        served = await http.serve(shown, host, port, limits=http.OPEN)
     except OSError as error:
         code = error.errno or 0
         why = os.strerror(code) if code > 0 else error.strerror or error  # below 0: the name of a host
         raise CannotStart(f"cannot listen on {host}:{port}: {why}; give another address with --listen") from error
-    log.info("serving /healthz, /readyz and /metrics on %s:%d", host or "*", bound)
+    log.info("serving /healthz, /readyz and /metrics on %s:%d", host or "*", served.port)
+    return served

@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 
 from bench.measurement import Measurement, spread
-from scheduler_plugins.extender import transport
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.server import Server
@@ -25,6 +24,7 @@ from scheduler_plugins.plugins.load_aware import NAME, LoadAware
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.telemetry import Telemetry
+from service.http import serve
 
 NODES, QUICK_NODES = 5000, 50
 CALLS, QUICK_CALLS = 300, 3
@@ -97,7 +97,7 @@ def _serve(cache: ClusterCache, mode: Mode, told: Connection) -> None:
     server = Server(extender, Health(), telemetry, NodePage(cache, lambda: NOW))
 
     async def run() -> None:
-        served = await transport.serve(server.pages(), "127.0.0.1", 0)
+        served = await serve(server.pages(), "127.0.0.1", 0)
         told.send(served.port)
         await asyncio.to_thread(told.recv)
         told.send(time.process_time())

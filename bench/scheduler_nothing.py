@@ -8,8 +8,7 @@ import json
 import sys
 from collections import Counter
 
-from scheduler_plugins.extender.http import Page, Reply, Request
-from scheduler_plugins.extender.transport import serve
+from service.http import Page, Reply, Request, serve
 
 KEY = b'"NodeNames":['
 """The names come last in a request, and no text of a pod can hold this unescaped."""

@@ -1,69 +1,17 @@
-"""Small HTTP servers of the manager, each in a thread of its own that no outage of the event loop can stop."""
+"""HTTP servers of the manager, each in a thread of its own that no outage of the event loop can stop."""
 
-import socket
+import asyncio
 import threading
-from collections.abc import Callable, Iterable
-from contextlib import suppress
-from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+from typing import Final
 
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+from service import http
 
-_NAME: Final = "headroom-manager"
-"""What servers call themselves."""
-_POLL_SECONDS: Final = 0.1
-"""How long the end of a server may wait for it. [s]"""
-_SILENCE_SECONDS: Final = 10.0
-"""Who connects and then says nothing for so long loses the thread that waits for it. [s]"""
+_STOP_SECONDS: Final = 5.0
+"""How long the end of a server may wait for answers that are under way. [s]"""
 
 
 class ListenError(Exception):
     """The address cannot be listened on; one line that says why and what to do."""
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-    allow_reuse_address = True
-
-    def server_bind(self) -> None:
-        # The base class would look its own name up, which hangs where there is no name service.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = _NAME, int(self.server_address[1])
-        self.setup_environ()
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _QuietHandler(WSGIRequestHandler):
-    timeout = _SILENCE_SECONDS
-
-    def version_string(self) -> str:
-        """What answers: no versions, which tell who looks for a hole where to look."""
-        return _NAME
-
-    def handle(self) -> None:
-        """Answer; whoever says nothing, or breaks off, is let go without a word."""
-        with suppress(TimeoutError, ConnectionError):
-            super().handle()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class names it so
-        """Requests are not logged."""
-
-
-def _named(application: "WSGIApplication") -> "WSGIApplication":
-    """The application with a `Server` of its own on each answer, in place of the library's with its versions."""
-
-    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        def start(status: str, headers: list[tuple[str, str]], *failure: Any) -> Callable[[bytes], object]:  # noqa: ANN401 - as WSGI has it
-            return start_response(status, [*headers, ("Server", _NAME)], *failure)
-
-        return application(environ, start)
-
-    return answer
 
 
 def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:
@@ -83,31 +31,32 @@ def parse_address(text: str, flag: str = "--listen") -> tuple[str, int]:
 
 
 class HttpServer:
-    """Serves an application.
+    """Serves pages to clients of which nobody knows who they are.
 
     Args:
         address: host:port; port 0 takes a free one.
-        application: what answers. Called in a thread for each request.
+        pages: what answers, in the server's own thread.
         flag: where the address was given.
 
     Raises:
         ListenError: the address is not free, or not one.
     """
 
-    def __init__(self, address: str, application: "WSGIApplication", flag: str = "--listen") -> None:
+    def __init__(self, address: str, pages: http.Pages, flag: str = "--listen") -> None:
         host, port = parse_address(address, flag)
+        self._pages = pages
         try:
-            kind = _Server6 if ":" in host else _Server
-            self._server = make_server(host, port, _named(application), server_class=kind, handler_class=_QuietHandler)
+            self._door = http.bind(host, port)
+            self._door.listen()  # from now on the address is taken, and who comes early is answered when it starts
         except OSError as error:
             raise ListenError(f"{flag} {address}: {error.strerror or error}; choose a free address") from None
-        ending = {"poll_interval": _POLL_SECONDS}
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs=ending, name=flag, daemon=True)
-
-    @property
-    def port(self) -> int:
+        self.port = int(self._door.getsockname()[1])
         """The port in use."""
-        return int(self._server.server_address[1])
+        self.served: http.Served | None = None
+        """The listener, once it has started."""
+        self._loop = asyncio.new_event_loop()
+        self._ends = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name=flag, daemon=True)
 
     def start(self) -> None:
         """Begin to answer."""
@@ -116,6 +65,17 @@ class HttpServer:
     def stop(self) -> None:
         """Stop answering and free the port; one that was never started is closed alone."""
         if self._thread.ident is not None:
-            self._server.shutdown()
-            self._thread.join(timeout=5)
-        self._server.server_close()
+            self._loop.call_soon_threadsafe(self._ends.set)
+            self._thread.join(2 * _STOP_SECONDS)
+        else:
+            self._loop.close()
+        self._door.close()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        self.served = await http.listen(self._pages, self._door, limits=http.OPEN)
+        await self._ends.wait()
+        await self.served.close(_STOP_SECONDS)

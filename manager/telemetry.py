@@ -1,9 +1,9 @@
 """The manager's own /metrics and health pages."""
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -11,10 +11,8 @@ from prometheus_client.process_collector import ProcessCollector
 from manager.calculators.base import Result
 from manager.facts import Resource
 from manager.listening import HttpServer
+from service import http
 from service.health import Health
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 PREFIX: Final = "headroom_manager"
 """What the name of every metric begins with."""
@@ -100,36 +98,22 @@ class Telemetry:
             self._degraded.remove(node, reason)
 
 
-def _page(path: str, health: Callable[[], Health], *, verbose: bool) -> tuple[str, str]:
-    """Status and text of a health page."""
-    if path not in {"/healthz", "/readyz", "/livez"}:
-        return "404 Not Found", "try /metrics, /healthz, /readyz or /livez\n"
-    well, words = health().answer(ready=path == "/readyz", verbose=verbose)
-    return "200 OK" if well else "503 Service Unavailable", words
-
-
 class TelemetryServer(HttpServer):
     """Serves /metrics, /healthz, /readyz and /livez; the first two of the health pages say more with `?verbose`.
 
     Args:
         address: host:port; port 0 takes a free one.
         telemetry: what to show.
-        health: what the health pages answer from. Called in a thread, for each request.
+        health: what the health pages answer from. Called in the server's thread, for each request.
 
     Raises:
         ListenError: the address is not free, or not one.
     """
 
     def __init__(self, address: str, telemetry: Telemetry, health: Callable[[], Health]) -> None:
-        metrics: Any = make_wsgi_app(telemetry.registry)
+        def livez(_request: http.Request) -> http.Reply:
+            well, text = health().answer(ready=False, verbose=False)
+            return http.Reply.text(text, 200 if well else 503)
 
-        def serve(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-            path = environ.get("PATH_INFO", "")
-            if path == "/metrics":
-                answer: Iterable[bytes] = metrics(environ, start_response)
-                return answer
-            status, words = _page(path, health, verbose="verbose" in environ.get("QUERY_STRING", ""))
-            start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-            return [words.encode()]
-
-        super().__init__(address, serve)
+        metrics = http.MetricsPage(lambda: generate_latest(telemetry.registry))
+        super().__init__(address, {**http.health_pages(health, livez=livez), ("GET", "/metrics"): metrics})

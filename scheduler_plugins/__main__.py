@@ -12,12 +12,10 @@ from typing import Final
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
 from scheduler_plugins.assembly import Parts, assemble
-from scheduler_plugins.extender import transport
-from scheduler_plugins.extender.transport import CertificateError, Served
 from scheduler_plugins.profile import summary
 from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.watch import ClusterWatch
-from service import logs
+from service import http, logs
 
 _LOG: Final = logging.getLogger("headroom-scheduler")
 _WRONG_USE: Final = 2
@@ -98,7 +96,7 @@ async def _watch(api: ApiServer, watch: ClusterWatch) -> None:
     await watch.run()
 
 
-async def _listen_all(parts: Parts, settings: Settings) -> list[Served]:
+async def _listen_all(parts: Parts, settings: Settings) -> list[http.Served]:
     """Listen for kube-scheduler, and for clients of load-watcher and a Prometheus where those are wanted."""
     served = [await _listen(parts, settings)]
     # These clients have no certificate to show.
@@ -111,7 +109,7 @@ async def _listen_all(parts: Parts, settings: Settings) -> list[Served]:
             continue
         host, port = address
         try:
-            served.append(await transport.serve(pages, host, port, tls))
+            served.append(await http.serve(pages, host, port, tls, http.OPEN))
         except OSError as error:
             for each in served:
                 await each.close()
@@ -120,10 +118,10 @@ async def _listen_all(parts: Parts, settings: Settings) -> list[Served]:
     return served
 
 
-async def _listen(parts: Parts, settings: Settings) -> Served:
+async def _listen(parts: Parts, settings: Settings) -> http.Served:
     try:
-        served = await transport.serve(parts.server.pages(), settings.host, settings.port, settings.tls)
-    except CertificateError as error:
+        served = await http.serve(parts.server.pages(), settings.host, settings.port, settings.tls)
+    except http.CertificateError as error:
         raise StartError(str(error)) from error
     except OSError as error:
         raise StartError(_unheard(settings, error)) from error

@@ -11,7 +11,6 @@ import numpy as np
 from kubeapi import ApiServer
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health, of_watches
-from scheduler_plugins.extender.http import Pages
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Extender
 from scheduler_plugins.framework.cycle import Cycle, Enabled
@@ -35,6 +34,7 @@ from scheduler_plugins.waking.metrics import WakingMetrics
 from scheduler_plugins.waking.part import Waking
 from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
 from scheduler_plugins.watcher.pages import pages
+from service.http import Pages
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from scheduler_plugins.extender.service import Mode
-from scheduler_plugins.extender.transport import ServerTls
 from scheduler_plugins.leader import LeaseName
 from scheduler_plugins.profile import DEFAULT_PROFILE, KIND, Profile, ProfileError, load_profile
 from scheduler_plugins.profile.upstream import KIND as UPSTREAM_KIND
 from service import logs
+from service.http import ServerTls
 from service.words import joined
 
 _HIGHEST_PORT: Final = 65535

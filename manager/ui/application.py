@@ -1,14 +1,14 @@
 """The requests that the page answers: GET and HEAD, below /ui, from this machine. Everything else is refused."""
 
+import asyncio
 import json
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
+from http import HTTPMethod, HTTPStatus
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs
+from typing import Any, Final
 
 from manager.context import Context
 from manager.explain.document import as_json as explanation_as_json
@@ -16,14 +16,11 @@ from manager.ui import explaining, layout, node_page, overview, overview_page
 from manager.ui.explaining import NodeMetrics
 from manager.ui.history import RESOURCES, Plot, Series
 from manager.ui.recorder import Recorder
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+from service.http import Pages, Reply, Request
 
 _LOG: Final = logging.getLogger(__name__)
 _AT_ONCE: Final = 8
 """Requests that are worked on or wait for their turn; whoever comes then is told to come again."""
-_MOST_WORDS: Final = 20
 _HTML: Final = "text/html; charset=utf-8"
 _JSON: Final = "application/json"
 _STATIC: Final[Mapping[str, str]] = {
@@ -44,7 +41,7 @@ HEADERS: Final = (
 """Of every answer."""
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
-Words = Mapping[str, Sequence[str]]
+Words = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class Answer:
 
 
 class Application:
-    """A WSGI application.
+    """The page.
 
     Args:
         context: what the manager knows.
@@ -73,34 +70,43 @@ class Application:
 
     def __init__(self, context: Context, metrics: NodeMetrics, *, local: bool) -> None:
         self._context, self._metrics, self._local = context, metrics, local
-        self._turn, self._places = threading.Lock(), threading.BoundedSemaphore(_AT_ONCE)
+        self._turn, self._present = threading.Lock(), 0
         folder = files("manager.ui") / "static"
         self._static = {name: Answer((folder / name).read_bytes(), type_) for name, type_ in _STATIC.items()}
 
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer a request."""
-        method = environ.get("REQUEST_METHOD", "")
-        answer = self._answer(environ, method)
-        length = ("Content-Length", str(len(answer.body)))
-        status = f"{answer.status.value} {answer.status.phrase}"
-        start_response(status, [("Content-Type", answer.type), length, *HEADERS, *answer.more])
-        return [b"" if method == "HEAD" else answer.body]
+    def pages(self) -> Pages:
+        """All paths, whatever is asked of them: every answer has the same guards, a refusal too."""
+        return {(method.value, "/"): self.answer for method in HTTPMethod if method is not HTTPMethod.HEAD}
 
-    def _answer(self, environ: "WSGIEnvironment", method: str) -> Answer:
-        if self._local and _host(environ) not in _LOOPBACK:
+    async def answer(self, request: Request) -> Reply:
+        """Answer a request."""
+        answer = await self._answer(request)
+        return Reply(answer.body, answer.status.value, answer.type, {**dict(HEADERS), **dict(answer.more)})
+
+    async def _answer(self, request: Request) -> Answer:
+        if self._local and _host(request) not in _LOOPBACK:
             return _plain(HTTPStatus.FORBIDDEN, "open this page as localhost, by kubectl port-forward")
-        if method not in ("GET", "HEAD"):
+        if request.method not in ("GET", "HEAD"):
             refusal = _plain(HTTPStatus.METHOD_NOT_ALLOWED, "this page only reads")
             return Answer(refusal.body, refusal.type, refusal.status, (("Allow", "GET, HEAD"),))
-        if not self._places.acquire(blocking=False):
+        if self._present >= _AT_ONCE:
             return _plain(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once: try again")
         try:
-            return self._route(_path(environ), _words(environ))
+            return await asyncio.shield(self._in_thread(request))
         except Exception:  # noqa: BLE001 - the outer runner: what one node has, however odd, must not take the page away
-            _LOG.exception("The page at %s failed; please report it", environ.get("PATH_INFO", ""))
+            _LOG.exception("The page at %s failed; please report it", request.path)
             return _plain(HTTPStatus.INTERNAL_SERVER_ERROR, "an error that should not happen: see the manager's log")
-        finally:
-            self._places.release()
+
+    def _in_thread(self, request: Request) -> asyncio.Future[Answer]:
+        """Counts until the thread is free again, even when whoever asked has left meanwhile."""
+        working = asyncio.get_running_loop().run_in_executor(None, self._route, request.path, request.query)
+        self._present += 1
+
+        def leave(_: asyncio.Future[Answer]) -> None:
+            self._present -= 1
+
+        working.add_done_callback(leave)
+        return working
 
     def _route(self, path: str, words: Words) -> Answer:
         if path in ("/", "/ui/"):
@@ -181,26 +187,14 @@ def _plot(plot: Plot) -> dict[str, Any]:
 
 
 def _length(words: Words) -> str:
-    return node_page.length_of((words.get("range") or [""])[-1])
+    return node_page.length_of(words.get("range", ""))
 
 
-def _host(environ: "WSGIEnvironment") -> str:
+def _host(request: Request) -> str:
     """The name that was asked for, without its port."""
-    given = str(environ.get("HTTP_HOST", "")).strip().lower()
+    given = request.host.strip().lower()
     name, colon, port = given.rpartition(":")
     return name if colon and port.isdigit() else given
-
-
-def _path(environ: "WSGIEnvironment") -> str:
-    raw: str = environ.get("PATH_INFO", "")
-    return raw.encode("latin-1", "replace").decode("utf-8", "replace")
-
-
-def _words(environ: "WSGIEnvironment") -> Words:
-    try:
-        return parse_qs(environ.get("QUERY_STRING", ""), max_num_fields=_MOST_WORDS)
-    except ValueError:  # more of them than any link of ours has
-        return {}
 
 
 def _plain(status: HTTPStatus, words: str) -> Answer:

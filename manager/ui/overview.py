@@ -74,11 +74,11 @@ class Query:
     """How far plots go back."""
 
     @classmethod
-    def of(cls, words: Mapping[str, Sequence[str]]) -> Self:
+    def of(cls, words: Mapping[str, str]) -> Self:
         """Read it from a query string; what cannot be understood counts as not said."""
 
         def word(name: str) -> str:
-            return (words.get(name) or [""])[-1][:_LONGEST_TEXT]
+            return words.get(name, "")[:_LONGEST_TEXT]
 
         page = word("page")
         return cls(

@@ -30,7 +30,7 @@ class UiServer(HttpServer):
 
     def __init__(self, address: str, context: Context) -> None:
         self._context, self._metrics = context, NodeMetrics()
-        super().__init__(address, Application(context, self._metrics, local=is_loopback(address)), FLAG)
+        super().__init__(address, Application(context, self._metrics, local=is_loopback(address)).pages(), FLAG)
 
     async def keep(self, api: ApiServer) -> None:
         """Remember what nodes say, for ever, and read single NodeMetrics by this session."""

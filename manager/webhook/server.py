@@ -6,25 +6,30 @@ it, answer garbage with a traceback, and start anew for each certificate; so thi
 
 import asyncio
 import logging
-import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final, Self
-
-from aiohttp import web
 
 from manager.listening import ListenError
 from manager.webhook import admission
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
 from manager.webhook.serving import Serving
+from service import http
 
 _LOG: Final = logging.getLogger(__name__)
-_LARGEST_BODY_BYTES: Final = 8 * 1024 * 1024
-"""Two ConfigMaps of 3 MiB, the most that an API server takes in a request, and what is around them."""
+_LIMITS: Final = replace(
+    http.OPEN,
+    # Two ConfigMaps of 3 MiB, the most that an API server takes in a request, and what is around them.
+    body_bytes=8 * 2**20,
+    buffered_bytes=32 * 2**20,
+    connections=50,  # each of them some 0.3 MiB
+    request_seconds=2.0,
+    look_seconds=0.25,
+)
 _LARGEST_TEXT: Final = 1024 * 1024
 """What a ConfigMap can hold; a longer text does not come from an API server."""
-_READ_SECONDS: Final = 2.0
-_ANSWER_SECONDS: Final = 4.0  # the API server waits for 5 s
+_ANSWER_SECONDS: Final = 2.5  # the API server waits for 5 s, reading included
 _ENDING_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 5.0
 _AT_ONCE: Final = 4
@@ -50,7 +55,7 @@ class WebhookServer:
     ) -> None:
         self._listener, self._serving, self._metrics = listener, serving, metrics
         self._namespace, self._name = namespace, name
-        self._runner: web.AppRunner | None = None
+        self._served: http.Served | None = None
         self._fn: Fn | None = None
         self._turns, self._present = asyncio.Semaphore(_AT_ONCE), 0
 
@@ -73,17 +78,12 @@ class WebhookServer:
             await self._stop()
 
     async def _start(self) -> None:
-        app = web.Application(client_max_size=_LARGEST_BODY_BYTES)
-        app.add_routes([web.post(f"/{admission.HANDLER}", self._serve)])
-        runner = web.AppRunner(
-            app, handle_signals=False, access_log=None, shutdown_timeout=_ENDING_SECONDS, lingering_time=0
-        )
-        self._runner = runner
-        await runner.setup()
+        pages = {("POST", f"/{admission.HANDLER}"): self._serve}
         complained = False
         while True:
             try:
-                await self._listen(runner, self._serving.context)
+                door = self._listener.take()
+                self._served = await http.listen(pages, door, self._serving.context, _LIMITS, self._refused)
             except (ListenError, OSError) as error:  # the process had the port before: its configuration is not wrong
                 if not complained:
                     _LOG.warning("The webhook cannot listen, trying again: %s", error)
@@ -93,53 +93,41 @@ class WebhookServer:
                 _LOG.info("The webhook answers on port %d", self._listener.port)
                 return
 
-    async def _listen(self, runner: web.AppRunner, context: ssl.SSLContext) -> None:
-        bound = self._listener.take()
-        try:
-            await web.SockSite(runner, bound, ssl_context=context).start()
-        except BaseException:
-            for site in runner.sites:
-                await site.stop()
-            bound.close()
-            raise
-
     async def _stop(self) -> None:
         """Free the port at once, and give the requests of the moment a second."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
+        served, self._served = self._served, None
+        if served is not None:
+            await served.close(_ENDING_SECONDS)
 
-    async def _serve(self, request: web.Request) -> web.Response:
+    def _refused(self, _status: int, _why: str) -> None:
+        """Not logged: whoever can connect could fill the log."""
+        self._metrics.reviews.labels("malformed").inc()
+
+    async def _serve(self, request: http.Request) -> http.Reply:
         if self._present >= _MOST_PRESENT:
             self._metrics.reviews.labels("malformed").inc()
-            refused = web.Response(status=503, text="too many reviews at once\n")
-            refused.force_close()
-            return refused
+            return http.Reply.text("too many reviews at once\n", 503)
         self._present += 1
         try:
-            return await self._in_turn(request)
+            return await self._in_turn(request.body)
         finally:
             self._present -= 1
 
-    async def _in_turn(self, request: web.Request) -> web.Response:
+    async def _in_turn(self, body: bytes) -> http.Reply:
         asked = None
         try:
-            # From its first byte to the answer a review has a turn: so many fill the memory, and no more.
+            # What a review is taken apart into is many times its size: so many at once, and no more.
             async with asyncio.timeout(_ANSWER_SECONDS), self._turns:
-                async with asyncio.timeout(_READ_SECONDS):
-                    asked = admission.read(await request.read())
-                return web.json_response(await self._answer(asked))
+                asked = admission.read(body)
+                return http.Reply.json(await self._answer(asked))
         except admission.NotAReviewError as error:
             self._metrics.reviews.labels("malformed").inc()
-            return web.Response(status=400, text=f"{error}\n")
+            return http.Reply.text(f"{error}\n", 400)
         except TimeoutError:
             if asked is not None:
-                return web.json_response(self._unchecked(asked, "it takes too long"))
+                return http.Reply.json(self._unchecked(asked, "it takes too long"))
             self._metrics.reviews.labels("malformed").inc()
-            return web.Response(status=408, text="the request could not be read in time\n")
-        except web.HTTPRequestEntityTooLarge:
-            self._metrics.reviews.labels("malformed").inc()
-            raise
+            return http.Reply.text("too many reviews at once\n", 503)
 
     async def _answer(self, asked: admission.Asked) -> dict[str, Any]:
         if not asked.concerns(self._namespace, self._name):

@@ -8,7 +8,6 @@ from typing import Any, Final, Protocol, TypeVar
 
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
-from scheduler_plugins.extender.http import Pages, Reply, Request
 from scheduler_plugins.extender.service import Extender, UnreadablePod
 from scheduler_plugins.extender.wire import (
     Arguments,
@@ -22,6 +21,7 @@ from scheduler_plugins.extender.wire import (
     preempt_reply,
     prioritize_reply,
 )
+from service.http import MetricsPage, Pages, Reply, Request
 
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LONGEST_LINE: Final = 500
@@ -81,7 +81,8 @@ class Server:
     def open_pages(self) -> Pages:
         """Those that others than kube-scheduler may read, too: nothing of them changes anything or names a pod."""
         own = self.pages()
-        return {("GET", path): own["GET", path] for path in ("/metrics", "/healthz", "/livez", "/readyz")}
+        health = {("GET", path): own["GET", path] for path in ("/healthz", "/livez", "/readyz")}
+        return {("GET", "/metrics"): MetricsPage(self._meter.text), **health}
 
     # kube-scheduler's
 

@@ -1,14 +1,13 @@
 """Health and metrics over HTTP."""
 
-import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import aiohttp
-import pytest
 
-from agent.serving import JSON, HttpServer, Page
+from agent.serving import Page, pages
 from agent.telemetry import Metrics
+from service import http
 from service.health import Health
 
 Get = Callable[[str], "aiohttp.client._RequestContextManager"]
@@ -16,15 +15,14 @@ Get = Callable[[str], "aiohttp.client._RequestContextManager"]
 
 @asynccontextmanager
 async def _served(
-    health: Health, pages: dict[str, Page] | None = None, metrics: Metrics | None = None
+    health: Health, more: dict[str, Page] | None = None, metrics: Metrics | None = None
 ) -> AsyncIterator[Get]:
-    server = HttpServer((metrics or Metrics()).exposition, health, pages)
-    port = await server.start("127.0.0.1", 0)
+    served = await http.serve(pages((metrics or Metrics()).exposition, health, more), "127.0.0.1", 0, None, http.OPEN)
     try:
         async with aiohttp.ClientSession() as session:
-            yield lambda path: session.get(f"http://127.0.0.1:{port}{path}")
+            yield lambda path: session.get(f"http://127.0.0.1:{served.port}{path}")
     finally:
-        await server.stop()
+        await served.close()
 
 
 async def _answer(get: Get, path: str) -> tuple[int, str]:
@@ -37,7 +35,7 @@ async def test_pages_are_served() -> None:
     metrics = Metrics()
     metrics.gaps.labels("cpu", "first-reading").inc()
     health = Health(facts={"machine": lambda: "cgroup v2"})
-    async with _served(health, {"/nodemetric": Page(lambda: '{"kind": "NodeMetric"}', JSON)}, metrics) as get:
+    async with _served(health, {"/nodemetric": Page(lambda: '{"kind": "NodeMetric"}', http.JSON)}, metrics) as get:
         assert await _answer(get, "/healthz") == (200, "ok\n")
         assert await _answer(get, "/readyz") == (200, "ready\n")
         assert await _answer(get, "/livez") == (200, "ok\n")
@@ -82,15 +80,6 @@ async def test_failing_page_is_told() -> None:
 
     async with _served(Health(), {"/nodemetric": Page(fail)}) as get:
         assert await _answer(get, "/nodemetric") == (503, "cannot write /data/agent.db: disk I/O error\n")
-
-
-async def test_port_in_use_is_refused() -> None:
-    """A port that is taken is an error of the system, which the entry point turns into one line."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = HttpServer(Metrics().exposition, Health())
-        with pytest.raises(OSError, match="in use"):
-            await server.start("127.0.0.1", taken.getsockname()[1])
-        await server.stop()
 
 
 def test_metrics_do_not_collide() -> None:

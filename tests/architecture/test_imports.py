@@ -70,6 +70,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "manager.facts": ("manager.facts", "crds"),
     "manager.webhook": (
         "manager.webhook",
+        "service.http",
         "manager.config",
         "manager.listening",
         "manager.settings",
@@ -106,6 +107,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "manager.node_metric",
         "manager.patches",
         "manager.reactions.conditions",
+        "service.http",
         "service.token_bucket",
         "kubeapi",
         "crds",
@@ -139,7 +141,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "scheduler_plugins.watcher": (
         "scheduler_plugins.watcher",
         "scheduler_plugins.snapshot",
-        "scheduler_plugins.extender.http",
+        "service.http",
         "crds",
     ),
     "scheduler_plugins.quota": ("scheduler_plugins.quota", "scheduler_plugins.snapshot", "crds"),
@@ -207,12 +209,17 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.extender",
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
+        "service.http",
     ),
 }
 
 # Third parties that a place must not import: the reason stands behind each.
+OWN_SERVERS = dict.fromkeys(
+    ("aiohttp.web", "http.server", "socketserver", "wsgiref"), "has no bounds: whatever listens is service.http"
+)
 FORBIDDEN: dict[str, dict[str, str]] = {
     "agent": {
+        **OWN_SERVERS,
         "scipy": "costs 50 MiB and more of a 90 MiB budget",
         "kopf": "belongs to the manager",
         "subprocess": "the agent reads files, it starts nothing",
@@ -220,10 +227,11 @@ FORBIDDEN: dict[str, dict[str, str]] = {
     "backtest": {"scipy": "the plugin and the manager's image have no use for it", "subprocess": "reads files alone"},
     "crds": {"numpy": "the API is plain data", "kubernetes": "the API does no I/O", "aiohttp": "the API does no I/O"},
     "kubeapi": {"kopf": "belongs to the manager"},
-    "service": {"kopf": "belongs to the manager", "numpy": "has no use for it"},
+    "service": {**OWN_SERVERS, "kopf": "belongs to the manager", "numpy": "has no use for it"},
     "cli": {"kopf": "belongs to the manager", "subprocess": "reads live objects only"},
-    "manager": {"subprocess": "starts nothing", "scipy": "has no use for it"},
+    "manager": {**OWN_SERVERS, "subprocess": "starts nothing", "scipy": "has no use for it"},
     "scheduler_plugins": {
+        **OWN_SERVERS,
         "kopf": "belongs to the manager",
         "subprocess": "starts nothing",
         "scipy.stats": "costs 98 MiB and two seconds; scipy.special has what we need",

@@ -8,9 +8,9 @@ from bench.scheduler import main, modes_of, turn
 from bench.scheduler_nothing import Nothing, names
 from bench.scheduler_parts import NONE, NOTHING, SHORTLIST, WEIGHTED, Mode, configuration, mean_ms, profile
 from bench.scheduler_table import Run, lines, spread
-from scheduler_plugins.extender.http import Reply, Request
 from scheduler_plugins.extender.wire import parse
 from scheduler_plugins.plugins import PLUGINS
+from service.http import Reply, Request
 
 POD = {"metadata": {"name": 'a "NodeNames":["x"]', "uid": "1"}, "spec": {}}
 BODY = json.dumps({"Pod": POD, "Nodes": None, "NodeNames": ["n-1", "n-2", "n-3"]}, separators=(",", ":")).encode()

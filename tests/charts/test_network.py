@@ -96,21 +96,23 @@ def test_strangers_reach_nothing(cluster: Cluster) -> None:
 
 
 def test_prometheus_reaches_metrics(cluster: Cluster) -> None:
-    """What says it is a Prometheus reads the metrics of every part, and nothing else."""
+    """What says so in namespace `monitoring` reads the metrics of every part, and nothing else; elsewhere nothing."""
     metrics = {
         "headroom-agent": {"metrics"},
         "headroom-manager": {"metrics"},
         "headroom-scheduler": {"https", "metrics"},
     }
-    assert reached(render(cluster.helm, METRICS), PROMETHEUS) == metrics
+    chart = render(cluster.helm, METRICS)
+    assert reached(chart, PROMETHEUS) == metrics
+    assert reached(chart, Source(PROMETHEUS.labels, "a-tenants")) == {}
 
 
 def test_metrics_may_be_for_one_namespace(cluster: Cluster) -> None:
-    """Values narrow the scrapers down to one namespace, or to nobody."""
+    """Values name another namespace of scrapers, or nobody."""
     path = "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name"
-    chart = render(cluster.helm, f"{path}=monitoring")
-    assert "headroom-agent" in reached(chart, PROMETHEUS)
-    assert reached(chart, Source(PROMETHEUS.labels, "shop")) == {}
+    chart = render(cluster.helm, f"{path}=shop")
+    assert "headroom-agent" in reached(chart, Source(PROMETHEUS.labels, "shop"))
+    assert reached(chart, PROMETHEUS) == {}
     assert reached(render(cluster.helm, "networkPolicy.metricsFrom=null"), PROMETHEUS) == {}
 
 

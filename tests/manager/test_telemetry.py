@@ -128,14 +128,3 @@ def test_bad_addresses_are_refused(text: str) -> None:
     """What is no address is refused with an example."""
     with pytest.raises(ListenError, match="write host:port"):
         parse_address(text)
-
-
-def test_silent_stranger_is_let_go(
-    server: TelemetryServer, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Who connects and says nothing loses the connection, and with it the thread, without a line anywhere."""
-    monkeypatch.setattr("manager.listening._QuietHandler.timeout", 0.01)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as silent:
-        assert silent.recv(1) == b""
-    assert _get(server, "/livez")[0] == 200
-    assert capfd.readouterr().err == ""

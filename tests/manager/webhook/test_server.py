@@ -6,6 +6,7 @@ import json
 import logging
 import socket
 import ssl
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -100,7 +101,7 @@ async def test_longer_than_any_config_map() -> None:
         (b"[]", 400, "not an AdmissionReview"),
         (b"[" + b'{"a":[]},' * 250_000 + b"1]", 400, "more parts than any review"),
         (b'{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": 1}', 400, "no request"),
-        (b" " * (8 * 1024 * 1024 + 1), 413, "Maximum request body size"),
+        (b" " * (8 * 1024 * 1024 + 1), 413, "the body is larger than"),
     ],
 )
 async def test_garbage_is_answered(body: bytes, status: int, said: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -139,15 +140,16 @@ async def test_strangers_are_survived() -> None:
 
 
 async def test_oldest_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many connections are open at most; who comes next takes the place of the oldest, so nobody is locked out."""
-    monkeypatch.setattr(listener_module, "_MOST_OPEN", 3)
+    """So many are in at most, with TLS and before it; who comes next takes the place of the one silent longest."""
+    monkeypatch.setattr(listener_module, "_STRANGERS", 2)
+    monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, connections=2))
     async with serving() as served:
         address = "127.0.0.1", served.listener.port
         plain = [await asyncio.open_connection(*address) for _ in range(2)]
-        shaken = [await asyncio.open_connection(*address, ssl=served.trust()) for _ in range(2)]
+        shaken = [await asyncio.open_connection(*address, ssl=served.trust()) for _ in range(3)]
         assert (await served.ask(review("{}")))["allowed"] is True
         async with asyncio.timeout(30):
-            assert [await reader.read() for reader, _ in plain] == [b"", b""]
+            assert [await reader.read() for reader, _ in (*plain, *shaken[:2])] == [b""] * 4
         last, writer = shaken[-1]
         body = json.dumps(review("{")).encode()
         writer.write(f"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
@@ -160,7 +162,8 @@ async def test_oldest_stranger_makes_room(monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_those_who_left_take_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only connections that are open count: reviews one after the other leave one alone that was there before."""
-    monkeypatch.setattr(listener_module, "_MOST_OPEN", 8)
+    monkeypatch.setattr(listener_module, "_STRANGERS", 2)
+    monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, connections=2))
     async with serving() as served:
         first, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
         for _ in range(12):
@@ -175,7 +178,8 @@ async def test_those_who_left_take_no_place(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_unfinished_body_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """A body that never ends is given up."""
-    monkeypatch.setattr(server_module, "_READ_SECONDS", 0.01)
+    limits = replace(server_module._LIMITS, request_seconds=0.01, look_seconds=0.01)
+    monkeypatch.setattr(server_module, "_LIMITS", limits)
     async with serving() as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
         writer.write(b"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
@@ -185,24 +189,37 @@ async def test_unfinished_body_ends(monkeypatch: pytest.MonkeyPatch) -> None:
             await writer.wait_closed()
 
 
-async def test_bodies_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many bodies are sent at once, four at most are held; those that never end make room for the others."""
-    monkeypatch.setattr(server_module, "_READ_SECONDS", 0.3)
+async def test_bodies_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many bodies are sent at once, so much of them is held; a short review is judged all the same."""
+    monkeypatch.setattr(server_module, "_LIMITS", replace(server_module._LIMITS, buffered_bytes=100_000))
     async with serving() as served:
-        writers = []
+        hogs = []
         for _ in range(6):
-            _, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
-            writer.write(b"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n{")
-            writers.append(writer)
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.listener.port, ssl=served.trust())
+            writer.write(b"POST /configmaps HTTP/1.1\r\nHost: x\r\nContent-Length: 99000\r\n\r\n{" + b"x" * 50_000)
+            hogs.append((reader, writer))
+        assert (await served.ask(review("{}")))["allowed"] is True
         async with asyncio.timeout(30):
-            while served.server._turns.locked() is False:  # noqa: ASYNC110 - nobody tells
-                await asyncio.sleep(0.001)
-            while (await served.post(review("{")))[0] != 200:
-                pass
-        for writer in writers:
+            assert b"503" in await hogs[0][0].readline()
+        for _, writer in hogs:
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+
+async def test_reviews_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four reviews at most are judged at once; one that waits too long for its turn is turned away."""
+    monkeypatch.setattr(server_module, "_ANSWER_SECONDS", 0.2)
+    judged: list[int] = []
+
+    async def hangs(*_: Any, **__: Any) -> Any:  # noqa: ANN401 - as kopf's
+        judged.append(4 - served.server._turns._value)
+        await asyncio.Event().wait()
+
+    async with serving(hangs) as served:
+        found = await asyncio.gather(*(served.post(review("{")) for _ in range(6)))
+    assert max(judged) == 4
+    assert {status for status, _ in found} <= {200, 503}
 
 
 async def test_crowd_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:

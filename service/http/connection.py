@@ -1,10 +1,9 @@
 """One HTTP/1.x connection: bytes in, requests to pages, replies out in order. The parser is httptools' (llhttp)."""
 
 import asyncio
-import logging
 import time
 from collections import deque
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final, NamedTuple, cast
@@ -12,9 +11,8 @@ from urllib.parse import parse_qsl, unquote
 
 import httptools
 
-from scheduler_plugins.extender.http import Pages, Reply, Request, answer
+from service.http.pages import Pages, Reply, Request, answer
 
-_LOG: Final = logging.getLogger(__name__)
 _PIPELINED: Final = 16
 """Requests of one connection that wait for their turn before no more is read from it."""
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
@@ -30,6 +28,11 @@ class Limits:
     """Longest request line and headers. [bytes]"""
     buffered_bytes: int = 128 * 2**20
     """What unfinished requests of all connections may hold together. [bytes]"""
+    unsent_bytes: int = 128 * 2**20
+    """What answers that clients do not take may hold together. [bytes]"""
+    kernel_bytes: int | None = None
+    """What the kernel may hold of one connection in either direction, which counts as the service's memory in its
+    cgroup; None: as much as the kernel likes, some MiB. [bytes]"""
     connections: int = 256
     """Connections at a time. One more takes the place of the one that was quiet longest."""
     request_seconds: float = 30.0
@@ -53,6 +56,10 @@ class Shared:
     """What clients may do."""
     date: str = ""
     """The present time as a header, written once a second."""
+    refused: Callable[[int, str], None] = lambda _status, _why: None
+    """Told the status and the reason of each request that is refused before a page sees it."""
+    settled: Callable[[asyncio.Transport], None] = lambda _: None
+    """Told each connection that has got as far as HTTP."""
     buffered: int = 0
     """What unfinished requests hold. [bytes]"""
     connections: dict["Connection", None] = field(default_factory=dict)
@@ -97,13 +104,14 @@ class Connection(asyncio.Protocol):
     def _forget_message(self) -> None:
         self._size, self._in_head, self._begun = 0, True, False
         self._url, self._body = b"", bytearray()
-        self._expects, self._length = False, 0
+        self._expects, self._length, self._host = False, 0, b""
 
     # asyncio's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has come."""
         self._transport = cast("asyncio.Transport", transport)
+        self._shared.settled(self._transport)
         connections = self._shared.connections
         if len(connections) >= self._limits.connections:
             quiet = next((each for each in connections if not each.busy), None)
@@ -150,6 +158,14 @@ class Connection(asyncio.Protocol):
         """The client takes its answers too slowly."""
         self._may_write = False
         self.deadline = time.monotonic() + self._limits.request_seconds
+        slow = [each for each in self._shared.connections if each is not self and each.unsent]
+        held = [each.unsent for each in slow]
+        excess = sum(held) + self.unsent - self._limits.unsent_bytes
+        for each, size in zip(slow, held, strict=True):  # who has not asked for anything longest makes room
+            if excess <= 0:
+                break
+            excess -= size
+            each.abort()
 
     def resume_writing(self) -> None:
         """The client has taken its answers."""
@@ -175,6 +191,8 @@ class Connection(asyncio.Protocol):
             self._expects = value.lower() == b"100-continue"
         elif name == b"content-length" and value.isdigit():
             self._length = int(value)
+        elif name == b"host":
+            self._host = value
 
     def on_headers_complete(self) -> None:
         """Now comes the body."""
@@ -203,7 +221,7 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserInvalidURLError, ValueError):
             self._refused = _Refused(400, "the request's target is no URL")
             return
-        asked = Request(method, path, query, bytes(self._body))
+        asked = Request(method, path, query, bytes(self._body), self._host.decode("latin-1"))
         keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         old = self._parser.get_http_version() == "1.0"
         self._waiting.append(_Asked(asked, keep_alive, old, self._size))
@@ -217,6 +235,23 @@ class Connection(asyncio.Protocol):
     def busy(self) -> bool:
         """Whether a request is under way that was received whole."""
         return self._answering or bool(self._waiting)
+
+    @property
+    def unsent(self) -> int:
+        """What the client has not taken of its answers. [bytes]"""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    @property
+    def unfinished(self) -> int:
+        """What has come of a request that is not whole yet. [bytes]"""
+        return 0 if self._lingers or self._refused is not None else self._size
+
+    def too_much(self) -> None:
+        """Give this request up, so that others can be read."""
+        self._refused, self._body = _Refused(503, "too much is being sent at once"), bytearray()
+        self._shared.buffered -= self._size
+        self._size = 0
+        self._next()
 
     def _take(self, count: int) -> None:
         self._size += count
@@ -233,7 +268,7 @@ class Connection(asyncio.Protocol):
         elif self._size > 2 * self._limits.body_bytes + self._limits.head_bytes:  # chunks and their frames
             self._too_large()
         elif self._shared.buffered > self._limits.buffered_bytes:
-            self._refused = _Refused(503, "too much is being sent at once")
+            max(self._shared.connections, key=lambda each: each.unfinished).too_much()
 
     def _too_large(self) -> None:
         self._refused = self._refused or _Refused(413, f"the body is larger than {self._limits.body_bytes} bytes")
@@ -302,7 +337,7 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, status: int, text: str) -> None:
         if not self._lingers:
-            _LOG.warning("A request was refused with %d: %s", status, text)
+            self._shared.refused(status, text)
             self._write(Reply.text(f"{text}\n", status), "Connection: close\r\n")
             self._linger()
 

@@ -2,21 +2,23 @@
 
 import asyncio
 import logging
+import socket
 import ssl
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
 from typing import Final
 
-from scheduler_plugins.extender.connection import Connection, Limits, Shared
-from scheduler_plugins.extender.http import Pages
-
-__all__ = ["CertificateError", "Limits", "Served", "ServerTls", "serve"]
+from service.http.connection import Connection, Limits, Shared
+from service.http.door import Door, bind
+from service.http.pages import Pages
 
 _HANDSHAKE_SECONDS: Final = 10.0
 _BACKLOG: Final = 128
+_LOG_SECONDS: Final = 60.0
 
 _NO_PASSWORD: Final = ""
 """For keys: an encrypted one is refused. Without it OpenSSL asks on the terminal, if there is one, and waits."""
@@ -105,16 +107,62 @@ async def serve(
         OSError: the address cannot be listened on.
     """
     certificates = _Certificates(tls) if tls is not None else None
-    shared = Shared(pages, limits or Limits(), formatdate(usegmt=True))
-    server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(shared),
-        host or None,
-        port,
-        ssl=certificates.context if certificates else None,
-        ssl_handshake_timeout=_HANDSHAKE_SECONDS if certificates else None,
-        backlog=_BACKLOG,
-    )
+    return await listen(pages, bind(host, port), certificates, limits)
+
+
+async def listen(
+    pages: Pages,
+    door: Door,
+    tls: "_Certificates | ssl.SSLContext | None" = None,
+    limits: Limits | None = None,
+    refused: Callable[[int, str], None] | None = None,
+) -> Served:
+    """Answer for these pages on a bound socket, which is closed when it cannot be listened on.
+
+    Args:
+        pages: what is answered.
+        door: the socket.
+        tls: certificates; None: plain HTTP.
+        limits: what clients may do; None: the defaults.
+        refused: told the status and the reason of requests that no page sees; None: the log is, once a minute.
+
+    Raises:
+        OSError: somebody else listens there.
+    """
+    certificates = tls if isinstance(tls, _Certificates) else None
+    shared = Shared(pages, limits or Limits(), formatdate(usegmt=True), refused or _Refusals().log, door.settled)
+    try:
+        if shared.limits.kernel_bytes is not None:
+            for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # connections inherit them
+                door.setsockopt(socket.SOL_SOCKET, option, shared.limits.kernel_bytes)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(shared),
+            sock=door,
+            ssl=certificates.context if certificates else tls,  # type: ignore[arg-type]
+            ssl_handshake_timeout=_HANDSHAKE_SECONDS if tls else None,
+            backlog=_BACKLOG,
+        )
+    except BaseException:
+        door.close()
+        raise
     return Served(server, shared, certificates)
+
+
+class _Refusals:
+    """Tells of refused requests, seldom: whoever can connect could fill the log otherwise."""
+
+    def __init__(self) -> None:
+        self._not_before, self._untold = 0.0, 0
+
+    def log(self, status: int, why: str) -> None:
+        """One was refused."""
+        now = time.monotonic()
+        self._untold += 1
+        if now < self._not_before:
+            return
+        more = f" ({self._untold - 1} more since the last such line)" if self._untold > 1 else ""
+        _LOG.warning("A request was refused with %d: %s%s", status, why, more)
+        self._not_before, self._untold = now + _LOG_SECONDS, 0
 
 
 class _Certificates:

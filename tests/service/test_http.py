@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from devcluster.certs import Pki
-from scheduler_plugins.extender.connection import Connection
-from scheduler_plugins.extender.http import Pages, Reply, Request
-from scheduler_plugins.extender.transport import Limits, Served, ServerTls, serve
+from service.http import Limits, Served, ServerTls, serve
+from service.http.connection import Connection
+from service.http.pages import Pages, Reply, Request
 
 LARGE = 2**20
 
@@ -380,5 +380,5 @@ async def test_clients_show_certificates(site: Site, tmp_path: Path) -> None:
 async def test_addresses_are_exclusive(site: Site) -> None:
     """A port that is taken is an error."""
     async with listening(site) as served:
-        with pytest.raises(OSError, match="address already in use"):
+        with pytest.raises(OSError, match="Address already in use"):
             await serve(site.pages, "127.0.0.1", served.port)

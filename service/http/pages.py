@@ -25,6 +25,8 @@ class Request:
     """The last value of each parameter; "" for `?verbose`."""
     body: bytes = b""
     """The body."""
+    host: str = ""
+    """The name that the client asked for, with its port if it gave one; "" where it gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,4 +98,4 @@ def _nowhere(pages: Pages, request: Request) -> Reply:
 
 def _failed(request: Request, error: Exception) -> Reply:
     _LOG.error("%s %s failed", request.method, request.path, exc_info=error)
-    return Reply.text("headroom-scheduler failed to answer; its log says why\n", 500)
+    return Reply.text("the request failed; the log says why\n", 500)

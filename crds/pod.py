@@ -90,6 +90,14 @@ def is_terminal(pod: Mapping[str, Any]) -> bool:
     return (pod.get("status") or {}).get("phase") in _TERMINAL_PHASES
 
 
+def is_admitted(pod: Mapping[str, Any]) -> bool:
+    """Whether a kubelet has taken the pod in: its status says so, which a pod that is merely bound does not have."""
+    status = pod.get("status") or {}
+    if not (pod.get("spec") or {}).get("nodeName"):
+        return False
+    return bool(status.get("startTime") or status.get("containerStatuses")) or status.get("phase") == "Running"
+
+
 def is_mirror_pod(pod: Mapping[str, Any]) -> bool:
     """Whether this is the API's image of a static pod, which kubelet runs from a file."""
     return names.ANNOTATION_CONFIG_MIRROR in _annotations(pod)

@@ -11,7 +11,7 @@ from kubeapi import paths
 from manager import node_metric
 from manager.explain.observed import sold_by_koordinator
 from manager.explain.terms import amount
-from manager.facts import Amounts, PodFacts, Resource
+from manager.facts import Amounts, PodFacts, Resource, total
 from manager.node_metric import Kept as OurPart
 from manager.patches import offers, status_patch
 
@@ -197,7 +197,7 @@ def plan(found: Found, asked: Asked) -> Plan:
 
 
 def _busy(node: str, pods: Sequence[PodFacts]) -> Busy:
-    bought = sum((pod.mid_requests for pod in pods), Amounts())
+    bought = total(pod.mid_requests for pod in pods)
     return Busy(node, bought, tuple(sorted(pod.key for pod in pods)))
 
 

@@ -23,8 +23,8 @@ from typing import Final
 from crds.duration import short_age
 from manager.calculators.base import Degraded, Result, Term
 from manager.facts import Amounts, NodeFacts, Resource
+from manager.facts.amounts import LARGEST
 
-_MOST: Final = 2**63 - 1
 _FORMULAS: Final[Mapping[str, str]] = {
     "reserved": "max(system usage + Prod host applications, capacity - allocatable, annotation reservation)",
     "usable": "capacity - reserved",
@@ -288,12 +288,19 @@ def _within(value: int, allocatable: int) -> int:
 
 
 def _desired(facts: NodeFacts, sold: Amounts | None) -> Amounts | None:
-    """What the Node should offer: what is sold, but not below what running Mid pods request."""
+    """What the Node should offer: what is sold, but not below what running Mid pods request, as far as it has that."""
     bought = facts.mid_requests
     if not facts.strategy.floor or not bought:
         return sold
     sold = sold or Amounts()
-    return Amounts(*(min(max(sold[each], bought[each]), _MOST) for each in Resource))
+    return Amounts(*(max(sold[each], min(bought[each], _room(facts, each))) for each in Resource))
+
+
+def _room(facts: NodeFacts, resource: Resource) -> int:
+    """All that the Node has of a resource; no bound while it does not say."""
+    stated = facts.capacity[resource]
+    whole = facts.allocatable[resource] if stated is None else stated
+    return LARGEST if whole is None else whole
 
 
 def calculate(facts: NodeFacts) -> Result:

@@ -7,7 +7,7 @@ from typing import Self
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
 from manager.eviction.selection import less
-from manager.facts import Amounts, Measured, NodeFacts, PodFacts, Resource
+from manager.facts import Amounts, Measured, NodeFacts, PodFacts, Resource, total
 from manager.facts.amounts import NOTHING
 
 
@@ -117,13 +117,12 @@ def _mid_own(facts: NodeFacts, departed: Iterable[PodFacts]) -> Amounts:
     if report is None:
         return facts.mid_own
     if report.own_agent:
-        bought = sum((pod.mid_requests for pod in departed), facts.mid_requests)
+        bought = total([facts.mid_requests, *(pod.mid_requests for pod in departed)])
         return Amounts(*(min(_or(report.mid_usage[each], bought[each]) or 0, bought[each]) for each in Resource))
-    own = facts.mid_own
-    for pod in departed:
-        used = report.pod_usage.get(pod.key, NOTHING)
-        own += Amounts(*(min(used[each], pod.mid_requests[each]) for each in Resource))
-    return own
+    both = ((report.pod_usage.get(pod.key, NOTHING), pod.mid_requests) for pod in departed)
+    return total(
+        [facts.mid_own, *(Amounts(*(min(used[each], asked[each]) for each in Resource)) for used, asked in both)]
+    )
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from manager.calculators.base import Result
 from manager.eviction.evidence import doubts, shortage, withheld
 from manager.eviction.selection import Selection, choose
 from manager.eviction.settings import EvictionSettings
-from manager.facts import Amounts, NodeFacts, PodFacts
+from manager.facts import Amounts, NodeFacts, PodFacts, total
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def of(facts: NodeFacts, result: Result, strategy: ColocationStrategy, pods: Seq
     settings = EvictionSettings.of(strategy)
     here = [pod for pod in pods if pod.node == facts.name and pod.holds_mid]
     leaving = (pod.mid_requests for pod in here if pod.mid is not None and pod.mid.terminating)
-    proof = shortage(facts, result, (), sum(leaving, Amounts()))
+    proof = shortage(facts, result, (), total(leaving))
     short = proof.short if proof else Amounts()
     unproven = withheld(facts, result, proof)
     return Eviction(

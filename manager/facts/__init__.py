@@ -4,7 +4,7 @@
 both calculate from the same numbers. An amount that is not known is `None`, never a zero.
 """
 
-from manager.facts.amounts import Amounts, Measured, Resource
+from manager.facts.amounts import Amounts, Measured, Resource, total
 from manager.facts.node import NodeFacts, from_objects
 from manager.facts.pod import MidPod, PodFacts
 from manager.facts.report import Received, ReportFacts
@@ -21,4 +21,5 @@ __all__ = [
     "Resource",
     "StrategyFacts",
     "from_objects",
+    "total",
 ]

@@ -1,5 +1,6 @@
 """Amounts of CPU and memory. Integers only: milli-cores and bytes."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -54,6 +55,16 @@ class Measured:
 
     def __getitem__(self, resource: Resource) -> int | None:
         return self.cpu if resource is Resource.CPU else self.memory
+
+
+LARGEST: Final = 2**63 - 1
+"""No amount is larger: Kubernetes counts no further."""
+
+
+def total(amounts: Iterable[Amounts]) -> Amounts:
+    """Their sum, of each resource at most `LARGEST`."""
+    listed = list(amounts)
+    return Amounts(*(min(sum(each[resource] for each in listed), LARGEST) for resource in Resource))
 
 
 NOTHING: Final = Amounts()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from crds import names
 from crds.colocation import ColocationStrategy
 from crds.cpu_list import count_cpus
-from manager.facts.amounts import UNKNOWN, Amounts, Measured, Resource
+from manager.facts.amounts import UNKNOWN, Amounts, Measured, Resource, total
 from manager.facts.pod import PodFacts
 from manager.facts.reading import Json, Reader, known, part
 from manager.facts.report import Received, ReportFacts, age_seconds
@@ -29,7 +29,7 @@ class NodeFacts:
     requests_above_mid: Amounts
     """Requests of the Running and Pending pods above Mid."""
     mid_requests: Amounts
-    """`kubernetes.io/mid-*` requests of the bound Mid pods that have not ended."""
+    """`kubernetes.io/mid-*` requests of the Mid pods that the kubelet admitted and that have not ended."""
     mid_own: Amounts
     """What Mid pods use of what they bought: min(usage, requests)."""
     report: ReportFacts | None
@@ -72,7 +72,7 @@ def from_objects(
     allocatable = _allocatable(node, read)
     reservation = known(_reservation(node, read))
     mid_pods = [pod for pod in here if pod.holds_mid]
-    mid_requests = sum((pod.mid_requests for pod in mid_pods), Amounts())
+    mid_requests = total(pod.mid_requests for pod in mid_pods)
     report_age = age_seconds(report.update_time, received.report, now) if report else None
     own_prediction = report is not None and report.own_agent
     return NodeFacts(
@@ -80,7 +80,7 @@ def from_objects(
         capacity=capacity,
         allocatable=allocatable,
         reservation=reservation,
-        requests_above_mid=sum((pod.requests for pod in here if pod.above_mid), Amounts()),
+        requests_above_mid=total(pod.requests for pod in here if pod.above_mid),
         mid_requests=mid_requests,
         mid_own=_mid_own(report, mid_pods, mid_requests),
         report=report,
@@ -99,11 +99,8 @@ def _mid_own(report: ReportFacts | None, mid_pods: list[PodFacts], mid_requests:
     if report.own_agent:
         usage = known(report.mid_usage)
         return Amounts(min(usage.cpu, mid_requests.cpu), min(usage.memory, mid_requests.memory))
-    total = Amounts()
-    for pod in mid_pods:
-        used = report.pod_usage.get(pod.key, Amounts())
-        total += Amounts(min(used.cpu, pod.mid_requests.cpu), min(used.memory, pod.mid_requests.memory))
-    return total
+    both = ((report.pod_usage.get(pod.key, Amounts()), pod.mid_requests) for pod in mid_pods)
+    return total(Amounts(min(used.cpu, asked.cpu), min(used.memory, asked.memory)) for used, asked in both)
 
 
 def _annotation(node: Json, name: str, read: Reader) -> Json:

@@ -6,11 +6,11 @@ from fractions import Fraction
 from typing import Final, Self
 
 from crds import names
-from crds.pod import is_mirror_pod, is_static_pod, is_terminal, pod_key, pod_requests, workload_key
+from crds.pod import is_admitted, is_mirror_pod, is_static_pod, is_terminal, pod_key, pod_requests, workload_key
 from crds.priority import VALUES, PriorityBand, priority_class_raw, priority_value, tier
 from crds.quantity import QuantityError, milli_value, value
-from manager.facts.amounts import Amounts
-from manager.facts.reading import LARGEST, Json, parse_time, part
+from manager.facts.amounts import LARGEST, Amounts
+from manager.facts.reading import Json, parse_time, part
 
 _NOTHING: Final = Fraction(0)
 _SYSTEM_CRITICAL: Final = 2_000_000_000
@@ -94,6 +94,8 @@ class PodFacts:
     """Native requests (`cpu`, `memory`)."""
     mid_requests: Amounts
     """Requests of `kubernetes.io/mid-*`."""
+    admitted: bool = False
+    """Whether the kubelet of its node has taken it in."""
     mid: MidPod | None = None
     """What eviction asks about it; `None` when it requests no Mid resources."""
 
@@ -114,6 +116,7 @@ class PodFacts:
             terminal=is_terminal(pod),
             requests=Amounts(_amount(requested, "cpu", milli_value), _amount(requested, "memory", value)),
             mid_requests=mid_requests,
+            admitted=is_admitted(pod),
             mid=MidPod.from_object(pod) if mid_requests else None,
         )
 
@@ -124,5 +127,8 @@ class PodFacts:
 
     @property
     def holds_mid(self) -> bool:
-        """Whether it is a bound Mid pod that has not ended, so that the Node must go on offering what it bought."""
-        return bool(self.mid_requests) and bool(self.node) and not self.terminal
+        """Whether it is a Mid pod that its kubelet admitted and that has not ended: its requests stay on offer.
+
+        Whoever may create pods can name a node and any amount in one; only the kubelet compares that with the node.
+        """
+        return bool(self.mid_requests) and self.admitted and not self.terminal

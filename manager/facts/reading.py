@@ -5,12 +5,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from crds.quantity import QuantityError, milli_value, value
-from manager.facts.amounts import Amounts, Measured
+from manager.facts.amounts import LARGEST, Amounts, Measured
 
 Json = Mapping[str, Any]
 
-LARGEST: Final = 2**63 - 1
-"""No amount is larger: Kubernetes counts no further."""
 _LONGEST_VALUE: Final = 80
 
 

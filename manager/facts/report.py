@@ -6,7 +6,7 @@ from typing import Self
 
 from crds import names
 from crds.priority import PriorityBand
-from manager.facts.amounts import NOTHING, UNKNOWN, Amounts, Measured
+from manager.facts.amounts import NOTHING, UNKNOWN, Amounts, Measured, total
 from manager.facts.reading import Json, Reader, items, known, part
 
 
@@ -106,12 +106,11 @@ def _larger(a: int | None, b: int | None) -> int | None:
 
 
 def _prod_host_usage(status: Json, read: Reader) -> Amounts:
-    total = Amounts()
-    for application in items(status, "hostApplicationMetric"):
-        if application.get("priority") == PriorityBand.PROD:
-            path = f"hostApplicationMetric[{application.get('name')}]"
-            total += known(read.measured(part(application, "usage", "resources"), path))
-    return total
+    return total(
+        known(read.measured(part(each, "usage", "resources"), f"hostApplicationMetric[{each.get('name')}]"))
+        for each in items(status, "hostApplicationMetric")
+        if each.get("priority") == PriorityBand.PROD
+    )
 
 
 def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:

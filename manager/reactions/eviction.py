@@ -13,7 +13,7 @@ from manager.eviction.guard import LoopGuard
 from manager.eviction.rates import SlidingMinute
 from manager.eviction.selection import Selection, choose
 from manager.eviction.settings import EvictionSettings
-from manager.facts import Amounts, PodFacts
+from manager.facts import Amounts, PodFacts, total
 from manager.facts.amounts import NOTHING
 from manager.reactions.eviction_metrics import EvictionMetrics
 from manager.reactions.eviction_request import Answer, look_again, request
@@ -76,7 +76,7 @@ class MidEvictions:
         run.context.part(EvictionsEverywhere).guard.begin(now, _stamped(run))
         metrics = run.context.telemetry.part(EvictionMetrics)
         pods = {pod.uid: pod for pod in run.context.cluster.pods_on(look.name) if pod.holds_mid}
-        if sum((pod.mid_requests for pod in pods.values()), NOTHING) != look.facts.mid_requests:
+        if total(pod.mid_requests for pod in pods.values()) != look.facts.mid_requests:
             return _SOON_SECONDS  # they changed since the facts were gathered: what left would count as short
         seen = _shortage(look, settings, memory, pods, now)
         before, memory.looked = memory.looked, (now, seen.deficit if seen else NOTHING)
@@ -120,7 +120,7 @@ def _shortage(
     memory.refused = {uid: each for uid, each in memory.refused.items() if uid in pods}
     if not pods:
         return None
-    going = sum((pod.mid_requests for pod in pods.values() if _goes(pod, memory)), Amounts())
+    going = total(pod.mid_requests for pod in pods.values() if _goes(pod, memory))
     ages = [age for age in (look.facts.report_age, look.facts.prediction_age) if age is not None]
     departed = memory.departures.still_reported(now - max(ages, default=0.0), settings.window_seconds)
     return shortage(look.facts, look.result, departed, going)

@@ -11,7 +11,7 @@ import numpy as np
 from manager.cluster import Cluster, KnownNodeMetric
 from manager.context import Context
 from manager.exclusion import Exclusion
-from manager.facts import Measured, PodFacts, Resource
+from manager.facts import Measured, PodFacts, Resource, total
 from manager.facts.reading import Reader, part
 from manager.facts.report import age_seconds
 from manager.patches import offers
@@ -147,15 +147,13 @@ def _age(known: KnownNodeMetric | None, wall: float, steady: float) -> float | N
 
 
 def _of_pods(pods: Iterable[PodFacts]) -> dict[Series, Measured]:
-    cpu = memory = mid_cpu = mid_memory = 0
-    for pod in pods:
-        if pod.above_mid:
-            cpu += pod.requests.cpu
-            memory += pod.requests.memory
-        elif pod.holds_mid:
-            mid_cpu += pod.mid_requests.cpu
-            mid_memory += pod.mid_requests.memory
-    return {Series.REQUESTED: Measured(cpu, memory), Series.BOUGHT: Measured(mid_cpu, mid_memory)}
+    listed = list(pods)
+    requested = total(pod.requests for pod in listed if pod.above_mid)
+    bought = total(pod.mid_requests for pod in listed if pod.holds_mid)
+    return {
+        Series.REQUESTED: Measured(requested.cpu, requested.memory),
+        Series.BOUGHT: Measured(bought.cpu, bought.memory),
+    }
 
 
 def _of_report(known: KnownNodeMetric) -> dict[Series, Measured]:

@@ -89,6 +89,7 @@ def test_uninstall(stage: Stage, tmp_path: Path) -> None:
             stage.report(name, "4")
             stage.expect_cpu(name, "4k")
         stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(mid_pod()))
+        stage.admit("mid")
         code, refused, said = uninstall(stage)
         assert (code, refused["refused"], refused["changes"]) == (1, True, []), said
         eventually(lambda: bool(stage.found(f"{CONFIG_MAPS}/headroom-last-good-config")), "the config is kept")

@@ -50,8 +50,8 @@ def test_set_wins_over_all_layers() -> None:
     [
         (["midEviction.mode=on"], "midEviction.mode", "on"),
         (["nodePredictPolicy.safetyMarginPercent=0"], "nodePredictPolicy.safetyMarginPercent", 0),
-        (['nodePredictPolicy.parameters={"n": 4}'], "nodePredictPolicy.parameters", {"n": 4}),
-        (["nodePredictPolicy.parameters.n=4"], "nodePredictPolicy.parameters", {"n": 4}),
+        (['nodePredictPolicy.parameters={"windowDays": 4}'], "nodePredictPolicy.parameters", {"windowDays": 4}),
+        (["nodePredictPolicy.parameters.windowDays=4"], "nodePredictPolicy.parameters", {"windowDays": 4}),
         (["enable=false"], "enable", False),
         (["resourceDiffThreshold=0.2"], "resourceDiffThreshold", 0.2),
         (["midPolicy=design", "midPolicy=designMixed"], "midPolicy", "designMixed"),  # the last one counts

@@ -213,6 +213,12 @@ class Stage:
         }
         self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": status})
 
+    def admit(self, pod: str) -> None:
+        """What a kubelet would write about a pod of our namespace that it takes in."""
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        status = {"phase": "Pending", "startTime": moment}
+        self.cluster.api.merge(f"/api/v1/namespaces/{self.namespace}/pods/{pod}/status", {"status": status})
+
     def offers(self, node: str) -> dict[str, str]:
         """Mid resources of a Node, when capacity and allocatable agree."""
         status = self.cluster.api.get(f"{NODES}/{node}")["status"]

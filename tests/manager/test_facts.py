@@ -1,5 +1,7 @@
 """Facts from objects: pods, annotations, ages."""
 
+from typing import Any
+
 import pytest
 
 from crds import names
@@ -121,9 +123,43 @@ def test_odd_requests_are_numbers() -> None:
     odd = PodFacts.from_object(pod("odd", {"cpu": "-3", names.MID_CPU: "9" * 400, names.MID_MEMORY: "-1"}))
     assert odd.requests == Amounts()
     assert odd.mid_requests == Amounts(2**63 - 1, 0)
-    found = calculate(facts(node(), report(), pod("a", {names.MID_CPU: "9" * 400}), pod("b", {names.MID_CPU: "9E"})))
-    assert found.desired is not None
-    assert found.desired.cpu == 2**63 - 1
+    many = [pod(name, dict.fromkeys((names.MID_CPU, names.MID_MEMORY, "cpu", "memory"), "9E")) for name in "abcd"]
+    found = facts(node(), report(), *many)
+    assert found.mid_requests == Amounts(2**63 - 1, 2**63 - 1)
+    assert found.requests_above_mid == Amounts()
+    requested = facts(node(), report(), *(pod(name, {"cpu": "9E", "memory": "9E"}) for name in "abcd"))
+    assert requested.requests_above_mid == Amounts(2**63 - 1, 2**63 - 1)
+    assert calculate(found).desired == Amounts(16_000, 64 * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("status", "counts"),
+    [
+        ({}, False),
+        ({"phase": "Pending"}, False),
+        ({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}, False),
+        ({"phase": "Pending", "startTime": "2026-07-20T10:00:00Z"}, True),  # its image is pulled
+        ({"phase": "Pending", "containerStatuses": [{"name": "c"}]}, True),
+        ({"phase": "Running"}, True),
+        ({"phase": "Unknown", "startTime": "2026-07-20T10:00:00Z"}, True),  # its node is lost
+        ({"phase": "Failed", "startTime": "2026-07-20T10:00:00Z", "reason": "OutOfkubernetes.io/mid-cpu"}, False),
+    ],
+)
+def test_floor_counts_admitted_pods(status: dict[str, Any], counts: bool) -> None:  # noqa: FBT001
+    """A pod that only names the node, as anybody who creates pods may, raises nothing: no kubelet has compared it."""
+    greedy = {**mid_pod("greedy", cpu="1000000"), "status": status}
+    unbound = mid_pod("unbound", on="")
+    for shrink in ("floor", "exact"):
+        now = facts(node(), report(reclaimable=("1", "1Gi"), mid=("9", "9Gi")), greedy, unbound, midShrinkPolicy=shrink)
+        without = facts(node(), report(reclaimable=("1", "1Gi"), mid=("9", "9Gi")), midShrinkPolicy=shrink)
+        assert (now.mid_requests.cpu, without.mid_requests.cpu) == (1_000_000 if counts else 0, 0)
+        result, expected = calculate(now), calculate(without)
+        assert result.desired is not None
+        assert result.desired.cpu <= 16_000
+        if not counts:
+            assert (result.desired, result.deficit) == (expected.desired, expected.deficit)
+        else:
+            assert result.desired.cpu == (16_000 if shrink == "floor" else result.calculated.cpu)
 
 
 def test_unreadable_limits_of_mid_pod() -> None:

@@ -92,12 +92,15 @@ def test_mid_stays_in_bounds(case: Json) -> None:
 
 @given(_cases())
 def test_floor_covers_what_runs(case: Json) -> None:
-    """Under `floor` the Node never offers less than running Mid pods request, and the deficit is what is missing."""
-    result = calculate(_facts({**case, "shrink": "floor"}))
+    """Under `floor` the Node never offers less than running Mid pods request as far as it has that, and no more."""
+    found = _facts({**case, "shrink": "floor"})
+    result = calculate(found)
     for resource in Resource:
         desired = result.desired[resource] if result.desired else 0
-        assert desired >= result.requested[resource]
-        assert desired == result.calculated[resource] + result.deficit[resource]
+        capacity = found.capacity[resource] or 0
+        assert desired >= min(result.requested[resource], capacity)
+        assert desired == max(result.calculated[resource], min(result.requested[resource], capacity))
+        assert result.deficit[resource] == max(result.requested[resource] - result.calculated[resource], 0)
 
 
 @given(_cases(), st.sampled_from(["usage", "prod", "mid_usage"]), st.integers(1, 16))
@@ -162,9 +165,11 @@ def test_stale_data_never_sells_more(case: Json, what: str, age: int, older: int
     for resource in Resource:
         assert after.calculated[resource] <= before.calculated[resource]
     if age > 900:
+        before_facts = _facts(case)
         assert not before.calculated
         assert before.degraded is not None
-        assert before.desired is None or before.desired == before.requested
+        floor = Amounts(*(min(before.requested[each], before_facts.capacity[each] or 0) for each in Resource))
+        assert before.desired is None or before.desired == floor
 
 
 def _at_age(case: Json, what: str, age: int) -> Result:

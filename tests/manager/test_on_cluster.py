@@ -143,7 +143,10 @@ def test_silence_degrades(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("manager")
 def test_running_mid_pod_keeps_floor(stage: Stage) -> None:
-    """While a Mid pod is bound, the Node offers at least what it bought, even degraded; then nothing."""
+    """While a Mid pod runs, the Node offers at least what it bought, even degraded; then nothing.
+
+    One that only names the node, which no kubelet has admitted, raises nothing, whatever it requests.
+    """
     stage.add_node("floor")
     stage.report("floor", "4")
     stage.expect_cpu("floor", "4k")
@@ -157,6 +160,8 @@ def test_running_mid_pod_keeps_floor(stage: Stage) -> None:
     }
     stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
     stage.report("floor", "1")
+    stage.expect_cpu("floor", "1k")
+    stage.admit("mid")
     stage.expect_cpu("floor", "2500")
     stage.expect_event("MidDeficit", "floor", "default")
     stage.report("floor", "1", age_seconds=2 * DEGRADE_SECONDS)

@@ -50,8 +50,6 @@ ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED: Final = (
     "scheduling.koordinator.sh/load-estimated-seconds-after-initialized"
 )
 """Pod annotation: how long after initialization the estimate counts. [s]"""
-ANNOTATION_RESERVE_POD: Final = "scheduling.koordinator.sh/reserve-pod"
-"""Pod annotation: "true" marks a reservation's placeholder, which runs nowhere."""
 ANNOTATION_SCHEDULING_RETRY: Final = "headroom.sh/scheduling-retry"
 """Pod annotation by the scheduler extender: when it last had kube-scheduler try a pod again that it had refused."""
 ANNOTATION_RECLAIM_HOLD: Final = "headroom.sh/reclaim-hold"

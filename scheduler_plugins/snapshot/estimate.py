@@ -17,16 +17,10 @@ from scheduler_plugins.snapshot.units import LARGEST, Vector, units, unix_time
 _COLOCATED: Final[Mapping[PriorityBand, Mapping[str, str]]] = {
     PriorityBand.BATCH: {"cpu": names.BATCH_CPU, "memory": names.BATCH_MEMORY},
     PriorityBand.MID: {"cpu": names.MID_CPU, "memory": names.MID_MEMORY},
-    PriorityBand.FREE: {},
 }
-"""Where a pod of these bands asks for CPU and memory; other resources of theirs are not estimated at all."""
+"""Where a pod of these bands asks for CPU and memory, beside what it asks for natively."""
 
-_UNREQUESTED: Final[Mapping[str, int]] = {
-    "cpu": 250,
-    names.BATCH_CPU: 250,
-    "memory": 200 * 2**20,
-    names.BATCH_MEMORY: 200 * 2**20,
-}
+_UNREQUESTED: Final[Mapping[str, int]] = {"cpu": 250, "memory": 200 * 2**20}
 """The estimate of a pod that asks for nothing: 250 milli-cores, 200 MiB. Not scaled."""
 
 LONGEST_ANNOTATION: Final = 4096
@@ -60,6 +54,8 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
     estimate = min(round(max(request, limit) * factor / 100), limit, if there is one)
 
     A pod of 4 cores and 8Gi is expected to use 3400 milli-cores and 6012954214 bytes by the default factors (85, 70).
+    A Mid or Batch pod asks for its tier's resources; what any pod requests natively counts, too, where that is more:
+    whoever creates a pod chooses its labels, and none of them makes it use less.
 
     Args:
         pod: Kubernetes JSON.
@@ -75,7 +71,7 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
 def _estimates(pod: Mapping[str, Any], band: PriorityBand, rules: LoadRules, annotation: str | None) -> dict[str, int]:
     requests, limits = pod_requests(pod), pod_limits(pod)
     return {
-        name: _estimate(actual, requests, limits, factor) if (actual := _asked_as(name, band)) else 0
+        name: max(_estimate(actual, requests, limits, factor) for actual in _asked_as(name, band, requests, limits))
         for name, factor in _factors(annotation, rules).items()
     }
 
@@ -109,8 +105,15 @@ def _remembered(rules: LoadRules, band: PriorityBand, asked: str, annotation: st
     return tuple(estimate.get(name, 0) for name in rules.resources)
 
 
-def _asked_as(resource: str, band: PriorityBand) -> str | None:
-    return _COLOCATED[band].get(resource) if band in _COLOCATED else resource
+def _asked_as(
+    resource: str, band: PriorityBand, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction]
+) -> tuple[str, ...]:
+    """The names under which a pod asks for a resource."""
+    own = _COLOCATED.get(band, {}).get(resource, resource)
+    if not (requests.get(own) or limits.get(own)):
+        return (resource,)
+    # Limits alone do not count: a Mid pod has native ones beside its tier's amounts, so that kubelet enforces them.
+    return (own, resource) if requests.get(resource) else (own,)
 
 
 def _estimate(actual: str, requests: Mapping[str, Fraction], limits: Mapping[str, Fraction], factor: int) -> int:

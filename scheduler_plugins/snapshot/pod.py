@@ -8,7 +8,6 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final
 
-from crds import names
 from crds.pod import is_terminal, pod_key
 from crds.priority import PriorityBand, priority_class, requests_mid
 from scheduler_plugins.snapshot.accounts import Accounts
@@ -57,7 +56,7 @@ class PodRequest:
     has_preferences: bool
     """Whether it states soft constraints (preferred affinity, ScheduleAnyway spread) that kube-scheduler weighs."""
     present: bool
-    """Whether it uses anything where it is: not terminated, and no reservation's placeholder."""
+    """Whether it uses anything where it is, or may: it has not ended. No annotation of its own makes it absent."""
     amounts: Mapping[str, Vector] = field(default_factory=lambda: _NO_AMOUNTS)
     """Numbers that plugins wanted to know of it, by plugin name."""
     facts: Mapping[str, Any] = field(default_factory=dict)
@@ -86,7 +85,6 @@ class PodRequest:
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         facts = accounts.facts(pod) if accounts and not spec.get("nodeName") else {}
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
-        annotations = metadata.get("annotations") or {}
         return cls(
             uid=sys.intern(str(metadata.get("uid") or "")),
             key=sys.intern(pod_key(pod)),
@@ -102,7 +100,7 @@ class PodRequest:
             of_daemon_set=any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()),
             requests_mid=requests_mid(pod),
             has_preferences=_has_preferences(spec),
-            present=not is_terminal(pod) and annotations.get(names.ANNOTATION_RESERVE_POD) != "true",
+            present=not is_terminal(pod),
             amounts=accounts.read(pod) if accounts else _NO_AMOUNTS,
             facts=facts,
             alike=accounts.alike(facts) if accounts and facts else (),

@@ -48,14 +48,14 @@ def test_label_change_is_seen() -> None:
     world.put(relabelled)
     ledger = world.cache.ledger("n")
     assert ledger is not None
-    assert (ledger.node_estimated[0], ledger.prod_delta[0]) == (250, 0)
+    assert (ledger.node_estimated[0], ledger.prod_delta[0]) == (1000, 0)
 
 
-def test_placeholder_is_not_counted() -> None:
-    """A reservation's placeholder uses nothing."""
+def test_no_annotation_makes_absent() -> None:
+    """A pod that the API server lists counts, whatever it says of itself: a placeholder of Koordinator is no pod."""
     placeholder = pod("p", {"cpu": "1"}, node="n")
-    placeholder["metadata"]["annotations"] = {names.ANNOTATION_RESERVE_POD: "true"}
-    assert World().put(placeholder).cache.ledger("n") is None
+    placeholder["metadata"]["annotations"] = {"scheduling.koordinator.sh/reserve-pod": "true"}
+    assert _delta(World().put(placeholder)) == 1000
 
 
 def test_ledger_lives_while_needed() -> None:

@@ -31,9 +31,12 @@ CUSTOM = LoadRules(allow_customize=True)
         (pod(requests={"cpu": "10m"}), 9, 209715200),  # 8.5 rounds away from zero
         (pod(requests={"cpu": "0"}), 250, 209715200),  # zero is nothing
         (pod(priority=7500, requests={names.MID_CPU: "4k", names.MID_MEMORY: "1Gi"}), 3400, 751619277),
-        (pod(priority=7500, requests={"cpu": "4", "memory": "8Gi"}), 0, 0),  # Mid has no defaults
-        (pod(priority=5500), 250, 209715200),  # Batch has
-        (pod(priority=3500, requests={"cpu": "4"}), 0, 0),  # Free asks for nothing that is estimated
+        (pod(priority=7500), 250, 209715200),  # asks for nothing of its tier either
+        (pod(priority=5500), 250, 209715200),
+        (pod(priority=7500, requests={"cpu": "4", "memory": "8Gi"}), 3400, 6012954214),  # what is native counts
+        (pod(priority=3500, requests={"cpu": "4"}), 3400, 209715200),  # also of Free, which has no resources of its own
+        (pod(priority=5500, requests={names.BATCH_CPU: "1k", "cpu": "4"}), 3400, 209715200),  # the larger of both
+        (pod(priority=7500, requests={names.MID_CPU: "1k", "cpu": "0"}, limits={"cpu": "2"}), 850, 209715200),  # ours
     ],
 )
 def test_estimate_follows_class(item: Json, cpu: int, memory: int) -> None:
@@ -51,6 +54,16 @@ def _annotated(factors: str) -> Json:
     item = pod(requests={"cpu": "4", "memory": "8Gi"})
     item["metadata"]["annotations"] = {names.ANNOTATION_ESTIMATED_SCALING_FACTORS: factors}
     return item
+
+
+@pytest.mark.parametrize("label", [names.LABEL_PRIORITY_CLASS, names.LABEL_QOS])
+@pytest.mark.parametrize("value", ["koord-prod", "koord-mid", "koord-batch", "koord-free", "BE", "SYSTEM", "", "odd"])
+@pytest.mark.parametrize("asked", [{}, {"cpu": "4", "memory": "8Gi"}])
+def test_label_makes_nobody_lighter(label: str, value: str, asked: Json) -> None:
+    """Whatever class a pod says that it has, it is expected to use what it requests natively, or the default."""
+    labelled = pod(requests=asked)
+    labelled["metadata"]["labels"] = {label: value}
+    assert estimate_pod(labelled, DEFAULTS) == estimate_pod(pod(requests=asked), DEFAULTS)
 
 
 @pytest.mark.parametrize(

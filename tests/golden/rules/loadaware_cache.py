@@ -15,7 +15,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Deviation(
         "loadaware_cache",
         ("cache",),
-        "label, annotation and phase changes are seen, and a pod is on one node at a time",
+        "changes of labels, annotations and phases are seen, a pod is on one node at a time, and no label or annotation"
+        " makes it count for less",
         ours=lambda vector, _theirs: states(dict(vector), ours=True),
         when=_seen_by_us_alone,
     ),

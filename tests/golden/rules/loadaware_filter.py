@@ -3,15 +3,9 @@
 from typing import Any, Final
 
 from tests.golden.rules.rule import Deviation, Input, Rule
-from tests.golden.second_opinion.load_aware import negative_factors
 from tests.golden.second_opinion.load_aware_verdict import question, reason
 
-
-def has_negative_factors(vector: Input) -> bool:
-    """Whether the pod, or one that is there, has a negative factor that counts."""
-    pods = [vector["pod"], *(assigned["pod"] for assigned in vector.get("assignedPods") or ())]
-    allowed = (vector.get("args") or {}).get("allowCustomizeEstimation")
-    return bool(allowed) and any(negative_factors(pod) for pod in pods)
+REASON: Final = "negative annotation factors are ignored, and what a pod requests natively counts whatever its class"
 
 
 def _ours(vector: Input, _theirs: Any) -> Any:  # noqa: ANN401
@@ -19,13 +13,9 @@ def _ours(vector: Input, _theirs: Any) -> Any:  # noqa: ANN401
     return {"reason": found, "allowed": found is None, "code": "Success" if found is None else "Unschedulable"}
 
 
-RULES: Final[tuple[Rule, ...]] = (
-    Deviation(
-        "loadaware_filter",
-        ("filter",),
-        "negative annotation factors are ignored",
-        ours=_ours,
-        when=has_negative_factors,
-    ),
-)
+def _differs(vector: Input) -> bool:
+    return reason(question(dict(vector), ours=True)) != reason(question(dict(vector), ours=False))
+
+
+RULES: Final[tuple[Rule, ...]] = (Deviation("loadaware_filter", ("filter",), REASON, ours=_ours, when=_differs),)
 """Its rules, those about scope first."""

@@ -1,7 +1,8 @@
 """What LoadAwareScheduling must answer, from the reference alone: one node, one pod, one resource at a time.
 
 Nothing of the scheduler's code is used, and nothing is kept up to date: every sum is worked out anew when it is asked
-for. `Model` speaks for Koordinator, or (`ours`) for us where we differ on purpose in what a cache sees.
+for. `Model` speaks for Koordinator, or (`ours`) for us where we differ on purpose: in what a cache sees,
+and in that no label or annotation makes a pod that is there count for less than it asks for.
 """
 
 import json
@@ -108,15 +109,15 @@ def estimate(pod: Json, args: Mapping[str, Any], *, ours: bool = True) -> Amount
         except ValueError:
             pass
     band, requests, limits = str(priority_class(pod)), pod_requests(pod), pod_limits(pod)
-    found = {}
+    found, tier = {}, band.removeprefix("koord-")
     for resource, factor in factors.items():
-        actual: str | None = resource
-        if band in ("koord-mid", "koord-batch"):
-            tier = band.removeprefix("koord-")
-            actual = f"kubernetes.io/{tier}-{resource}" if resource in ("cpu", "memory") else None
-        elif band == "koord-free":
-            actual = None
-        found[resource] = 0 if actual is None else _estimate_one(actual, requests, limits, factor)
+        own = f"kubernetes.io/{tier}-{resource}" if resource in ("cpu", "memory") and tier in ("mid", "batch") else ""
+        if ours:
+            asks = max(requests.get(own, 0), limits.get(own, 0)) > 0
+            actual = [*([own] if asks else []), *([] if asks and not requests.get(resource, 0) else [resource])]
+        else:
+            actual = [own] if own else [] if tier in ("mid", "batch", "free") else [resource]
+        found[resource] = max((_estimate_one(each, requests, limits, factor) for each in actual), default=0)
     return found
 
 
@@ -223,7 +224,7 @@ class Model:
         for other, node in self.nodes.items():
             former = node.pods.pop(uid, None)
             known = former if other == name else known
-        if kind in ("podDelete", "unreserve") or not name or not _uses_something(pod):
+        if kind in ("podDelete", "unreserve") or not name or _ended(pod):
             return
         since = condition_time(pod, "PodScheduled")
         if since is None:
@@ -247,10 +248,13 @@ class Model:
                 self._assign(name, pod, now)
 
     def _assign(self, name: str, pod: Json, now: float) -> None:
-        if name and _uses_something(pod):
+        if name and self._uses_something(pod):
             since = condition_time(pod, "PodScheduled")
             entry = (pod, now if since is None else since)
             self.nodes.setdefault(name, _Node()).pods[pod["metadata"].get("uid", "")] = entry
+
+    def _uses_something(self, pod: Json) -> bool:
+        return not _ended(pod) and (self.ours or _annotations(pod).get(RESERVE_POD) != "true")
 
     def _unassign(self, name: str, uid: str) -> None:
         if name in self.nodes:
@@ -385,10 +389,6 @@ def states(vector: Json, *, ours: bool) -> Json:
 
 def _ended(pod: Json) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def _uses_something(pod: Json) -> bool:
-    return not _ended(pod) and _annotations(pod).get(RESERVE_POD) != "true"
 
 
 def _same(old: Json, new: Json) -> bool:

@@ -81,16 +81,19 @@ def _create(world: World, number: int) -> None:
         there = [item["metadata"]["uid"] for item in world.bound()]
         victims = lot.sample(there, lot.randint(0, min(len(there), 2)))
         hold = Hold(lot.choice(NODES), NOW + world.now + lot.choice([-1, 5, 100]), tuple(victims))
-    world.put(
-        pod(
-            f"p{number}",
-            lot.choice(["a", "a", "b", "b", "c"]),
-            requests,
-            priority=lot.choice([0, 5]),
-            nominated=lot.choice(["", "", "", "n1", "nowhere"]),
-            hold=hold,
-        )
+    created = pod(
+        f"p{number}",
+        lot.choice(["a", "a", "b", "b", "c"]),
+        requests,
+        priority=lot.choice([0, 5]),
+        nominated=lot.choice(["", "", "", "n1", "nowhere"]),
+        hold=hold,
     )
+    if lot.random() < 0.3:  # what anybody may write onto a pod of his own
+        annotations = created["metadata"].setdefault("annotations", {})
+        annotations[lot.choice(["scheduling.koordinator.sh/reserve-pod", "kubernetes.io/config.mirror"])] = "true"
+        created["metadata"]["labels"] = {"koordinator.sh/priority-class": "koord-free"}
+    world.put(created)
 
 
 def _some(world: World, number: int) -> None:
@@ -231,6 +234,22 @@ def test_pods_created_later_are_not_in_doubt() -> None:
     world.deliver(2)
     assert not world.run.cluster.doubts
     assert world.ask("uid-a-second")
+
+
+def test_annotation_keeps_nobody_uncharged() -> None:
+    """A pod that calls itself a placeholder is charged from the answer on, whatever the watch tells of it meanwhile."""
+    world = World(random.Random(1), {"a": quota("a", {"cpu": 6}, {"cpu": 6})})  # noqa: S311 - a repeatable test
+    pods = [pod(f"p{number}", "a", {"cpu": "3"}) for number in range(3)]
+    for each in pods:
+        each["metadata"]["annotations"] = {"scheduling.koordinator.sh/reserve-pod": "true"}
+        world.put(each)
+    answers = []
+    for each in pods:
+        answers.append(world.ask(each["metadata"]["uid"]))
+        world.deliver(len(world.events))
+        world.put({**each, "status": {"phase": "Pending", "qosClass": "Burstable"}})
+        world.deliver(len(world.events))
+    assert answers == [True, True, False]
 
 
 def test_late_news_of_an_earlier_refusal() -> None:

@@ -99,9 +99,11 @@ class Cluster:
             self.label_changes += 1
         return before is None or _without_version(before) != _without_version(kept)
 
-    def drop_node(self, name: str) -> None:
-        """Forget a Node."""
-        if self.nodes.pop(name, None) is not None:
+    def drop_node(self, name: str, uid: str) -> None:
+        """Forget a Node; only that one, as its deletion may be told after the next one of its name came."""
+        known = self.nodes.get(name)
+        if known is not None and known["metadata"]["uid"] == uid:
+            del self.nodes[name]
             self.label_changes += 1
 
     def put_node_metric(self, node_metric: Json, now: float, *, listed: bool = False) -> bool:
@@ -151,10 +153,10 @@ class Cluster:
         self.put_node(answer, listed=True)
         return _apart_from_mid(before) != _apart_from_mid(self.nodes[str(answer["metadata"]["name"])])
 
-    def drop_node_metric(self, name: str, uid: str | None = None) -> None:
-        """Forget a NodeMetric; with a uid only that one, as its deletion may be told after the next one came."""
+    def drop_node_metric(self, name: str, uid: str) -> None:
+        """Forget a NodeMetric; only that one, as its deletion may be told after the next one came."""
         known = self.node_metrics.get(name)
-        if known is not None and uid in (None, known.uid):
+        if known is not None and known.uid == uid:
             del self.node_metrics[name]
 
     def put_pods(self, pods: Iterable[PodFacts]) -> set[str]:

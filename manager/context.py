@@ -32,6 +32,10 @@ class NodeMemory:
     """A correction of the NodeMetric that the API server swallowed; it is not repeated."""
     failures: int = 0
     """Failed writes in a row."""
+    term: str = ""
+    """Of which term as a leader this is remembered, see `Leadership.term`."""
+    resync_at: float = 0.0
+    """When it is looked at again whether anything changed or not. [s]"""
     _parts: dict[type, Any] = field(default_factory=dict)
 
     def part(self, kind: type[_Part]) -> _Part:

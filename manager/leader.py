@@ -35,7 +35,8 @@ class Leadership:
         identity: name of this replica.
         settings: times.
         clock: a clock that never jumps. [s]
-        on_change: called each time this replica becomes the leader, and when another one has taken its place.
+        on_change: called each time this replica becomes the leader, also when another one led for a moment that was not
+            seen, and when another one has taken its place.
         own_clock: by what our own Lease expires; `None`: by `clock`. [s]
     """
 
@@ -62,6 +63,8 @@ class Leadership:
         self._complained = False
         self._holder = ""
         self._held: Json | None = None
+        self.term = ""
+        """When this replica took the Lease, as it stands there: another text means that another one led in between."""
 
     @property
     def leads(self) -> bool:
@@ -71,6 +74,11 @@ class Leadership:
         return self._renewed_at is not None and (
             self._own_clock() - self._renewed_at < self._settings.renew_deadline_seconds
         )
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether another replica may be at work; a leader that could not renew its Lease in time does not stand by."""
+        return self._settings.enabled and self._renewed_at is None
 
     @property
     def words(self) -> str:
@@ -96,7 +104,7 @@ class Leadership:
         if not self._settings.enabled:
             self._on_change()
             await asyncio.Event().wait()
-        led = ours = False
+        led, ours, told = False, False, ""
         while True:
             try:
                 async with asyncio.timeout(self._settings.renew_deadline_seconds):
@@ -106,8 +114,9 @@ class Leadership:
                 if not self._complained:
                     _LOG.warning("The Lease %s cannot be read or written, trying again: %s", self._path, error)
                 self._complained = True
-            if self.leads and not led:
+            if self.leads and not (led and told == self.term):
                 _LOG.info("Leading: this replica (%s) now writes", self._identity)
+                told = self.term
                 self._on_change()
             elif led and not self.leads:
                 _LOG.warning("No longer leading: this replica (%s) writes no more", self._identity)
@@ -154,7 +163,7 @@ class Leadership:
                 self._renewed_at = None
                 return
             raise
-        self._renewed_at = started
+        self._renewed_at, self.term = started, str(self._held["spec"].get("acquireTime", ""))
 
     async def _renew(self) -> bool:
         """Write the Lease again without reading it, unless somebody else has: a slow server is asked once."""

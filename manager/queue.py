@@ -68,11 +68,9 @@ class NodeQueue:
                 del self._later[name]
                 self.add(name)
 
-    def forget(self, name: str) -> None:
-        """Drop whatever was planned for a node."""
-        self._waiting.pop(name, None)
-        self._again.discard(name)
-        self._later.pop(name, None)
+    def holds(self, name: str) -> bool:
+        """Whether a node is worked on, or will be soon."""
+        return name in self._waiting or name in self._busy
 
     def close(self) -> None:
         """Hand out nothing any more."""

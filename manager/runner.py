@@ -4,6 +4,7 @@ When a run breaks off, the next one begins with what is known; nothing is forgot
 """
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import Coroutine, Iterable
@@ -27,6 +28,8 @@ _LONGEST_PAUSE_SECONDS: Final = 30.0
 _LONG_RUN_SECONDS: Final = 60.0
 _LAST_WRITES_SECONDS: Final = 3.0
 _ENDING_SECONDS: Final = 5.0
+_RESYNC_TICKS: Final = 20
+"""Nodes that fall due together are looked at over so many ticks, so that a change need not wait for all of them."""
 
 Json = dict[str, Any]
 
@@ -163,11 +166,11 @@ async def relist(run: Run) -> None:
             touched.add(name)
         return name
 
-    known = set(cluster.nodes)
+    known = {name: node["metadata"]["uid"] for name, node in cluster.nodes.items()}
     nodes, _ = await run.api.list(paths.NODES, keep=put_node)
     run.context.progress.nodes_listed = True
-    for name in known.difference(nodes):
-        cluster.drop_node(name)
+    for name in known.keys() - set(nodes):
+        cluster.drop_node(name, known[name])
         touched.add(name)
     run.queue.add_all(touched)
 
@@ -188,6 +191,7 @@ async def _tick(run: Run) -> None:
     context, telemetry = run.context, run.context.telemetry
     while True:
         run.queue.release_due()
+        run.queue.add_all(overdue(run))
         telemetry.leading.set(run.leader.leads)
         telemetry.queue.set(len(run.queue))
         telemetry.node_metric_defined.set(not context.progress.node_metrics.not_found)
@@ -195,6 +199,16 @@ async def _tick(run: Run) -> None:
         telemetry.known.labels("NodeMetric").set(len(context.cluster.node_metrics))
         telemetry.known.labels("Pod").set(context.cluster.pod_count)
         await asyncio.sleep(context.settings.pace.tick_seconds)
+
+
+def overdue(run: Run) -> list[str]:
+    """Nodes that nobody has looked at for half of their degrade time, whatever became of their turn; some at a time."""
+    context, now = run.context, run.context.steady()
+    if run.leader.stands_by:
+        return []
+    names = itertools.chain(context.cluster.nodes, context.cluster.node_metrics)
+    due = (name for name in names if context.memory(name).resync_at <= now and not run.queue.holds(name))
+    return list(itertools.islice(due, len(context.cluster.nodes) // _RESYNC_TICKS + 1))
 
 
 async def _keep_config(run: Run, keeper: ConfigKeeper) -> None:

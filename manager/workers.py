@@ -12,6 +12,8 @@ from manager.leader import NotLeading
 _LOG: Final = logging.getLogger(__name__)
 _COMPLAIN_AGAIN_SECONDS: Final = 60.0
 _LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
+_LAPSE_SECONDS: Final = 1.0
+"""A node whose turn came while nobody could say who leads has its next one after this long. [s]"""
 
 
 class Workers:
@@ -46,7 +48,8 @@ class Workers:
         try:
             await look_at(run, name)
         except NotLeading:
-            return  # everything is looked at again when this replica leads again
+            # The Lease may be renewed without anybody noticing the lapse, so nothing else brings the node back.
+            self._again(name, _LAPSE_SECONDS)
         except (ApiError, ApiUnavailable) as error:
             memory.failures += 1
             self._complain(name, error)

@@ -1,6 +1,7 @@
 """One look at one node: its NodeMetric is kept, its Mid resources are calculated, and the Node is patched."""
 
 import logging
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,8 +11,9 @@ from manager import patches
 from manager.calculators.mid import calculate, deadline
 from manager.config.overlay import NodeStrategyView, overlay
 from manager.context import NodeMemory, Run
-from manager.facts import NodeFacts, from_objects
+from manager.facts import NodeFacts, StrategyFacts, from_objects
 from manager.handlers import node_metric
+from manager.leader import NotLeading
 from manager.reactions import REACTIONS, Look
 from manager.write_budget import Why, WriteBudget
 
@@ -27,22 +29,25 @@ async def look_at(run: Run, name: str) -> None:
     Raises:
         ApiError: the API server refuses a write.
         ApiUnavailable: it is away.
+        NotLeading: nobody can say now whether this replica leads.
     """
     context, cluster = run.context, run.context.cluster
-    if not run.leader.leads:
+    if run.leader.stands_by:
         _stand_by(run, name)
         return
+    if not run.leader.leads:
+        raise NotLeading("this replica does not know whether it leads")
+    _begin(run, name)
     if name not in cluster.nodes:
         await node_metric.remove(run, name)
-        _forget(run, name)
-        context.memories.pop(name, None)
-        run.queue.forget(name)
+        _end(run, name)
         return
     metadata = cluster.nodes[name]["metadata"]
     _recognise(run, name, metadata["uid"])
     view = overlay(context.in_force.config, metadata["labels"], metadata["annotations"])
     excluded = context.settings.exclude_nodes.covers(metadata["labels"])
     undefined = context.progress.node_metrics.not_found  # without its definition no NodeMetric can be written
+    _resync_within(run, name, StrategyFacts.of(view.strategy).degrade_seconds)
     failures = _Failures(but_not_found=undefined)
     look, waits = None, list[float]()
     if cluster.pods_synced:
@@ -151,8 +156,30 @@ def _stand_by(run: Run, name: str) -> None:
     if name in run.context.cluster.nodes:
         run.context.memory(name).writer = patches.Memory()
     else:
-        run.context.memories.pop(name, None)
-        run.queue.forget(name)
+        _end(run, name)
+
+
+def _begin(run: Run, name: str) -> None:
+    """What was seen to hold before another replica led holds no more, even if nobody noticed that it did."""
+    memory = run.context.memory(name)
+    if memory.term != run.leader.term:
+        if memory.term:
+            _stand_by(run, name)
+        run.context.memory(name).term = run.leader.term
+    _resync_within(run, name, math.inf)
+
+
+def _resync_within(run: Run, name: str, degrade_seconds: float) -> None:
+    """The node is looked at again within half of its degrade time, whatever becomes of this turn and of the plan."""
+    wait = min(degrade_seconds / 2, run.context.settings.pace.resync_seconds)
+    run.context.memory(name).resync_at = run.context.steady() + wait
+
+
+def _end(run: Run, name: str) -> None:
+    """Remember nothing of a node that is gone; one of its name that has come meanwhile is in the queue, and stays."""
+    _forget(run, name)
+    run.context.memories.pop(name, None)
+    run.queue.add_at(name, None)
 
 
 def _forget(run: Run, name: str) -> None:
@@ -203,7 +230,7 @@ async def _write(run: Run, name: str, decision: patches.Decision, memory: NodeMe
     except ApiError as error:
         if not error.not_found:
             raise
-        run.context.cluster.drop_node(name)  # its deletion was not seen
+        run.context.cluster.drop_node(name, memory.part(_Subject).uid)  # its deletion was not seen
         run.queue.add(name)
         return
     run.context.telemetry.writes.labels("node", "patched").inc()

@@ -13,6 +13,8 @@ from manager.definition import Definition
 from manager.node_metric import Kept
 
 _LOG: Final = logging.getLogger(__name__)
+_SOON_SECONDS: Final = 5.0
+"""After this long the watch has told of what is already there. [s]"""
 
 
 def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
@@ -46,7 +48,7 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> f
     known = context.cluster.node_metrics.get(name)
     if known is not None and known.kept.of_another_node(uid):
         if not await _is_current(run, name, uid):
-            return None  # the watch tells of the newer Node in a moment
+            return _SOON_SECONDS  # the watch tells of the newer Node in a moment
         await _delete(run, name, known.uid)
         known = None
     left_out = context.part(Definition).left_out("spec", context.steady())

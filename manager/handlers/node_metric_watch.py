@@ -3,7 +3,7 @@
 They come from our own watch: kopf's would end when the definition goes, and would not notice that it comes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ async def read(run: Run) -> str:
         ApiError: the API server refuses.
         ApiUnavailable: it is away.
     """
-    health, before = run.context.progress.node_metrics, set(run.context.cluster.node_metrics)
+    health, before = run.context.progress.node_metrics, _known(run)
     try:
         listed, version = await run.api.list(COLLECTION, keep=partial(_take, run))
     except ApiError as error:
@@ -35,7 +35,7 @@ async def read(run: Run) -> str:
             return ""
         raise
     health.synced, health.not_found = True, False
-    _drop(run, before.difference(listed))
+    _drop(run, before, listed)
     return version
 
 
@@ -56,7 +56,7 @@ async def follow(run: Run, since: str) -> None:
     )
     async for change in changes:
         if isinstance(change, Relisted):
-            _drop(run, set(context.cluster.node_metrics).difference(change.items))
+            _drop(run, _known(run), change.items)
             run.everything_changed()  # without the definition no node got its NodeMetric
         else:
             observe(run, change.type, change.object)
@@ -70,7 +70,13 @@ def _take(run: Run, obj: dict[str, Any]) -> str:
     return name
 
 
-def _drop(run: Run, names: Iterable[str]) -> None:
-    for name in names:
-        run.context.cluster.drop_node_metric(name)
+def _known(run: Run) -> dict[str, str]:
+    """The uid of each NodeMetric that is remembered, by name."""
+    return {name: known.uid for name, known in run.context.cluster.node_metrics.items()}
+
+
+def _drop(run: Run, before: Mapping[str, str], listed: Iterable[str]) -> None:
+    """Forget those that were known before a list and are not on it, but none that has come since."""
+    for name in before.keys() - set(listed):
+        run.context.cluster.drop_node_metric(name, before[name])
         run.queue.add(name)

@@ -20,7 +20,7 @@ def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
     name = str(obj["metadata"]["name"])
     cluster = run.context.cluster
     if type_ == "DELETED":
-        cluster.drop_node(name)
+        cluster.drop_node(name, str(obj["metadata"].get("uid", "")))
         run.queue.add(name)
     elif cluster.put_node(obj):
         run.queue.add(name)

@@ -243,7 +243,7 @@ async def test_foreign_metric_of_excluded_stays(world: World) -> None:
 async def test_unreachable_node_gone_with_metric(world: World) -> None:
     """A Node that was deleted while no manager ran takes its NodeMetric along at the next listing."""
     await world.look()
-    nodes.observe(world.run, "DELETED", {"metadata": {"name": "n1"}})
+    nodes.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "uid-n1"}})
     await world.look()
     assert METRIC not in world.api.objects
     assert names.MID_CPU not in world.api.objects[NODE]["status"]["capacity"]

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -116,6 +118,32 @@ def _annotations(metadata: Json) -> Json:
     """Annotations but for those that Kubernetes' own controllers write to every new Node, sooner or later."""
     found = metadata.get("annotations", {})
     return {name: text for name, text in found.items() if not name.startswith("node.alpha.kubernetes.io/")}
+
+
+@pytest.mark.usefixtures("manager")
+def test_stalled_server_loses_no_work(stage: Stage) -> None:
+    """While the API server stands still, reports fall and expire; when it goes on, every Node follows."""
+    silent, falling = ([f"{what}-{number}" for number in range(8)] for what in ("silent", "falling"))
+    server = stage.cluster.apiserver.process
+    assert server is not None
+    for name in (*silent, *falling):
+        stage.add_node(name)
+    for seconds in (6.5, 8.0):
+        for name in (*silent, *falling):
+            stage.report(name, "4")
+        for name in (*silent, *falling):
+            stage.expect_cpu(name, "4k")
+        for number, name in enumerate(silent):  # they expire before, in and after the stall
+            stage.report(name, "4", age_seconds=DEGRADE_SECONDS - 2 - 1.2 * number)
+        for name in falling:
+            stage.report(name, "2")
+        server.signal(signal.SIGSTOP)
+        time.sleep(seconds)  # the stall itself
+        server.signal(signal.SIGCONT)
+        for name in silent:
+            stage.expect_cpu(name, None)
+        for name in falling:
+            stage.expect_cpu(name, "2k")
 
 
 @pytest.mark.usefixtures("manager")

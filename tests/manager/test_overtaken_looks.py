@@ -5,9 +5,10 @@ from typing import cast
 
 import pytest
 
-from kubeapi import ApiServer
+from kubeapi import ApiError, ApiServer
 from manager.handlers import node_metric, node_metric_watch, nodes
 from manager.leader import Leadership
+from manager.runner import relist
 from manager.settings import LeaderSettings
 from manager.workers import Workers
 from tests.manager.made import Json, node, report
@@ -120,10 +121,9 @@ async def test_change_in_the_answer_of_a_node_is_looked_at(world: World, monkeyp
     _before_patch(world, monkeypatch, f"{NODE}/status", lambda: world.api.put(NODE, node(labels={"pool": "b"})))
     await world.look()
     assert len(world.run.queue) == 1
-    world.run.queue.forget("n1")
     monkeypatch.undo()
     world.reports(report(reclaimable=("3", "9Gi"), age=5))
-    world.run.queue.forget("n1")
+    world.run.queue.done(await world.run.queue.take())
     await world.look()
     assert world.offered()["cpu"] == "3000"
     assert len(world.run.queue) == 0
@@ -139,6 +139,73 @@ def _before_patch(world: World, monkeypatch: pytest.MonkeyPatch, path: str, happ
         return await patch(patched, *rest, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(world.api, "patch", overtaken)
+
+
+def _made_anew() -> Json:
+    """A Node of the same name."""
+    made = node()
+    return {**made, "metadata": {**made["metadata"], "uid": "uid-anew"}}
+
+
+async def test_recreated_node_is_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Node that is made anew while the NodeMetric of the one before is deleted gets one of its own."""
+    await world.look()
+    nodes.observe(world.run, "DELETED", world.api.objects.pop(NODE))
+    delete = world.api.delete
+
+    async def slow(path: str, body: Json | None = None) -> Json:
+        answer = await delete(path, body)
+        nodes.observe(world.run, "ADDED", world.api.put(NODE, _made_anew()))
+        return answer
+
+    monkeypatch.setattr(world.api, "delete", slow)
+    await _take_turns(world)
+    assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-anew"
+
+
+async def test_recreated_node_survives_news_of_the_old_one(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is told late of a Node that is gone, by its watch or by a write to it, does not drop the next one."""
+    world.reports(report())
+    patch = world.api.patch
+
+    async def gone(patched: str, *rest: object, **more: object) -> Json:
+        if patched == f"{NODE}/status":
+            monkeypatch.undo()
+            nodes.observe(world.run, "ADDED", world.api.put(NODE, _made_anew()))
+            raise ApiError(404, "NotFound", "no such node")
+        return await patch(patched, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.api, "patch", gone)
+    await _take_turns(world)
+    nodes.observe(world.run, "DELETED", node())
+    await _take_turns(world)
+    assert world.run.context.cluster.nodes["n1"]["metadata"]["uid"] == "uid-anew"
+    assert METRIC in world.api.objects
+
+
+async def test_relist_drops_no_newer_node(world: World) -> None:
+    """A Node that was made anew while all were listed is not dropped because the list has neither."""
+    objects, cluster = world.api.objects, world.run.context.cluster
+    the_list = world.api.list
+
+    async def slow(path: str, params: object = None, keep: object = None) -> tuple[list[object], str]:
+        del objects[NODE]
+        found = await the_list(path, params, keep)
+        nodes.observe(world.run, "ADDED", world.api.put(NODE, _made_anew()))
+        return found
+
+    world.api.list = slow  # type: ignore[method-assign]
+    await relist(world.run)
+    assert cluster.nodes["n1"]["metadata"]["uid"] == "uid-anew"
+
+
+async def _take_turns(world: World) -> None:
+    """Work on the node for as long as it is in the queue."""
+    world.run.queue.add("n1")
+    while len(world.run.queue):
+        name = await world.run.queue.take()
+        await world.look()
+        world.run.queue.done(name)
 
 
 async def test_remembered_ghost_goes_with_the_next_list(world: World) -> None:

@@ -112,14 +112,17 @@ async def test_replaced_plans_do_not_pile_up(queue: NodeQueue, clock: Clock) -> 
     assert await queue.take() == "a"
 
 
-async def test_forgotten_node_does_not_come(queue: NodeQueue, clock: Clock) -> None:
-    """A forgotten node is neither waiting nor planned."""
-    queue.add("a")
+async def test_queue_holds_what_comes(queue: NodeQueue, clock: Clock) -> None:
+    """A node is held while it waits or is worked on, and not while it is only planned."""
     queue.add_at("a", 1.0)
-    queue.forget("a")
-    clock.now = 2.0
+    held = [queue.holds("a")]
+    clock.now = 1.0
     queue.release_due()
-    assert len(queue) == 0
+    held.append(queue.holds("a"))
+    await queue.take()
+    held.append(queue.holds("a"))
+    queue.done("a")
+    assert [*held, queue.holds("a")] == [False, True, True, False]
 
 
 async def test_closed_queue_hands_out_nothing(queue: NodeQueue) -> None:

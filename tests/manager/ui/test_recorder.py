@@ -144,7 +144,7 @@ def test_nodes_that_go_are_forgotten() -> None:
     world.put(made_anew, metric(now=world.now), mid_pod("batch"))
     world.look()
     assert np.isnan(world.recorder.history.plot("n1", "2h", world.now).of(Series.OFFERED, "cpu")[-2])
-    world.context.cluster.drop_node("n1")
+    world.context.cluster.drop_node("n1", "another")
     world.look()
     assert world.recorder.rows == {}
     assert "n1" not in world.recorder.history

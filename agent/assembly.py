@@ -19,7 +19,7 @@ from agent.kubelet import PODS_PATH, KubeletPods, login_to
 from agent.learning import Learning
 from agent.node_source import ApiNode, MachineNode
 from agent.pipeline import Pipeline
-from agent.pod_source import ApiPods, CgroupPods, PodSource
+from agent.pod_source import AllThatRun, ApiPods, CgroupPods, PodSource
 from agent.reports import NodeSource, Reports
 from agent.settings import AgentSettings
 from agent.store import checkpoints
@@ -74,12 +74,13 @@ def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
     metrics = Metrics(settings.node_name)
     metrics.detected.source = lambda: cgroups.facts
     node = MachineNode(settings.collect.paths) if api is None else ApiNode(api, settings.node_name)
-    pods = _pod_source(settings, api, node, cgroups)
-    for source in (node, pods):
+    listed = _pod_source(settings, api, node, cgroups)
+    for source in (node, listed):
         if isinstance(source, ApiNode | ApiPods | KubeletPods):
             source.refused = lambda what: metrics.refused_inputs.labels(what).inc()
-    if isinstance(pods, KubeletPods):
-        pods.observe = lambda code, seconds: metrics.kubelet_seconds.labels("get", PODS_PATH, code).observe(seconds)
+    if isinstance(listed, KubeletPods):
+        listed.observe = lambda code, seconds: metrics.kubelet_seconds.labels("get", PODS_PATH, code).observe(seconds)
+    pods = listed if isinstance(listed, CgroupPods) else AllThatRun(listed, cgroups)
     try:
         pipeline = Pipeline(
             resolve(settings.collect.collectors, _machine(settings, cgroups)),

@@ -72,6 +72,7 @@ class Learning:
         Raises:
             StoreError: What was learned cannot be saved; tried again at the next interval.
         """
+        self.learner.meet(now, pods)
         if not self._is_time(now):
             return
         with self._metrics.training_seconds.time():

@@ -1,13 +1,14 @@
-"""Which pods run on this node: from the API server's watch, or from the cgroup tree alone."""
+"""Which pods run on this node: from the API server's watch, from the cgroup tree alone, or from a list and the tree."""
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import kubeapi
 from agent.host.cgroup import CgroupTree
 from agent.host.files import Unreadable
-from agent.pods import PodRef, pod_of_cgroup, pod_ref
+from agent.pods import PodRef, pod_of_cgroup, pod_ref, unlisted_pod
 
 log = logging.getLogger(__name__)
 
@@ -112,3 +113,50 @@ class CgroupPods:
 
     async def run(self) -> None:
         """Nothing to follow."""
+
+
+class AllThatRun:
+    """The pods of a list, and those that have a cgroup and are on no list: everything that is measured has an owner.
+
+    Before the list has come nobody can tell which those are, so there are none.
+    """
+
+    def __init__(self, listed: PodSource, cgroups: CgroupTree, wall: Callable[[], float] = time.time) -> None:
+        """Nothing is known yet.
+
+        Args:
+            listed: The list.
+            cgroups: What runs, as the collectors saw it last.
+            wall: The wall clock. [seconds since 1970]
+        """
+        self._listed = listed
+        self._cgroups = cgroups
+        self._wall = wall
+        self._unlisted: dict[str, PodRef] = {}
+
+    def pods(self) -> Sequence[PodRef]:
+        """The listed pods, then the others."""
+        listed = self._listed.pods()
+        if not self.synced:
+            return listed
+        known = {pod.cgroup_uid or pod.uid for pod in listed}
+        self._unlisted = {
+            uid: self._unlisted.get(uid) or unlisted_pod(cgroup, self._wall())
+            for uid, cgroup in self._cgroups.latest.items()
+            if uid not in known
+        }
+        return (*listed, *self._unlisted.values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether the list is complete."""
+        return self._listed.synced
+
+    @property
+    def problem(self) -> str:
+        """Why the list is not current."""
+        return self._listed.problem
+
+    async def run(self) -> None:
+        """Keep the list current."""
+        await self._listed.run()

@@ -1,7 +1,7 @@
 """Pods on this node as the other stages need them: who they are, what they asked for, where their cgroup is."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fractions import Fraction
 from typing import Any, Final
@@ -44,7 +44,7 @@ class PodRef:
     cgroup_uid: str = ""
     """The uid in its cgroup directory's name: the config hash for a static pod, else the uid."""
     created: float = 0.0
-    """When it was created. [seconds since 1970]"""
+    """When it was created, or first found where it is not listed. [seconds since 1970]"""
     workload: str | None = None
     """The workload whose history it shares, or None."""
     terminal: bool = False
@@ -53,6 +53,8 @@ class PodRef:
     """Whether its containers were started, so that it must have a cgroup."""
     leaving: bool = False
     """Whether it is being deleted; it still runs for a while."""
+    listed: bool = True
+    """Whether those who know this node's pods list it; False for one that has a cgroup and is on no list."""
 
     @property
     def title(self) -> str:
@@ -112,6 +114,19 @@ def pod_of_cgroup(cgroup: PodCgroup) -> PodRef:
         priority_label=str(band),
         cgroup_uid=cgroup.uid,
     )
+
+
+def unlisted_pod(cgroup: PodCgroup, now: float) -> PodRef:
+    """A pod that runs and is on no list: force-deleted, or a static one whose mirror was refused.
+
+    Nobody knows its tier, so it counts to the highest, and requests nothing: what it uses can only lower what is left.
+
+    Args:
+        cgroup: its cgroup.
+        now: since when it is found without being listed. [seconds since 1970]
+    """
+    prod = PriorityBand.PROD
+    return replace(pod_of_cgroup(cgroup), band=prod, priority_label=str(prod), created=now, listed=False)
 
 
 def _amounts(resources: Mapping[str, Fraction]) -> dict[str, int]:

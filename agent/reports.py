@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from agent.exposition import show_accuracy, show_learning, show_report
 from agent.pipeline import Pipeline
 from agent.pod_source import PodSource
-from agent.prediction import NodeFacts, NodePrediction, predict
+from agent.prediction import PROD, NodeFacts, NodePrediction, predict
 from agent.reporter.conditions import Circumstances, Standing, conditions
 from agent.reporter.node_metric import build_status, fast_status
 from agent.reporter.report import Report
@@ -107,7 +107,7 @@ class Reports:
             now,
             self._pipeline.store,
             self._pods.pods(),
-            self._pipeline.learning.learner.class_of,
+            lambda uid: self._pipeline.learning.learner.class_of(uid) or PROD,
             window_seconds=spec.window_seconds,
             durations_seconds=spec.durations_seconds,
             memory_policy=spec.memory_policy,

@@ -199,22 +199,24 @@ class Roster:
             elif member.departed is None:
                 member.departed = self._clock
         for uid, pod in present.items():
-            member = self.members.get(uid) or self._welcome(uid, pod, richness)
+            member = self.members.get(uid) or self._welcome(uid)
+            if member.workload is None and pod.workload is not None:
+                self._inherit(member, pod.workload, richness)
             member.class_name, member.workload = CLASS_NAMES[pod.band], pod.workload
 
-    def _welcome(self, uid: str, pod: PodRef, richness: Callable[[int], float]) -> Member:
+    def _welcome(self, uid: str) -> Member:
         member = self.members[uid] = Member(self._free.pop() if self._free else self.rows, self._born)
         self._born += 1
         self.rows = max(self.rows, member.row + 1)
         self._clear(member.row)
-        if pod.workload is not None:
-            related = [
-                other.row for other in self.members.values() if other is not member and other.workload == pod.workload
-            ]
-            richest = max(related, key=richness, default=None)
-            if richest is not None and richness(richest) > 0.0:
-                self._copy(richest, member.row)
         return member
+
+    def _inherit(self, member: Member, workload: str, richness: Callable[[int], float]) -> None:
+        """Let a pod whose workload has just become known continue its history, if that is the richer one."""
+        related = [other.row for other in self.members.values() if other is not member and other.workload == workload]
+        richest = max(related, key=richness, default=None)
+        if richest is not None and richness(richest) > richness(member.row):
+            self._copy(richest, member.row)
 
     def _retire(self, now: float, richness: Callable[[int], float]) -> None:
         for uid, member in list(self.pods()):

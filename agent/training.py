@@ -104,6 +104,16 @@ class Learner:
             found.setdefault(member.kind, []).append(member.row)
         return {kind: np.array(rows, dtype=np.intp) for kind, rows in found.items()}
 
+    def meet(self, now: float, pods: Sequence[PodRef]) -> None:
+        """Take in which pods are here now. Called every tick: what a pod of a few seconds used has an owner then, too.
+
+        Args:
+            now: the time. [seconds since 1970]
+            pods: the pods on this node.
+        """
+        self._roster.update(now, pods, self._evidence)
+        self._grow()
+
     def observe(self, now: float, store: TrainingStore, pods: Sequence[PodRef]) -> None:
         """One training round: learn the whole intervals that have ended since the last one.
 
@@ -115,8 +125,7 @@ class Learner:
             store: where the raw seconds are.
             pods: the pods on this node.
         """
-        self._roster.update(now, pods, self._evidence)
-        self._grow()
+        self.meet(now, pods)
         edges = self._edges(now)
         start, end = float(edges[0]), float(edges[-1])
         for metric, history in self.histories.items():

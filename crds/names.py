@@ -57,8 +57,6 @@ ANNOTATION_RECLAIM_HOLD: Final = "headroom.sh/reclaim-hold"
 CONDITION_ROOM_HELD: Final = "headroom.sh/RoomHeld"
 """Pod condition by the scheduler extender: vouches for the annotation, whose text is its message."""
 
-ANNOTATION_CONFIG_HASH: Final = "kubernetes.io/config.hash"
-"""Pod annotation by kubelet: the uid under which a static pod runs on the node."""
 ANNOTATION_CONFIG_MIRROR: Final = "kubernetes.io/config.mirror"
 """Pod annotation by kubelet: marks the mirror of a static pod in the API; its value is the config hash."""
 ANNOTATION_CONFIG_SOURCE: Final = "kubernetes.io/config.source"

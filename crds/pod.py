@@ -99,20 +99,30 @@ def is_admitted(pod: Mapping[str, Any]) -> bool:
 
 
 def is_mirror_pod(pod: Mapping[str, Any]) -> bool:
-    """Whether this is the API's image of a static pod, which kubelet runs from a file."""
-    return names.ANNOTATION_CONFIG_MIRROR in _annotations(pod)
+    """Whether this is the API's image of a static pod, which kubelet runs from a file.
 
-
-def is_static_pod(pod: Mapping[str, Any]) -> bool:
-    """Whether kubelet runs this pod from a file or a URL of its own; true of its mirror in the API, too."""
-    return _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES
+    Anybody may annotate a pod of his own, so the annotation counts only on a pod that is owned by the node it is bound
+    to: kubelet makes mirrors that way, and NodeRestriction lets it make them for its own node alone. Kubernetes lets
+    nobody add the annotation to a pod, or change it.
+    """
+    node = (pod.get("spec") or {}).get("nodeName")
+    if not node or not _annotations(pod).get(names.ANNOTATION_CONFIG_MIRROR):
+        return False
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    return any(
+        (owner.get("apiVersion", "v1"), owner.get("kind"), owner.get("name")) == ("v1", "Node", node)
+        for owner in owners
+    )
 
 
 def cgroup_uid(pod: Mapping[str, Any]) -> str:
-    """The uid in the name of the pod's cgroup: a static pod's config hash, else the pod's uid."""
-    annotations = _annotations(pod)
-    of_static = annotations.get(names.ANNOTATION_CONFIG_HASH) or annotations.get(names.ANNOTATION_CONFIG_MIRROR)
-    return str(of_static or (pod.get("metadata") or {}).get("uid", ""))
+    """The uid in the name of the pod's cgroup: its own, but for a mirror pod that of the static pod which runs.
+
+    Kubelet lists a static pod itself under the uid that it runs with.
+    """
+    if is_mirror_pod(pod):
+        return str(_annotations(pod)[names.ANNOTATION_CONFIG_MIRROR])
+    return str((pod.get("metadata") or {}).get("uid", ""))
 
 
 def pod_key(pod: Mapping[str, Any]) -> str:
@@ -128,8 +138,8 @@ def workload_key(pod: Mapping[str, Any]) -> str | None:
     scheduled minute of a CronJob's Job). A static pod comes back under its own name; kubelet lists it without owner.
     """
     metadata = pod.get("metadata") or {}
-    owner = next((ref for ref in metadata.get("ownerReferences") or () if ref.get("controller")), None)
-    if owner is None and is_static_pod(pod):
+    owner = _controller(pod)
+    if owner is None and _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES:
         owner = {"kind": "Node"}
     if owner is None:
         return None
@@ -142,6 +152,11 @@ def workload_key(pod: Mapping[str, Any]) -> str | None:
         template_hash = (metadata.get("labels") or {}).get(names.LABEL_POD_TEMPLATE_HASH)
         name = name.removesuffix(f"-{template_hash}") if template_hash else name
     return f"{metadata.get('namespace', '')}/{kind}/{name}"
+
+
+def _controller(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
 
 
 def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:

@@ -65,13 +65,25 @@ class Tick:
     """The pods that are known on this node."""
 
     def by_cgroup(self) -> dict[str, PodRef]:
-        """The pods by the uid in their cgroup's name; one that runs goes before one that ended under the same."""
+        """The pods by the uid in their cgroup's name.
+
+        Of several under the same one the pod whose own uid it is goes first, then one that runs before one that ended:
+        what a mirror pod says of itself takes no other pod's samples.
+        """
         known: dict[str, PodRef] = {}
         for pod in self.pods:
             uid = pod.cgroup_uid or pod.uid
-            if uid not in known or known[uid].terminal:
+            if uid not in known or (pod.uid == uid, not pod.terminal) > (
+                known[uid].uid == uid,
+                not known[uid].terminal,
+            ):
                 known[uid] = pod
         return known
+
+
+def _right(pod: PodRef) -> tuple[bool, bool]:
+    """How good a pod's right to the cgroup is that it names."""
+    return pod.cgroup_uid in ("", pod.uid), not pod.terminal
 
 
 class Collector(Protocol):

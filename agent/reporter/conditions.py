@@ -24,6 +24,8 @@ PODS_NOT_MEASURED: Final = "PodsNotMeasured"
 """Some pods, or all, are not measured."""
 PODS_UNKNOWN: Final = "PodsUnknown"
 """Which pods run here could not be learned."""
+PODS_UNLISTED: Final = "PodsUnlisted"
+"""Pods run here that are on no list."""
 STEP_FAILING: Final = "StepFailing"
 """A part of collecting or learning fails that none of the others names."""
 
@@ -33,6 +35,8 @@ NO_MEMORY_CONTROLLER: Final = "no-memory-controller"
 """Why a pod's memory is missing where the kernel lacks the controller (`agent.collectors.pod`)."""
 MOST_NAMES: Final = 10
 """At most so many pods are named."""
+_UNLISTED_SECONDS: Final = 60.0
+"""A pod that is not listed for less is on its way onto the list, or out. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ def conditions(
     """
     ready = Finding(readiness.ready, readiness.reason, readiness.message)
     return (
-        condition(now, CONDITION_COLLECTING, _collecting(usages, present, circumstances), standing),
+        condition(now, CONDITION_COLLECTING, _collecting(now, usages, present, circumstances), standing),
         condition(now, CONDITION_PREDICTION_READY, ready, standing),
     )
 
@@ -104,7 +108,7 @@ def condition(now: float, name: str, finding: Finding, standing: Standing) -> Co
     return Condition(name, status, finding.reason, finding.message, since or timestamp(now), standing.generation)
 
 
-def _collecting(usages: Usages, present: Sequence[PodRef], circumstances: Circumstances) -> Finding:
+def _collecting(now: float, usages: Usages, present: Sequence[PodRef], circumstances: Circumstances) -> Finding:
     """The worst of what is wrong gives the reason; everything else that is wrong is told beside it."""
     found = [
         *_node(usages),
@@ -112,6 +116,7 @@ def _collecting(usages: Usages, present: Sequence[PodRef], circumstances: Circum
         *_memory_controller(circumstances.missing),
         *_pods_unknown(circumstances.pods_unknown),
         *_pods(usages, present, circumstances.missing),
+        *_unlisted(now, present),
         *_steps(circumstances.failing),
     ]
     if not found:
@@ -167,6 +172,18 @@ def _pods(usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing])
     names = ", ".join(named) + (" …" if len(unmeasured) > MOST_NAMES else "")
     message = f"{len(unmeasured)} of {len(running)} pods have no CPU or no memory measured lately: {names}."
     return [Finding(good=len(unmeasured) < len(running), reason=PODS_NOT_MEASURED, message=message)]
+
+
+def _unlisted(now: float, present: Sequence[PodRef]) -> list[Finding]:
+    uids = sorted(pod.uid for pod in present if not pod.listed and not 0.0 <= now - pod.created < _UNLISTED_SECONDS)
+    if not uids:
+        return []
+    named = ", ".join(uids[:MOST_NAMES]) + (" …" if len(uids) > MOST_NAMES else "")
+    message = (
+        f"{len(uids)} pods have a cgroup and are not listed on this node (uid {named}): force-deleted ones, or static "
+        "ones whose mirror is refused. They count as Prod without requests until they end or are listed."
+    )
+    return [Finding(good=True, reason=PODS_UNLISTED, message=message)]
 
 
 def _steps(failing: Mapping[str, str]) -> list[Finding]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Final, Self
 
 from crds import names
-from crds.pod import is_admitted, is_mirror_pod, is_static_pod, is_terminal, pod_key, pod_requests, workload_key
+from crds.pod import is_admitted, is_mirror_pod, is_terminal, pod_key, pod_requests, workload_key
 from crds.priority import VALUES, PriorityBand, priority_class_raw, priority_value, tier
 from crds.quantity import QuantityError, milli_value, value
 from manager.facts.amounts import LARGEST, Amounts
@@ -58,7 +58,7 @@ def _priority(pod: Json) -> int:
 
 def _kept(pod: Json) -> str:
     """Why a Mid pod is never evicted. Whoever comes back to the same node gives no room back."""
-    if is_mirror_pod(pod) or is_static_pod(pod):
+    if is_mirror_pod(pod):
         return "is a static pod, which its node starts again"
     owners = part(pod, "metadata", "ownerReferences") or ()
     if any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners):

@@ -72,7 +72,6 @@ def _pod(number: int, source: str = "api", phase: str = "Running", **spec: Any) 
 def _static(**spec: Any) -> dict[str, Any]:  # noqa: ANN401
     pod = _pod(0, "file", **spec)
     pod["metadata"]["uid"] = HASH
-    pod["metadata"]["annotations"]["kubernetes.io/config.hash"] = HASH
     return pod
 
 
@@ -114,8 +113,9 @@ async def test_lists_pods(pki: Pki, kubeconfig: str, tree: Tree) -> None:
 
 async def test_static_pods_match_mirrors(pki: Pki, kubeconfig: str, tree: Tree) -> None:
     """A static pod has the cgroup, workload and tier of its mirror in the API, though nobody gave it a priority."""
-    mirror = _static(priority=5500, priorityClassName="koord-batch")
+    mirror = _static(priority=5500, priorityClassName="koord-batch", nodeName="n")
     mirror["metadata"] |= {"uid": _uid(9), "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
+    mirror["metadata"]["annotations"]["kubernetes.io/config.mirror"] = HASH
     source = _source(tree, kubeconfig)
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [_static(priorityClassName="koord-batch")]

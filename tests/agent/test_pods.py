@@ -45,11 +45,12 @@ def test_pod_is_reduced() -> None:
 
 
 def test_static_pod_runs_elsewhere() -> None:
-    """A mirror pod's cgroup bears the config hash."""
-    ref = pod_ref(
-        _pod(metadata__annotations={"kubernetes.io/config.hash": "f0e1", "kubernetes.io/config.mirror": "f0e1"})
-    )
-    assert (ref.uid, ref.cgroup_uid) == ("u-1", "f0e1")
+    """A mirror pod's cgroup bears the config hash; what anybody writes on a pod of his own does not move it."""
+    annotations = {"kubernetes.io/config.hash": "f0e1", "kubernetes.io/config.mirror": "f0e1"}
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "worker", "controller": True}
+    forged = _pod(metadata__annotations=annotations, spec__nodeName="worker")
+    mirror = _pod(metadata__annotations=annotations, spec__nodeName="worker", metadata__ownerReferences=[owner])
+    assert [(ref.uid, ref.cgroup_uid) for ref in map(pod_ref, (forged, mirror))] == [("u-1", "u-1"), ("u-1", "f0e1")]
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,24 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from agent.assembly import build
 from agent.collectors.base import resolve
 from agent.keeping import Keeper
 from agent.learning import Learning
 from agent.node_source import MachineNode
 from agent.pipeline import Pipeline
-from agent.pod_source import CgroupPods
+from agent.pod_source import AllThatRun, CgroupPods, PodSource
 from agent.pods import PodRef
 from agent.prediction import NodeFacts
 from agent.reporter import spec as specs
 from agent.reporter.report import Report
 from agent.reporter.times import timestamp
 from agent.reports import Reports
-from agent.settings import LearnSettings
+from agent.settings import LearnSettings, load
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 from crds.codec import from_json
@@ -28,10 +30,12 @@ START = 1_700_000_100.0
 Make = Callable[[str], RecordedMachine]
 
 
-def _reports(machine: RecordedMachine, folder: Path) -> tuple[Reports, Pipeline, Metrics]:
+def _reports(
+    machine: RecordedMachine, folder: Path, listed: PodSource | None = None
+) -> tuple[Reports, Pipeline, Metrics]:
     parts, metrics = machine.machine(), Metrics("n1")
     parts.cgroups.locate()
-    pods = CgroupPods(parts.cgroups)
+    pods = CgroupPods(parts.cgroups) if listed is None else AllThatRun(listed, parts.cgroups, lambda: START)
     pipeline = Pipeline(
         resolve(["node", "pod"], parts),
         pods,
@@ -147,6 +151,35 @@ class _NoNode:
 
     async def run(self) -> None:
         """Nothing to follow."""
+
+
+def test_unlisted_pods_have_a_class(recorded: Make, tmp_path: Path) -> None:
+    """What runs and is on no list is used by Prod, lowers what is reclaimable, and has its share of every peak."""
+    machine = recorded("v2-systemd")
+    reports, pipeline, _ = _reports(machine, tmp_path, _NoPods())
+    found = reports.full(START + machine.now, specs.default())
+    classes = {one["name"]: one for one in found.status["prediction"]["classes"]}
+    used = {name: _milli(one["usage"]["cpu"]) for name, one in classes.items()}
+    assert used["prod"] > 400
+    assert used["node"] == pytest.approx(sum(used.values()) - used["node"], abs=len(used))  # each is cut off
+    assert {one["priority"] for one in found.status["podsMetric"]} == {"koord-prod"}
+    assert "PodsUnlisted" not in str(found.status["conditions"])  # a moment ago they may have been on their way
+    pipeline.close(START)
+
+
+def test_unlisted_pods_are_looked_for(recorded: Make, tmp_path: Path) -> None:
+    """With a list of pods from a cluster, the agent also takes in what runs without being listed."""
+    live = str(recorded("v2-systemd").live)
+    arguments = ["--node-name", "n1", "--host-root", live, "--data-dir", str(tmp_path)]
+    for source, kind in (("api", AllThatRun), ("cgroups", CgroupPods)):
+        settings = load([*arguments, "--pods-from", source], {})
+        parts = build(settings, cast("Any", object()))  # nothing is asked of the server yet
+        assert type(parts.pods) is kind
+        parts.pipeline.close(START)
+
+
+def _milli(text: str) -> int:
+    return int(text.removesuffix("m")) if text.endswith("m") else 1000 * int(text)
 
 
 def _empty(folder: Path) -> tuple[Reports, _NoPods, Metrics]:

@@ -57,6 +57,19 @@ def test_band_is_followed() -> None:
         assert found.members["a"].class_name == name
 
 
+def test_late_workload_is_followed() -> None:
+    """A pod that was here before it was listed continues its workload's history all the same, unless it knows more."""
+    for own, kept in ((1.0, 5.0), (9.0, 9.0)):
+        found, table = roster()
+        found.update(START, [pod("old", workload="shop/ReplicaSet/cart"), pod("new")], table.richness)
+        old, new = found.row("old"), found.row("new")
+        assert old is not None
+        assert new is not None
+        table.known |= {old: 5.0, new: own}
+        found.update(START + 1.0, [pod("new", workload="shop/ReplicaSet/cart")], table.richness)
+        assert (found.row("new"), table.known[new]) == (new, kept)
+
+
 def test_richest_relative_is_followed() -> None:
     """Of several pods of a workload a new one continues the one that knows most."""
     found, table = roster()

@@ -11,7 +11,8 @@ from agent.host.cgroup import CgroupTree, detect
 from agent.host.files import Unreadable
 from agent.host.paths import HostPaths
 from agent.node_source import ApiNode, MachineNode, kubelet_address, node_facts
-from agent.pod_source import ApiPods, CgroupPods
+from agent.pod_source import AllThatRun, ApiPods, CgroupPods
+from crds.priority import PriorityBand
 from tests.agent.recorded import RecordedMachine
 
 NOBODY: Any = None  # no server is asked in these tests
@@ -87,6 +88,30 @@ def test_tree_alone_has_pods(recorded: Callable[[str], RecordedMachine]) -> None
     source = CgroupPods(tree)
     assert source.synced
     assert len(source.pods()) == 10
+
+
+def test_unlisted_pods_are_prod(recorded: Callable[[str], RecordedMachine]) -> None:
+    """What has a cgroup and is on no list is Prod without requests, from the list's first coming until it is listed."""
+    machine = recorded("v2-systemd")
+    tree = CgroupTree(detect(machine.live / "sys/fs/cgroup"))
+    tree.locate()
+    uids = sorted(tree.pods())
+    listed, now = ApiPods(NOBODY, "worker"), 100.0
+    source = AllThatRun(listed, tree, lambda: now)
+    assert list(source.pods()) == []  # nobody knows yet
+    listed.health.synced = True
+    listed.apply(kubeapi.Relisted([_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:]]))
+    known = source.pods()
+    assert sorted(pod.uid for pod in known) == uids  # one that has ended is known, too
+    others = [pod for pod in known if not pod.listed]
+    assert [(pod.uid, pod.band, pod.requests, pod.created) for pod in others] == [
+        (uid, PriorityBand.PROD, {}, 100.0) for uid in uids[:2]
+    ]
+    now = 200.0
+    listed.apply(kubeapi.Changed("ADDED", _pod(uids[0])))
+    assert [(pod.uid, pod.created) for pod in source.pods() if not pod.listed] == [(uids[1], 100.0)]
+    tree.latest = {}
+    assert all(pod.listed for pod in source.pods())
 
 
 def test_machine_is_a_node(recorded: Callable[[str], RecordedMachine]) -> None:

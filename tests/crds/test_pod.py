@@ -98,13 +98,40 @@ def test_terminal_phases(phase: str | None, terminal: bool) -> None:  # noqa: FB
     assert pods.is_terminal({"status": {"phase": phase}}) is terminal
 
 
-def test_static_pod_runs_under_hash() -> None:
-    """A static pod's cgroup bears the config hash, both in kubelet's view and in the mirror's."""
-    mirror = {"metadata": {"uid": "u", "annotations": {"kubernetes.io/config.mirror": "h"}}}
-    static = {"metadata": {"uid": "h", "annotations": {"kubernetes.io/config.hash": "h"}}}
+def _mirror(annotations: dict[str, str], *owners: dict[str, Any], node: str | None = "n1") -> dict[str, Any]:
+    metadata = {"uid": "u", "annotations": annotations, "ownerReferences": list(owners)}
+    return {"metadata": metadata, "spec": {"nodeName": node}}
+
+
+OWN_NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1-uid", "controller": True}
+MIRROR = {"kubernetes.io/config.mirror": "h", "kubernetes.io/config.hash": "h", "kubernetes.io/config.source": "file"}
+
+
+def test_mirror_runs_under_hash() -> None:
+    """A static pod's cgroup bears the config hash: kubelet lists it under that uid, and its mirror names it."""
+    mirror, static = _mirror(MIRROR, OWN_NODE), {"metadata": {"uid": "h", "annotations": {"kubernetes.io/x": "h"}}}
     assert [pods.cgroup_uid(pod) for pod in (mirror, static)] == ["h", "h"]
     assert [pods.is_mirror_pod(pod) for pod in (mirror, static)] == [True, False]
     assert pods.cgroup_uid({"metadata": {"uid": "u"}}) == "u"
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        _mirror({"kubernetes.io/config.hash": "h"}),
+        _mirror({"kubernetes.io/config.hash": "h", "kubernetes.io/config.source": "file"}, OWN_NODE),
+        _mirror(MIRROR),
+        _mirror(MIRROR, {**OWN_NODE, "kind": "ReplicaSet"}),
+        _mirror(MIRROR, {**OWN_NODE, "name": "n2"}),  # another node's
+        _mirror(MIRROR, {**OWN_NODE, "apiVersion": "tenant.example/v1"}),  # a kind of somebody else's
+        _mirror(MIRROR, {**OWN_NODE, "name": None}, node=None),
+        _mirror({**MIRROR, "kubernetes.io/config.mirror": ""}, OWN_NODE),
+    ],
+)
+def test_annotations_are_no_mirror(pod: dict[str, Any]) -> None:
+    """Whatever annotations a pod bears, it runs under its own uid unless its node owns it as a mirror."""
+    assert pods.cgroup_uid(pod) == "u"
+    assert not pods.is_mirror_pod(pod)
 
 
 def _owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:  # noqa: ANN401

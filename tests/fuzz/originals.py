@@ -59,8 +59,11 @@ POD: Final[dict[str, Any]] = {
         "uid": "0f7b5cd5-2f3a-44b2-9d4e-3c3a0a5f7c11",
         "creationTimestamp": "2026-07-20T10:00:00Z",
         "labels": {"koordinator.sh/priority-class": "koord-prod", "koordinator.sh/qosClass": "LS"},
-        "annotations": {"kubernetes.io/config.hash": "9e0ea92a", "kubernetes.io/config.mirror": "9e0ea92a"},
-        "ownerReferences": [{"kind": "ReplicaSet", "name": "cart-7f9c4d5b6", "controller": True}],
+        "annotations": {"kubernetes.io/config.mirror": "9e0ea92a"},
+        "ownerReferences": [
+            {"kind": "ReplicaSet", "name": "cart-7f9c4d5b6", "controller": True},
+            {"apiVersion": "v1", "kind": "Node", "name": "worker"},
+        ],
     },
     "spec": {
         "nodeName": "worker",

@@ -227,6 +227,18 @@ def test_running_pod_goes_first(recorded: Make) -> None:
         assert "new" in _values(harvest, MEMORY)
 
 
+def test_claims_take_no_samples(recorded: Make) -> None:
+    """A pod that claims another's cgroup neither takes that pod's samples nor makes a gap, however they are listed."""
+    machine = recorded("v2-systemd")
+    uid = machine.uid("g")
+    pods = [_pod("claims", uid), _pod(uid, uid), _pod("claims too", uid)]
+    for order in (pods, pods[::-1]):
+        harvest = _collect(resolve(["pod"], machine.machine()), machine, *order)
+        measured = _values(harvest, MEMORY)
+        assert uid in measured
+        assert not {"claims", "claims too"} & (measured.keys() | {one.entity for one in harvest.missing})
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_throttling_is_measured(kind: str, recorded: Make) -> None:
     """A pod at its quota is throttled in the share of periods that the kernel counted; one without has no series."""

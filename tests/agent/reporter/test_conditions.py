@@ -55,6 +55,19 @@ def test_unmeasured_pods_are_named() -> None:
     assert found.message == "1 of 3 pods have no CPU or no memory measured lately: shop/b (no-cgroup)."
 
 
+def test_unlisted_pods_are_counted() -> None:
+    """Pods on no list are counted, once they are no longer on their way onto it."""
+    late, new = (
+        replace(pod("ghost"), listed=False, created=START - 60),
+        replace(pod("new"), listed=False, created=START),
+    )
+    usage = {**ALL, "ghost": ALL["a"], "new": ALL["a"]}
+    found = collecting(pods=usage, present=[*PODS, late, new])
+    assert outcome(found) == ("True", "PodsUnlisted")
+    assert (found.message or "").startswith("1 pods have a cgroup and are not listed on this node (uid ghost): ")
+    assert outcome(collecting(pods=usage, present=[*PODS, new])) == ("True", "Measuring")
+
+
 def test_no_pod_measured_is_false() -> None:
     """Where not one pod can be measured, nothing is collected that could be sold."""
     assert outcome(collecting(pods={})) == ("False", "PodsNotMeasured")

@@ -36,3 +36,16 @@ def test_owner_must_be_controller() -> None:
     kept = PodFacts.from_object(made).mid
     assert kept is not None
     assert kept.kept == ""
+
+
+def test_annotations_keep_nobody() -> None:
+    """A pod that only says it is static is evicted like any other: its node would not start it again."""
+    forged = {
+        names.ANNOTATION_CONFIG_SOURCE: "file",
+        names.ANNOTATION_CONFIG_MIRROR: "x",
+        "kubernetes.io/config.hash": "x",
+    }
+    for owner in (None, ("ReplicaSet", "web"), ("Node", "another")):
+        kept = PodFacts.from_object(mid("m", owner=owner, annotations=forged)).mid
+        assert kept is not None
+        assert kept.kept == ""

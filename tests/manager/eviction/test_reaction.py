@@ -310,7 +310,7 @@ async def test_who_comes_back_stays() -> None:
     """A DaemonSet's pod, a static pod and a pod above Mid are named with the reason, and never asked for."""
     stage = Stage(
         mid("daemon", 2000, owner=("DaemonSet", "d")),
-        mid("static", 2000, annotations={names.ANNOTATION_CONFIG_MIRROR: "x"}),
+        mid("static", 2000, owner=("Node", "n1"), annotations={names.ANNOTATION_CONFIG_MIRROR: "x"}),
         mid("prod", 2000, priority=9500),
     )
     await stage.lasts()

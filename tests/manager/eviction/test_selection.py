@@ -65,7 +65,6 @@ def test_second_resource_passes_over() -> None:
     [
         ({"owner": ("DaemonSet", "d")}, "DaemonSet"),
         ({"owner": ("Node", "n1"), "annotations": {names.ANNOTATION_CONFIG_MIRROR: "x"}}, "static pod"),
-        ({"annotations": {names.ANNOTATION_CONFIG_SOURCE: "file"}}, "static pod"),
         ({"priority": 9000}, "above Mid"),
         ({"priority": 8000}, "above Mid"),
         ({"label": "koord-prod"}, "above Mid"),

@@ -51,6 +51,8 @@ class World:
         """
         pod = pod_json(key, gpus, priority, **more)
         pod["spec"]["nodeName"] = node
+        if more.get("static"):
+            pod["metadata"]["ownerReferences"] = [{"kind": "Node", "name": node, "controller": True}]
         pod["status"]["startTime"] = f"2026-01-01T00:{next(self._seconds):02}:00Z"
         return self._put(pod)
 

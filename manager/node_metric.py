@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, Self
 
 from crds.codec import to_json
@@ -17,6 +16,7 @@ from crds.node_metric import GROUP, PLURAL, VERSION, MetricCollectPolicy, NodeAg
 from crds.predict_policy import with_defaults
 from manager.definition import without
 from manager.facts.reading import items, part
+from service.memo import Memo, of_json
 
 Json = dict[str, Any]
 
@@ -193,7 +193,9 @@ def _shared(data: object) -> Json:
     return _parsed(json.dumps(data, sort_keys=True, separators=(",", ":")))
 
 
-@lru_cache(maxsize=256)
-def _parsed(text: str) -> Json:
+def _read(text: str) -> Json:
     parsed: Json = json.loads(text)
     return parsed
+
+
+_parsed: Final[Memo[str, Json]] = Memo(_read, 8 * 2**20, of_json)

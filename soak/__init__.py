@@ -18,7 +18,10 @@ class Step:
 
 STEPS: Final[dict[str, Step]] = {
     "kills": Step("soak.kills", 6, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
-    "fuzz": Step("soak.fuzz", 20, "10,000 new inputs for each parser, 1,000 for every other property"),
+    "fuzz": Step("soak.fuzz", 17, "10,000 new inputs for each parser, 1,000 for every other property"),
+    "large-objects": Step(
+        "soak.large_objects", 2, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
+    ),
     "month": Step("soak.month", 11, "30 simulated days of an agent with 110 pods: memory and database stay flat"),
     "api-server": Step(
         "soak.api_server", 7, "a real API server is killed and restarted below agents, manager, extender"

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     factor = options.minutes / sum(step.minutes + HOUR / 60 for step in chosen.values())
     console.print(f"{len(chosen)} steps, {options.minutes:g} minutes at most:")
     for name, step in chosen.items():
-        console.print(f"  {name:<11} {step.minutes * factor:4.1f} min  {step.what}")
+        console.print(f"  {name:<13} {step.minutes * factor:4.1f} min  {step.what}")
     outcomes: dict[str, Outcome] = {}
     try:
         for name, step in chosen.items():

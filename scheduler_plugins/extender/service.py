@@ -1,6 +1,5 @@
 """What the extender answers: from the snapshot, through the cycle, to names or scores; and who is charged for it."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,9 @@ from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import MALFORMED
+from service.memo import Memo, of_json
 
-_REMEMBERED_PODS: Final = 64
+_REMEMBERED_BYTES: Final = 32 * 2**20
 _JSON: Final = msgspec.json.Encoder()
 
 Refused: TypeAlias = Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]
@@ -80,7 +80,7 @@ class Extender:
         self._clock = clock
         self._generator = generator
         self._on_refused = on_refused
-        self._pods: OrderedDict[bytes, PodRequest] = OrderedDict()
+        self._requests: Memo[bytes, PodRequest] = Memo(self._parse, _REMEMBERED_BYTES, of_json)
 
     def filter(self, asked: Arguments) -> FilterResult:
         """The nodes that the pod may be bound to, or a reason for every node when there is none.
@@ -208,17 +208,13 @@ class Extender:
 
     def _read(self, pod: Mapping[str, Any]) -> PodRequest:
         """The pod as numbers; filter and prioritize of one attempt get the same JSON, so it is remembered."""
-        written = _JSON.encode(pod)
-        request = self._pods.get(written)
-        if request is None:
-            try:
-                request = self._cache.read(pod)
-            except MALFORMED as error:
-                raise UnreadablePod(f"the pod cannot be read: {error}") from error
-            self._pods[written] = request
-            if len(self._pods) > _REMEMBERED_PODS:
-                self._pods.popitem(last=False)
-        return request
+        return self._requests(_JSON.encode(pod), pod)
+
+    def _parse(self, pod: Mapping[str, Any]) -> PodRequest:
+        try:
+            return self._cache.read(pod)
+        except MALFORMED as error:
+            raise UnreadablePod(f"the pod cannot be read: {error}") from error
 
     def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:
         """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -13,12 +12,11 @@ from crds.ranges import ALLOWED, Range
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.snapshot.estimate import LoadRules, annotated, integers, shortened
 from scheduler_plugins.snapshot.report import LONGEST
+from service.memo import Memo, of_json
 
 AGGREGATION_TYPES: Final = ("avg", "p50", "p90", "p95", "p99")
 """The statistics over a window that a NodeMetric may report."""
 
-_MOST_REMEMBERED: Final = 512
-"""Longest text of an annotation whose meaning is remembered. [characters]"""
 _PERCENT: Final = {ALLOWED: Range(0, 100)}
 _SHARE: Final = {ALLOWED: Range(1, 100)}
 _DEFAULT_WEIGHTS: Final = MappingProxyType({"cpu": 1, "memory": 1})
@@ -170,9 +168,7 @@ class LoadAwareArguments:
 
 def custom_thresholds(annotations: Mapping[str, str]) -> tuple[Thresholds | None, str]:
     """The thresholds of a node's annotation, None if there is none to go by, and why it is not gone by."""
-    text = annotations.get(names.ANNOTATION_USAGE_THRESHOLDS, "")
-    read = _remembered if len(text) <= _MOST_REMEMBERED else _read_thresholds
-    return read(text)
+    return _thresholds(annotations.get(names.ANNOTATION_USAGE_THRESHOLDS, ""))
 
 
 def _read_thresholds(text: str) -> tuple[Thresholds | None, str]:
@@ -195,8 +191,8 @@ def _read_thresholds(text: str) -> tuple[Thresholds | None, str]:
     return found, ""
 
 
-_remembered = lru_cache(maxsize=256)(_read_thresholds)
-"""Nodes of a pool have the same text. Only short ones are kept, so that nobody fills the memory with long ones."""
+_thresholds: Final = Memo(_read_thresholds, 4 * 2**20, of_json)
+"""Nodes of a pool have the same text."""
 
 
 def _lowered(data: object) -> dict[str, Any]:

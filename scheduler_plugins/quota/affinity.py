@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from crds.selector import matches
+from service.memo import Memo, of_json
 
 Json = Mapping[str, Any]
 
@@ -14,7 +14,7 @@ AFFINITY: Final = "podAffinity"
 """The part of a pod's affinity that says near whom it must be."""
 ANTI_AFFINITY: Final = "podAntiAffinity"
 """The part that says near whom it must not be."""
-_REMEMBERED: Final = 4096
+_REMEMBERED_BYTES: Final = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +55,15 @@ def required_terms(pod: Json, part: str) -> tuple[AffinityTerm, ...]:
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if not terms:
         return ()
-    return _read(str((pod.get("metadata") or {}).get("namespace") or ""), json.dumps(terms, sort_keys=True))
+    return _terms((str((pod.get("metadata") or {}).get("namespace") or ""), json.dumps(terms, sort_keys=True)))
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _read(namespace: str, terms: str) -> tuple[AffinityTerm, ...]:
-    """Pods of one workload have the same terms, which are kept once.
+def _read(asked: tuple[str, str]) -> tuple[AffinityTerm, ...]:
+    """The terms of a namespace and their JSON. Pods of one workload have the same ones, which are kept once.
 
     `matchLabelKeys` and `mismatchLabelKeys` are not looked at: the API server writes them into the selector.
     """
+    namespace, terms = asked
     return tuple(
         AffinityTerm(
             str(term.get("topologyKey") or ""),
@@ -73,3 +73,6 @@ def _read(namespace: str, terms: str) -> tuple[AffinityTerm, ...]:
         )
         for term in json.loads(terms)
     )
+
+
+_terms: Final = Memo(_read, _REMEMBERED_BYTES, of_json)

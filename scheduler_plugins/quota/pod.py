@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,8 +13,10 @@ from scheduler_plugins.quota.charge import Charging, charge_of
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.set_aside import set_aside
 from scheduler_plugins.snapshot.units import unix_time
+from service.memo import Memo
 
-_REMEMBERED: Final = 65536
+_REMEMBERED_BYTES: Final = 16 * 2**20
+"""What equal labels, and equal amounts, of pods may take each, kept once. [bytes]"""
 _IDLE: Final = frozenset(
     {
         "args",
@@ -153,11 +154,13 @@ def _host_ports(spec: Mapping[str, Any]) -> list[tuple[str, str, int]]:
     ]
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _shared(items: tuple[tuple[str, int], ...]) -> Amounts:
+def _amounts(items: tuple[tuple[str, int], ...]) -> Amounts:
     return MappingProxyType(dict(items))
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _shared_labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+def _labels(items: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(items))
+
+
+_shared: Final[Memo[tuple[tuple[str, int], ...], Amounts]] = Memo(_amounts, _REMEMBERED_BYTES)
+_shared_labels: Final[Memo[tuple[tuple[str, str], ...], Mapping[str, str]]] = Memo(_labels, _REMEMBERED_BYTES)

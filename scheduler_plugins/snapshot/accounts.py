@@ -1,15 +1,15 @@
 """Sums over pods that plugins want kept per node: what the pods of a node request, for instance."""
 
 from collections.abc import Callable, Hashable, Mapping
-from functools import lru_cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
 from scheduler_plugins.snapshot.kept import PodFacts
 from scheduler_plugins.snapshot.units import LARGEST, Vector
+from service.memo import Memo
 
-_REMEMBERED: Final = 65536
+_REMEMBERED_BYTES: Final = 16 * 2**20
 
 _Read = TypeVar("_Read")
 
@@ -52,7 +52,7 @@ class Accounts:
         self.slices: Final[Mapping[str, slice]] = MappingProxyType(slices)
         """Which of them belong to a plugin, by its name."""
         # Pods of one workload share one object, so that 150,000 pods cost little.
-        self._shared = lru_cache(maxsize=_REMEMBERED)(self._split)
+        self._shared: Memo[tuple[Vector, ...], Mapping[str, Vector]] = Memo(self._split, _REMEMBERED_BYTES)
 
     def read(self, pod: Mapping[str, Any]) -> Mapping[str, Vector]:
         """The numbers of one pod by plugin name.

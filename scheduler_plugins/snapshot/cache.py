@@ -155,8 +155,8 @@ class ClusterCache:
         self._note_failures(name, "; ".join(failures))
 
     def _note_failures(self, name: str, told: str) -> None:
-        """Note what of a node cannot be gone by; say it once."""
-        if told and self._failures.get(name) != told:
+        """Note what of a node cannot be gone by; said once, however often that changes, until all is well again."""
+        if told and name not in self._failures:
             _LOG.warning("Node %s: %s", name, told)
         self._failures[name] = told
         if not told:

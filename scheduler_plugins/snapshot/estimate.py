@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from typing import Any, Final
 
 from crds import names
@@ -13,6 +12,7 @@ from crds.pod import pod_limits, pod_requests
 from crds.priority import PriorityBand, priority_class
 from scheduler_plugins.snapshot.rounding import round_half_away
 from scheduler_plugins.snapshot.units import LARGEST, Vector, units, unix_time
+from service.memo import Memo, of_json
 
 _COLOCATED: Final[Mapping[PriorityBand, Mapping[str, str]]] = {
     PriorityBand.BATCH: {"cpu": names.BATCH_CPU, "memory": names.BATCH_MEMORY},
@@ -92,17 +92,20 @@ def estimate_vector(pod: Mapping[str, Any], rules: LoadRules) -> Vector:
         "overhead": spec.get("overhead"),
     }
     annotation = _annotations(pod).get(names.ANNOTATION_ESTIMATED_SCALING_FACTORS) if rules.allow_customize else None
-    return _remembered(rules, priority_class(pod), json.dumps(asked), annotation)
+    return _remembered((rules, priority_class(pod), json.dumps(asked), annotation))
 
 
 def _asked(container: Mapping[str, Any]) -> Mapping[str, Any]:
     return {"resources": container.get("resources"), "restartPolicy": container.get("restartPolicy")}
 
 
-@lru_cache(maxsize=16384)
-def _remembered(rules: LoadRules, band: PriorityBand, asked: str, annotation: str | None) -> Vector:
-    estimate = _estimates({"spec": json.loads(asked)}, band, rules, annotation)
+def _estimated(asked: tuple[LoadRules, PriorityBand, str, str | None]) -> Vector:
+    rules, band, spec, annotation = asked
+    estimate = _estimates({"spec": json.loads(spec)}, band, rules, annotation)
     return tuple(estimate.get(name, 0) for name in rules.resources)
+
+
+_remembered: Final[Memo[tuple[LoadRules, PriorityBand, str, str | None], Vector]] = Memo(_estimated, 16 * 2**20)
 
 
 def _asked_as(
@@ -132,14 +135,16 @@ def _factors(text: str | None, rules: LoadRules) -> Mapping[str, int]:
     return {**rules.factors, **_custom_factors(text)}
 
 
-@lru_cache(maxsize=1024)
-def _custom_factors(text: str) -> Mapping[str, int]:
+def _read_factors(text: str) -> Mapping[str, int]:
     """The usable factors of an annotation: one value that is no integer spoils all, a negative one only itself."""
     try:
         factors = integers(json.loads(text))
     except (ValueError, RecursionError):
         return {}
     return {name: factor for name, factor in (factors or {}).items() if factor >= 0}
+
+
+_custom_factors: Final = Memo(_read_factors, 2**20, of_json)
 
 
 def integers(data: object) -> dict[str, int] | None:

@@ -123,7 +123,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # scheduler_plugins: snapshot -> filter -> score -> respond
     "scheduler_plugins": ("scheduler_plugins", "crds", "kubeapi", "service"),
     "scheduler_plugins.numerics": ("scheduler_plugins.numerics",),
-    "scheduler_plugins.snapshot": ("scheduler_plugins.snapshot", "crds", "kubeapi"),
+    "scheduler_plugins.snapshot": ("scheduler_plugins.snapshot", "service.memo", "crds", "kubeapi"),
     "scheduler_plugins.framework": (
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
@@ -144,7 +144,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "service.http",
         "crds",
     ),
-    "scheduler_plugins.quota": ("scheduler_plugins.quota", "scheduler_plugins.snapshot", "crds"),
+    "scheduler_plugins.quota": ("scheduler_plugins.quota", "scheduler_plugins.snapshot", "service.memo", "crds"),
     "scheduler_plugins.quota_status": (
         "scheduler_plugins.quota_status",
         "scheduler_plugins.quota",
@@ -194,6 +194,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.reclaim",
         "scheduler_plugins.providers.spec",
         "scheduler_plugins.providers.registry",
+        "service.memo",
         "crds",
     ),
     "scheduler_plugins.profile": (
@@ -210,6 +211,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",
         "service.http",
+        "service.memo",
     ),
 }
 

@@ -109,7 +109,7 @@ def test_weighted_keeps_all() -> None:
     extender = _extender(world, Mode.WEIGHTED)
     free = pod(priority=3500)
     assert list(extender.filter(_ask(free, "a", "b", "c")).names) == ["a", "b"]
-    assert extender.prioritize(_ask(free, "a", "new", "b")).tolist() == [65, 0, 90]
+    assert extender.prioritize(_ask(free, "a", "new", "b")).tolist() == [64, 0, 89]
 
 
 def test_weighted_charges_the_best() -> None:

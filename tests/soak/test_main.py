@@ -81,4 +81,4 @@ def test_interruption_says_what_was_left_out(
     said = capsys.readouterr().out
     assert "not tried: month, api-server, manager" in said
     assert "3 passed, 0 failed" in said
-    assert list(given) == ["kills", "fuzz"]
+    assert list(given) == ["kills", "fuzz", "large-objects"]

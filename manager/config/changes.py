@@ -1,15 +1,13 @@
 """What another configuration would change: which nodes, how their strategies differ, and where the values come from."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, NamedTuple
 
-from crds import names
 from crds.codec import to_json
 from crds.colocation import ColocationConfig
-from manager.config.overlaps import asked_labels
-from manager.config.overlay import RATIO_LABELS, NodeStrategyView, overlay
+from manager.config.overlay import NodeStrategyView, overlay
 
 
 class NodeSetting(NamedTuple):
@@ -56,24 +54,37 @@ def node_setting(node: Mapping[str, Any]) -> NodeSetting:
 
 
 def compare(before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeSetting]) -> tuple[Change, ...]:
-    """The changes, those of most nodes first; nodes whose strategy stays are left out.
+    """The changes, those of most nodes first; nodes whose strategy stays are left out."""
+    return changes(differences(before, after, nodes))
 
-    Thousands of nodes cost little where few of the labels that anybody asks about differ.
+
+def differences(
+    before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeSetting]
+) -> Iterator[tuple[str, tuple[FieldChange, ...]]]:
+    """How the strategy of each node changes, one node after the other: whoever has other things to do can do them.
+
+    Nodes that are alike share the strategies before and after, and so what differs between these.
     """
-    asked = (*sorted({*asked_labels(before), *asked_labels(after)}), *RATIO_LABELS)
-    alike: dict[tuple[str | None, ...], list[NodeSetting]] = {}
-    for node in nodes:
-        annotation = node.annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
-        alike.setdefault((annotation, *(node.labels.get(label) for label in asked)), []).append(node)
-    same: dict[str, tuple[tuple[FieldChange, ...], list[str]]] = {}
-    for group in alike.values():
-        _, labels, annotations = group[0]
-        fields = _differences(overlay(before, labels, annotations), overlay(after, labels, annotations))
+    known: dict[tuple[int, int], tuple[NodeStrategyView, NodeStrategyView, tuple[FieldChange, ...]]] = {}
+    for name, labels, annotations in nodes:
+        old, new = overlay(before, labels, annotations), overlay(after, labels, annotations)
+        pair = id(old), id(new)
+        if pair not in known:
+            known[pair] = old, new, _differences(old, new)
+        yield name, known[pair][-1]
+
+
+def changes(found: Iterable[tuple[str, tuple[FieldChange, ...]]]) -> tuple[Change, ...]:
+    """Nodes by what changes of them, most first."""
+    alike: dict[int, tuple[tuple[FieldChange, ...], list[str]]] = {}
+    for name, fields in found:
         if fields:
-            _, members = same.setdefault(json.dumps([astuple(each) for each in fields]), (fields, []))
-            members += (node.name for node in group)
-    changes = [Change(tuple(sorted(members)), fields) for fields, members in same.values()]
-    return tuple(sorted(changes, key=lambda change: (-len(change.nodes), change.nodes)))
+            alike.setdefault(id(fields), (fields, []))[1].append(name)
+    same: dict[str, tuple[tuple[FieldChange, ...], list[str]]] = {}
+    for fields, members in alike.values():
+        same.setdefault(json.dumps([astuple(each) for each in fields]), (fields, []))[1].extend(members)
+    made = [Change(tuple(sorted(members)), fields) for fields, members in same.values()]
+    return tuple(sorted(made, key=lambda change: (-len(change.nodes), change.nodes)))
 
 
 def _differences(old: NodeStrategyView, new: NodeStrategyView) -> tuple[FieldChange, ...]:

@@ -29,6 +29,10 @@ class Layers:
     sources: dict[str, str] = field(default_factory=dict)
     """Field -> the layer its value comes from."""
 
+    def copy(self) -> "Layers":
+        """The same, to lay more upon: nothing that is laid changes what was laid before."""
+        return Layers(dict(self.values), dict(self.sources))
+
     def lay(self, layer: Mapping[str, Any], source: str) -> None:
         """Put a layer on top; what it leaves out stays as it was."""
         _overlay(self.values, layer, source, "", self.sources)

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crds.colocation import ColocationConfig, NodeStrategy
-from crds.selector import matches
+from crds.colocation import ColocationConfig
 from manager.config import label_sets
 from manager.config.findings import Finding, entry_name, join
+from manager.config.matching import matching_entries
 from manager.config.selector import overlap
 
 MOST_COMPARED: Final = 100
@@ -124,36 +124,20 @@ def on_nodes(config: ColocationConfig, nodes: Iterable[tuple[str, Mapping[str, s
         config: the configuration.
         nodes: name and labels of each node.
     """
-    entries = [
-        (index, entry) for index, entry in enumerate(config.node_configs or ()) if entry.node_selector is not None
-    ]
-    if len(entries) < 2:  # noqa: PLR2004 - one has nothing to overlap with
-        return ()
-    asked = sorted(asked_labels(config))
-    known: dict[tuple[str | None, ...], tuple[tuple[str, str], ...]] = {}
-    found: dict[tuple[str, str], list[str]] = {}
-    for name, labels in nodes:
-        # Thousands of nodes differ in few of the labels that anybody asks about.
-        same = tuple(labels.get(label) for label in asked)
-        if same not in known:
-            known[same] = _pairs(entries, labels)
-        for pair in known[same]:
-            found.setdefault(pair, []).append(name)
-    return tuple(Overlap(wins, loses, tuple(sorted(names))) for (wins, loses), names in sorted(found.items()))
+    return overlaps(config, ((name, matching_entries(config, labels)) for name, labels in nodes))
 
 
-def asked_labels(config: ColocationConfig) -> set[str]:
-    """The labels that the selectors of a configuration ask about: nodes that agree in them match the same entries."""
-    return {name for entry in config.node_configs or () for name in _labels_of(entry.node_selector or {})}
+def overlaps(config: ColocationConfig, matching: Iterable[tuple[str, tuple[int, ...]]]) -> tuple[Overlap, ...]:
+    """The same of entries that have been found to match.
 
-
-def _labels_of(selector: Mapping[str, Any]) -> Iterable[str]:
-    """The labels that a well-formed selector asks about."""
-    yield from selector.get("matchLabels") or ()
-    yield from (str(expression["key"]) for expression in selector.get("matchExpressions") or ())
-
-
-def _pairs(entries: Sequence[tuple[int, NodeStrategy]], labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The entry that applies to a node with each other one that matches it."""
-    matching = [entry_name(index, entry.name) for index, entry in entries if matches(entry.node_selector, labels)]
-    return tuple((matching[0], other) for other in matching[1:])
+    Args:
+        config: the configuration.
+        matching: name of each node, and the indexes of the entries that match it.
+    """
+    entries, found = config.node_configs or (), dict[tuple[int, int], list[str]]()
+    for name, indexes in matching:
+        for other in indexes[1:]:
+            found.setdefault((indexes[0], other), []).append(name)
+    called = {index: entry_name(index, entries[index].name) for pair in found for index in pair}
+    named_pairs = sorted((called[wins], called[loses], names) for (wins, loses), names in found.items())
+    return tuple(Overlap(wins, loses, tuple(sorted(names))) for wins, loses, names in named_pairs)

@@ -8,20 +8,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from crds import names
 from crds.codec import from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
 from crds.predict_policy import PredictPolicy, with_defaults
-from crds.selector import matches
 from manager.config.findings import Finding, entry_name, join, shown
 from manager.config.layers import Layers
+from manager.config.matching import PerConfig, matching_entries
 from manager.config.models import PART, faults_together
-from manager.config.parse import parse_strategy
+from manager.config.parse import LONGEST_STRATEGY, parse_strategy
 
 _PLAIN: Final = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]{1,3})?")
+_MOST_VIEWS: Final = 512
+"""Strategies that are kept of one configuration; as long as annotations may be, that is some megabytes at most."""
 DEFAULT: Final = "default"
 CLUSTER: Final = "cluster"
 
@@ -72,43 +75,90 @@ def overlay(
         annotations: its annotations.
         above: a layer over all others and how `sources` calls it: what somebody would like to try.
     """
-    labels, annotations = labels or {}, annotations or {}
-    layers, findings = Layers(), list[Finding]()
-    layers.lay(_BELOW_ALL, DEFAULT)
-    layers.lay(_strategy_fields(config), CLUSTER)
-    matching = [
-        (index, entry) for index, entry in enumerate(config.node_configs or ()) if matches(entry.node_selector, labels)
-    ]
-    for index, entry in matching[:1]:
-        layers.lay(_strategy_fields(entry), entry_name(index, entry.name))
-    overlaps = tuple(
-        Finding(entry_name(index, entry.name), f"matches too, but {entry_name(*_named(matching[0]))} comes first")
-        for index, entry in matching[1:]
-    )
-    text = annotations.get(names.ANNOTATION_COLOCATION_STRATEGY)
-    if text:
-        source = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}"
-        judged = parse_strategy(text)
-        findings += [Finding(source, f"ignored: {each}") for each in judged.errors]
-        findings += [Finding(source, str(each)) for each in judged.warnings]
-        if judged.strategy is not None:
-            findings += _lay_checked(layers, _strategy_fields(judged.strategy), source)
-    for label, name in RATIO_LABELS.items():
-        if label not in labels:
-            continue
-        percent = percent_of_ratio(labels[label])
-        if percent is None:
-            findings.append(
-                Finding(f"label {label}", f"ignored: must be a ratio from 0 to 1, got {shown(labels[label])}")
-            )
-        else:
-            layers.lay({name: percent}, f"label {label}")
-    if above is not None:
-        findings += _lay_checked(layers, _strategy_fields(above[1]), above[0])
-    strategy = from_json(ColocationStrategy, layers.values)
-    policy = with_defaults(strategy.node_predict_policy)
-    sources = {**layers.sources, **dict.fromkeys(_margins(policy) - layers.sources.keys(), DEFAULT)}
-    return NodeStrategyView(replace(strategy, node_predict_policy=policy), sources, tuple(findings), overlaps)
+    labels, text = labels or {}, (annotations or {}).get(names.ANNOTATION_COLOCATION_STRATEGY) or ""
+    ratios = tuple(labels.get(label) for label in RATIO_LABELS)
+    own = _Own(text[: LONGEST_STRATEGY + 1], ratios)
+    views = _VIEWS.of(config)
+    matching = matching_entries(config, labels)
+    return views.view(matching, own) if above is None else views.make(matching, own, above)
+
+
+class _Own(NamedTuple):
+    """What a node itself says about its strategy."""
+
+    annotation: str
+    """The annotation; empty without one."""
+    ratios: tuple[str | None, ...]
+    """Its labels with ratios, in the order of `RATIO_LABELS`."""
+
+
+class _Views:
+    """The strategies that one configuration comes to; nodes that are alike share theirs."""
+
+    def __init__(self, config: ColocationConfig) -> None:
+        self._config = config
+        self._entries = config.node_configs or ()
+        self._below = Layers()
+        self._below.lay(_BELOW_ALL, DEFAULT)
+        self._below.lay(_strategy_fields(replace(config, node_configs=None)), CLUSTER)
+        self._with_entry: dict[int, Layers] = {}
+        self.view = lru_cache(_MOST_VIEWS)(self.make)
+
+    def make(
+        self, matching: tuple[int, ...], own: _Own, above: tuple[str, ColocationStrategy] | None = None
+    ) -> NodeStrategyView:
+        """The strategy of a node that these entries match."""
+        layers, findings = self._base(matching[:1]), list[Finding]()
+        if own.annotation:
+            findings += _lay_annotation(layers, own.annotation)
+        for (label, name), ratio in zip(RATIO_LABELS.items(), own.ratios, strict=True):
+            if ratio is None:
+                continue
+            percent = percent_of_ratio(ratio)
+            if percent is None:
+                message = f"ignored: must be a ratio from 0 to 1, got {shown(ratio)}"
+                findings.append(Finding(f"label {label}", message))
+            else:
+                layers.lay({name: percent}, f"label {label}")
+        if above is not None:
+            findings += _lay_checked(layers, _strategy_fields(above[1]), above[0])
+        strategy = from_json(ColocationStrategy, layers.values)
+        policy = with_defaults(strategy.node_predict_policy)
+        sources = {**layers.sources, **dict.fromkeys(_margins(policy) - layers.sources.keys(), DEFAULT)}
+        complete = replace(strategy, node_predict_policy=policy)
+        return NodeStrategyView(complete, sources, tuple(findings), self._overlaps(matching))
+
+    def _base(self, first: tuple[int, ...]) -> Layers:
+        """What a node without a word of its own obeys, to lay more upon."""
+        base = self._below
+        for index in first:
+            if index not in self._with_entry:
+                layers = base.copy()
+                layers.lay(_strategy_fields(self._entries[index]), self._called(index))
+                self._with_entry[index] = layers
+            base = self._with_entry[index]
+        return base.copy()
+
+    def _called(self, index: int) -> str:
+        return entry_name(index, self._entries[index].name)
+
+    def _overlaps(self, matching: tuple[int, ...]) -> tuple[Finding, ...]:
+        return tuple(
+            Finding(self._called(index), f"matches too, but {self._called(matching[0])} comes first")
+            for index in matching[1:]
+        )
+
+
+_VIEWS: Final = PerConfig(_Views)
+
+
+def _lay_annotation(layers: Layers, text: str) -> list[Finding]:
+    source, judged = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}", parse_strategy(text)
+    findings = [Finding(source, f"ignored: {each}") for each in judged.errors]
+    findings += [Finding(source, str(each)) for each in judged.warnings]
+    if judged.strategy is not None:
+        findings += _lay_checked(layers, _strategy_fields(judged.strategy), source)
+    return findings
 
 
 def _margins(policy: PredictPolicy) -> set[str]:
@@ -131,10 +181,6 @@ def _lay_checked(layers: Layers, layer: Mapping[str, Any], source: str) -> list[
             return [Finding(source, f"ignored: {each}") for each in wrong]
     layers.lay(layer, source)
     return []
-
-
-def _named(matching: tuple[int, Any]) -> tuple[int, str | None]:
-    return matching[0], matching[1].name
 
 
 def percent_of_ratio(text: str) -> int | None:

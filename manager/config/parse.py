@@ -7,6 +7,7 @@ A fault in the cluster's part refuses the whole text (the last good one stays in
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from crds.codec import from_json, to_json
@@ -24,6 +25,10 @@ from manager.config.models import PART, check, faults_together
 from manager.config.overlaps import by_selectors
 
 _MOST_FINDINGS: Final = 100
+LONGEST_STRATEGY: Final = 16 * 1024
+"""A node's annotation holds no more: it is judged again and again, and a strategy takes a tenth of it. [characters]"""
+_KEPT_TEXTS: Final = 4
+"""Texts whose judgement is kept: the one in force comes again with each change of the ConfigMap's metadata."""
 _PACE: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
 _DURATIONS: Final = Range(1, 31 * 24 * 3600)
 _MOST_DURATIONS: Final = 10
@@ -59,6 +64,7 @@ class StrategyJudgement:
     """What is ignored, or probably not meant."""
 
 
+@lru_cache(_KEPT_TEXTS)
 def parse_config(text: str | None) -> Judgement:
     """Judge the text of `colocation-config`; an absent or empty one means the defaults."""
     if not text:
@@ -108,6 +114,8 @@ def _salvage(clean: Mapping[str, Any], entries: Sequence[Any]) -> ColocationConf
 
 def parse_strategy(text: str) -> StrategyJudgement:
     """Judge a strategy on its own; any fault refuses it as a whole."""
+    if len(text) > LONGEST_STRATEGY:
+        return StrategyJudgement(None, (Finding("", f"longer than the {LONGEST_STRATEGY} characters that are read"),))
     fields = Fields()
     data, wrong = document(text)
     fields.errors += wrong

@@ -1,5 +1,6 @@
 """The ConfigMap: judged when it changes, told about, its last good text kept for the next start and other replicas."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any, Final
 
@@ -7,6 +8,7 @@ import kopf
 
 from kubeapi import ApiServer
 from manager.config.in_force import InForce, Origin, accepted_before, at_start, judge
+from manager.config.parse import parse_config
 from manager.context import Context, Run
 from manager.handlers import config_map
 from manager.handlers.config_teller import ConfigTeller
@@ -22,7 +24,9 @@ def register(registry: kopf.OperatorRegistry, run: Run, keeper: "ConfigKeeper") 
     async def config_map_event(event: kopf.RawEvent, **_: Any) -> None:  # noqa: ANN401
         obj = event["object"]
         if obj["metadata"]["name"] == wanted:
-            keeper.observe(None if event["type"] == "DELETED" else dict(obj))
+            seen = None if event["type"] == "DELETED" else dict(obj)
+            await _parsed(config_map.text_of(seen))
+            keeper.observe(seen)
 
 
 async def load(api: ApiServer, context: Context) -> None:
@@ -44,6 +48,11 @@ async def load(api: ApiServer, context: Context) -> None:
         last_good_since=own.since if own.text else config_map.since_of(kept),
         now=context.wall(),
     )
+
+
+async def _parsed(text: str | None) -> None:
+    """Parse a text aside, which takes a second for a large one; when it is judged then, that has been done."""
+    await asyncio.to_thread(parse_config, text)
 
 
 class ConfigKeeper:
@@ -94,6 +103,7 @@ class ConfigKeeper:
         """
         settings, seen = self._run.context.settings, self._seen
         found = await config_map.read(self._run.api, settings, settings.config_name)
+        await _parsed(config_map.text_of(found))
         if seen == self._seen:  # else the watch has told of something newer meanwhile
             self.observe(found)
 
@@ -125,6 +135,7 @@ class ConfigKeeper:
         if seen == self._seen:  # else the watch has told of something newer meanwhile
             self._meet(found)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
+        await _parsed(text)
         known = accepted_before(text) if text else None
         now = context.in_force
         if text == now.text and since:

@@ -1,15 +1,19 @@
 """Tells people about the configuration, where they look: events on the ConfigMap, an annotation of it, and metrics."""
 
+import asyncio
 import logging
-from typing import Final
+import time
+from collections.abc import Iterator
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Gauge
 
 from crds.colocation import ColocationConfig
 from kubeapi import ApiError, ApiUnavailable
-from manager.config.changes import NodeSetting, compare, node_setting
+from manager.config.changes import NodeSetting, changes, differences, node_setting
 from manager.config.in_force import InForce
-from manager.config.overlaps import Overlap, on_nodes
+from manager.config.matching import matching_entries
+from manager.config.overlaps import Overlap, overlaps
 from manager.config.state import applied, disabled_entries, instead, sentences, summary
 from manager.context import Run
 from manager.handlers import config_map
@@ -20,7 +24,24 @@ _REWRITE_SECONDS: Final = 15.0
 _REPEAT_SECONDS: Final = 1800.0
 _PREFIX: Final = "headroom_manager_config"
 
+_SLICE_SECONDS: Final = 0.02
+"""The Lease must be renewed and nodes be looked at, however many nodes there are to compare."""
+
 _GONE: Final = "the ConfigMap is gone: the defaults apply, and colocation is disabled"
+
+
+_Item = TypeVar("_Item")
+
+
+async def _unhurried(work: Iterator[_Item]) -> list[_Item]:
+    """All that comes of something long, with a turn for others in between."""
+    found, until = list[_Item](), time.monotonic() + _SLICE_SECONDS
+    for each in work:
+        found.append(each)
+        if time.monotonic() >= until:
+            await asyncio.sleep(0)
+            until = time.monotonic() + _SLICE_SECONDS
+    return found
 
 
 class ConfigMetrics:
@@ -122,7 +143,7 @@ class ConfigTeller:
             await self._event("Warning", "ColocationConfigInvalid", note)
             return
         if self._was_bad or self._applied != now.config:
-            await self._event("Normal", "ColocationConfigApplied", self._what_applies(now))
+            await self._event("Normal", "ColocationConfigApplied", await self._what_applies(now))
             self._was_bad, self._applied = False, now.config
         if now.entry_errors:
             note = f"disabled: {sentences(disabled_entries(now))}. {sentences(now.entry_errors)}"
@@ -130,10 +151,11 @@ class ConfigTeller:
         if now.warnings:
             await self._event("Warning", "ColocationConfigWarning", sentences(now.warnings))
 
-    def _what_applies(self, now: InForce) -> str:
+    async def _what_applies(self, now: InForce) -> str:
         before = self._applied or ColocationConfig()
         nodes = self._nodes()
-        words = applied(compare(before, now.config, nodes), len(nodes))
+        found = await _unhurried(differences(before, now.config, nodes))
+        words = applied(changes(found), len(nodes))
         return f"valid again and {words}" if self._was_bad else words
 
     async def _tell_overlaps(self, now: InForce, steady: float) -> None:
@@ -141,7 +163,8 @@ class ConfigTeller:
         basis = (now.config, self._run.context.cluster.label_changes)
         if self._counted != basis and (steady >= self._count_at or self._counted is None):
             self._counted, self._count_at = basis, steady + _RECOUNT_SECONDS
-            self._overlaps = on_nodes(now.config, ((node.name, node.labels) for node in self._nodes()))
+            each = ((node.name, matching_entries(now.config, node.labels)) for node in self._nodes())
+            self._overlaps = overlaps(now.config, await _unhurried(each))
             self._metrics.overlaps.set(len({name for each in self._overlaps for name in each.nodes}))
         pairs = frozenset((each.wins, each.loses) for each in self._overlaps)
         if pairs - self._told_pairs:

@@ -1,0 +1,75 @@
+"""Which entries of `nodeConfigs` match a node: found by its labels, without asking each of hundreds of entries."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+from crds.colocation import ColocationConfig
+from crds.selector import matches
+
+_Made = TypeVar("_Made")
+_MOST_KEPT: Final = 4
+"""Configurations: the one in force, the one before, and what the page or a question compares with them."""
+
+
+class PerConfig(Generic[_Made]):
+    """What is derived from a configuration, made once for each of the last few of them.
+
+    Args:
+        make: makes it. Configurations are told apart by identity: to compare hundreds of entries would cost as much.
+    """
+
+    def __init__(self, make: Callable[[ColocationConfig], _Made]) -> None:
+        self._make = make
+        self._kept: list[tuple[ColocationConfig, _Made]] = []
+
+    def of(self, config: ColocationConfig) -> _Made:
+        """What is derived from this very object."""
+        for known, made in self._kept:
+            if known is config:
+                return made
+        made = self._make(config)
+        self._kept = [(config, made), *self._kept[: _MOST_KEPT - 1]]
+        return made
+
+
+class _Entries:
+    """Selectors by one label that each asks about: a node is compared with those alone that ask for what it has."""
+
+    def __init__(self, config: ColocationConfig) -> None:
+        self._selectors = [entry.node_selector for entry in config.node_configs or ()]
+        self._by_value: defaultdict[str, defaultdict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self._by_presence: defaultdict[str, list[int]] = defaultdict(list)
+        self._others: list[int] = []
+        for index, selector in enumerate(self._selectors):
+            if selector is not None:
+                self._put(index, selector)
+
+    def _put(self, index: int, selector: Mapping[str, Any]) -> None:
+        asked = [(label, (value,)) for label, value in (selector.get("matchLabels") or {}).items()]
+        expressions = selector.get("matchExpressions") or ()
+        asked += [(each["key"], tuple(each["values"])) for each in expressions if each["operator"] == "In"]
+        present = [each["key"] for each in expressions if each["operator"] == "Exists"]
+        if asked:
+            label, values = min(asked, key=lambda each: len(each[1]))
+            for value in set(values):
+                self._by_value[label][value].append(index)
+        elif present:
+            self._by_presence[present[0]].append(index)
+        else:
+            self._others.append(index)
+
+    def matching(self, labels: Mapping[str, str]) -> tuple[int, ...]:
+        """The indexes of the entries that match, in order."""
+        candidates: list[Iterable[int]] = [self._others]
+        candidates += [by.get(labels[label], ()) for label, by in self._by_value.items() if label in labels]
+        candidates += [indexes for label, indexes in self._by_presence.items() if label in labels]
+        return tuple(sorted(i for some in candidates for i in some if matches(self._selectors[i], labels)))
+
+
+_ENTRIES: Final = PerConfig(_Entries)
+
+
+def matching_entries(config: ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:
+    """The indexes of the entries of `nodeConfigs` that match a node's labels, in order; the first one applies."""
+    return _ENTRIES.of(config).matching(labels)

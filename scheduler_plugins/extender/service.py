@@ -15,6 +15,7 @@ from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.kept import Relieving
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import MALFORMED
 from service.memo import Memo, of_json
@@ -81,6 +82,7 @@ class Extender:
         self._generator = generator
         self._on_refused = on_refused
         self._requests: Memo[bytes, PodRequest] = Memo(self._parse, _REMEMBERED_BYTES, of_json)
+        self._relieving = [kept for kept in cache.kept.values() if isinstance(kept, Relieving)]
 
     def filter(self, asked: Arguments) -> FilterResult:
         """The nodes that the pod may be bound to, or a reason for every node when there is none.
@@ -92,6 +94,7 @@ class Extender:
         pod = self._read(asked.pod)
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
         nodes, unknown = self._look_up(asked)
+        self._relieve(pod, nodes)
         verdict = self._cycle.filter(pod, nodes)
         passing = np.flatnonzero(verdict.passes)
         if not len(passing) and not unknown:
@@ -197,6 +200,15 @@ class Extender:
         finally:
             for name in strangers:
                 self._cache.delete_node(name)
+
+    def _relieve(self, pod: PodRequest, nodes: Nodes) -> None:
+        """Take off a node what is measured there of those who have left it for this very pod."""
+        for kept in self._relieving:
+            found = kept.relieved(pod.uid, nodes.now)
+            ledger = self._cache.ledger(found.node) if found is not None else None
+            if found is not None and ledger is not None and found.node in nodes.names:
+                row = nodes.names.index(found.node)
+                nodes.in_flight[row] -= np.array(ledger.left_behind(found.victims, found.relief), np.int64)
 
     def _put(self, asked: Arguments, name: str) -> bool:
         """Take a Node as it was sent, if it can be understood."""

@@ -17,6 +17,7 @@ from scheduler_plugins.quota.budget import Budget
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.claims import Claim, Claims
 from scheduler_plugins.quota.doubts import Doubts
+from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
 from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
@@ -155,6 +156,12 @@ class QuotaCluster:
     def holding_on(self, now: float) -> Mapping[str, Sequence[QuotaPod]]:
         """The same by the node on which the room is."""
         return self._claims_at(now).holding_on
+
+    def relieved(self, uid: str, now: float) -> Hold | None:
+        """What is held for a pod, if any of those used anything who leave for it; see `Relieving`."""
+        pod = self._claiming.get(uid)
+        hold = pod.hold if pod is not None else None
+        return hold if hold is not None and hold.relief and hold.lasts(self.present(now)) else None
 
     def _claims_at(self, now: float) -> "_KnownClaims":
         known, now = self._known_claims, self.present(now)

@@ -7,10 +7,12 @@ pods/status.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 from crds import names
+from scheduler_plugins.snapshot.units import LARGEST
 
 LONGEST_SECONDS: Final = 3 * 3600.0
 """What lasts longer from now is no hold of ours: of a grace period and of holdSeconds, an hour counts at most. [s]"""
@@ -19,6 +21,7 @@ REASON: Final = "Reclaiming"
 _LONGEST_TEXT: Final = 65_536
 _LATEST: Final = 2.0**40
 _MOST_ATTEMPTS: Final = 1_000_000
+_NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,14 @@ class Hold:
     """Uids of the pods that were evicted for it, on that node or, with crossNode, elsewhere."""
     attempt: int = 1
     """How often room has been freed for this pod, this time included."""
+    relief: Mapping[str, int] = field(default_factory=lambda: _NONE, hash=False)
+    """What was measured of those victims on the node when they were chosen: an average over minutes holds it still when
+    they have left, and is no reason to refuse the pod for which they did. [milli-cores for cpu, else base units]"""
 
     def as_text(self) -> str:
         """The annotation's value."""
         content = {"node": self.node, "until": self.until, "victims": list(self.victims), "attempt": self.attempt}
-        return json.dumps(content)
+        return json.dumps({**content, "relief": dict(self.relief)} if self.relief else content)
 
     @property
     def annotations(self) -> dict[str, str]:
@@ -83,7 +89,7 @@ class Hold:
     @classmethod
     def _understood(cls, content: Mapping[str, Any]) -> "Hold | None":
         node, until, victims = content.get("node"), content.get("until"), content.get("victims") or []
-        attempt = content.get("attempt", 1)
+        attempt, relief = content.get("attempt", 1), content.get("relief") or {}
         if not isinstance(node, str) or not node:
             return None
         if isinstance(until, bool) or not isinstance(until, int | float) or type(attempt) is not int:
@@ -92,4 +98,8 @@ class Hold:
             return None
         if not 0 <= until <= _LATEST or not 1 <= attempt <= _MOST_ATTEMPTS:
             return None
-        return cls(node, float(until), tuple(victims), attempt)
+        if not isinstance(relief, dict) or not all(
+            type(amount) is int and 0 <= amount <= LARGEST for amount in relief.values()
+        ):
+            return None
+        return cls(node, float(until), tuple(victims), attempt, MappingProxyType(relief) if relief else _NONE)

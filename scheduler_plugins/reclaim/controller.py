@@ -265,7 +265,8 @@ class Controller:
             attempt = pod.hold.attempt + (not self._lost(pod.hold))
         now = self._clocks.wall()
         until = round(self._cluster.present(now) + longest + self._settings.hold_seconds, 3)
-        hold = Hold(decision.node, until, tuple(victim.uid for victim in decision.victims), attempt)
+        victims, relief = tuple(victim.uid for victim in decision.victims), self._judge.relief(decision)
+        hold = Hold(decision.node, until, victims, attempt, relief)
         written = await holding.write(self._api, pod, hold, now, nominate=True)
         if written is None:
             return False

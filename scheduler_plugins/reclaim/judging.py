@@ -2,16 +2,20 @@
 
 import json
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.fitting import Fitting
+from scheduler_plugins.reclaim.loads import Loads
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.pending import is_about_room, refusal_of
 from scheduler_plugins.reclaim.selection.decide import Decision, Undecided, decide
+from scheduler_plugins.reclaim.selection.situation import Situation
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.snapshot.cache import ClusterCache
 
@@ -46,13 +50,16 @@ class Judge:
     metrics: ReclaimMetrics
     """Where it is counted."""
 
-    def __call__(self, pod: QuotaPod, now: float, nodes: Iterable[str] | None = None) -> Decision | Undecided:
+    def __call__(
+        self, pod: QuotaPod, now: float, nodes: Iterable[str] | None = None, held: Hold | None = None
+    ) -> Decision | Undecided:
         """Who has to leave for a pod.
 
         Args:
             pod: the pod; it is pending.
             now: the present time. [unix s]
             nodes: names of the nodes that come into question; None: all.
+            held: what is held for it, where it is decided once more as if nothing were.
 
         Raises:
             PluginError: a plugin failed.
@@ -66,25 +73,38 @@ class Judge:
             beyond = fitting.unmodelled(pod)
             if beyond and not is_about_room(refusal_of(pod.json or {})):
                 return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
+            loads = Loads(
+                self.cache, self.others, self.cluster, pod, held, now, self.cluster.nodes if nodes is None else nodes
+            )
+            hopeless: Mapping[str, str] = {}
+            if loads.refused:
+                situation = Situation.of(pod, self.cluster, now)
+                possible = {node: {each.uid for each in situation.possible(node)} for node in loads.refused}
+                hopeless = loads.hopeless({node: uids | situation.going for node, uids in possible.items()})
+
+            def misfit(asked: QuotaPod, node: str, without: AbstractSet[str]) -> str | None:
+                return fitting.misfit(asked, node, without) or loads.misfit(node, without)
+
             return decide(
                 pod,
                 self.cluster,
                 now,
-                fitting.misfit,
+                misfit if loads.refused else fitting.misfit,
                 cross_node=self.settings.cross_node,
-                nodes=self._suitable(pod, now, nodes),
+                nodes=[*loads.suitable, *(node for node in loads.refused if node not in hopeless)],
                 budgets_rule=self.settings.disruption_budgets,
+                refused=hopeless,
             )
         finally:
             self.metrics.decision_seconds.observe(time.perf_counter() - started)
 
-    def _suitable(self, pod: QuotaPod, now: float, nodes: Iterable[str] | None) -> list[str]:
-        """The nodes that no other plugin refuses, but for what eviction helps against."""
-        names = [name for name in (self.cluster.nodes if nodes is None else nodes) if name in self.cluster.nodes]
-        known, strange = self.cache.select(names, now)
-        verdict = self.others.filter(self.cache.read(pod.json or {}), known)
-        refusals = ((name, verdict.refusal(row)) for row, name in enumerate(known.names))
-        return [name for name, refusal in refusals if refusal is None or refusal.eviction_helps] + strange
+    def relief(self, decision: Decision) -> Mapping[str, int]:
+        """What the victims use of the node that the pod is to go to. [milli-cores for cpu, else base units]"""
+        ledger = self.cache.ledger(decision.node)
+        if ledger is None:
+            return {}
+        relief = ledger.relief(victim.uid for victim in decision.victims)
+        return {name: amount for name, amount in zip(self.cache.rules.resources, relief, strict=True) if amount}
 
 
 def alike(pod: QuotaPod) -> Hashable:

@@ -204,7 +204,7 @@ class Pursuit:
     async def _evict(self, pod: QuotaPod, hold: Hold, staying: Sequence[QuotaPod]) -> None:
         untouched = len(staying) == len(hold.victims)
         try:
-            decision = self.judge(as_asked(pod), self.evictions.wall(), [hold.node])
+            decision = self.judge(as_asked(pod), self.evictions.wall(), [hold.node], hold)
         except (PluginError, ValueError) as error:
             _LOG.debug("The hold of pod %s cannot be judged: %s", pod.key, error)
             return
@@ -312,7 +312,7 @@ class Pursuit:
     def _is_taken(self, pod: QuotaPod) -> bool:
         """Whether the room that was freed is another pod's by now, a more important one's: others would have to go."""
         try:
-            return isinstance(self.judge(as_asked(pod), self.evictions.wall()), Decision)
+            return isinstance(self.judge(as_asked(pod), self.evictions.wall(), held=pod.hold), Decision)
         except (PluginError, ValueError):
             return False
 

@@ -64,6 +64,39 @@ class Describing(Protocol):
         ...
 
 
+class Relieved(Protocol):
+    """Pods that leave a node for one pod."""
+
+    @property
+    def node(self) -> str:
+        """The node."""
+        ...
+
+    @property
+    def victims(self) -> Sequence[str]:
+        """Uids of the pods."""
+        ...
+
+    @property
+    def relief(self) -> Mapping[str, int]:
+        """What was measured of them on the node, by resource. [milli-cores for cpu, else base units]"""
+        ...
+
+
+@runtime_checkable
+class Relieving(Protocol):
+    """What is kept, where it knows who leaves a node for whom: what they used may be measured there for minutes yet."""
+
+    def relieved(self, uid: str, now: float) -> Relieved | None:
+        """Who leaves a node for a pod; None: nobody.
+
+        Args:
+            uid: of the pod that is asked about.
+            now: the present time. [unix s]
+        """
+        ...
+
+
 @runtime_checkable
 class Keeping(Protocol):
     """A plugin that keeps something."""

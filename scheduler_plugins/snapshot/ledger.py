@@ -1,7 +1,8 @@
 """One node's account of load: what was measured, and what its pods are expected to use beyond that."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from operator import add, sub
 from typing import Final, NamedTuple
 
@@ -145,6 +146,29 @@ class NodeLedger:
         base = self.report.node_usage if aggregation is None else self.report.aggregated_usage(*aggregation)
         return self.node_estimated if base is None else _plus(base, self.node_delta)
 
+    def relief(self, uids: Iterable[str]) -> Vector:
+        """How much less the node uses once some of its pods are gone: what was measured of each, else its estimate."""
+        report = self.report.pods if self.report is not None else {}
+        pods = [self._pods[uid].pod for uid in uids if uid in self._pods]
+        return _sum((report.get(pod.key, pod.estimate) for pod in pods), self._nothing)
+
+    def left_behind(self, uids: Iterable[str], measured: Mapping[str, int]) -> Vector:
+        """Of what was measured of some pods together, the part of those that are not here any more.
+
+        Args:
+            uids: of the pods.
+            measured: of them, by resource.
+        """
+        here = self.relief(uids)
+        return tuple(
+            [max(0, measured.get(name, 0) - less) for name, less in zip(self.rules.resources, here, strict=True)]
+        )
+
+    def prod_relief(self, uids: Iterable[str]) -> Vector:
+        """The same of its Prod pods."""
+        counted = [self.terms_of(uid) for uid in uids if uid in self._pods]
+        return _sum((_plus(each.prod_usage, each.prod_delta) for each in counted), self._nothing)
+
     def assign(self, pod: PodRequest, now: float) -> None:
         """Put a pod on the node, or replace what is known of it.
 
@@ -187,6 +211,10 @@ class NodeLedger:
             counted = [terms(entry, report, updated, nothing) for entry in self._pods.values()]
             sums = (tuple(map(sum, zip(*vectors, strict=True))) for vectors in zip(*counted, strict=True))
             self.node_delta, self.prod_delta, self.node_estimated, self._prod_measured, self.unreported = sums
+
+
+def _sum(vectors: Iterable[Vector], nothing: Vector) -> Vector:
+    return reduce(_plus, vectors, nothing)
 
 
 def _plus(left: Vector, right: Vector) -> Vector:

@@ -1,5 +1,7 @@
 """LoadAwareScheduling: which nodes are preferred."""
 
+from dataclasses import replace
+
 import pytest
 
 from crds import names
@@ -7,8 +9,13 @@ from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.plugins.load_aware_arguments import Aggregated
 from tests.scheduler_plugins.objects import NOW, World, load_aware, node, node_metric, pod, pod_metric
 
-FREE = pod("incoming", priority=3500)
-"""A pod that is expected to use nothing."""
+
+def _scores(world: World, *names: str) -> list[int]:
+    """The score of each node for a Batch pod that is expected to use nothing."""
+    request = world.request(pod("incoming", priority=5500))
+    nothing = replace(request, estimate=(0,) * len(request.estimate))
+    scores: list[int] = world.plugin.score(nothing, world.nodes(*names)).tolist()
+    return scores
 
 
 @pytest.mark.parametrize(
@@ -27,14 +34,14 @@ FREE = pod("incoming", priority=3500)
 def test_free_share_is_weighed(arguments: dict[str, object], cpu: str, memory: str, score: int) -> None:
     """The score is the weighted share that is left, truncated per resource and in all."""
     world = World(load_aware(**arguments)).put(node(), node_metric(cpu=cpu, memory=memory))
-    assert world.scores(FREE) == [score]
+    assert _scores(world) == [score]
 
 
 def test_lacking_resource_scores_zero() -> None:
     """A resource that the node lacks scores 0, and is the worst one for the dominant part."""
     plugin = load_aware(usage_thresholds={"x.io/y": 50}, dominant_resource_weight=1, resource_weights={"cpu": 1})
     world = World(plugin).put(node(), node_metric(cpu="20"))
-    assert world.scores(FREE) == [40]  # (80 + 0) / 2
+    assert _scores(world) == [40]  # (80 + 0) / 2
 
 
 @pytest.mark.parametrize(
@@ -49,13 +56,13 @@ def test_unknown_load_scores_zero(updated: float | None, cpu: str | None) -> Non
     """A node whose load is not known scores 0, whatever the filter's arguments say about age."""
     plugin = load_aware(filter_expired_node_metrics=False, enable_schedule_when_node_metrics_expired=True)
     world = World(plugin).put(node(), node_metric(cpu=cpu, updated=updated), node("bare"))
-    assert world.scores(FREE, "n", "bare") == [0, 0]
+    assert _scores(world, "n", "bare") == [0, 0]
 
 
 def test_zero_weights_switch_off() -> None:
     """Without any weight every score is 0."""
     plugin = LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors={"cpu": 100})
-    assert World(plugin).put(node(), node_metric(cpu="1")).scores(FREE) == [0]
+    assert _scores(World(plugin).put(node(), node_metric(cpu="1"))) == [0]
 
 
 def test_prod_scored_by_prod() -> None:
@@ -68,24 +75,24 @@ def test_prod_scored_by_prod() -> None:
     by_prod = World(load_aware(resource_weights=weights, score_according_prod_usage=True)).put(node(), metric, placed)
     assert by_node.scores(arriving) == [30]
     assert by_prod.scores(arriving) == [80]
-    assert by_prod.scores(FREE) == [40]
+    assert _scores(by_prod) == [40]
 
 
 def test_statistic_can_be_scored() -> None:
     """ScoreAggregationType scores a statistic, whether or not the filter uses one."""
     plugin = load_aware(aggregated=Aggregated(score_aggregation_type="p95"), resource_weights={"cpu": 1})
     metric = node_metric(cpu="10", aggregated={"5m0s": {"p95": {"cpu": "70"}}})
-    assert World(plugin).put(node(), metric).scores(FREE) == [30]
+    assert _scores(World(plugin).put(node(), metric)) == [30]
 
 
 def test_thresholds_do_not_score() -> None:
     """A node's threshold annotation does not change its score."""
     annotated = node(annotations={names.ANNOTATION_USAGE_THRESHOLDS: '{"usageThresholds": {"cpu": 1}}'})
-    assert World().put(annotated, node_metric(cpu="60")).scores(FREE) == [65]
+    assert _scores(World().put(annotated, node_metric(cpu="60"))) == [65]
 
 
 def test_in_flight_lowers_score() -> None:
     """A pod in flight makes its nodes look fuller."""
     world = World(load_aware(resource_weights={"cpu": 1})).put(node(), node_metric(cpu="50"))
     world.cache.charge(world.request(pod("first", {"cpu": "10"})), ["n"], NOW)
-    assert world.scores(FREE) == [40]
+    assert _scores(world) == [40]

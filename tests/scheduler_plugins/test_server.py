@@ -88,8 +88,8 @@ def test_refusal_has_reasons(ask: Ask, site: Site) -> None:
 
 def test_prioritize_answers(ask: Ask) -> None:
     """POST /prioritize gives a score for every node, in order."""
-    status, reply = ask("prioritize", ["hot", "a"], pod(priority=3500))
-    assert (status, reply) == (200, [{"Host": "hot", "Score": 50}, {"Host": "a", "Score": 90}])
+    status, reply = ask("prioritize", ["hot", "a"], pod(priority=5500))
+    assert (status, reply) == (200, [{"Host": "hot", "Score": 49}, {"Host": "a", "Score": 89}])
 
 
 def test_preempt_answers(site: Site) -> None:

@@ -107,9 +107,9 @@ def test_weighted_keeps_all() -> None:
     """In weighted mode filter lets all that pass through and prioritize scores them."""
     world = _cluster(a="60", b="10", c="90")
     extender = _extender(world, Mode.WEIGHTED)
-    free = pod(priority=3500)
-    assert list(extender.filter(_ask(free, "a", "b", "c")).names) == ["a", "b"]
-    assert extender.prioritize(_ask(free, "a", "new", "b")).tolist() == [64, 0, 89]
+    asked = pod(priority=5500)
+    assert list(extender.filter(_ask(asked, "a", "b", "c")).names) == ["a", "b"]
+    assert extender.prioritize(_ask(asked, "a", "new", "b")).tolist() == [64, 0, 89]
 
 
 def test_weighted_charges_the_best() -> None:

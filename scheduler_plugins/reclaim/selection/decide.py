@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -17,6 +18,8 @@ from scheduler_plugins.reclaim.selection.victims import Candidate, Misfit
 
 NOBODY: Final = "run no pod that may be evicted for it"
 """How nodes are told of that nobody may be evicted from."""
+NOWHERE: Final[Mapping[str, str]] = MappingProxyType({})
+"""No node is refused."""
 _TOLD: Final = 4
 
 
@@ -46,7 +49,7 @@ class Undecided:
     """Why not, by node, where it was looked at."""
 
 
-def decide(
+def decide(  # noqa: PLR0913 - all but what is decided about by name
     pod: QuotaPod,
     cluster: QuotaCluster,
     now: float,
@@ -56,6 +59,7 @@ def decide(
     nodes: Iterable[str] | None = None,
     budgets_rule: BudgetsRule = BudgetsRule.RESPECT,
     nominated_status: str | None = None,
+    refused: Mapping[str, str] = NOWHERE,
 ) -> Decision | Undecided:
     """Who has to leave for a pod that found no node.
 
@@ -71,6 +75,7 @@ def decide(
         nodes: names of the nodes that come into question; None: all.
         budgets_rule: what PodDisruptionBudgets mean.
         nominated_status: what kube-scheduler found of the node that the pod is nominated to; None: nothing.
+        refused: nodes that are refused whoever leaves, and why: to be told of.
     """
     if (reason := ineligible(pod, cluster, now, nominated_status)) is not None:
         return Undecided(reason, {})
@@ -85,7 +90,8 @@ def decide(
     if best is None and cross_node:
         best = combine(situation, [name for name in names if name not in found.crowded], misfit, budgets_rule)
     if best is None:
-        return Undecided(_in_short(found.rejected), found.rejected)
+        rejected = {**found.rejected, **refused}
+        return Undecided(_in_short(rejected), rejected)
     elsewhere = any(victim.node != best.node for victim in best.victims)
     # A node's count is that of the worst case, in which everybody who may leave would; where budgets hold it is none.
     violations = 0 if budgets_rule is BudgetsRule.RESPECT else best.violations

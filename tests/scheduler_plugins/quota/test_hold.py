@@ -22,6 +22,8 @@ def test_as_written() -> None:
     """A hold is read as it was written."""
     hold = Hold("n1", NOW + 60, ("v1", "v2"), 3)
     assert _read(hold.as_text()) == hold
+    relieving = Hold("n1", NOW + 60, ("v1",), 1, {"cpu": 600, "memory": 2**30})
+    assert _read(relieving.as_text()) == relieving
     assert QuotaPod.from_json(pod("p", hold=hold)).hold == hold
     assert QuotaPod.from_json(pod("p")).hold is None
 
@@ -57,6 +59,10 @@ def test_nothing_without_status() -> None:
         '{"node": "n1", "until": 1e400}',
         f'{{"node": "n1", "until": 1{"0" * 400}}}',
         json.dumps({"node": "n1", "until": "1"}),
+        json.dumps({"node": "n1", "until": 1, "relief": [1]}),
+        json.dumps({"node": "n1", "until": 1, "relief": {"cpu": -1}}),
+        json.dumps({"node": "n1", "until": 1, "relief": {"cpu": 2**63}}),
+        json.dumps({"node": "n1", "until": 1, "relief": {"cpu": 0.5}}),
         json.dumps({"node": "n1", "until": True}),
         json.dumps({"node": "", "until": 1}),
         json.dumps({"node": ["n1"], "until": 1}),

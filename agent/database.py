@@ -175,18 +175,16 @@ def _query(database: Inspection, given: argparse.Namespace) -> int:
 
 
 def _check_metric(database: Inspection, metric: str) -> None:
-    catalog = database.recent.catalog
-    if not catalog.entities(metric):
-        known = sorted({found[0] for _, found in catalog.all()})
+    known = database.queries.metrics()
+    if metric not in known:
         raise WrongSetting(f"there is no metric {metric!r}; there are: {', '.join(known) or 'none'}")
 
 
 def _found(database: Inspection, given: argparse.Namespace, start: float, end: float, period: int) -> dict[str, Series]:
     """The series that were asked for; complains about one that does not exist."""
-    catalog = database.recent.catalog
     if not given.container:
         _check_metric(database, given.metric)
-    if given.entity and catalog.number(given.metric, given.entity, given.container) is None:
+    if given.entity and not database.queries.knows(given.metric, given.entity, given.container):
         of = f" of container {given.container!r}" if given.container else ""
         raise WrongSetting(f"there is no {given.metric}{of} of {given.entity!r}; `db series` lists all series")
     if given.entity and not period:
@@ -207,7 +205,7 @@ def _statistics(series: Series) -> Row:
 def _export(database: Inspection, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period, target = _PERIODS[given.resolution], Path(given.to)
-    if any(True for _ in database.recent.catalog.all()):  # an empty database exports headers
+    if database.queries.metrics():  # an empty database exports headers
         for metric in given.metric or ():
             _check_metric(database, metric)
     metrics = given.metric or [CPU, MEMORY]

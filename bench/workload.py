@@ -28,6 +28,11 @@ THROTTLED_EVERY = 4
 PRESSURE_EVERY = 10
 """The pressure of each pod is read every so many ticks."""
 PRESSURES = ("cpu_some", "cpu_full", "memory_some", "memory_full", "io_some", "io_full")
+DAY_SECONDS = 86_400.0
+JOB_SECONDS = 90.0
+"""How long the pod of a job runs."""
+JOB_CPU, JOB_MEMORY = 0.2, float(48 << 20)
+"""What it uses. [cores, bytes]"""
 BANDS = (*[PriorityBand.PROD] * 5, PriorityBand.MID, PriorityBand.MID, PriorityBand.BATCH, *[PriorityBand.NONE] * 2)
 
 
@@ -40,12 +45,15 @@ class Workload:
     count: int = PODS
     """How many pods there are at a time."""
     present: list[PodRef] = field(default_factory=list)
-    """The pods of this moment."""
+    """The pods of this moment that stay for days."""
+    short: list[PodRef] = field(default_factory=list)
+    """Those of jobs, which end after a minute or two."""
     synced: bool = True
     """The list is complete, as for any source of pods."""
     problem: str = ""
     """The list is current."""
     _born: int = 0
+    _jobs: int = 0
     _cpu: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     _memory: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
     _wander: FloatArray = field(default_factory=lambda: np.empty(0))
@@ -67,7 +75,7 @@ class Workload:
 
     def pods(self) -> Sequence[PodRef]:
         """The pods of this moment, as any source of pods answers."""
-        return self.present
+        return [*self.present, *self.short]
 
     async def run(self) -> None:
         """Nothing to follow."""
@@ -78,6 +86,18 @@ class Workload:
             place = self._born % self.count
             old = self.present[place]
             self.present[place] = replace(old, uid=self._uid(), name=f"{old.name[:-5]}{self._born:05d}")
+
+    def run_jobs(self, seconds: float, a_day: int) -> None:
+        """Begin the pods of jobs that are due, and end those that have had their time.
+
+        Args:
+            seconds: Time since the workload began.
+            a_day: How many of them begin in a day.
+        """
+        due = int(seconds * a_day / DAY_SECONDS)
+        ended = int(max(seconds - JOB_SECONDS, 0.0) * a_day / DAY_SECONDS)
+        self.short = [_job(number) for number in range(min(ended, self._jobs), due)]
+        self._jobs = due
 
     def samples(self, now: float, seconds: float) -> list[Sample]:
         """One tick: everything that the agent measures of the node and every pod.
@@ -93,9 +113,13 @@ class Workload:
         memory = (memory // PAGE + np.abs(self._wander)) * PAGE
         cached = memory + 50 * (1 << 20)
         system_cpu, system_memory = 0.3 * self.random.gamma(NOISE_SHAPE, 1 / NOISE_SHAPE), 2.0 * (1 << 30)
-        totals = {CPU: (float(cpu.sum()), system_cpu), MEMORY: (float(memory.sum()), system_memory)}
+        jobs = len(self.short)
+        totals = {
+            CPU: (float(cpu.sum()) + jobs * JOB_CPU, system_cpu),
+            MEMORY: (float(memory.sum()) + jobs * JOB_MEMORY, system_memory),
+        }
         found = [Sample(metric, NODE, now, pods + system) for metric, (pods, system) in totals.items()]
-        found.append(Sample(MEMORY_WITH_PAGE_CACHE, NODE, now, float(cached.sum()) + system_memory))
+        found.append(Sample(MEMORY_WITH_PAGE_CACHE, NODE, now, float(cached.sum()) + jobs * JOB_MEMORY + system_memory))
         found += [Sample(f"psi_{name}", NODE, now, 0.0) for name in PRESSURES]
         turn = int(seconds) % PRESSURE_EVERY
         read = self.present[turn::PRESSURE_EVERY]
@@ -106,6 +130,7 @@ class Workload:
             found += [
                 Sample(metric, pod.uid, now, value) for pod, value in zip(self.present, values.tolist(), strict=True)
             ]
+            found += [Sample(metric, pod.uid, now, JOB_CPU if metric == CPU else JOB_MEMORY) for pod in self.short]
         return found
 
     def _at(self, levels: FloatArray, seconds: float) -> FloatArray:
@@ -124,6 +149,13 @@ class Workload:
     def _uid(self) -> str:
         self._born += 1
         return f"00000000-0000-4000-8000-{self._born:012d}"
+
+
+def _job(number: int) -> PodRef:
+    """The pod of a job; every job of a workload begins one after the other."""
+    requests, workload = {"cpu": 100, "memory": 64 << 20}, f"batch/CronJob/job-{number % 3}"
+    uid, name = f"00000000-0000-4000-9000-{number:012d}", f"job-{number % 3}-{number:08d}"
+    return PodRef(uid, "batch", name, PriorityBand.NONE, QoS.NONE, requests, requests, "", uid, workload=workload)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,11 @@ STEPS: Final[dict[str, Step]] = {
     "large-objects": Step(
         "soak.large_objects", 2, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
     ),
-    "month": Step("soak.month", 11, "30 simulated days of an agent with 110 pods: memory and database stay flat"),
+    "month": Step(
+        "soak.month",
+        11,
+        "31 simulated days of an agent with 110 pods and 2,000 of jobs a day: memory and database stay flat",
+    ),
     "api-server": Step(
         "soak.api_server", 7, "a real API server is killed and restarted below agents, manager, extender"
     ),

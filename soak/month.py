@@ -1,4 +1,6 @@
-"""30 simulated days of an agent with 110 pods, a tenth of them replaced a day: memory and database stay flat.
+"""31 simulated days of an agent with 110 pods, a tenth of them replaced a day, beside 2,000 pods of jobs a day.
+
+Memory and database stay flat, and memory within its budget.
 
 Pipeline, store, learner and publisher are the real ones, under a clock moved by hand. The first simulated hours tell
 how fast this machine is; from that follows how many seconds lie between two ticks, so that a month fits into the time.
@@ -27,7 +29,8 @@ from bench.workload import PODS, Collected, Workload
 from soak.flat import Trend
 from soak.telling import Telling, run
 
-DAY, DAYS = 86_400, 30
+DAY, DAYS = 86_400, 31
+SHORT_PODS_A_DAY = 2000
 START = 1_735_689_600.0
 STEPS = (15, 20, 30, 60, 120, 300)
 """Seconds between two ticks, one of which is chosen."""
@@ -45,8 +48,11 @@ LAST_SHARE = 0.97
 """Of the time, after which no other day is begun: closing takes a moment."""
 MIB = 1 << 20
 RSS_MIB_A_DAY, DATABASE_MIB_A_DAY = 0.5, 0.5
-"""Growth that still counts as flat: 15 MiB a month, a twelfth of the agent's limit and a seventeenth of the database's
-bound. The daily maxima of pods that are gone are kept for a month and add to the database until then."""
+"""Growth that still counts as flat: 15 MiB a month, a seventeenth of the agent's limit and of the database's bound."""
+RSS_MIB = 90.0
+"""What the agent may take with so many short pods."""
+COARSE_BLOCK_TICKS = 60
+"""Ticks are far apart in the month; were there 600 in a block, the recent ones would reach back for most of a day."""
 DATABASE_MIB = StoreSettings().max_bytes / MIB
 
 
@@ -91,6 +97,9 @@ class Sizes:
                 continue
             found = f"{trend.slope:+.2f} MiB a day over {days[-1] - days[0]:.0f} days, {trend.level:.0f} MiB on average"
             telling.check(claim, found, passed=trend.slope <= most)
+        bound = f"resident memory stays within {RSS_MIB:.0f} MiB"
+        largest = max(self.rss, default=0.0)
+        telling.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= RSS_MIB)
         largest = max(self.database, default=0.0)
         bound = f"the database stays within its bound of {DATABASE_MIB:.0f} MiB"
         telling.check(bound, f"{largest:.1f} MiB at most", passed=0 < largest <= DATABASE_MIB)
@@ -99,31 +108,49 @@ class Sizes:
 class Month:
     """An agent whose time is moved by hand."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, settings: StoreSettings | None = None, second: int = 0) -> None:
+        """Begin, or go on with what an agent left.
+
+        Args:
+            database: Where it is kept.
+            settings: Its bounds.
+            second: When, since the beginning of the month. [s]
+        """
         self.workload, self.metrics = Workload(), Metrics()
         self.database = database
         self.pipeline = Pipeline(
             {"workload": Collected(self.workload, START)},
             self.workload,
-            Keeper(lambda: Tsdb.open(database)),
+            Keeper(lambda: Tsdb.open(database, settings)),
             lambda store: Learning(store, LearnSettings(checkpoint_seconds=SAVE_SECONDS)),
             self.metrics,
         )
         self._reporting = Reporting(self.pipeline, self.workload, self.metrics)
         self._turn = asyncio.Runner()
-        self._second = 0
+        self._second = second
 
     def pass_until(self, second: int) -> None:
         """A tick, reports when they are due, and what comes with the minute and the day."""
         now = START + second
         if second // DAY > self._second // DAY:
             self.workload.replace_some(PODS // 10)
+        self.workload.run_jobs(second, SHORT_PODS_A_DAY)
         self.pipeline.run_once(now)
         if second // FLUSH_SECONDS > self._second // FLUSH_SECONDS:
             self.pipeline.store.checkpoint()
         if second % DAY < REPORTING_SECONDS:
             self._turn.run(self._reporting.at(now))
         self._second = second
+
+    def fine(self, second: int) -> int:
+        """A tick a second for as long as samples are kept tick by tick in memory; answers when it ended."""
+        for fine in range(second + 1, second + FINE_SECONDS):
+            self.pass_until(fine)
+        return second + FINE_SECONDS
+
+    def sizes(self) -> tuple[float, float]:
+        """Resident memory and the database's file. [MiB]"""
+        return psutil.Process().memory_info().rss / MIB, self.database.stat().st_size / MIB
 
     def close(self) -> str:
         """End it; what failed at last."""
@@ -172,36 +199,43 @@ class Pace:
         self._look_at, self._ticks, self._began = second + LOOK_DAYS * DAY, 0, time.monotonic()
 
 
-def simulate(telling: Telling, month: Month, settled: float) -> Sizes:
+def simulate(telling: Telling, month: Month, settled: float, sizes: Sizes) -> int:
     """The whole month, or as much of it as there is time for.
 
     Args:
         telling: Takes what is seen day by day, and knows the time.
         month: The agent.
         settled: Days until everything that is kept for some days is full. [days]
+        sizes: Takes the sizes at the end of each day.
+
+    Returns:
+        The second at which it ended.
     """
-    process, sizes = psutil.Process(), Sizes()
-    for second in range(1, FINE_SECONDS):
-        month.pass_until(second)
-    pace, second = Pace(telling, settled), FINE_SECONDS
+    pace, second = Pace(telling, settled), month.fine(0)
     while second <= DAYS * DAY and telling.left(LAST_SHARE) > 0:
         month.pass_until(second)
         if second // DAY > len(sizes.days):
-            size = month.database.stat().st_size / MIB
-            telling.say(sizes.see(second // DAY, process.memory_info().rss / MIB, size))
+            telling.say(sizes.see(second // DAY, *month.sizes()))
         pace.after(second)
         second += pace.step
-    return sizes
+    return second
 
 
 def trial(telling: Telling) -> None:
-    """Simulate a month of an agent."""
+    """Simulate a month of an agent, then a restart and half an hour of a tick a second."""
+    settled, sizes, failing = settled_days(), Sizes(), []
     with tempfile.TemporaryDirectory(prefix="headroom-soak-") as folder:
-        month = Month(Path(folder) / "agent.db")
-        sizes = simulate(telling, month, settled := settled_days())
-        failing = month.close()
+        database, coarse = Path(folder) / "agent.db", StoreSettings(block_ticks=COARSE_BLOCK_TICKS)
+        month = Month(database, coarse)
+        second = simulate(telling, month, settled, sizes)
+        failing.append(month.close())
+        month = Month(database, second=second)
+        second = month.fine(second)
+        telling.say(f"after a restart: {sizes.see(second / DAY, *month.sizes())}")
+        failing.append(month.close())
     sizes.judge(telling, settled)
-    telling.check("no step of the agent fails", failing or "none did", passed=not failing)
+    problems = ", ".join(filter(None, failing))
+    telling.check("no step of the agent fails", problems or "none did", passed=not problems)
 
 
 def settled_days() -> float:

@@ -13,7 +13,8 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from agent.store import codec
-from agent.store.codec import CodecError
+from agent.store.catalog import Wanted
+from agent.store.codec import CodecError, steps_per_unit
 from agent.store.rollup import Points
 from agent.store.runs import Extents, Part
 from agent.store.schema import DEAD, LIVE, MINUTES, RAW, STAGED
@@ -23,14 +24,15 @@ WHOLE_BLOCK: Final = -1
 """In place of a series: all of them."""
 
 _BATCH = 100
+_MANY = 500
+"""Series from which on a block is read through instead of being asked for each."""
 _CHUNKS = (
-    "SELECT blocks.id, blocks.run, blocks.times, chunks.series, chunks.data FROM blocks "
-    "JOIN chunks ON chunks.block = blocks.id WHERE blocks.tier = ? AND blocks.state = ? "
-    "AND blocks.end_ms > ? AND blocks.start_ms <= ? AND chunks.series IN (%s) ORDER BY blocks.run, blocks.start_ms"
+    "SELECT blocks.id, blocks.run, blocks.times, chunks.series, series.entity, chunks.data FROM blocks "
+    "CROSS JOIN chunks ON chunks.block = blocks.id CROSS JOIN series ON series.id = chunks.series "
+    "WHERE blocks.tier = :tier AND blocks.state = :live AND blocks.end_ms > :start AND blocks.start_ms <= :end AND %s "
+    "ORDER BY blocks.run, blocks.start_ms"
 )
 
-Scale: TypeAlias = Callable[[int], float]
-"""Steps per unit of a series."""
 Damaged: TypeAlias = Callable[[int, int, CodecError], None]
 """Told of a chunk that cannot be read: block, series, why."""
 
@@ -150,50 +152,83 @@ def decode_minutes(data: bytes, times_ms: Integers, scale: float) -> Points:
 
 
 def read_raw(
-    connection: sqlite3.Connection, series: Sequence[int], scale: Scale, start_ms: int, end_ms: int, damaged: Damaged
-) -> Iterator[tuple[int, Part]]:
-    """Samples with start < time <= end, block by block as they were recorded.
+    connection: sqlite3.Connection, wanted: Wanted, start_ms: int, end_ms: int, damaged: Damaged
+) -> Iterator[tuple[str, Part]]:
+    """Entities and their samples with start < time <= end, block by block as they were recorded.
 
     Args:
         connection: The open database.
-        series: Which ones.
-        scale: Steps per unit.
+        wanted: Which series.
         start_ms: Excluded. [milliseconds]
         end_ms: Included. [milliseconds]
         damaged: Told of chunks that cannot be read, which are left out.
     """
-    for block, run, one, times, data in _read(connection, RAW, series, start_ms, end_ms, damaged):
+    scale = steps_per_unit(wanted.metric)
+    for chunk in _read(connection, RAW, wanted, start_ms, end_ms, damaged):
         try:
-            own, values = decode_raw(data, times, scale(one))
+            own, values = decode_raw(chunk.data, chunk.times_ms, scale)
         except CodecError as error:
-            damaged(block, one, error)
+            damaged(chunk.block, chunk.series, error)
             continue
         low, high = np.searchsorted(own, (start_ms, end_ms), side="right")
         if low < high:
-            yield one, Part(run, Series(own[low:high] / 1000.0, values[low:high]))
+            yield chunk.entity, Part(chunk.run, Series(own[low:high] / 1000.0, values[low:high]))
 
 
 def read_minutes(
-    connection: sqlite3.Connection, series: Sequence[int], scale: Scale, start_ms: int, end_ms: int, damaged: Damaged
-) -> Iterator[tuple[int, int, Points]]:
-    """Series, run and 1-minute points that begin at start <= time < end; else as `read_raw`."""
-    for block, run, one, times, data in _read(connection, MINUTES, series, start_ms - 1, end_ms, damaged):
+    connection: sqlite3.Connection, wanted: Wanted, start_ms: int, end_ms: int, damaged: Damaged
+) -> Iterator[tuple[str, int, Points]]:
+    """Entity, run and 1-minute points that begin at start <= time < end; else as `read_raw`."""
+    scale = steps_per_unit(wanted.metric)
+    for chunk in _read(connection, MINUTES, wanted, start_ms - 1, end_ms, damaged):
         try:
-            found = decode_minutes(data, times, scale(one))
+            found = decode_minutes(chunk.data, chunk.times_ms, scale)
         except CodecError as error:
-            damaged(block, one, error)
+            damaged(chunk.block, chunk.series, error)
             continue
         low, high = np.searchsorted(found.starts_ms, (start_ms, end_ms), side="left").tolist()
         if low < high:
-            yield one, run, found.part(low, high)
+            yield chunk.entity, chunk.run, found.part(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """One chunk as it is in the file."""
+
+    block: int
+    run: int
+    series: int
+    entity: str
+    times_ms: Integers
+    data: bytes
+
+
+def _which(connection: sqlite3.Connection, wanted: Wanted) -> str | None:
+    """The condition that picks the series of a block; None when there are none.
+
+    A few are asked for by their numbers, so that nothing else of a block is read. Of everybody's only a block knows
+    which are in it, however many the file has: it is read through.
+    """
+    names = wanted.entities
+    if names is None or len(names) > _MANY:
+        return "series.metric = :metric AND series.container = :container"
+    query = "SELECT id FROM series WHERE metric = ? AND container = ? AND entity = ?"
+    found = [row for name in names for row in connection.execute(query, (wanted.metric, wanted.container, name))]
+    return f"chunks.series IN ({','.join(str(number) for (number,) in found)})" if found else None
 
 
 def _read(
-    connection: sqlite3.Connection, tier: int, series: Sequence[int], start_ms: int, end_ms: int, damaged: Damaged
-) -> Iterator[tuple[int, int, int, Integers, bytes]]:
-    query = _CHUNKS % ",".join(str(int(one)) for one in series)
+    connection: sqlite3.Connection, tier: int, wanted: Wanted, start_ms: int, end_ms: int, damaged: Damaged
+) -> Iterator[_Chunk]:
+    which = _which(connection, wanted)
+    if which is None:
+        return
     current, times = -1, np.empty(0, np.int64)
-    for block, run, encoded, one, data in connection.execute(query, (tier, LIVE, start_ms, end_ms)):
+    values: dict[str, int | str] = {"tier": tier, "live": LIVE, "start": start_ms, "end": end_ms}
+    values |= {"metric": wanted.metric, "container": wanted.container}
+    for block, run, encoded, series, entity, data in connection.execute(_CHUNKS % which, values):
+        if wanted.entities is not None and entity not in wanted.entities:
+            continue
         if block != current:
             current = block
             try:
@@ -202,4 +237,4 @@ def _read(
                 times = np.empty(0, np.int64)
                 damaged(block, WHOLE_BLOCK, error)
         if len(times):
-            yield block, run, one, times, data
+            yield _Chunk(block, run, series, entity, times, data)

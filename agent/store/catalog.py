@@ -1,7 +1,12 @@
-"""Which series there are: their labels, their numbers, and how finely they are kept."""
+"""Which series the recent ticks have: their labels, their numbers, and how finely they are kept.
+
+Pods come and go by the thousand, so series that no recent tick has are known to the file alone. One that comes back
+after that gets a new number: several numbers may bear the same labels, and answers put them together.
+"""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -9,8 +14,6 @@ import numpy as np
 from agent.samples import Sample
 from agent.store.codec import steps_per_unit
 from agent.store.series import Floats, Integers
-
-_MANY_UNSAVED = 1000
 
 Labels: TypeAlias = tuple[str, str, str]
 """Metric, entity (the node, the system, a class or a pod's uid), container (empty for the whole entity)."""
@@ -21,14 +24,27 @@ def labels(sample: Sample) -> Labels:
     return sample.metric, sample.entity, sample.container
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which series are asked for."""
+
+    metric: str
+    """Their metric."""
+    entities: Collection[str] | None = None
+    """Whose they are; None for everybody's."""
+    container: str = ""
+    """Their container; empty for whole entities."""
+
+
 class Catalog:
     """Numbers by labels. A new series has its number at once; it is in the file when it was `saved`."""
 
-    def __init__(self, rows: Iterable[tuple[int, str, str, str]] = ()) -> None:
+    def __init__(self, rows: Iterable[tuple[int, str, str, str]] = (), next_number: int = 1) -> None:
         """Takes over what a file knows.
 
         Args:
-            rows: Number, metric, entity and container of each series.
+            rows: Number, metric, entity and container of each series that recent ticks have.
+            next_number: The number of the next new series; no series of the file has a higher one.
         """
         self._numbers: dict[Labels, int] = {}
         self._labels: dict[int, Labels] = {}
@@ -37,13 +53,13 @@ class Catalog:
         self._unsaved: set[int] = set()
         for number, metric, entity, container in rows:
             self._know(number, (metric, entity, container))
-        self._next = max(self._labels, default=0) + 1
+        self._next = next_number
 
     def __len__(self) -> int:
         return len(self._labels)
 
     def number(self, metric: str, entity: str, container: str = "") -> int | None:
-        """The number of a series; None when it is not known."""
+        """The number of a series; None when no recent tick has it."""
         return self._numbers.get((metric, entity, container))
 
     def numbers(self, series: Sequence[Labels]) -> list[int]:
@@ -58,21 +74,30 @@ class Catalog:
         """The labels of a series."""
         return self._labels[number]
 
-    def entities(self, metric: str) -> dict[str, int]:
-        """Numbers by entity, of series without a container."""
-        return self._entities.get(metric, {})
+    def metrics(self) -> set[str]:
+        """The metrics of all of them."""
+        return {metric for metric, _, _ in self._numbers}
 
-    def all(self) -> Iterator[tuple[int, Labels]]:
-        """Every series with its number."""
-        return iter(self._labels.items())
+    def matching(self, wanted: Wanted) -> dict[int, str]:
+        """The entities of the series that are asked for, by number."""
+        if wanted.entities is not None:
+            numbers = {self._numbers.get((wanted.metric, one, wanted.container)): one for one in wanted.entities}
+            return {number: one for number, one in numbers.items() if number is not None}
+        if not wanted.container:
+            return {number: one for one, number in self._entities.get(wanted.metric, {}).items()}
+        return {
+            number: entity
+            for (metric, entity, container), number in self._numbers.items()
+            if metric == wanted.metric and container == wanted.container
+        }
 
     def scale(self, number: int) -> float:
-        """Steps per unit of a series; of one that is not known any more, 1."""
+        """Steps per unit of a series; 1 for one whose name is lost."""
         return self._scales.get(number, 1.0)
 
     def scales(self, numbers: Iterable[int]) -> Floats:
         """The same for several, shape (S,)."""
-        return np.array([self._scales[one] for one in numbers], dtype=float)
+        return np.array([self.scale(one) for one in numbers], dtype=float)
 
     def unsaved(self) -> list[tuple[int, str, str, str]]:
         """Rows that the file does not have yet."""
@@ -82,24 +107,14 @@ class Catalog:
         """All are in the file now."""
         self._unsaved.clear()
 
-    def forget_unsaved(self, in_use: Callable[[], set[int]]) -> None:
-        """Forget series that the file does not have and no tick any more; looks only when there are many.
-
-        Args:
-            in_use: Answers which series ticks have.
-        """
-        if len(self._unsaved) > _MANY_UNSAVED:
-            self.forget(self._unsaved - in_use())
-
-    def forget(self, numbers: Iterable[int]) -> None:
-        """These have no samples left."""
-        for number in numbers:
-            found = self._labels.pop(number, None)
-            if found is not None:
-                del self._numbers[found], self._scales[number]
-                self._unsaved.discard(number)
-                if not found[2]:
-                    self._entities[found[0]].pop(found[1], None)
+    def keep(self, numbers: Container[int]) -> None:
+        """Let go of all series but these, which recent ticks have."""
+        for number in [one for one in self._labels if one not in numbers]:
+            metric, entity, container = labels = self._labels.pop(number)
+            del self._numbers[labels], self._scales[number]
+            self._unsaved.discard(number)
+            if not container:
+                del self._entities[metric][entity]
 
     def _add(self, found: Labels) -> int:
         number = self._next

@@ -6,14 +6,13 @@ when that is committed.
 """
 
 import sqlite3
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from agent.store import blocks, codec, rollup
-from agent.store.blocks import Scale, Stretch
+from agent.store.blocks import Stretch
 from agent.store.catalog import Layouts
 from agent.store.codec import CodecError
 from agent.store.head import Head
@@ -21,20 +20,16 @@ from agent.store.rollup import Points
 from agent.store.schema import LIVE, MINUTES, RAW
 from agent.store.series import Integers
 
+Scale: TypeAlias = Callable[[int], float]
+"""Steps per unit of a series."""
 Steps: TypeAlias = Iterator[Callable[[], None] | None]
 """Work between two ticks; see above."""
-DAY_MS: Final = 86_400_000
 MERGE_BLOCKS: Final = 36
 """Small blocks of minutes that become one: six hours at ten minutes each."""
 SEALED: Final = "sealed"
 """Name of the mark that says up to which tick the head is in blocks."""
 
 _TICKS_PER_STEP = 50
-_DAY = (
-    "INSERT INTO days (day, series, highest, highest_average) VALUES (?, ?, ?, ?) "
-    "ON CONFLICT (day, series) DO UPDATE SET highest = max(highest, excluded.highest), "
-    "highest_average = max(highest_average, excluded.highest_average)"
-)
 
 
 def rows_to_seal(head: Head, block_ticks: int) -> int:
@@ -56,7 +51,7 @@ def rows_to_seal(head: Head, block_ticks: int) -> int:
 
 
 def seal(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) -> Steps:
-    """Write the oldest ticks as a block, their 1-minute points and daily maxima.
+    """Write the oldest ticks as a block, and their 1-minute points.
 
     Ticks appended meanwhile stay as they are. The sealed ones are dropped at the end.
 
@@ -79,7 +74,6 @@ def seal(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) ->
             points = rollup.points(times[there], values[there], rollup.MINUTE_MS)
             blocks.add(connection, raw, series, chunk)
             blocks.add(connection, minutes, series, blocks.encode_minutes(minute_times, points, scale(series)))
-            connection.executemany(_DAY, _days(series, points))
             samples = [samples[0] + int(np.count_nonzero(there)), samples[1] + len(points)]
         yield None
     blocks.publish(connection, raw, samples[0])
@@ -101,7 +95,7 @@ def forget_sealed(connection: sqlite3.Connection, head: Head, layouts: Layouts) 
         yield lambda: layouts.forget_before(layout)
 
 
-def merge(connection: sqlite3.Connection, scale: Scale) -> Steps:
+def merge(connection: sqlite3.Connection) -> Steps:
     """Make one block of minutes out of the small ones of a run when there are enough."""
     query = (
         "SELECT run FROM blocks WHERE tier = ? AND state = ? AND level = 0 GROUP BY run HAVING count(*) >= ? "
@@ -121,14 +115,15 @@ def merge(connection: sqlite3.Connection, scale: Scale) -> Steps:
         return
     times = np.unique(np.concatenate(list(parts.values())))
     merged, samples = blocks.stage(connection, Stretch(MINUTES, 1, found[0], times)), 0
-    wanted: set[int] = set()
+    scales: dict[int, float] = {}
     for block in parts:
-        wanted.update(row[0] for row in connection.execute("SELECT series FROM chunks WHERE block = ?", (block,)))
+        query = "SELECT series, metric FROM chunks JOIN series ON id = series WHERE block = ?"
+        scales.update((series, codec.steps_per_unit(metric)) for series, metric in connection.execute(query, (block,)))
         yield None
-    for series in sorted(wanted):
-        points = _merged(connection, parts, series, scale(series))
+    for series, scale in sorted(scales.items()):
+        points = _merged(connection, parts, series, scale)
         if points is not None:
-            blocks.add(connection, merged, series, blocks.encode_minutes(times, points, scale(series)))
+            blocks.add(connection, merged, series, blocks.encode_minutes(times, points, scale))
             samples += len(points)
         yield None
     blocks.publish(connection, merged, samples)
@@ -153,12 +148,3 @@ def _merged(connection: sqlite3.Connection, parts: dict[int, Integers], series: 
             except CodecError:
                 continue
     return rollup.merged(rollup.concatenated(found), rollup.MINUTE_MS) if found else None
-
-
-def _days(series: int, minutes: Points) -> Iterator[tuple[int, int, float, float]]:
-    days: defaultdict[int, list[int]] = defaultdict(list)
-    fives = rollup.merged(minutes, rollup.FIVE_MINUTES_MS)
-    for number, start in enumerate(fives.starts_ms.tolist()):
-        days[start // DAY_MS].append(number)
-    for day, numbers in days.items():
-        yield day, series, float(fives.highest[numbers].max()), float(fives.average[numbers].max())

@@ -9,6 +9,7 @@ from typing import Self
 from agent.store import opening, retention, stored
 from agent.store.codec import CodecError
 from agent.store.queries import Queries
+from agent.store.retention import DAY_MS
 from agent.store.schema import LIVE, MINUTES, RAW, VERSION
 from agent.store.stored import Recent
 
@@ -20,7 +21,7 @@ class Resolution:
     """What is kept at one resolution."""
 
     name: str
-    """``recent`` (samples not yet compressed), ``samples``, ``minutes`` or ``days``."""
+    """``recent`` (samples not yet compressed), ``samples`` or ``minutes``."""
     series: int
     """Series that have any."""
     points: int
@@ -142,10 +143,10 @@ class Inspection:
             log_bytes=_size(self.path.with_name(self.path.name + "-wal")),
             used_bytes=retention.used_bytes(self.connection),
             schema=VERSION,
-            series=len(self.recent.catalog),
+            series=retention.series(self.connection),
             checkpoints=checkpoints,
             checkpoint_bytes=checkpoint_bytes,
-            resolutions=(self._recent(), *(self._blocks(tier) for tier in _NAMES), self._days()),
+            resolutions=(self._recent(), *(self._blocks(tier) for tier in _NAMES)),
         )
 
     def series(self, metric: str = "", entity: str = "", container: str | None = None) -> Iterator[SeriesFacts]:
@@ -156,11 +157,16 @@ class Inspection:
             entity: Only entities that begin with this; empty for all.
             container: Only this container; None for all.
         """
-        query = "SELECT series, min(day), max(day) FROM days GROUP BY series"
-        days = {number: (first, last) for number, first, last in self.connection.execute(query)}
-        for number, (one, name, part) in sorted(self.recent.catalog.all(), key=lambda item: item[1]):
-            if (not metric or one == metric) and name.startswith(entity) and (container is None or part == container):
-                yield SeriesFacts(one, name, part, *days.get(number, (None, None)))
+        query = (
+            "SELECT metric, entity, container, min(blocks.start_ms), max(blocks.end_ms) FROM series "
+            "LEFT JOIN chunks ON chunks.series = series.id LEFT JOIN blocks ON blocks.id = chunks.block AND "
+            "blocks.state = ? WHERE metric = coalesce(?, metric) AND "
+            "container = coalesce(?, container) AND substr(entity, 1, length(?)) = ? "
+            "GROUP BY metric, entity, container ORDER BY metric, entity, container"
+        )
+        given = (LIVE, metric or None, container, entity, entity)
+        for one, name, part, first, last in self.connection.execute(query, given):
+            yield SeriesFacts(one, name, part, *(None if time is None else time // DAY_MS for time in (first, last)))
 
     def _recent(self) -> Resolution:
         head = self.recent.head
@@ -182,12 +188,6 @@ class Inspection:
         series, data = self.connection.execute(query, (tier, LIVE)).fetchone()
         ends = [None if one is None else one / 1000.0 for one in (first, last)]
         return Resolution(_NAMES[tier], series, points or 0, (data or 0) + (times or 0), ends[0], ends[1])
-
-    def _days(self) -> Resolution:
-        query = "SELECT count(DISTINCT series), count(*), min(day), max(day) FROM days"
-        series, points, first, last = self.connection.execute(query).fetchone()
-        ends = [None if one is None else one * 86400.0 for one in (first, last)]
-        return Resolution("days", series, points, points * 24, ends[0], ends[1])
 
     def _was_read(self, error: sqlite3.Error | None) -> bool:
         if error is not None:

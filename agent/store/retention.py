@@ -1,27 +1,30 @@
 """Forgetting: what is too old, and what no longer fits.
 
 The wall clock alone forgets nothing, because it may be wrong by years. What counts is what was recorded since: raw
-samples stay for so many hours of recording, 1-minute points and daily maxima until they are too old by a clock that
-a whole day of recording stands behind.
+samples stay for so many hours of recording, 1-minute points until they are too old by a clock that a whole day of
+recording stands behind.
 """
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import numpy as np
 
 from agent.store import blocks
-from agent.store.compaction import DAY_MS
 from agent.store.rollup import MINUTE_MS
 from agent.store.schema import LIVE, MINUTES, RAW
 from agent.store.series import Integers
 from agent.store.settings import StoreSettings
 
-TRUST_MS = DAY_MS
-"""How much must have been recorded under a clock before it may age minutes and days. [milliseconds]"""
+DAY_MS: Final = 86_400_000
+TRUST_MS: Final = DAY_MS
+"""How much must have been recorded under a clock before it may age minutes. [milliseconds]"""
+REPORTED_MS: Final = 3_600_000
+"""How much of what was recorded last reports may ask for sample by sample, twice over. [milliseconds]"""
 _PAGES_PER_STEP = 32
 _KEEP_FREE_PAGES = 256
-_ORPHANS_PER_STEP = 64
+_ORPHANS_PER_STEP = 256
 
 
 def forget_old(
@@ -32,7 +35,7 @@ def forget_old(
     Args:
         connection: The open database, in a transaction.
         now_ms: The time. [milliseconds]
-        settings: Retention of raw samples and daily maxima.
+        settings: Retention of raw samples.
         minute_days: Retention of 1-minute points. [days]
     """
     ids, _, _, since = _recorded(connection, RAW)
@@ -44,11 +47,6 @@ def forget_old(
     # Too old by the clock; or dated so oddly that the clock never gets there, and as much was recorded since.
     dead = (ends < believed - keep) | ((since > keep) & (ends > now_ms))
     blocks.retire(connection, ids[dead].tolist())
-    yield
-    left = ends[~dead]
-    newest = max(now_ms, int(left.max())) if len(left) else now_ms
-    oldest = believed // DAY_MS - max(settings.daily_days, minute_days)
-    connection.execute("DELETE FROM days WHERE day <= ? OR day > ?", (oldest, newest // DAY_MS + 1))
     yield
 
 
@@ -70,23 +68,21 @@ def believed_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: 
     return min(now_ms, int(ends_ms[backed[-1]] + since_ms[backed[-1]]))
 
 
-def forget_orphans(connection: sqlite3.Connection, numbers: list[int], in_head: set[int]) -> Iterator[list[int]]:
-    """Delete series that have no data left anywhere; yields those that went.
-
-    Daily maxima live longest, so a series without any has nothing else.
+def forget_orphans(connection: sqlite3.Connection, in_head: Callable[[], set[int]]) -> Iterator[None]:
+    """Delete series that have no data left anywhere.
 
     Args:
         connection: The open database, in a transaction.
-        numbers: All series.
-        in_head: Those that recent ticks have.
+        in_head: Answers which series recent ticks have.
     """
-    candidates = [one for one in numbers if one not in in_head]
-    for begin in range(0, len(candidates), _ORPHANS_PER_STEP):
-        some = candidates[begin : begin + _ORPHANS_PER_STEP]
-        query = "SELECT 1 FROM days WHERE series = ? LIMIT 1"
-        dead = [one for one in some if connection.execute(query, (one,)).fetchone() is None]
-        connection.executemany("DELETE FROM series WHERE id = ?", [(one,) for one in dead])
-        yield dead
+    query = "SELECT id, EXISTS (SELECT 1 FROM chunks WHERE series = id) FROM series WHERE id > ? ORDER BY id LIMIT ?"
+    rows = connection.execute(query, (-1, _ORPHANS_PER_STEP)).fetchall()
+    while rows:
+        kept = in_head()
+        dead = [(number,) for number, has_data in rows if not has_data and number not in kept]
+        connection.executemany("DELETE FROM series WHERE id = ?", dead)
+        yield
+        rows = connection.execute(query, (rows[-1][0], _ORPHANS_PER_STEP)).fetchall()
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
@@ -97,18 +93,35 @@ def used_bytes(connection: sqlite3.Connection) -> int:
     return int((pages - free) * size)
 
 
+def series(connection: sqlite3.Connection) -> int:
+    """How many series the file has."""
+    return int(connection.execute("SELECT count(*) FROM series").fetchone()[0])
+
+
 def make_room(connection: sqlite3.Connection, limit_bytes: int) -> Iterator[int]:
-    """Delete the oldest samples, then the oldest minutes, until the content fits; yields blocks retired so far."""
+    """Delete the oldest blocks until the content fits; yields how many were retired so far.
+
+    Samples that no report needs go first, then minutes, and the samples of the last hour only when nothing else is
+    left: the windows of a full store stay warm.
+    """
     gone = 0
     while used_bytes(connection) > limit_bytes:
-        query = "SELECT id FROM blocks WHERE state = ? ORDER BY tier, run, start_ms LIMIT 1"
-        oldest = connection.execute(query, (LIVE,)).fetchone()
+        oldest = _least_needed(connection)
         if oldest is None:
             return
-        blocks.retire(connection, [oldest[0]])
+        blocks.retire(connection, [oldest])
         gone += 1
         for _ in blocks.sweep(connection):
             yield gone
+
+
+def _least_needed(connection: sqlite3.Connection) -> int | None:
+    raw, _, _, since = _recorded(connection, RAW)
+    spare = raw[since > REPORTED_MS]
+    for ids in (spare, _recorded(connection, MINUTES)[0], raw):
+        if len(ids):
+            return int(ids[0])
+    return None
 
 
 def shrink(connection: sqlite3.Connection) -> Iterator[None]:

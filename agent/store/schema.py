@@ -24,7 +24,7 @@ DEAD: Final = 2
 APPLICATION_ID: Final = 0x48647231
 """Marks our files: "Hdr1"."""
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The schema that this program reads and writes."""
 
 
@@ -79,6 +79,7 @@ _COLUMNS: Final = {
         "marks": {"name", "value"},
     },
 }
+_COLUMNS[3] = {table: columns for table, columns in _COLUMNS[2].items() if table != "days"}
 
 
 def kind(connection: sqlite3.Connection) -> tuple[Kind, int]:
@@ -155,4 +156,19 @@ def _number_ticks(database: Any) -> None:  # noqa: ANN401
     to_version_2(database)
 
 
-_STEPS: Final[dict[int, Callable[[Any], None]]] = {1: _begin, 2: _number_ticks}
+def _index_series(database: Any) -> None:  # noqa: ANN401
+    """Version 3: daily maxima are no longer kept; several numbers may bear one series' labels; both are indexed."""
+    for statement in (
+        "DROP TABLE days",
+        "ALTER TABLE series RENAME TO old_series",
+        """CREATE TABLE series (
+            id INTEGER PRIMARY KEY, metric TEXT NOT NULL, entity TEXT NOT NULL, container TEXT NOT NULL DEFAULT '')""",
+        "INSERT INTO series (id, metric, entity, container) SELECT id, metric, entity, container FROM old_series",
+        "DROP TABLE old_series",
+        "CREATE INDEX series_by_labels ON series (metric, entity, container)",
+        "CREATE INDEX chunks_by_series ON chunks (series)",
+    ):
+        database.execute(statement)
+
+
+_STEPS: Final[dict[int, Callable[[Any], None]]] = {1: _begin, 2: _number_ticks, 3: _index_series}

@@ -17,8 +17,6 @@ class StoreSettings:
     """How much of what was recorded is kept sample by sample. [s] Windows need 30 minutes; the rest is to look back."""
     minute_days: int = setting(8, flag="store-minute-days", kind=whole(1, 366))
     """How long 1-minute points are kept at least. [days] A prediction policy may ask for more: windowDays + 1."""
-    daily_days: int = setting(31, flag="store-daily-days", kind=whole(1, 3660))
-    """How long daily maxima are kept [days]."""
     max_bytes: int = setting(256 * _MIB, flag="store-max-mib", kind=mebibytes(4, 1 << 20))
     """Hard bound of the database and its log. [bytes; the flag: MiB] The oldest samples go first when it is reached."""
     block_ticks: int = setting(600, flag="store-block-ticks", kind=whole(10, 3600))
@@ -32,7 +30,7 @@ class StoreSettings:
     """How long to wait before a database that cannot be opened is tried again; memory stands in meanwhile. [s]"""
 
     def __post_init__(self) -> None:
-        positive = ("raw_seconds", "minute_days", "daily_days", "block_ticks", "memory_ticks", "wal_checkpoint_seconds")
+        positive = ("raw_seconds", "minute_days", "block_ticks", "memory_ticks", "wal_checkpoint_seconds")
         for name in positive:
             if getattr(self, name) <= 0:
                 raise ValueError(f"store setting {name} must be positive, got: {getattr(self, name)}")

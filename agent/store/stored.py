@@ -1,7 +1,7 @@
 """Recent ticks and series as the file has them: loading at the start, writing through as they come."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +12,7 @@ from agent.store.catalog import Catalog, Layouts
 from agent.store.compaction import SEALED
 from agent.store.head import Head
 from agent.store.schema import StoreCorrupt
+from agent.store.series import Floats, Integers
 
 EVER: Final = 1 << 62
 _TICKS = "SELECT id, run, time_ms, layout, amounts FROM head WHERE id > ? AND id < ? ORDER BY id"
@@ -22,7 +23,7 @@ class Recent:
     """What of a store lives in memory."""
 
     catalog: Catalog
-    """The series."""
+    """The series that these ticks have."""
     layouts: Layouts
     """Which series ticks have."""
     head: Head
@@ -66,25 +67,20 @@ def load(connection: sqlite3.Connection) -> Recent:
         StoreCorrupt: A tick cannot be read.
         sqlite3.Error: The file cannot be read.
     """
-    catalog = Catalog(connection.execute("SELECT id, metric, entity, container FROM series"))
-    layouts = {number: bytes(packed) for number, packed in connection.execute("SELECT id, series FROM layouts")}
-    sealed = sealed_through(connection)
-    head = _head(connection.execute(_TICKS, (sealed, EVER)), layouts, catalog, sealed + 1)
+    layouts = _layouts(connection)
+    head, catalog = _unsealed(connection, layouts, EVER)
     newest = connection.execute("SELECT max(run) FROM (SELECT run FROM blocks UNION SELECT run FROM head)").fetchone()
     return Recent(catalog, Layouts(layouts.items()), head, newest[0] or 0)
 
 
-def stranded(connection: sqlite3.Connection, catalog: Catalog, before: int) -> Head:
-    """Ticks of the file that memory had to let go before they were sealed.
+def stranded(connection: sqlite3.Connection, before: int) -> tuple[Head, Catalog]:
+    """Ticks of the file that memory had to let go before they were sealed, and their series.
 
     Args:
         connection: The open file.
-        catalog: Its series.
         before: The number of the oldest tick in memory.
     """
-    layouts = {number: bytes(packed) for number, packed in connection.execute("SELECT id, series FROM layouts")}
-    sealed = sealed_through(connection)
-    return _head(connection.execute(_TICKS, (sealed, before)), layouts, catalog, sealed + 1)
+    return _unsealed(connection, _layouts(connection), before)
 
 
 def sealed_through(connection: sqlite3.Connection) -> int:
@@ -130,18 +126,32 @@ def write(connection: sqlite3.Connection, recent: Recent, number: int, most: int
     return ticks[-1].number + 1
 
 
+def _layouts(connection: sqlite3.Connection) -> dict[int, bytes]:
+    return {number: bytes(packed) for number, packed in connection.execute("SELECT id, series FROM layouts")}
+
+
+def _unsealed(connection: sqlite3.Connection, layouts: Mapping[int, bytes], before: int) -> tuple[Head, Catalog]:
+    """Ticks that are not in blocks, of a number below this, and the series that any of the layouts has."""
+    unpacked = {number: np.frombuffer(packed, "<u4").astype(np.int64) for number, packed in layouts.items()}
+    wanted = np.unique(np.concatenate([*unpacked.values(), np.empty(0, np.int64)])).tolist()
+    query = "SELECT id, metric, entity, container FROM series WHERE id = ?"
+    found = [row for one in wanted for row in connection.execute(query, (one,))]
+    (highest,) = connection.execute("SELECT max(id) FROM series").fetchone()
+    catalog, sealed = Catalog(found, (highest or 0) + 1), sealed_through(connection)
+    return _head(connection.execute(_TICKS, (sealed, before)), unpacked, catalog, sealed + 1), catalog
+
+
 def _head(
-    rows: Iterable[tuple[int, int, int, int, bytes]], layouts: dict[int, bytes], catalog: Catalog, first: int
+    rows: Iterable[tuple[int, int, int, int, bytes]], layouts: Mapping[int, Integers], catalog: Catalog, first: int
 ) -> Head:
     head = Head(first)
-    unpacked = {number: np.frombuffer(packed, "<u4").astype(np.int64) for number, packed in layouts.items()}
-    scales = {}
+    scales: dict[int, Floats] = {}
     for number, run, time_ms, layout, packed in rows:
-        series, amounts = unpacked.get(layout), np.frombuffer(packed, "<i8")
+        series, amounts = layouts.get(layout), np.frombuffer(packed, "<i8")
         if series is None or len(series) != len(amounts):
             raise StoreCorrupt(f"tick {number} of the database does not fit its series")
         if layout not in scales:
-            scales[layout] = np.array([catalog.scale(one) for one in series.tolist()])
+            scales[layout] = catalog.scales(series.tolist())
         head.next_number = number
         head.append(run, time_ms, layout, series.tolist(), amounts / scales[layout])
     return head

@@ -1,14 +1,14 @@
 """The database: append a tick, answer a window, keep itself small. One SQLite file, one writer.
 
 Recent ticks are rows of the table ``head``, written through as they come and mirrored in memory, where windows are
-answered from. Ten minutes of them at a time become a compressed block, 1-minute points and daily maxima. While the file
-cannot be written the ticks stay in memory, within a bound, and are written when it can be again.
+answered from. Ten minutes of them at a time become a compressed block and 1-minute points. While the file cannot be
+written the ticks stay in memory, within a bound, and are written when it can be again.
 """
 
 import logging
 import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, Self, TypeVar
@@ -140,13 +140,16 @@ class Tsdb:
         """
         return self._queries.minutes(metric, start, end)
 
-    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> dict[str, Series]:
-        """Averages of whole periods by entity, at the times the periods begin; from 1-minute points."""
-        return self._queries.averages(metric, start, end, period_seconds)
-
-    def daily_maxima(self, metric: str, entity: str) -> dict[int, tuple[float, float]]:
-        """Highest sample and highest 5-minute average by day (days since 1970, UTC)."""
-        return self._queries.daily_maxima(metric, entity)
+    def averages(
+        self,
+        metric: str,
+        start: float,
+        end: float,
+        period_seconds: int = 300,
+        entities: Collection[str] | None = None,
+    ) -> dict[str, Series]:
+        """Averages of whole periods by entity, of these or of all, at the times they begin; from 1-minute points."""
+        return self._queries.averages(metric, start, end, period_seconds, entities)
 
     def save_checkpoints(self, content: Mapping[str, bytes], now: float | None = None) -> None:
         """Replace all checkpoints, in one transaction.
@@ -212,7 +215,7 @@ class Tsdb:
         return StoreSize(
             file_bytes=self._volume.bytes_on_disk(),
             used_bytes=0 if file is None else retention.used_bytes(file),
-            series=len(self._recent.catalog),
+            series=len(self._recent.catalog) if file is None else retention.series(file),
             head_ticks=len(self._recent.head),
             unwritten_ticks=self._recent.head.count_from(self._unwritten),
             set_aside=self._volume.set_aside,
@@ -366,7 +369,7 @@ class Tsdb:
             self._jobs = None  # it counts on the oldest ticks
             head.drop(max(beyond, self._settings.block_ticks // 4))
             self._unwritten = max(self._unwritten, head.first_number)
-            self._recent.catalog.forget_unsaved(head.series)
+            self._recent.catalog.keep(head.series())
 
     def _was_read(self, error: sqlite3.Error | None) -> bool:
         """The file was read, or why it could not be; then answers come from memory. Whether it may be read again."""

@@ -1,7 +1,7 @@
 """What the file needs between ticks, in small steps: compress, merge, forget, give room back."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from agent.store import blocks, compaction, retention, stored
 from agent.store.blocks import WHOLE_BLOCK
@@ -50,11 +50,11 @@ class Upkeep:
         yield from self._delete_damaged(file)
         yield from self._seal(file, recent)
         yield from self._make_room(file)
-        yield from compaction.merge(file, recent.catalog.scale)
+        yield from compaction.merge(file)
         if self._is_time_to_forget(now_ms):
             self._forgot_ms = now_ms
             yield from retention.forget_old(file, now_ms, self._settings, self.minute_days)
-            yield from self._forget_orphans(file, recent)
+            yield from retention.forget_orphans(file, recent.head.series)
         yield from blocks.sweep(file)
         yield from retention.shrink(file)
 
@@ -67,14 +67,15 @@ class Upkeep:
         file.execute("COMMIT")
 
     def _seal(self, file: sqlite3.Connection, recent: Recent) -> Steps:
-        head, scale = recent.head, recent.catalog.scale
+        head = recent.head
         if stored.sealed_through(file) + 1 < head.first_number:
-            left = stored.stranded(file, recent.catalog, head.first_number)
+            left, catalog = stored.stranded(file, head.first_number)
             while len(left):
-                yield from compaction.seal(file, left, _rows(left, self._settings.block_ticks), scale)
+                yield from compaction.seal(file, left, _rows(left, self._settings.block_ticks), catalog.scale)
         rows = compaction.rows_to_seal(head, self._settings.block_ticks)
         if rows:
-            yield from compaction.seal(file, head, rows, scale)
+            yield from compaction.seal(file, head, rows, recent.catalog.scale)
+            recent.catalog.keep(head.series())
         yield from compaction.forget_sealed(file, head, recent.layouts)
 
     def _make_room(self, file: sqlite3.Connection) -> Iterator[None]:
@@ -82,12 +83,6 @@ class Upkeep:
         for gone in retention.make_room(file, self._settings.full_bytes):
             self.dropped = before + gone
             yield
-
-    def _forget_orphans(self, file: sqlite3.Connection, recent: Recent) -> Steps:
-        numbers = [number for number, _ in recent.catalog.all()]
-        for dead in retention.forget_orphans(file, numbers, recent.head.series()):
-            if dead:
-                yield _forgetting(recent, dead)
 
     def _delete_damaged(self, file: sqlite3.Connection) -> Iterator[None]:
         for block, series in list(self.damaged):
@@ -104,7 +99,3 @@ class Upkeep:
 
 def _rows(head: Head, block_ticks: int) -> int:
     return len(head.oldest_times(block_ticks)[1])
-
-
-def _forgetting(recent: Recent, dead: list[int]) -> Callable[[], None]:
-    return lambda: recent.catalog.forget(dead)

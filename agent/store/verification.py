@@ -61,7 +61,7 @@ def _pages(connection: sqlite3.Connection) -> Iterator[str]:
 
 def _blocks(database: Inspection, verdict: Verdict) -> Iterator[str]:
     """Every block: its times, its chunks, its count."""
-    known = {number for number, _ in database.recent.catalog.all()}
+    known = {number for (number,) in database.connection.execute("SELECT id FROM series")}
     query = "SELECT id, tier, start_ms, end_ms, samples, times FROM blocks WHERE state = ? ORDER BY id"
     for block, tier, start, end, samples, encoded in database.connection.execute(query, (LIVE,)).fetchall():
         verdict.blocks += 1
@@ -119,12 +119,16 @@ def _recent(database: Inspection, verdict: Verdict) -> Iterator[str]:
 
 def _roll_up(database: Inspection) -> Iterator[str]:
     """Where samples and minutes are both kept they must agree."""
-    queries, catalog = database.queries, database.recent.catalog
+    queries = database.queries
     extents = blocks.extents(database.connection, RAW)
     if not extents or _is_recorded_over(extents, database.recent.head.extents()):
         return  # a minute that was recorded twice is cut at its beginning, its samples where the second time began
     start, end = _whole_minutes(extents)
-    for number, (metric, entity, container) in list(catalog.all()):
+    query = (
+        "SELECT DISTINCT metric, entity, container FROM blocks JOIN chunks ON chunks.block = blocks.id "
+        "JOIN series ON series.id = chunks.series WHERE blocks.tier = ? AND blocks.state = ?"
+    )
+    for metric, entity, container in database.connection.execute(query, (RAW, LIVE)).fetchall():
         samples = queries.window(metric, entity, (start - 1) / 1000, (end - 1) / 1000, container)
         minutes = queries.minutes_of(metric, entity, start / 1000, end / 1000, container)
         times = np.rint(samples.times * 1000).astype(np.int64)
@@ -134,7 +138,7 @@ def _roll_up(database: Inspection) -> Iterator[str]:
             yield f"{metric} of {entity}: has samples of {len(wanted)} minutes, and {len(starts)} minutes"
         elif minutes is not None and not (
             np.array_equal(minutes.count, wanted.count)
-            and np.allclose(minutes.average, wanted.average, atol=1.0 / catalog.scale(number), rtol=1e-9)
+            and np.allclose(minutes.average, wanted.average, atol=1.0 / codec.steps_per_unit(metric), rtol=1e-9)
         ):
             yield f"{metric} of {entity}: its minutes are not those of its samples"
 

@@ -12,7 +12,7 @@ from agent.store.tsdb import Tsdb
 from tests.agent.made import pod
 from tests.agent.store.ticks import START, fill, finish
 
-COARSE = StoreSettings(block_ticks=6, raw_seconds=3600, minute_days=2, daily_days=3)
+COARSE = StoreSettings(block_ticks=6, raw_seconds=3600, minute_days=2)
 STEP, DAY = 600.0, 86400.0
 
 

@@ -37,7 +37,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "StoreSettings": {
         "raw_seconds": 14400,
         "minute_days": 8,
-        "daily_days": 31,
         "max_bytes": 256 << 20,
         "block_ticks": 600,
         "memory_ticks": 2400,
@@ -210,7 +209,7 @@ def test_negative_value_is_told_its_range(arguments: list[str]) -> None:
         ["--store-max-mib", "²"],
         ["--store-max-mib", "9" * 5000],
         ["--store-raw", "1.5s"],
-        ["--store-daily-days", "0"],
+        ["--store-minute-days", "0"],
         ["--store-memory-ticks", "100"],
         ["--report-jitter", "2"],
         ["--refresh", "0s"],

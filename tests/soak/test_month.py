@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.workload import PODS
 from crds.predict_policy import DEFAULTS
 from soak import month
 from soak.flat import Trend
@@ -17,19 +18,19 @@ def _judged(rss: list[float], database: list[float], capsys: pytest.CaptureFixtu
     for day, (memory, file) in enumerate(zip(rss, database, strict=True), 1):
         sizes.see(day, memory, file)
     sizes.judge(telling, settled)
-    assert capsys.readouterr().out.count('"passed"') == telling.checked == 3
+    assert capsys.readouterr().out.count('"passed"') == telling.checked == 4
     return telling.failed
 
 
 def test_filling_up_is_no_growth(capsys: pytest.CaptureFixture[str]) -> None:
     """What grows until everything is kept that is kept for days, and then no more, is flat."""
-    assert _judged([*range(80, 89), *[89.0] * 21], [*range(9), *[9.0] * 21], capsys) == 0
+    assert _judged([*range(75, 84), *[84.0] * 21], [*range(9), *[9.0] * 21], capsys) == 0
 
 
 @pytest.mark.parametrize("days", [30, 14])
 def test_slow_leak_is_found(days: int, capsys: pytest.CaptureFixture[str]) -> None:
     """A MiB more each day is not flat, in memory as in the database, also where few days were simulated."""
-    grows, flat = [80.0 + day for day in range(days)], [20.0] * days
+    grows, flat = [50.0 + day for day in range(days)], [20.0] * days
     assert _judged(grows, flat, capsys) == 1
     assert _judged(flat, grows, capsys) == 1
 
@@ -44,6 +45,12 @@ def test_database_has_a_bound(capsys: pytest.CaptureFixture[str]) -> None:
     assert _judged([80.0] * 30, [300.0] * 30, capsys) == 1
 
 
+def test_memory_has_a_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    """Memory that is flat above its budget is too much, on one day as on all."""
+    assert _judged([91.0] * 30, [20.0] * 30, capsys) == 1
+    assert _judged([*[80.0] * 8, 91.0, *[80.0] * 21], [20.0] * 30, capsys) == 1
+
+
 def test_line_through_values() -> None:
     """The slope is that of the straight line: 2 a day around 14; less than five values say nothing."""
     trend = Trend.of([0, 1, 2, 3, 4], [10, 12, 14, 16, 18])
@@ -53,11 +60,11 @@ def test_line_through_values() -> None:
 
 
 def test_pace_follows_from_the_time() -> None:
-    """A month of 10 ms a tick: 864 s with one tick in 30 s; the next longer step is taken; never none at all."""
-    assert step_for(DAYS, 0.01, 864) == 30
-    assert step_for(DAYS, 0.01, 863) == 60
+    """A month of 10 ms a tick: 892.8 s with one tick in 30 s; the next longer step is taken; never none at all."""
+    assert step_for(DAYS, 0.01, 892.8) == 30
+    assert step_for(DAYS, 0.01, 892) == 60
     assert step_for(DAYS, 0.01, 0) == STEPS[-1]
-    assert step_for(DAYS, 0.0001, 864) == STEPS[0]
+    assert step_for(DAYS, 0.0001, 892) == STEPS[0]
 
 
 def test_window_fills_first() -> None:
@@ -73,5 +80,7 @@ def test_agent_of_the_month_runs(tmp_path: Path) -> None:
     for second in (1, 2, 31, 62, DAY - 1, DAY, DAY + 1):
         agent.pass_until(second)
     assert agent.pipeline.learning.learner.trained_until is not None
+    names = {pod.name for pod in agent.workload.pods()}
+    assert len(names) > PODS
     assert agent.close() == ""
     assert (tmp_path / "agent.db").stat().st_size > 0

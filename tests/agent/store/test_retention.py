@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from agent.samples import CPU, MEMORY, Sample
-from agent.store.compaction import DAY_MS, MERGE_BLOCKS
-from agent.store.retention import believed_now
+from agent.store.compaction import MERGE_BLOCKS
+from agent.store.retention import DAY_MS, believed_now
 from agent.store.settings import StoreSettings
 from agent.store.tsdb import Tsdb
 from tests.agent.store.ticks import START, connection, fill, finish
 
 SMALL = StoreSettings(block_ticks=60, raw_seconds=900)
-COARSE = StoreSettings(block_ticks=6, raw_seconds=3600, minute_days=2, daily_days=3)
+COARSE = StoreSettings(block_ticks=6, raw_seconds=3600, minute_days=2)
 """For ticks of ten minutes: a block is an hour, and 36 of them are merged."""
 STEP, DAY = 600.0, 86400.0
 DAY_TICKS = 144
@@ -47,14 +47,13 @@ def test_small_blocks_are_merged(tmp_path: Path) -> None:
 
 
 def test_minutes_live_for_days(tmp_path: Path) -> None:
-    """1-minute points and daily maxima are kept for their days, and then go; a policy may ask for more."""
+    """1-minute points are kept for their days, and then go; a policy may ask for more."""
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         store.keep_minutes(3)
         now = fill(store, 7 * DAY_TICKS, step=STEP)
         finish(store, now)
         first = store.minutes(CPU, START, now)["a"].starts_ms[0] / 1000
         assert now - 4 * DAY - MERGED <= first <= now - 4 * DAY
-        assert now // DAY - 6 <= min(store.daily_maxima(CPU, "a")) <= now // DAY - 3
         store.keep_minutes(1)
         finish(store, now + 3601)
         first = store.minutes(CPU, START, now)["a"].starts_ms[0] / 1000
@@ -67,7 +66,6 @@ def test_departed_series_are_forgotten(tmp_path: Path) -> None:
         store.append(START - 60, [Sample(CPU, "departed", START - 60, 1.0)])
         now = fill(store, 6 * DAY_TICKS, step=STEP)
         finish(store, now)
-        assert store.daily_maxima(CPU, "departed") == {}
         names = {row[0] for row in connection(store).execute("SELECT entity FROM series")}
         assert names == {"node", "a"}
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
@@ -95,14 +93,31 @@ def test_size_is_bounded(tmp_path: Path) -> None:
         assert len(store.load_checkpoints()["large"]) == 2 << 20
 
 
+def test_full_store_keeps_windows_warm(tmp_path: Path) -> None:
+    """A store full of minutes lets the oldest of them go, and keeps the samples that windows are answered from."""
+    settings = StoreSettings(block_ticks=20, max_bytes=4 << 20)
+    chance = np.random.default_rng(1)
+    with Tsdb.open(tmp_path / "t.db", settings) as store:
+        store.save_checkpoints({"large": chance.bytes(9 << 18)})
+        now = START
+        for number in range(3000):
+            now = START + number * 20
+            amounts = chance.integers(0, 1 << 50, 40)
+            store.append(now, [Sample(MEMORY, f"p{one}", now, float(amounts[one])) for one in range(40)])
+            store.maintain(now, seconds=0.1)
+        assert store.size().dropped_blocks
+        assert len(store.window(MEMORY, "p7", now - 1800, now)) == 90
+        minutes = store.minutes(MEMORY, 0, now)["p7"]
+        assert now - 3600 > minutes.starts_ms[0] / 1000 > START + 3600
+
+
 @pytest.mark.parametrize("wrong", [0.0, START - 400 * DAY, START + 400 * DAY])
 def test_wrong_clock_forgets_nothing(tmp_path: Path, wrong: float) -> None:
-    """A machine that runs for hours with a clock that is wrong by years loses no history, nor its daily maxima."""
+    """A machine that runs for hours with a clock that is wrong by years loses no history."""
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         now = fill(store, 100, step=STEP)
         finish(store, now)
         before = store.minutes(CPU, START, now)["a"]
-        days = store.daily_maxima(CPU, "a")
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
         finish(store, fill(store, 30, start=wrong, step=STEP))
         now = fill(store, 30, start=now + 400)
@@ -110,7 +125,6 @@ def test_wrong_clock_forgets_nothing(tmp_path: Path, wrong: float) -> None:
         assert np.array_equal(
             store.minutes(CPU, START, before.starts_ms[-1] / 1000 + 1)["a"].starts_ms, before.starts_ms
         )
-        assert days.items() <= store.daily_maxima(CPU, "a").items()
 
 
 def test_future_data_is_dropped(tmp_path: Path) -> None:
@@ -120,7 +134,6 @@ def test_future_data_is_dropped(tmp_path: Path) -> None:
         finish(store, fill(store, 3 * DAY_TICKS, step=STEP))
         ahead = connection(store).execute("SELECT count(*) FROM blocks WHERE end_ms > ?", (START * 1000 + 10 * DAY_MS,))
         assert ahead.fetchone()[0] == 0
-        assert max(store.daily_maxima(CPU, "a")) < START // DAY + 10
 
 
 @pytest.mark.parametrize(

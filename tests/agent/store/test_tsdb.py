@@ -115,17 +115,6 @@ def test_minutes_and_averages(tmp_path: Path) -> None:
         assert fives.values[2] == pytest.approx(np.mean(np.arange(600, 900)) / 1000, abs=1e-4)
 
 
-def test_days_have_maxima(tmp_path: Path) -> None:
-    """The highest sample and the highest 5-minute average of a day are kept."""
-    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=600)) as store:
-        now = fill(store, 1500)
-        finish(store, now)
-        ((day, (highest, average)),) = store.daily_maxima(CPU, "a").items()
-        assert day == START // 86400
-        assert highest == pytest.approx(1.499)
-        assert average == pytest.approx(np.mean(np.arange(1200, 1500)) / 1000, abs=1e-4)
-
-
 def test_overwritten_page_is_noticed(tmp_path: Path) -> None:
     """Damage in the middle of a file is found when it is opened."""
     path = tmp_path / "t.db"

@@ -40,14 +40,14 @@ START = 1_700_000_100
 _LONG_LIFE_SECONDS = 60.0
 STEP = 60
 """Ticks are a minute apart, so that days of retention pass in seconds."""
-SETTINGS = StoreSettings(block_ticks=6, memory_ticks=18, raw_seconds=3600, minute_days=1, daily_days=2)
+SETTINGS = StoreSettings(block_ticks=6, memory_ticks=18, raw_seconds=3600, minute_days=1)
 RAW_TICKS, MINUTE_TICKS = 60, 1440
 """Ticks of which samples, and minutes, must still be there."""
 ENTITIES = ("node", "sys", "steady", "holes", "late")
 METRICS = (CPU, MEMORY)
 MOMENTS = {
     "compaction": "INSERT INTO chunks",
-    "roll-up": "INSERT INTO days",
+    "roll-up": "UPDATE blocks SET state = 1, samples",
     "publication": "INSERT OR REPLACE INTO marks",
     "merging": "SELECT data FROM chunks",
     "retention": "SELECT id, start_ms, end_ms FROM blocks",

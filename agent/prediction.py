@@ -10,7 +10,8 @@ Per resource, with m = 1 + safety margin on what was measured (models apply it t
                                - Peak[Prod] - max(0, sysExtra - slack),
                              allocatable - Peak[Prod] - sysExtra))
 
-The margin is in Peak[sys] once. Amounts are milli-cores and bytes; a peak is rounded up, Reclaimable down.
+where peaks are raised to what they have to agree with (`agent.consistency`). The margin is in Peak[sys] once. Amounts
+are milli-cores and bytes; a peak is rounded up, Reclaimable down.
 """
 
 import math
@@ -20,6 +21,7 @@ from typing import Final
 
 import numpy as np
 
+from agent.consistency import lowered, raised
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.numerics.history import ResourceHistory
 from agent.pods import PodRef, Resources
@@ -56,7 +58,7 @@ class ClassNumbers:
     """What is known and expected of the node, the system, or a class of pods."""
 
     mean: Resources
-    """Decayed mean; a resource never measured is absent. [milli-cores, bytes]"""
+    """Decayed mean of those that are here now; a resource never measured is absent. [milli-cores, bytes]"""
     stdev: Resources
     """Decayed standard deviation; a resource never measured is absent. [milli-cores, bytes]"""
     peak: Resources
@@ -120,6 +122,7 @@ def predict(
     node: NodeFacts,
     policy: PredictPolicy | None,
     previous: NodePrediction | None = None,
+    present: Mapping[str, Mapping[str, float]] | None = None,
 ) -> NodePrediction:
     """The prediction for this node.
 
@@ -131,24 +134,24 @@ def predict(
         policy: what the spec asks for; None is the default policy.
         previous: the last prediction: its policy stays in force when the one asked for cannot be followed. After a
             restart it is the one that the learner remembers.
+        present: averages of the last five minutes by resource and class, as far as they are known. [cores, bytes]
     """
     chosen = in_force(policy, previous.policy if previous is not None else learner.policy)
-    present = [pod for pod in listed_once(pods) if not pod.terminal]
-    answers = Answers()
+    here = [pod for pod in listed_once(pods) if not pod.terminal]
+    answers, used = Answers(), {metric: (present or {}).get(metric, {}) for metric in learner.histories}
     tables = {
-        metric: _table(metric, history, learner, present, chosen.cold_start_seconds)
+        metric: _table(metric, history, learner, here, chosen.cold_start_seconds)
         for metric, history in learner.histories.items()
     }
+    means = {metric: _means(history, tables[metric]) for metric, history in learner.histories.items()}
     peaks = {
-        metric: _peaks(history, tables[metric], chosen.models[metric], node.capacity[metric] / UNITS[metric], answers)
+        metric: _peaks(history, tables[metric], chosen.models[metric], node, answers, means[metric], used[metric])
         for metric, history in learner.histories.items()
         if metric in node.capacity
     }
-    judged_metrics = [
-        metric for metric in learner.histories if metric in node.allocatable and SYS in peaks.get(metric, {})
-    ]
+    judged_metrics = [metric for metric, found in peaks.items() if metric in node.allocatable and SYS in found]
     resales = {
-        metric: found
+        metric: lowered(found, used[metric])
         for metric in judged_metrics
         if (found := _resale(learner.histories[metric], tables[metric], chosen, node, answers)) is not None
     }
@@ -161,13 +164,13 @@ def predict(
     return NodePrediction(
         time=now,
         policy=chosen.policy,
-        classes={name: _numbers(name, learner, peaks) for name in FIXED},
+        classes={name: _numbers(name, learner, means, peaks) for name in FIXED},
         warm=int(warm.sum()),
-        cold=tuple(sorted(pod.title for pod, is_warm in zip(present, warm, strict=True) if not is_warm)),
+        cold=tuple(sorted(pod.title for pod, is_warm in zip(here, warm, strict=True) if not is_warm)),
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
         prod_peak={metric: _prod_peak(metric, peaks[metric], node, resales.get(metric)) for metric in terms},
         terms=terms,
-        readiness=judge(learner, present, warm, terms.keys(), chosen, answers.failures),
+        readiness=judge(learner, here, warm, terms.keys(), chosen, answers.failures),
         problem=chosen.problem,
         window_days=chosen.window_days,
     )
@@ -251,10 +254,15 @@ def _table(metric: str, history: ResourceHistory, learner: Learner, pods: Sequen
 
 
 def _peaks(
-    history: ResourceHistory, pods: _Pods, model: ResourceModel, capacity: float, answers: Answers
+    history: ResourceHistory,
+    pods: _Pods,
+    model: ResourceModel,
+    node: NodeFacts,
+    answers: Answers,
+    *floors: Mapping[str, float],
 ) -> dict[str, float]:
-    """Peak of every class that can have one, in cores or bytes."""
-    peaks = {}
+    """Peak of every class that can have one, none below the floors, in cores or bytes."""
+    peaks, capacity = {}, node.capacity[history.resource] / UNITS[history.resource]
     system = np.array([FIXED.index(SYS)], dtype=np.intp)
     system_known = bool(history.moments.counts[system[0]] > 0.0)
     for row, name in enumerate(FIXED):
@@ -269,8 +277,8 @@ def _peaks(
         view = ClassView(history, row, rows, requests)
         peaks[name] = class_peak(view, pods.floors[own & ~pods.warm], chosen, capacity, answers)
     if system_known and not history.warm(system, model.cold_start_seconds)[0]:
-        peaks[SYS] = min(max(peaks[SYS], float(history.moments.highest[system[0]])), capacity)
-    return peaks
+        peaks[SYS] = max(peaks[SYS], float(history.moments.highest[system[0]]))
+    return raised(peaks, capacity, *floors)
 
 
 def _resale(history: ResourceHistory, pods: _Pods, chosen: Policy, node: NodeFacts, answers: Answers) -> Resale | None:
@@ -318,11 +326,27 @@ def _prod_peak(metric: str, peaks: Mapping[str, float], node: NodeFacts, own: Re
     return min(_up(peak * UNITS[metric]), capacity) if peak < math.inf else capacity
 
 
-def _numbers(name: str, learner: Learner, peaks: Mapping[str, Mapping[str, float]]) -> ClassNumbers:
+def _means(history: ResourceHistory, pods: _Pods) -> dict[str, float]:
+    """Decayed means of what the peaks are about, in cores or bytes: pods that have left count no longer."""
+    system = FIXED.index(SYS)
+    found = {}
+    for row, name in enumerate(FIXED):
+        if history.moments.counts[row] > 0.0:
+            rows = pods.rows[pods.of(name) & (pods.rows >= 0)]
+            members = np.append(rows, system) if name in (NODE, SYS) else rows
+            known = members[history.moments.counts[members] > 0.0]
+            recorded = history.moments.mean(np.array([row], dtype=np.intp))[0]
+            found[name] = min(float(recorded), float(history.moments.mean(known).sum()))
+    return found
+
+
+def _numbers(
+    name: str, learner: Learner, means: Mapping[str, Mapping[str, float]], peaks: Mapping[str, Mapping[str, float]]
+) -> ClassNumbers:
     row = np.array([FIXED.index(name)], dtype=np.intp)
     seen = {metric: h for metric, h in learner.histories.items() if h.moments.counts[row[0]] > 0.0}
     return ClassNumbers(
-        mean={metric: _near(h.moments.mean(row)[0] * UNITS[metric]) for metric, h in seen.items()},
+        mean={metric: _near(means[metric][name] * UNITS[metric]) for metric in seen},
         stdev={metric: _near(h.moments.stdev(row)[0] * UNITS[metric]) for metric, h in seen.items()},
         peak={metric: _up(by_class[name] * UNITS[metric]) for metric, by_class in peaks.items() if name in by_class},
         samples=min((int(h.moments.counts[row[0]]) for h in seen.values()), default=0),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from agent.consistency import PRESENT_SECONDS
 from agent.exposition import show_accuracy, show_learning, show_report
 from agent.pipeline import Pipeline
 from agent.pod_source import PodSource
@@ -11,7 +12,7 @@ from agent.reporter.conditions import Circumstances, Standing, conditions
 from agent.reporter.node_metric import build_status, fast_status
 from agent.reporter.report import Report
 from agent.reporter.spec import SpecInForce
-from agent.reporter.usage import Usages, measure
+from agent.reporter.usage import Usages, measure, present
 from agent.telemetry import Metrics
 from crds.codec import to_json
 from crds.meta import Condition
@@ -48,7 +49,8 @@ class Reports:
     def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
         """The prediction of the moment. A policy that cannot be followed leaves the last good one in force."""
         learning, pods = self._pipeline.learning, self._pods.pods()
-        found = predict(now, learning.learner, pods, self._node.facts, spec.spec.predict_policy, self._last)
+        used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
+        found = predict(now, learning.learner, pods, self._node.facts, spec.spec.predict_policy, self._last, used)
         self._last = found
         learning.learner.look_back(found.window_days)
         learning.learner.policy = found.policy
@@ -97,7 +99,7 @@ class Reports:
         problems: Sequence[str] = (),
     ) -> Report:
         """The fast report of a prediction that was just made; the rest as for `full`."""
-        usages = self._usages(now, spec)
+        usages = self._usages(prediction.time, spec)
         told = self._conditions(now, usages, prediction, Standing(previous, spec.generation), problems)
         status = fast_status(usages, prediction, predicted_as_of=self._predicted_as_of(), conditions=told)
         return Report(to_json(status), prediction)
@@ -107,7 +109,7 @@ class Reports:
             now,
             self._pipeline.store,
             self._pods.pods(),
-            lambda uid: self._pipeline.learning.learner.class_of(uid) or PROD,
+            self._class_of,
             window_seconds=spec.window_seconds,
             durations_seconds=spec.durations_seconds,
             memory_policy=spec.memory_policy,
@@ -115,6 +117,9 @@ class Reports:
         if found.measured_at is not None:
             self._measured_at = found.measured_at
         return found
+
+    def _class_of(self, uid: str) -> str:
+        return self._pipeline.learning.learner.class_of(uid) or PROD
 
     def _predicted_as_of(self) -> float | None:
         """When the node was last measured, or learned from, if that fell behind. [seconds since 1970]"""

@@ -105,6 +105,31 @@ def measure(
     )
 
 
+def present(
+    now: float, store: UsageStore, class_of: Callable[[str], str | None], window_seconds: float
+) -> dict[str, dict[str, float]]:
+    """What the node, the system and the classes use now, by resource and class: averages over a window. [cores, bytes]
+
+    What the node and the system use is known even while the classes are not: no ticks have both, as long as a pod
+    cannot be measured.
+
+    Args:
+        now: the time. [seconds since 1970]
+        store: the samples.
+        class_of: as for `measure`.
+        window_seconds: length of the averages. [s]
+    """
+    series = {metric: store.windows(metric, now - window_seconds, now) for metric in (CPU, MEMORY)}
+    found: dict[str, dict[str, float]] = {metric: {} for metric in series}
+    for name, amounts in _by_class(series, class_of).items():
+        for metric, mean in amounts.items():
+            found[metric][name] = mean
+    for name in (NODE, SYS):
+        for metric, mean in _means(series, name).items():
+            found[metric][name] = max(found[metric].get(name, 0.0), mean)
+    return found
+
+
 def class_means(
     ticks: BoolArray, values: FloatArray, classes: Sequence[str | None], names: Sequence[str] = _POD_CLASSES
 ) -> dict[str, float]:

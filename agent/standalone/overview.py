@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from agent.consistency import raised
 from agent.numerics.arrays import FloatArray
 from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES, ResourceHistory
 from agent.pods import PodRef
@@ -90,14 +91,17 @@ def look(now: float, sources: Sources, prediction: NodePrediction, *, window_sec
     policy = in_force(prediction.policy, None)
     used = _used(sources.store, now - window_seconds, now)
     present = [pod for pod in sources.pods if not pod.terminal]
-    pods = [_pod(pod, sources, policy, used) for pod in present]
+    for name in CLASS_ENTITIES:
+        used[name] = _sum(used.get(pod.uid) for pod in present if CLASS_NAMES[pod.band] == name)
+    node = _cores(sources.node.capacity)
+    peaks = _peaks(prediction, used, node)
+    pods = [_pod(pod, sources, policy, used.get(pod.uid, {}), peaks.get(CLASS_NAMES[pod.band], {})) for pod in present]
     by_peak = sorted(pods, key=lambda row: (-row.peak.get(CPU, 0.0), -row.peak.get(MEMORY, 0.0), row.name))
-    node = {metric: amount / UNITS[metric] for metric, amount in sources.node.capacity.items() if metric in UNITS}
-    peak = _cores(prediction.classes[NODE].peak) if NODE in prediction.classes else {}
+    peak = peaks.get(NODE, {})
     chosen = prediction.policy
     return Overview(
         time=now,
-        classes=tuple(_classes(sources, prediction, policy, used, present)),
+        classes=tuple(_classes(sources, prediction, policy, (used, peaks), present)),
         pods=tuple(by_peak),
         free={metric: max(node[metric] - peak[metric], 0.0) for metric in node if metric in peak},
         capacity=node,
@@ -115,36 +119,53 @@ def _used(store: UsageStore, start: float, end: float) -> dict[str, dict[str, fl
     return found
 
 
+def _peaks(prediction: NodePrediction, used: Mapping[str, Amounts], capacity: Amounts) -> dict[str, dict[str, float]]:
+    """The predicted peak of the node, the system and each class; what is shown as used just now is never above it."""
+    found: dict[str, dict[str, float]] = {}
+    for metric in capacity:
+        known = {name: _cores(one.peak) for name, one in prediction.classes.items()}
+        peaks = {name: peak[metric] for name, peak in known.items() if metric in peak}
+        shown = {name: amounts[metric] for name, amounts in used.items() if metric in amounts}
+        for name, peak in raised(peaks, capacity[metric], shown).items():
+            found.setdefault(name, {})[metric] = peak
+    return found
+
+
 def _classes(
-    sources: Sources, prediction: NodePrediction, policy: Policy, used: Mapping[str, Amounts], present: Sequence[PodRef]
+    sources: Sources,
+    prediction: NodePrediction,
+    policy: Policy,
+    numbers: tuple[Mapping[str, Amounts], Mapping[str, Amounts]],
+    present: Sequence[PodRef],
 ) -> Iterator[Row]:
+    used, peaks = numbers
     for name in (NODE, SYS, *CLASS_ENTITIES):
         own = [pod for pod in present if CLASS_NAMES[pod.band] == name]
         if name in CLASS_ENTITIES and not own:
             continue
         label = {NODE: "node", SYS: "  system"}.get(name, f"  {name}, {_count(len(own), 'pod')}")
-        numbers = prediction.classes.get(name)
         yield Row(
             name=label,
-            used=used.get(name, {}) if name in (NODE, SYS) else _sum(used.get(pod.uid) for pod in own),
-            peak={} if numbers is None else _cores(numbers.peak),
+            used=used.get(name, {}),
+            peak=peaks.get(name, {}),
             reclaimable=_cores(prediction.reclaimable) if name == PROD else {},
             history=_members(sources.learner, policy, own) if own else _evidence(sources.learner, policy, name)[1],
         )
 
 
-def _pod(pod: PodRef, sources: Sources, policy: Policy, used: Mapping[str, Amounts]) -> Row:
+def _pod(pod: PodRef, sources: Sources, policy: Policy, used: Amounts, whole: Amounts) -> Row:
+    """One pod; its peak is neither below what it uses just now nor above that of its class."""
     warm, history = _evidence(sources.learner, policy, pod.uid)
     peak = {}
     for metric, known in sources.learner.histories.items():
         amount = _peak(pod, metric, known, sources, policy, warm=warm)
         if amount is not None:
-            peak[metric] = amount
+            peak[metric] = min(max(amount, used.get(metric, 0.0)), whole.get(metric, math.inf))
     requests = {metric: pod.requests[metric] / UNITS[metric] for metric in UNITS if metric in pod.requests}
     sold = requests if CLASS_NAMES[pod.band] == PROD else {}
     return Row(
         name=pod.title,
-        used=used.get(pod.uid, {}),
+        used=used,
         peak=peak,
         reclaimable={metric: max(sold[metric] - peak[metric], 0.0) for metric in sold if metric in peak},
         history=history,

@@ -176,7 +176,7 @@ def test_nightly_peak() -> None:
         return _predicted(node, pods, model, safety_margin_percent=0).classes["prod"].peak[CPU]
 
     assert [peak(model) for model in ("recent-max", "sum-max", "diversity", "resource-central")] == [3000] * 4
-    assert peak("percentile") == pytest.approx(1035, abs=1)
+    assert peak("percentile") == pytest.approx(1040, abs=1)  # its bucket ends at 1035, which is below the mean
     row = _row(node, "a")
     assert row["mean"] == pytest.approx(1.04, abs=0.005)
     assert row["stdev"] == pytest.approx(0.28, abs=0.005)

@@ -162,6 +162,10 @@ def test_unlisted_pods_have_a_class(recorded: Make, tmp_path: Path) -> None:
     used = {name: _milli(one["usage"]["cpu"]) for name, one in classes.items()}
     assert used["prod"] > 400
     assert used["node"] == pytest.approx(sum(used.values()) - used["node"], abs=len(used))  # each is cut off
+    assert _milli(classes["prod"]["peak"]["cpu"]) >= used["prod"]
+    assert _milli(classes["node"]["peak"]["cpu"]) >= max(used["node"], _milli(classes["prod"]["peak"]["cpu"]))
+    fast = reports.fast(START + machine.now + 200, specs.default(), found.prediction)  # of the prediction's moment
+    assert fast.status["prediction"]["classes"] == found.status["prediction"]["classes"]
     assert {one["priority"] for one in found.status["podsMetric"]} == {"koord-prod"}
     assert "PodsUnlisted" not in str(found.status["conditions"])  # a moment ago they may have been on their way
     pipeline.close(START)

@@ -1,0 +1,49 @@
+"""No number of a prediction contradicts another one, or what is being measured. Pure.
+
+    Peak[c]     at least its mean, and at least the average of the last five minutes of what it predicts
+    Peak[node]  at least Peak[c] of every part c, and at least Peak[prod] + Peak[sys], which are reported together
+    Mean[c]     of what Peak[c] is about: of the recorded class, at most what the means of its present members add up to
+
+A model looks at the highest averages of the pods that are here; a class that has just risen beyond them, a system
+without enough history, or samples of seconds (the mean) beside averages of five minutes (the peak) may be above it.
+Whatever is raised is raised before anything is derived from it, and never above the node's capacity.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from agent.predictors.base import Resale
+from agent.samples import NODE, SYS
+
+PRESENT_SECONDS: Final = 300.0
+"""What a model predicts are averages of this much time, so what is used now is the average of as much. [s]"""
+_PROD: Final = "prod"
+
+
+def raised(peaks: Mapping[str, float], capacity: float, *floors: Mapping[str, float]) -> dict[str, float]:
+    """The peaks, each no lower than what they have to agree with. All amounts in one unit.
+
+    prod 0.06, sys 0.05, node 0.09, of which prod has a mean of 0.107 and uses 0.08: prod 0.107, sys 0.05, node 0.157.
+
+    Args:
+        peaks: by class, as the models have them.
+        capacity: what the machine has.
+        floors: what no peak may be below, by class: means, and what is used now; what is not known is absent.
+    """
+    found = {
+        name: min(max(peak, *(floor.get(name, 0.0) for floor in floors)), capacity) for name, peak in peaks.items()
+    }
+    if NODE in found:
+        found[NODE] = min(max(*found.values(), found.get(_PROD, 0.0) + found.get(SYS, 0.0)), capacity)
+    return found
+
+
+def lowered(resale: Resale, present: Mapping[str, float]) -> Resale:
+    """The answer of a model's own rule: its peak raised to what Prod and the system use, its reclaimable lowered by it.
+
+    Args:
+        resale: the answer; its peak is that of Prod and the system.
+        present: averages of the last five minutes by class.
+    """
+    lift = max(present.get(_PROD, 0.0) + present.get(SYS, 0.0) - resale.peak, 0.0)
+    return Resale(max(resale.reclaimable - lift, 0.0), resale.peak + lift) if lift else resale

@@ -48,6 +48,8 @@ KOORDINATOR_WEBHOOKS: Final = ("koord-validating-webhook-configuration", "koord-
 """Names of Koordinator's: the validating one, and the mutating one."""
 OWN_NODE_POLICY: Final = "headroom-agent-own-node"
 """Name of the ValidatingAdmissionPolicy that holds each agent to its own node, and of its binding."""
+NODE_STATUS_POLICY: Final = "headroom-node-status"
+"""Name of the one that holds the manager to Mid resources of Nodes, and of its binding."""
 AGENTS_QUEUE: Final = "headroom-agents"
 """Name of the agents' FlowSchema, and of its PriorityLevelConfiguration."""
 
@@ -73,8 +75,12 @@ VALIDATING: Final = Right(
     "get", *_ADMISSION, "validatingwebhookconfigurations", names=(WEBHOOK, KOORDINATOR_WEBHOOKS[0])
 )
 MUTATING: Final = Right("get", *_ADMISSION, "mutatingwebhookconfigurations", names=(KOORDINATOR_WEBHOOKS[1],))
-ADMISSION_POLICIES: Final = Right("get", *_ADMISSION, "validatingadmissionpolicies", names=(OWN_NODE_POLICY,))
-ADMISSION_BINDINGS: Final = Right("get", *_ADMISSION, "validatingadmissionpolicybindings", names=(OWN_NODE_POLICY,))
+ADMISSION_POLICIES: Final = Right(
+    "get", *_ADMISSION, "validatingadmissionpolicies", names=(OWN_NODE_POLICY, NODE_STATUS_POLICY)
+)
+ADMISSION_BINDINGS: Final = Right(
+    "get", *_ADMISSION, "validatingadmissionpolicybindings", names=(OWN_NODE_POLICY, NODE_STATUS_POLICY)
+)
 FLOW_SCHEMAS: Final = Right("get", *_FLOW_CONTROL, "flowschemas", names=(AGENTS_QUEUE,))
 PRIORITY_LEVELS: Final = Right("get", *_FLOW_CONTROL, "prioritylevelconfigurations", names=(AGENTS_QUEUE,))
 NODE_METRICS: Final = Right("list", GROUP, "v1alpha1", PLURAL)

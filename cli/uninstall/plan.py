@@ -106,6 +106,22 @@ class Plan:
     """PriorityClasses that stay because pods or workloads name them."""
     foreign_nodes: int = 0
     """Nodes whose Mid resources Koordinator's manager wrote; they stay."""
+    scheduler: str = ""
+    """What pods call our scheduler, which places none afterwards."""
+    unplaced: tuple[str, ...] = ()
+    """What names that scheduler: workloads, and pods of nobody's that wait; kind and namespace/name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """What makes pods, or is one."""
+
+    name: str
+    """Kind and namespace/name."""
+    priority_class: str
+    """What its pods name; empty for none."""
+    scheduler: str
+    """What its pods name; empty for the cluster's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +156,8 @@ class Found:
     """The PriorityClasses of our names, where they are asked for."""
     class_names: Mapping[str, int] = field(default_factory=Counter)
     """How many pods and workloads name a PriorityClass."""
+    makers: Sequence[Maker] = ()
+    """Workloads, and waiting pods that no workload made."""
 
 
 def offering(node: Json) -> OfferingNode | None:
@@ -193,7 +211,14 @@ def plan(found: Found, asked: Asked) -> Plan:
             each["metadata"]["name"] for each in found.priority_classes if is_chart_made(each) and _named(each, found)
         ),
         len(found.nodes) - len(ours),
+        services.scheduler(found.scheduler).lease,
+        _unplaced(found) if over else (),
     )
+
+
+def _unplaced(found: Found) -> tuple[str, ...]:
+    ours = services.scheduler(found.scheduler).lease
+    return tuple(sorted(each.name for each in found.makers if each.scheduler == ours))
 
 
 def _busy(node: str, pods: Sequence[PodFacts]) -> Busy:

@@ -1,7 +1,8 @@
 """Reads what there is to take away; of large objects only what matters is kept."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
@@ -9,19 +10,20 @@ import kubeapi
 from cli import live
 from cli.uninstall import plan as uninstall_plan
 from cli.uninstall import services
-from cli.uninstall.plan import Asked, Change, Found, OfferingNode
+from cli.uninstall.plan import Asked, Change, Found, Maker, OfferingNode
 from crds.names import LAST_GOOD_NAME
 from manager.facts import PodFacts
 
-_WORKLOADS: Final = (
-    "/apis/apps/v1/deployments",
-    "/apis/apps/v1/statefulsets",
-    "/apis/apps/v1/daemonsets",
-    "/apis/apps/v1/replicasets",
-    "/apis/batch/v1/jobs",
-    "/apis/batch/v1/cronjobs",
-)
+_WORKLOADS: Final = {
+    "/apis/apps/v1/deployments": "Deployment",
+    "/apis/apps/v1/statefulsets": "StatefulSet",
+    "/apis/apps/v1/daemonsets": "DaemonSet",
+    "/apis/apps/v1/replicasets": "ReplicaSet",
+    "/apis/batch/v1/jobs": "Job",
+    "/apis/batch/v1/cronjobs": "CronJob",
+}
 """What makes pods, also later: one that is scaled to nothing, or waits for its time."""
+_WAITING: Final = "spec.nodeName=,status.phase=Pending"
 _BOUND: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -46,6 +48,7 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         test_pod,
         scheduler_lease,
         classes,
+        makers,
     ) = await live.together(
         _kept(api, kubeapi.paths.NODES, uninstall_plan.offering),
         _metrics(api),
@@ -57,6 +60,7 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         live.optional(api, kubeapi.paths.pod(namespace, uninstall_plan.TEST_POD)),
         live.optional(api, services.scheduler(scheduler).lease_path(namespace)),
         _classes(api, asked),
+        _makers(api),
     )
     ours = [each for each in metrics if each is not None]
     return Found(
@@ -73,7 +77,8 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         scheduler,
         scheduler_lease,
         classes,
-        await _class_names(api) if classes else {},
+        await _class_names(api, makers) if classes else {},
+        makers,
     )
 
 
@@ -110,21 +115,27 @@ async def _classes(api: kubeapi.ApiServer, asked: Asked) -> list[Mapping[str, An
     return [each for each in found if each is not None]
 
 
-async def _class_names(api: kubeapi.ApiServer) -> Mapping[str, int]:
+async def _class_names(api: kubeapi.ApiServer, makers: Iterable[Maker]) -> Mapping[str, int]:
     """How many pods, also such that wait or have ended, and workloads name each PriorityClass."""
-    named = [_kept(api, path, _class_of_workload) for path in _WORKLOADS]
-    found = await live.together(_kept(api, kubeapi.paths.PODS, _class_name), *named)
-    return Counter(chain.from_iterable(found))
+    pods = await _kept(api, kubeapi.paths.PODS, lambda pod: (pod.get("spec") or {}).get("priorityClassName") or None)
+    return Counter([*pods, *(each.priority_class for each in makers if each.priority_class)])
 
 
-def _class_name(pod: Mapping[str, Any]) -> str | None:
-    return (pod.get("spec") or {}).get("priorityClassName") or None
+async def _makers(api: kubeapi.ApiServer) -> list[Maker]:
+    """Workloads, and waiting pods that no workload made."""
+    found = await live.together(
+        _kept(api, kubeapi.paths.PODS, partial(_maker, "Pod"), fieldSelector=_WAITING),
+        *(_kept(api, path, partial(_maker, kind)) for path, kind in _WORKLOADS.items()),
+    )
+    return [each for each in chain.from_iterable(found) if each.priority_class or each.scheduler]
 
 
-def _class_of_workload(workload: Mapping[str, Any]) -> str | None:
-    """The PriorityClass of the pods that a workload makes by itself: not as an old revision, or a run, of another."""
-    if any(owner.get("controller") for owner in workload["metadata"].get("ownerReferences") or ()):
+def _maker(kind: str, obj: Mapping[str, Any]) -> Maker | None:
+    """What an object makes by itself: not as an old revision, or a run, of another."""
+    metadata, spec = obj["metadata"], obj.get("spec") or {}
+    if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
         return None
-    spec = workload.get("spec") or {}
     template = (spec.get("jobTemplate") or {}).get("spec") or spec
-    return _class_name(template.get("template") or {})
+    pod = spec if kind == "Pod" else (template.get("template") or {}).get("spec") or {}
+    name = f"{kind} {metadata.get('namespace', '')}/{metadata['name']}"
+    return Maker(name, pod.get("priorityClassName") or "", pod.get("schedulerName") or "")

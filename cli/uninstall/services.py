@@ -22,7 +22,7 @@ class Service:
     name: str
     """Of its Deployment, and of the label of its pods."""
     lease: str
-    """Name of its Lease."""
+    """Name of its Lease; of the scheduler's what pods call it, too."""
 
     @property
     def label(self) -> str:

@@ -78,6 +78,8 @@ def _sentences(report: Report) -> list[str]:
         said.append(f"Mid resources of {plan.foreign_nodes} Nodes stay: Koordinator's manager wrote them.")
     if plan.named:
         said.append(f"PriorityClasses that pods or workloads name stay: {', '.join(plan.named)}.")
+    if plan.unplaced:
+        said.append(_of_unplaced(plan.scheduler, plan.unplaced))
     failed = sum(1 for _, why in report.outcomes if why)
     if failed:
         said.append(f"{failed} of {len(report.outcomes)} changes failed: run this again, it goes on where it stopped.")
@@ -103,8 +105,19 @@ Or kubectl headroom uninstall --force: takes everything, and a kubelet that rest
 
 
 def _pods(busy: Busy) -> str:
-    more = f" and {len(busy.pods) - _MOST_PODS} more" if len(busy.pods) > _MOST_PODS else ""
-    return f"{', '.join(busy.pods[:_MOST_PODS])}{more}"
+    return _some(busy.pods)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_PODS} more" if len(names) > _MOST_PODS else ""
+    return f"{', '.join(names[:_MOST_PODS])}{more}"
+
+
+def _of_unplaced(scheduler: str, names: Sequence[str]) -> str:
+    return (
+        f"Nobody places new pods with schedulerName: {scheduler} any more, and these have it: {_some(names)}. "
+        "Take it out of them, or name a scheduler that runs."
+    )
 
 
 def _of_busy(busy: Busy, report: Report) -> str:
@@ -142,6 +155,8 @@ def _document(report: Report) -> dict[str, Any]:
         ],
         "foreignNodeMetrics": report.plan.foreign,
         "foreignNodes": report.plan.foreign_nodes,
+        "scheduler": report.plan.scheduler,
+        "unplaced": list(report.plan.unplaced),
         "namedPriorityClasses": list(report.plan.named),
         "problems": list(report.problems),
     }

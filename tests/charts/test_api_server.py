@@ -110,6 +110,61 @@ def test_agent_writes_its_own_node_alone(installed: Cluster) -> None:
     assert (refused.status, "is bound to no pod on a node" in refused.message) == (403, True)
 
 
+MID: Final = {"kubernetes.io/mid-cpu": "1500", "kubernetes.io/mid-memory": "1073741825"}
+ALLOWED: Final[dict[str, Any]] = {
+    "both": {"status": {"capacity": MID, "allocatable": MID}},
+    "one": {"status": {"capacity": {"kubernetes.io/mid-cpu": "7"}, "allocatable": {"kubernetes.io/mid-cpu": "7"}}},
+    "none": {"status": {part: dict.fromkeys(MID) for part in ("capacity", "allocatable")}},
+}
+REFUSED: Final[dict[str, Any]] = {
+    "native CPU": {"status": {"capacity": {"cpu": "1000"}, "allocatable": {"cpu": "1000"}}},
+    "native CPU beside ours": {"status": {"capacity": MID, "allocatable": {**MID, "cpu": "1000"}}},
+    "less memory": {"status": {"allocatable": {"memory": "1Gi"}}},
+    "no pods": {"status": {"allocatable": {"pods": None}}},
+    "a GPU": {"status": {"capacity": {"nvidia.com/gpu": "8"}, "allocatable": {"nvidia.com/gpu": "8"}}},
+    "another of Kubernetes' own": {"status": {"capacity": {"kubernetes.io/batch-cpu": "1"}}},
+    "everything gone": {"status": {"capacity": None}},
+    "a condition": {"status": {"conditions": [{"type": "Ready", "status": "False"}]}},
+    "no conditions": {"status": {"conditions": None}},
+    "an address": {"status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}},
+    "kubelet's port": {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 4444}}}},
+    "the kernel": {"status": {"nodeInfo": {"kernelVersion": "9"}}},
+    "images": {"status": {"images": [{"names": ["evil"], "sizeBytes": 1}]}},
+    "volumes": {"status": {"volumesAttached": [{"name": "v", "devicePath": "/dev/sda"}]}},
+    "a label": {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}},
+    "an annotation": {"metadata": {"annotations": {"node.koordinator.sh/raw-allocatable": "{}"}}},
+    "a finalizer": {"metadata": {"finalizers": ["example.com/never"]}},
+}
+
+
+def _hook_account(cluster: Cluster) -> None:
+    """What helm makes for the hook of an uninstall, as it makes it."""
+    template = "templates/hooks/uninstall-rbac.yaml"
+    made = cluster.helm("template", "headroom", str(CHART), "-n", NAMESPACE, "--show-only", template)
+    cluster.kubectl("-n", NAMESPACE, "apply", "-f", "-", stdin=made)
+
+
+@pytest.mark.parametrize("account", ["headroom-manager", "headroom-uninstall"])
+def test_nodes_keep_all_but_mid(installed: Cluster, account: str) -> None:
+    """With the account's own token Mid resources of a Node can be written and taken away, and nothing else of it."""
+    if account == "headroom-uninstall":
+        _hook_account(installed)
+    token = installed.kubectl("-n", NAMESPACE, "create", "token", account).strip()
+    path = f"/api/v1/nodes/{installed.kwok.names[0]}/status"
+    eventually(lambda: _ask(installed, token, "PATCH", path, ALLOWED["both"]).status == 200, "the account may write")
+    port = REFUSED["kubelet's port"]
+    eventually(lambda: _ask(installed, token, "PATCH", path, port).status == 403, "the policy is in force")
+    installed.api.merge(path, {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}}}})
+    answers = {name: _ask(installed, token, "PATCH", path, body) for name, body in REFUSED.items()}
+    assert {name: answer.status for name, answer in answers.items() if answer.status != 403} == {}
+    assert all("headroom-node-status" in answer.message for answer in answers.values())
+    for name, body in ALLOWED.items():
+        assert _ask(installed, token, "PATCH", path, body).status == 200, name
+        status = installed.api.get(path)["status"]
+        for part, wanted in body["status"].items():
+            assert {key: status[part].get(key) for key in wanted} == wanted, name
+
+
 def test_others_write_as_before(installed: Cluster) -> None:
     """The policy is about agents alone: whoever else has the right writes any NodeMetric."""
     body = {"metadata": {"labels": {"edited-by": "somebody-else"}}}
@@ -143,10 +198,12 @@ def _may(cluster: Cluster, user: str, verb: str, kind: tuple[str, str], namespac
 
 
 def test_people_have_rights(installed: Cluster) -> None:
-    """Viewers and editors of a namespace read its quotas, its admins write them; all nodes' viewers see NodeMetrics."""
+    """Whoever may view a namespace reads its quotas, whom somebody chose writes them, and not every admin does."""
     for role in ("view", "edit", "admin"):
         binding = (f"{role}-user", f"--clusterrole={role}", f"--user={role}-user")
         installed.kubectl("-n", NAMESPACE, "create", "rolebinding", *binding)
+    chosen = ("quota-user", "--clusterrole=headroom-quota-admin", "--user=quota-user")
+    installed.kubectl("-n", NAMESPACE, "create", "rolebinding", *chosen)
     installed.kubectl("create", "clusterrolebinding", NAMESPACE, "--clusterrole=view", "--user=watcher")
     try:
         reads, writes = ("get", "list", "watch"), ("create", "update", "patch", "delete")
@@ -154,12 +211,12 @@ def test_people_have_rights(installed: Cluster) -> None:
         # Each of the cluster's roles gets ours some time after the install.
         granted = [
             *((who, verb, QUOTA, NAMESPACE) for who in everywhere for verb in reads),
-            *(("admin-user", verb, QUOTA, NAMESPACE) for verb in writes),
+            *(("quota-user", verb, QUOTA, NAMESPACE) for verb in writes),
             *(("watcher", verb, METRIC, "") for verb in reads),
         ]
         for each in granted:
             eventually(partial(_may, installed, *each), f"{each} is allowed")
-        assert not any(_may(installed, who, verb, QUOTA, NAMESPACE) for who in everywhere[:2] for verb in writes)
+        assert not any(_may(installed, who, verb, QUOTA, NAMESPACE) for who in everywhere for verb in writes)
         assert not any(_may(installed, "admin-user", verb, QUOTA, "default") for verb in (*reads, *writes))
         assert not any(_may(installed, "watcher", verb, METRIC, "") for verb in writes)
         assert not _may(installed, "admin-user", "get", METRIC, "")

@@ -104,6 +104,20 @@ def test_foreign_objects_are_left(cluster: Cluster) -> None:
         cluster.kubectl("delete", "priorityclass", "koord-batch")
 
 
+def test_classes_that_preempt_are_told(installed: Cluster) -> None:
+    """A class of an older release keeps its preemptionPolicy, which cannot be changed; once deleted it is made anew."""
+    free = json.loads(installed.kubectl("get", "priorityclass", "koord-free", "-o", "json"))
+    installed.kubectl("delete", "priorityclass", "koord-free")
+    kept = {key: free["metadata"][key] for key in ("name", "labels", "annotations")}
+    old = {**free, "metadata": kept, "preemptionPolicy": "PreemptLowerPriority"}
+    installed.kubectl("create", "-f", "-", stdin=json.dumps(old))
+    flags = ("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)
+    assert "WARNING: pods of PriorityClass koord-free have others evicted" in installed.helm(*flags)
+    installed.kubectl("delete", "priorityclass", "koord-free")
+    assert "have others evicted" not in installed.helm(*flags)
+    assert installed.kubectl("get", "priorityclass", "koord-free", "-o", "jsonpath={.preemptionPolicy}") == "Never"
+
+
 def test_missing_definition_is_told(installed: Cluster) -> None:
     """An upgrade of a release from before there were quotas says that their CRD is not there, and what to do."""
     flags = ("upgrade", "headroom", str(CHART), "-n", NAMESPACE, *SETTINGS)

@@ -1,6 +1,10 @@
 """The chart with many different values, each rendering judged by a real API server."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -50,7 +54,7 @@ MATRIX: Final[dict[str, tuple[str, ...]]] = {
     "weighted, every extra": (
         *("scheduler.mode=weighted", "scheduler.ignorable=false", "scheduler.profile.inFlightSeconds=5"),
         *("scheduler.extender.secrets={a,b}", "podDisruptionBudgets.maxUnavailable=50%", "manager.replicas=3"),
-        *("agent.maxUnavailable=1", "flowSchema.shares=5", "rbac.adminsWriteQuotas=false"),
+        *("agent.maxUnavailable=1", "flowSchema.shares=5", "rbac.adminsWriteQuotas=true"),
         *("scheduler.extraArgs={--v=4}", "agent.extraArgs={--collect-interval=2s}"),
         *("uninstall.force=true", "uninstall.deleteConfig=true", "uninstall.deletePriorityClasses=true"),
     ),
@@ -97,4 +101,45 @@ def test_every_version_has_its_objects(cluster: Cluster, version: str) -> None:
     """From 1.30 on it can be installed; what a version lacks is left out, without a word in values."""
     chart = render(cluster.helm, kube_version=version)
     policies = chart.of_kind("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-    assert len(policies) == (0 if version < "v1.32" else 2)
+    assert len(policies) == (2 if version < "v1.32" else 4)
+
+
+@pytest.mark.parametrize(
+    ("version", "tag"),
+    [("1.31", "v1.31.0"), ("v1.32", "v1.32.0"), ("v1.33.5-gke.1", "v1.33.5"), ("v1.31.4+k3s1", "v1.31.4")],
+)
+def test_any_way_to_write_a_version(cluster: Cluster, version: str, tag: str) -> None:
+    """A version without a patch, or with a vendor's suffix, has the kube-scheduler image of that version."""
+    chart = render(cluster.helm, kube_version=version)
+    assert chart.container("headroom-scheduler/kube-scheduler")["image"] == f"registry.k8s.io/kube-scheduler:{tag}"
+
+
+def test_only_prod_preempts(cluster: Cluster) -> None:
+    """Whoever may make pods may name a class, so pods of none but Prod have others evicted."""
+    classes = render(cluster.helm).of_kind("PriorityClass")
+    never = dict.fromkeys(("koord-mid", "koord-batch", "koord-free"), "Never")
+    wanted = {"koord-prod": "PreemptLowerPriority", **never}
+    assert {each["metadata"]["name"]: each["preemptionPolicy"] for each in classes} == wanted
+
+
+def test_data_directory_of_others_is_left(cluster: Cluster, tmp_path: Path) -> None:
+    """The init container gives the agent a new directory, and its own again; one with something in it stays."""
+    command = render(cluster.helm).container("headroom-agent/own-data-dir")["command"]
+
+    def run(directory: Path) -> subprocess.CompletedProcess[str]:
+        arguments = [sys.executable, *command[1:-1], str(directory)]
+        return subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=60)
+
+    new, disk, theirs = (tmp_path / name for name in ("new", "disk", "theirs"))
+    for each in (new, disk / "lost+found", theirs):
+        each.mkdir(parents=True)
+    (theirs / "admin.conf").touch()
+    for each in (new, disk):
+        assert run(each).returncode == 0
+        assert each.stat().st_uid == 65532
+    (new / "agent.db").touch()
+    assert run(new).returncode == 0
+    refused = run(theirs)
+    assert refused.returncode == 1
+    assert "agent.dataDir" in refused.stderr
+    assert theirs.stat().st_uid == os.getuid()

@@ -19,9 +19,10 @@ WRONG: Final[dict[str, tuple[str, Any, str]]] = {
     "number too large": ("scheduler.percentageOfNodesToScore", 101, "/scheduler/percentageOfNodesToScore'"),
     "fraction for a whole number": ("scheduler.replicas", 1.5, "/scheduler/replicas'"),
     "none of the choices": ("imagePullPolicy", "Sometimes", "/imagePullPolicy'"),
-    "text that is a number": ("scheduler.name", 7, "/scheduler/name'"),
-    "name that is no name": ("configMap.name", "Not A Name", "/configMap/name'"),
     "path that is not absolute": ("agent.dataDir", "data", "/agent/dataDir'"),
+    "ConfigMap of another component": ("configMap.name", "headroom-scheduler", "/configMap/name'"),
+    "Lease of another component": ("scheduler.name", "headroom-manager", "/scheduler/name'"),
+    "authority in another's ConfigMap": ("agent.kubeletCA", "headroom-last-good-config", "/agent/kubeletCA'"),
     "share that is none": ("agent.maxUnavailable", "0%", "/agent/maxUnavailable'"),
     "port that is none": ("networkPolicy.egress.apiServerPorts", [70000], "/networkPolicy/egress/apiServerPorts/0'"),
     "network that is none": ("networkPolicy.webhookFrom", ["10.0.0.0"], "/networkPolicy/webhookFrom/0'"),
@@ -103,3 +104,35 @@ def test_values_of_an_earlier_chart_are_refused(cluster: Cluster, group: str) ->
     """Values that lack a group, as those of an earlier chart do with --reuse-values, are refused by its name."""
     with pytest.raises(CommandError, match=f"missing property '{group}'"):
         render(cluster.helm, f"{group}=null")
+
+
+@pytest.mark.parametrize(
+    ("setting", "path"),
+    [
+        ("configMap.name=Not A Name", "/configMap/name'"),
+        ("scheduler.name=a.b", "/scheduler/name'"),
+        ("agent.dataDir=/etc/kubernetes", "/agent/dataDir'"),
+        ("agent.dataDir=/etc", "/agent/dataDir'"),
+        ("agent.dataDir=/var/lib/kubelet/pods", "/agent/dataDir'"),
+        ("agent.dataDir=/usr/share/headroom", "/agent/dataDir'"),
+        ("agent.dataDir=/data/../etc/x", "/agent/dataDir'"),
+        ("agent.dataDir=/var/lib/headroom/.", "/agent/dataDir'"),
+        ("agent.dataDir=/run/headroom", "/agent/dataDir'"),
+        ("agent.dataDir=/lib64/headroom", "/agent/dataDir'"),
+        # Two values that would make one object of two.
+        ("agent.kubeletCA=slo-controller-config", "are both"),
+        ("configMap.name=headroom-dashboard-cluster", "one of this chart's dashboards"),
+    ],
+)
+def test_what_others_live_from_is_refused(cluster: Cluster, setting: str, path: str) -> None:
+    """Directories of the system, which would be given to the agent's uid, and objects that somebody else writes."""
+    with pytest.raises(CommandError, match=path):
+        render(cluster.helm, setting)
+
+
+def test_lease_of_the_cluster_is_refused(cluster: Cluster) -> None:
+    """In kube-system the scheduler cannot take the name, and with it the Lease, of the cluster's own."""
+    flags = ("--set", "scheduler.name=kube-scheduler", "--namespace")
+    cluster.helm("template", "headroom", str(CHART), *flags, "elsewhere")
+    with pytest.raises(CommandError, match="the Lease of the cluster's own component"):
+        cluster.helm("template", "headroom", str(CHART), *flags, "kube-system")

@@ -187,6 +187,33 @@ async def test_workloads_keep_their_classes(stage: Stage, kind: str, owned: bool
     assert (path in stage.api.objects) is stays
 
 
+async def test_pods_of_our_scheduler_are_named(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """What names our scheduler has no scheduler afterwards: it is said of workloads, and of pods that wait alone."""
+    template = {"template": {"spec": {"schedulerName": "placer"}}}
+    specs = {
+        "apps/v1/deployments": template,
+        "batch/v1/cronjobs": {"jobTemplate": {"spec": template}},
+        "apps/v1/statefulsets": {"template": {"spec": {"schedulerName": "another"}}},
+    }
+    for path, spec in specs.items():
+        stage.api.put(f"/apis/{path}/w", {"metadata": {"name": "w", "namespace": "shop"}, "spec": spec})
+    owner = [{"kind": "Deployment", "name": "w", "controller": True}]
+    owned = {"metadata": {"name": "w-1", "namespace": "shop", "ownerReferences": owner}, "spec": template}
+    stage.api.put("/apis/apps/v1/replicasets/w-1", owned)
+    waiting = pod("w", phase="Pending")
+    stage.api.put("/api/v1/pods/w", {**waiting, "spec": {"containers": [], "schedulerName": "placer"}})
+    await stage.run(force=True, output="json")
+    said = json.loads(capsys.readouterr().out)
+    assert (said["scheduler"], said["unplaced"]) == (
+        "placer",
+        ["CronJob shop/w", "Deployment shop/w", f"Pod {waiting['metadata']['namespace']}/w"],
+    )
+    await stage.run(force=True, dry_run=True)
+    words = capsys.readouterr().out
+    assert "Nobody places new pods with schedulerName: placer any more" in words
+    assert "CronJob shop/w, Deployment shop/w, Pod" in words
+
+
 async def test_running_mid_pods_keep_theirs(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     """A Node with Mid pods goes on offering exactly what they bought, and is named with them, in every further run."""
     assert await stage.run(stop_selling=True) == 1

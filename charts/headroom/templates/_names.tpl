@@ -16,11 +16,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag }}{{ end }}
 {{- end }}
 
-{{/* The kube-scheduler image. Without a tag or digest it gets the version of the cluster, without a vendor's suffix (v1.33.5-gke.1 has no image). */}}
+{{/*
+The kube-scheduler image. Without a tag or digest it gets the version of the cluster, without a vendor's suffix (v1.33.5-gke.1 has no image), and with a
+patch where none is said (--kube-version 1.33).
+*/}}
 {{- define "headroom.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.image | default "registry.k8s.io/kube-scheduler" -}}
 {{ $image }}
-{{- if not (regexMatch "(@sha256:|:[^/]*$)" $image) }}:{{ regexFind "^v[0-9]+\\.[0-9]+\\.[0-9]+" .Capabilities.KubeVersion.Version }}{{ end }}
+{{- if not (regexMatch "(@sha256:|:[^/]*$)" $image) }}:{{ with semver .Capabilities.KubeVersion.Version }}v{{ .Major }}.{{ .Minor }}.{{ .Patch }}{{ end }}{{ end }}
 {{- end }}
 
 {{/* Labels of the pods of a part: more from the values, but never others in place of ours. Call with the root context and the part's values and name. */}}
@@ -127,5 +130,25 @@ true
 {{- end }}
 {{- with .Values.scheduler.extender.extraArgs }}
 {{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Gives the directory that is its argument to the agent, unless it holds what is not the agent's. A file system's own folder does not count. */}}
+{{- define "headroom.ownDataDir" -}}
+import os, sys; d = sys.argv[1]; os.stat(d).st_uid == 65532 or {*os.listdir(d)} - {'lost+found'} and sys.exit(d + ' (agent.dataDir) on this node is not empty and belongs to somebody else: name another directory, or give this one to uid 65532 by hand') or os.chown(d, 65532, 65532)
+{{- end }}
+
+{{/* Names that values give and that must differ: two that write one object undo each other's work. Call with the root context. */}}
+{{- define "headroom.distinctNames" -}}
+{{- if and .Values.agent.kubeletCA (eq .Values.agent.kubeletCA .Values.configMap.name) }}
+{{- fail (printf "agent.kubeletCA and configMap.name are both %q: one ConfigMap cannot be the colocation config and hold an authority" .Values.configMap.name) }}
+{{- end }}
+{{- if and (eq .Release.Namespace "kube-system") (has .Values.scheduler.name (list "kube-scheduler" "kube-controller-manager")) }}
+{{- fail (printf "scheduler.name %q is the Lease of the cluster's own component in namespace kube-system: choose another name or namespace" .Values.scheduler.name) }}
+{{- end }}
+{{- range list .Values.configMap.name .Values.agent.kubeletCA }}
+{{- if hasPrefix "headroom-dashboard-" . }}
+{{- fail (printf "ConfigMap %q is one of this chart's dashboards: choose another name for configMap.name or agent.kubeletCA" .) }}
+{{- end }}
 {{- end }}
 {{- end }}

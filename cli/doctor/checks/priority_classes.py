@@ -8,7 +8,7 @@ from cli.doctor.installed import upgrade
 from cli.doctor.objects import name
 from cli.doctor.rights import PRIORITY_CLASSES
 from cli.doctor.site import Site
-from crds.priority import VALUES, band_of_value
+from crds.priority import VALUES, PriorityBand, band_of_value
 
 _PAGE: Final = "install.md"
 
@@ -58,7 +58,21 @@ def _odd(found: Mapping[str, Mapping[str, Any]], then: str = "") -> Iterator[Fin
                 f"kubectl delete priorityclass {band}{then}",
                 _PAGE,
             )
+    eager = [str(band) for band in VALUES if band != PriorityBand.PROD and _preempts(found.get(band))]
+    if eager:
+        yield warning(
+            f"Pods of PriorityClass {named(eager)} have others evicted, those without a class among them, and whoever "
+            "may make pods may name a class. preemptionPolicy cannot be changed, so it has to be made anew; pods that "
+            "run keep what they have.",
+            f"kubectl delete priorityclass {' '.join(eager)}{then}",
+            "security.md",
+            eager,
+        )
     for each in found.values():
         band = band_of_value(int(each.get("value") or 0))
         if each.get("globalDefault") and band:
             yield info(f"Pods without a class get PriorityClass {name(each)}, so all of them count to {band}.")
+
+
+def _preempts(priority_class: Mapping[str, Any] | None) -> bool:
+    return priority_class is not None and priority_class.get("preemptionPolicy") != "Never"

@@ -9,13 +9,14 @@ from typing import Final
 from cli.doctor.checks.kubernetes import minor
 from cli.doctor.finding import Finding, info, named, ok, warning
 from cli.doctor.installed import upgrade, workload
-from cli.doctor.objects import AGENT, PARTS, name
+from cli.doctor.objects import AGENT, MANAGER, PARTS, name
 from cli.doctor.rights import (
     ADMISSION_BINDINGS,
     ADMISSION_POLICIES,
     AGENTS_QUEUE,
     FLOW_SCHEMAS,
     NETWORK_POLICIES,
+    NODE_STATUS_POLICY,
     OWN_NODE_POLICY,
     PRIORITY_LEVELS,
 )
@@ -33,7 +34,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
         yield info(f"There is no part of Headroom in namespace {site.namespace} to be guarded.")
         return
     refused: NotAllowed | None = None
-    for each in (_own_node, _queue) if AGENT in parts else ():
+    for each in (*((_own_node, _queue) if AGENT in parts else ()), *((_node_status,) if MANAGER in parts else ())):
         try:
             yield await each(site)
         except NotAllowed as lacking:
@@ -51,16 +52,28 @@ async def _own_node(site: Site) -> Finding:
             "Before Kubernetes 1.32 tokens do not name their node, so nothing holds an agent to its own NodeMetric.",
             docs=_PAGE,
         )
+    good = "Each agent may write the NodeMetric of its own node alone."
+    return await _policy(site, OWN_NODE_POLICY, good, "an agent's token can write the NodeMetric of any node.")
+
+
+async def _node_status(site: Site) -> Finding:
+    """The policy by which the manager writes Mid resources of Nodes alone."""
+    good = "The manager may write Mid resources of Nodes, and nothing else of them."
+    return await _policy(site, NODE_STATUS_POLICY, good, "the manager's token can write any field of a Node's status.")
+
+
+async def _policy(site: Site, called: str, good: str, otherwise: str) -> Finding:
+    """Whether a ValidatingAdmissionPolicy and its binding are there; what holds with them, and without."""
     kinds = (
         (ADMISSION_POLICIES, "ValidatingAdmissionPolicy"),
         (ADMISSION_BINDINGS, "ValidatingAdmissionPolicyBinding"),
     )
-    absent = [kind for right, kind in kinds if await site.one(right, OWN_NODE_POLICY) is None]
+    absent = [kind for right, kind in kinds if await site.one(right, called) is None]
     if not absent:
-        return ok("Each agent may write the NodeMetric of its own node alone.")
+        return ok(good)
     return warning(
-        f"{_are_not_there(absent, OWN_NODE_POLICY)} (value admissionPolicy.enabled, true by default), so whoever holds "
-        "an agent's token can write the NodeMetric of any node.",
+        f"{_are_not_there(absent, called)} (value admissionPolicy.enabled, true by default), so whoever holds "
+        f"{otherwise}",
         upgrade(site, "admissionPolicy.enabled=true"),
         _PAGE,
         absent,

@@ -44,7 +44,8 @@ def healthy() -> World:
     for name in rights.CRDS:
         world.add(rights.DEFINITIONS, definition(name))
     for band in VALUES:
-        world.add(rights.PRIORITY_CLASSES, {"metadata": {"name": str(band)}, "value": DEFAULT_VALUE[band]})
+        body = {"metadata": {"name": str(band)}, "value": DEFAULT_VALUE[band], "preemptionPolicy": "Never"}
+        world.add(rights.PRIORITY_CLASSES, body)
     world.add(rights.DAEMON_SETS, workload("headroom-agent", 2))
     flags = ("--webhook-listen=:9443", "--webhook-certificates=self")
     world.add(rights.DEPLOYMENTS, workload("headroom-manager", 2, *flags))

@@ -176,6 +176,18 @@ async def test_priority_classes() -> None:
     assert [each.severity for each in before] == [ERROR, INFO]
 
 
+async def test_classes_that_preempt() -> None:
+    """Classes below Prod whose pods have others evicted are named with the one way out; Prod's own may."""
+    world = healthy()
+    world.at(rights.PRIORITY_CLASSES, "koord-prod")["preemptionPolicy"] = "PreemptLowerPriority"
+    assert (await one(world, "priority-classes", OK)).severity == OK
+    world.at(rights.PRIORITY_CLASSES, "koord-free")["preemptionPolicy"] = "PreemptLowerPriority"
+    del world.at(rights.PRIORITY_CLASSES, "koord-mid")["preemptionPolicy"]
+    finding = await one(world, "priority-classes", WARNING)
+    assert finding.objects == ("koord-mid", "koord-free")
+    assert finding.fix.startswith("kubectl delete priorityclass koord-mid koord-free && helm upgrade")
+
+
 async def test_rights() -> None:
     """A right that a service account lacks is named, with its object."""
     world = healthy()

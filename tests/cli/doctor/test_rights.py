@@ -8,7 +8,7 @@ import pytest
 
 from cli.doctor.accounts import Grant, Installed, grants
 from cli.doctor.objects import PARTS
-from cli.doctor.rights import AGENTS_QUEUE, OWN_NODE_POLICY, READS
+from cli.doctor.rights import AGENTS_QUEUE, NODE_STATUS_POLICY, OWN_NODE_POLICY, READS
 from devcluster import Cluster
 from tests.charts.rendered import NAMESPACE, Rendered, render
 
@@ -68,8 +68,9 @@ def test_safeguards_are_those_of_the_chart(cluster: Cluster, version: str) -> No
     """What doctor misses when it is gone is what the chart makes: under these names, and from that Kubernetes on."""
     kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
     chart = render(cluster.helm, kube_version=version)
+    names = {NODE_STATUS_POLICY} | ({OWN_NODE_POLICY} if version == "v1.32.0" else set())
     found = {kind: {each["metadata"]["name"] for each in chart.of_kind(kind)} for kind in kinds}
-    assert found == {kind: {OWN_NODE_POLICY} if version == "v1.32.0" else set() for kind in kinds}
+    assert found == dict.fromkeys(kinds, names)
     for kind in ("FlowSchema", "PriorityLevelConfiguration"):
         assert {each["metadata"]["name"] for each in chart.of_kind(kind)} == {AGENTS_QUEUE}
     assert {each["metadata"]["name"] for each in chart.of_kind("NetworkPolicy")} == {"headroom", *PARTS}

@@ -62,6 +62,18 @@ async def test_safeguard_is_gone(gone: tuple[Right, ...], severity: Severity, sa
     assert finding.fix == f"{UPGRADE} --set {value}.enabled=true"
 
 
+async def test_node_status_policy_is_gone() -> None:
+    """Without its policy the manager's token may write all of a Node's status; without the manager nobody misses it."""
+    world = healthy()
+    world.remove(world.at(rights.ADMISSION_BINDINGS, rights.NODE_STATUS_POLICY))
+    finding = await one(world, "safeguards", WARNING)
+    assert "no ValidatingAdmissionPolicyBinding headroom-node-status" in finding.message
+    assert "manager's token can write any field of a Node's status" in finding.message
+    world.remove(world.at(rights.DEPLOYMENTS, "headroom-manager"))
+    world.remove(world.at(rights.NETWORK_POLICIES, "headroom-manager"))
+    assert await found(world, "safeguards") == []
+
+
 async def test_network_policy_is_gone() -> None:
     """One of the chart's policies, and all of them; those of others do not count."""
     world = healthy()

@@ -24,11 +24,13 @@ from scheduler_plugins.reclaim.selection.verb import answer
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.reserving import DOUBTED_SECONDS
 
 NAME: Final = "CapacityScheduling"
 """How profiles and tables call it."""
 HELD: Final = "node(s) room held for a pod that others were evicted for"
 """Reason for refusing a node whose free room belongs to another pod."""
+_SHOWN: Final = 3
 _QUOTED: Final = "ElasticQuota "  # every refusal by quota begins with it
 _MAX: Final = "ElasticQuota max exceeded"
 _TOTAL: Final = "sum of min over all ElasticQuotas exceeded"
@@ -149,6 +151,10 @@ def sentence(over: Over) -> str:
         exceeded = f"max {quantity(name, over.bound)}"
         beside = f"min {least}, sum of min {quantity(name, over.total_min)}"
         beside += f"; {name} is not in its max" if name in quota.left_out else ""
+    if over.waits_for:
+        shown = ", ".join(over.waits_for[:_SHOWN]) + (" and others" if len(over.waits_for) > _SHOWN else "")
+        beside += f"; waits until pods of {shown} that were pending at the extender's start are bound or asked about,"
+        beside += f" {DOUBTED_SECONDS:.0f} s at most"
     return f"{_QUOTED}{quota.key}: {name} {' + '.join(parts)} > {exceeded} ({beside})"
 
 

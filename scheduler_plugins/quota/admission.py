@@ -7,7 +7,7 @@ from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
 from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.claims import Claim, Claims
 from scheduler_plugins.quota.comparing import aggregated_over_min_with, over_max_with
-from scheduler_plugins.quota.doubts import NO_DOUBTS, Doubts
+from scheduler_plugins.quota.doubts import NO_DOUBTS, NOTHING_BESIDE, Doubts
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
 
@@ -38,6 +38,8 @@ class Over:
     """What is charged to the namespace."""
     total_min: int
     """The sum of all min."""
+    waits_for: tuple[str, ...] = ()
+    """Namespaces whose pods may be on their way: it is to be heard of them."""
 
 
 def demands(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim]) -> tuple[Amounts, Amounts]:
@@ -123,20 +125,22 @@ def refusal(pod: QuotaPod, book: QuotaBook, claims: Iterable[Claim], doubts: Dou
     if (charged := book.charge_of(pod.uid)) is not None:
         used = minus(used, charged.amounts) if charged.namespace == pod.namespace else used
         total_used = minus(total_used, charged.amounts) if book.quota(charged.namespace) else total_used
-    doubtful, total_doubtful = doubts.beside(pod.uid, pod.namespace, book) if doubts else (NOTHING, NOTHING)
+    beside = doubts.beside(pod.uid, pod.namespace, book) if doubts else NOTHING_BESIDE
     own, everything = demands(pod, book, claims)
     gone, total_gone = leaving(pod, book, claims) if claims.with_victims else (NOTHING, NOTHING)
-    of_max = [Account(used, doubtful, gone, own, quota.max)]
-    of_min = [Account(total_used, total_doubtful, total_gone, everything, book.total_min)]
+    of_max = [Account(used, beside.own, gone, own, quota.max)]
+    of_min = [Account(total_used, beside.total, total_gone, everything, book.total_min)]
     if gone or total_gone:
         of_max.insert(0, replace(of_max[0], gone=NOTHING, demand=pod.charge))
         of_min.insert(0, replace(of_min[0], gone=NOTHING, demand=pod.charge))
     for account in of_max:
         if over := over_max_with(account.before, account.bound, account.demand):
-            return _over(book, quota, pod, over[0], account, total=False)
+            waited_for = beside.waited_for(pod.namespace, over[0], total=False)
+            return _over(book, quota, pod, over[0], account, waited_for, total=False)
     for account in of_min:
         if over := aggregated_over_min_with(account.before, account.bound, account.demand):
-            return _over(book, quota, pod, over[0], account, total=True)
+            waited_for = beside.waited_for(pod.namespace, over[0], total=True)
+            return _over(book, quota, pod, over[0], account, waited_for, total=True)
     return None
 
 
@@ -162,7 +166,16 @@ class Account:
         return minus(before, self.gone) if self.gone else before
 
 
-def _over(book: QuotaBook, quota: Quota, pod: QuotaPod, resource: str, account: Account, *, total: bool) -> Over:
+def _over(
+    book: QuotaBook,
+    quota: Quota,
+    pod: QuotaPod,
+    resource: str,
+    account: Account,
+    waited_for: tuple[str, ...],
+    *,
+    total: bool,
+) -> Over:
     requested = pod.charge.get(resource, 0)
     return Over(
         quota=quota,
@@ -176,4 +189,5 @@ def _over(book: QuotaBook, quota: Quota, pod: QuotaPod, resource: str, account: 
         bound=account.bound.get(resource, 0),
         own=book.used(pod.namespace).get(resource, 0),
         total_min=book.total_min.get(resource, 0),
+        waits_for=waited_for,
     )

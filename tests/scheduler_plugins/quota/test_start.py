@@ -5,15 +5,18 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from kubeapi import ApiServer, Changed, Connection, Relisted, WatchHealth, paths
-from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, kept
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, kept, sentence
+from scheduler_plugins.quota.admission import Over, refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.reserving import Reservations
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from tests.scheduler_plugins.objects import NOW, Json
-from tests.scheduler_plugins.quota.things import pod
+from tests.scheduler_plugins.quota.things import pod, quota
 
 
 async def _followed(monkeypatch: pytest.MonkeyPatch, *changes: Relisted | Changed) -> QuotaCluster:
@@ -105,3 +108,62 @@ def test_only_who_wants_to_know_is_told() -> None:
     reservations.unreserve(second.uid)
     assert plain.told == ["reserve", "unreserve"]
     assert doubting.told == ["doubt", "unreserve", "reserve", "unreserve"]
+
+
+def _restarted(waiting: int, used: int, most: int) -> QuotaCluster:
+    """A namespace a (min 100) that uses some cores and in which pods of one core wait; b (min 100) uses nothing."""
+    cluster = QuotaCluster(NAME, MaxMissing.INFINITE)
+    cluster.put_quota(quota("a", {"cpu": 100, "memory": "1Ti"}, {"cpu": most}))
+    cluster.put_quota(quota("b", {"cpu": 100, "memory": "1Ti"}, {"cpu": 100}))
+    for number in range(used):
+        cluster.put_pod(pod(f"there-{number}", "a", node="n1"))
+    for number in range(waiting):
+        item = pod(f"waiting-{number}", "a")
+        cluster.put_pod(item)
+        cluster.doubts.put(QuotaPod.from_json(item))
+    return cluster
+
+
+def _over(cluster: QuotaCluster, item: Json) -> Over | None:
+    return refusal(QuotaPod.from_json(item), cluster.book, cluster.claims(NOW), cluster.doubts)
+
+
+@pytest.mark.parametrize(("used", "most"), [(0, 100), (60, 100), (100, 100), (100, 199), (120, 100)])
+def test_backlog_counts_as_far_as_it_fits(used: int, most: int) -> None:
+    """However many wait in a namespace, no more of them is on its way than its max leaves: others get their min."""
+    cluster = _restarted(500, used, most)
+    assert _over(cluster, pod("first", "b", {"cpu": max(200 - max(used, most), 1)})) is None
+
+
+def test_namespace_with_a_backlog_waits_for_itself() -> None:
+    """Where a whole backlog may be on its way, the namespace itself waits, and the reason says for whom."""
+    cluster = _restarted(500, 60, 100)
+    over = _over(cluster, pod("new", "a"))
+    assert over is not None
+    assert (over.doubtful, over.waits_for) == (40_000, ("a",))
+    assert "perhaps on their way since before a restart 40" in sentence(over)
+    assert "waits until pods of a that were pending at the extender's start are bound or asked about, 30 s" in sentence(
+        over
+    )
+
+
+def test_sum_of_min_names_who_is_waited_for() -> None:
+    """Where the backlog of another namespace may use all that is guaranteed to anybody, the reason names that one."""
+    over = _over(_restarted(500, 0, 1000), pod("first", "b"))
+    assert over is not None
+    assert (over.total, over.doubtful, over.waits_for) == (True, 200_000, ("a",))
+    assert "waits until pods of a " in sentence(over)
+    later = _over(_restarted(0, 200, 1000), pod("first", "b"))
+    assert later is not None
+    assert (later.waits_for, "waits until" in sentence(later)) == ((), False)
+
+
+@pytest.mark.parametrize("charged", [0, 1, 40])
+def test_who_is_asked_about_is_in_doubt_no_more(charged: int) -> None:
+    """A pod in doubt that is asked about does not count beside itself, nor do those that were admitted since."""
+    cluster = _restarted(41, 59, 100)
+    for number in range(charged):
+        cluster.book.admit(cluster.pods[f"uid-a-waiting-{number}"])
+    over = _over(cluster, pod("waiting-40", "a"))
+    assert over is None
+    assert _over(cluster, pod("new", "a")) is not None

@@ -13,6 +13,14 @@ def matches(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bo
     return all(_expression_matches(expression, labels) for expression in selector.get("matchExpressions") or ())
 
 
+def keys(selector: Mapping[str, Any] | None) -> frozenset[str]:
+    """The names of the labels that a well-formed selector reads."""
+    given = selector or {}
+    return frozenset(
+        (*(given.get("matchLabels") or ()), *(each["key"] for each in given.get("matchExpressions") or ()))
+    )
+
+
 def _expression_matches(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     key, operator = expression["key"], expression["operator"]
     if operator == "Exists":

@@ -22,6 +22,7 @@ from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
 from scheduler_plugins.quota.node import QuotaNode
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
+from scheduler_plugins.quota.ranks import Ranks
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
@@ -63,6 +64,8 @@ class QuotaCluster:
         """Quotas and charges."""
         self.namespaces: Final = Namespaces()
         """Labels of namespaces."""
+        self.ranks: Final = Ranks()
+        """Priorities of the bound pods of each namespace."""
         self._pods: dict[str, QuotaPod] = {}
         self._repelling: dict[str, QuotaPod] = {}
         self._on_node: dict[str, dict[str, QuotaPod]] = {}
@@ -70,7 +73,8 @@ class QuotaCluster:
         self._nodes: dict[str, QuotaNode] = {}
         self._quota_objects: dict[str, Json] = {}
         self._budgets: dict[str, Budget] = {}
-        self._claiming: dict[str, QuotaPod] = {}
+        self.claiming: Final[dict[str, QuotaPod]] = {}
+        """The pending pods that are nominated, or bear a hold, by uid."""
         self._answered: dict[str, tuple[QuotaPod, frozenset[str]]] = {}
         self._claims_version = 0
         self._known_claims = _KnownClaims()
@@ -159,14 +163,14 @@ class QuotaCluster:
 
     def relieved(self, uid: str, now: float) -> Hold | None:
         """What is held for a pod, if any of those used anything who leave for it; see `Relieving`."""
-        pod = self._claiming.get(uid)
+        pod = self.claiming.get(uid)
         hold = pod.hold if pod is not None else None
         return hold if hold is not None and hold.relief and hold.lasts(self.present(now)) else None
 
     def _claims_at(self, now: float) -> "_KnownClaims":
         known, now = self._known_claims, self.present(now)
         if known.version != self._claims_version or not known.since <= now < known.until:
-            pods = self._claiming.values()
+            pods = self.claiming.values()
             holding = [pod for pod in pods if pod.hold is not None and pod.hold.lasts(now) and not pod.terminating]
             on: dict[str, list[QuotaPod]] = {}
             for pod in holding:
@@ -325,6 +329,7 @@ class QuotaCluster:
         if pod.counted:
             self._on_node.setdefault(pod.node, {})[pod.uid] = pod
             self._requested[pod.node] = plus(self._requested.get(pod.node, NOTHING), pod.requests)
+            self.ranks.add(pod)
             if pod.anti_affinity:
                 self._repelling[pod.uid] = pod
         claims = pod.live and not pod.node and bool(pod.nominated or pod.hold is not None)
@@ -350,6 +355,7 @@ class QuotaCluster:
         former = self._pods.pop(uid, None)
         if former is None or not former.counted:
             return
+        self.ranks.remove(former)
         self._repelling.pop(uid, None)
         there = self._on_node[former.node]
         del there[uid]
@@ -359,9 +365,9 @@ class QuotaCluster:
             del self._on_node[former.node], self._requested[former.node]
 
     def _set_claiming(self, uid: str, pod: QuotaPod | None) -> None:
-        former = self._claiming.pop(uid, None)
+        former = self.claiming.pop(uid, None)
         if pod is not None:
-            self._claiming[uid] = pod
+            self.claiming[uid] = pod
         if former != pod:
             self._claims_version += 1
 

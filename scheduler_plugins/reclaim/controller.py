@@ -11,7 +11,6 @@ already is left alone, and nobody is chosen anew while the hold lasts.
 
 import asyncio
 import logging
-import time
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -27,7 +26,8 @@ from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim import holding, telling
 from scheduler_plugins.reclaim.evicting import grace_of
 from scheduler_plugins.reclaim.guard import BackOff, WorkloadGuard
-from scheduler_plugins.reclaim.judging import Judge, alike
+from scheduler_plugins.reclaim.judging import Judge
+from scheduler_plugins.reclaim.likeness import Likeness
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
 from scheduler_plugins.reclaim.pending import Pending
 from scheduler_plugins.reclaim.pursuit import Evictions, Pursuit
@@ -39,7 +39,10 @@ from service.clocks import Clocks
 INTERVAL_SECONDS: Final = 1.0
 """How often we look when nothing tells us to. [s]"""
 
-_ROUND_SECONDS: Final = 0.5
+WORK_SHARE: Final = 0.1
+"""How much of one core decisions may take in the long run: answers to kube-scheduler wait for each of them."""
+
+_ROUND_SECONDS: Final = 0.1
 _FIRST_WAIT_SECONDS: Final = 1.0
 _LONGEST_WAIT_SECONDS: Final = 5.0
 _REFUSED_SECONDS: Final = 30.0
@@ -97,6 +100,8 @@ class Controller:
         self._guard = WorkloadGuard(self._back_off)
         self._evictions = Evictions(settings, api, leader, teller, metrics, self._clocks.wall, self._clocks.monotonic)
         self._pursuit = Pursuit(self._evictions, judge, pending, self._guard, self._clocks.monotonic)
+        self._likeness = Likeness(self._cluster, judge.cache)
+        self._spent, self._rested = 0.0, float("-inf")
         self._undecided: dict[str, _Undecided] = {}
         self._expired: dict[str, Hold] = {}
         self._turn: tuple[str, ...] = ()
@@ -148,13 +153,21 @@ class Controller:
         self._metrics.pending.set(len(waiting))
         self._metrics.holds.set(len(self._cluster.holding(now)))
         self._undecided = {pod.uid: self._undecided[pod.uid] for pod in waiting if pod.uid in self._undecided}
+        if steady < self._rested:
+            return  # the next look comes within a second
         due = [pod for pod in waiting if self._is_due(pod, steady)]
-        started = time.perf_counter()
+        self._likeness.begin(waiting)
+        self._spent = 0.0
+        try:
+            await self._decide_for(due)
+        finally:
+            self._rested = self._clocks.monotonic() + self._spent * (1 / WORK_SHARE - 1)
+
+    async def _decide_for(self, due: list[QuotaPod]) -> None:
         nobody: dict[Hashable, Undecided] = {}
         for pod in self._in_turn(due):
-            if time.perf_counter() - started > _ROUND_SECONDS:
+            if self._spent > _ROUND_SECONDS:
                 self._turn = pod.key, pod.uid
-                self._pending.changed.set()
                 return
             if self._cluster.pods.get(pod.uid) is not pod:
                 continue  # it has changed while others were decided about
@@ -162,8 +175,10 @@ class Controller:
                 self._metrics.decisions.labels("throttled").inc()
                 return  # nobody may be evicted for any of them now, so that there is nothing to decide
             barred = self._barred(pod)
-            key = alike(pod), barred
+            started = self._clocks.monotonic()
+            key = self._like(pod), barred
             found = nobody.get(key) or self._decided(pod, barred)
+            self._spent += self._clocks.monotonic() - started
             if isinstance(found, Undecided):
                 nobody[key] = found
                 self._nobody(pod, found)
@@ -189,6 +204,13 @@ class Controller:
         if pod.hold is not None and any(uid in self._cluster.pods for uid in pod.hold.victims):
             barred |= {pod.hold.node}  # who was to leave there has not left in time
         return barred
+
+    def _like(self, pod: QuotaPod) -> Hashable:
+        """What decides about a pod; of one that cannot be read, the pod itself."""
+        try:
+            return self._likeness.of(pod)
+        except (PluginError, ValueError):
+            return pod.uid
 
     def _decided(self, pod: QuotaPod, barred: AbstractSet[str]) -> Decision | Undecided:
         now = self._clocks.wall()

@@ -1,13 +1,15 @@
 """Decisions as the controller needs them: with the verdicts of all other plugins of the profile."""
 
-import json
 import time
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import Final
 
 from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.quota.amounts import minus
 from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.comparing import over_max_with, over_min_with
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.reclaim.fitting import Fitting
@@ -19,20 +21,8 @@ from scheduler_plugins.reclaim.selection.situation import Situation
 from scheduler_plugins.reclaim.settings import ReclaimSettings
 from scheduler_plugins.snapshot.cache import ClusterCache
 
-_CONSTRAINTS = (
-    "nodeName",
-    "nodeSelector",
-    "affinity",
-    "tolerations",
-    "topologySpreadConstraints",
-    "resourceClaims",
-    "volumes",
-    "containers",
-    "initContainers",
-    "resources",
-    "overhead",
-    "preemptionPolicy",
-)
+OWN_MAX: Final = "the max of its namespace leaves no room for it, and no pod of lower priority runs there"
+"""Of a pod that nobody else could make room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +57,8 @@ class Judge:
         """
         if self.cluster.book.quota(pod.namespace) is None:
             return Undecided("its namespace has no quota any more", {})
+        if self._only_its_own_may_leave(pod, now):
+            return Undecided(OWN_MAX, {})
         started = time.perf_counter()
         try:
             fitting = Fitting(self.cluster, self.cluster.claims(now))
@@ -98,6 +90,20 @@ class Judge:
         finally:
             self.metrics.decision_seconds.observe(time.perf_counter() - started)
 
+    def _only_its_own_may_leave(self, pod: QuotaPod, now: float) -> bool:
+        """Whether only pods of its own namespace could make room, by its max, and none of those is less important.
+
+        No node has to be looked at then. While somebody leaves for others it is not as simple.
+        """
+        book, quota = self.cluster.book, self.cluster.book.quota(pod.namespace)
+        if quota is None or self.cluster.ranks.any_below(pod.namespace, pod.priority):
+            return False
+        used, charged = book.used(pod.namespace), book.charge_of(pod.uid)
+        if charged is not None:
+            used = minus(used, charged.amounts)
+        beyond = over_max_with(used, quota.max, pod.charge) and over_min_with(used, quota.min, pod.charge)
+        return bool(beyond) and not self.cluster.claims(now).with_victims
+
     def relief(self, decision: Decision) -> Mapping[str, int]:
         """What the victims use of the node that the pod is to go to. [milli-cores for cpu, else base units]"""
         ledger = self.cache.ledger(decision.node)
@@ -105,15 +111,6 @@ class Judge:
             return {}
         relief = ledger.relief(victim.uid for victim in decision.victims)
         return {name: amount for name, amount in zip(self.cache.rules.resources, relief, strict=True) if amount}
-
-
-def alike(pod: QuotaPod) -> Hashable:
-    """What decides about a pod: pods with the same are decided about alike."""
-    spec = (pod.json or {}).get("spec") or {}
-    constraints = json.dumps({name: spec.get(name) for name in _CONSTRAINTS}, sort_keys=True)
-    labels, requests = tuple(sorted(pod.labels.items())), tuple(sorted(pod.requests.items()))
-    about_room = is_about_room(refusal_of(pod.json or {}))
-    return pod.namespace, pod.priority, requests, pod.nominated, labels, constraints, about_room
 
 
 def as_asked(pod: QuotaPod) -> QuotaPod:

@@ -43,6 +43,15 @@ def beyond_model(spec: Json) -> Iterator[str]:
         yield "features that nodes declare"
 
 
+def kinds_beyond_model(spec: Json) -> frozenset[str]:
+    """The same without names: pods of which it is the same are judged alike.
+
+    Args:
+        spec: of the pod.
+    """
+    return frozenset(name.partition(" (")[2] or name for name in beyond_model(spec))
+
+
 def _needs_declared_features(spec: Json) -> bool:
     """Whether only nodes take it that declare a feature: all of kube-scheduler 1.36's that concern new pods."""
     if spec.get("hostNetwork") and spec.get("hostUsers") is False:

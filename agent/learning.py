@@ -73,6 +73,7 @@ class Learning:
             StoreError: What was learned cannot be saved; tried again at the next interval.
         """
         self.learner.meet(now, pods)
+        self.learner.fill(self._store)
         if not self._is_time(now):
             return
         with self._metrics.training_seconds.time():

@@ -93,10 +93,10 @@ async def _serve(settings: AgentSettings, parts: Parts, reporting: Reporting, st
         tasks = [asyncio.create_task(one) for one in work + watches]
         await _first_end(set(tasks[: len(work)]), set(tasks[len(work) :]))
     finally:
-        reporting.run.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        reporting.run.close()  # only now: it may be in the middle of a request; without a task it was never begun
         if server is not None:
             await server.close(_ANSWER_SECONDS)
 

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -23,6 +23,7 @@ from crds.predict_policy import PredictPolicy
 SAMPLE_PERCENTILE: Final = 0.9
 """A training sample is this percentile of the raw seconds of its interval."""
 _DAY_SECONDS: Final = 86400.0
+_LONGEST_STEP: Final = 1.5
 _ROUNDING: Final = 1e-6
 _PREFIX: Final = "training/"
 _ROSTER: Final = _PREFIX + "roster"
@@ -57,8 +58,8 @@ class TrainingStore(Protocol):
     def windows(self, metric: str, start: float, end: float) -> Mapping[str, SeriesLike]:
         """Raw samples with start < time <= end, by entity."""
 
-    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> Mapping[str, SeriesLike]:
-        """Averages of whole periods by entity, at the times the periods begin."""
+    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, SeriesLike]:
+        """5-minute averages of these entities, at the times their 5 minutes begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,9 @@ class Learner:
         self.policy: PredictPolicy | None = None
         """The prediction policy last in force, so that a restart does not fall back to the default one."""
         self._tick_seconds = 1.0
+        self._last_tick: dict[str, float] = {}
         self._windows_known = False
+        self._unfilled: list[tuple[str, float, float]] = []
         self._blocks = WindowBlocks()
         self._roster = Roster(self.settings.roster, self._clear_row, self._copy_row)
         self._grow()
@@ -136,8 +139,28 @@ class Learner:
             for edge, low, high in zip(edges[1:], bounds[:-1], bounds[1:], strict=True):
                 self._train(history, rows, ticks[low:high], values[:, low:high], float(edge))
         if not self._windows_known:
-            self._fill_windows(now, store)
+            self._windows_known, self._unfilled = True, list(self._unknown_days(now))
         self.trained_until = end
+
+    def fill(self, store: TrainingStore) -> bool:
+        """Take one day of the 5-minute averages of one resource that are not known from the store, the latest first.
+
+        Called every tick, so that none has to wait for weeks of them. There are none to take but after the agent was
+        away for long, its clock was set back, or a policy looks further back than the one before it.
+
+        Returns:
+            Whether there was one to take.
+        """
+        if not self._unfilled:
+            return False
+        metric, start, end = self._unfilled.pop()
+        windows = self.histories[metric].windows
+        found = store.averages(metric, start, end, self._roster.everyone.entities)
+        for entity, averages in found.items():
+            row = self.row(entity)
+            if row is not None:
+                windows.fill(row, averages.times, averages.values)
+        return True
 
     @property
     def window_days(self) -> float:
@@ -217,8 +240,7 @@ class Learner:
         """One sample for each row, from the ticks of one interval."""
         if not ticks.size:
             return
-        if ticks.size > 1:
-            self._tick_seconds = float(np.sort(np.diff(ticks))[ticks.size // 2 - 1])
+        self._measure_ticks(history.resource, ticks)
         samples = percentile_rows(values, SAMPLE_PERCENTILE)
         measured = np.count_nonzero(~np.isnan(values), axis=1) * self._tick_seconds
         there = ~np.isnan(samples)
@@ -246,17 +268,21 @@ class Learner:
         }
         return np.append(rows, list(sums)).astype(np.intp), ticks, np.vstack([values, *sums.values()])
 
-    def _fill_windows(self, now: float, store: TrainingStore) -> None:
-        """Take the 5-minute averages that are not known from the store: a day at a time, to stay small."""
-        self._windows_known = True
-        for metric, history in self.histories.items():
-            for day in np.arange(now - history.windows.slots * SLOT_SECONDS, now, _DAY_SECONDS):
+    def _measure_ticks(self, metric: str, ticks: FloatArray) -> None:
+        """Learn how far ticks are apart; where an interval has one alone, from the one before it."""
+        before, self._last_tick[metric] = self._last_tick.get(metric, math.inf), float(ticks[-1])
+        if ticks.size > 1:
+            self._tick_seconds = float(np.sort(np.diff(ticks))[ticks.size // 2 - 1])
+        elif 0.0 < ticks[0] - before <= _LONGEST_STEP * self.settings.interval_seconds:
+            self._tick_seconds = float(ticks[0] - before)
+
+    def _unknown_days(self, now: float) -> Iterator[tuple[str, float, float]]:
+        """Resource, start and end of each day of the windows, oldest first."""
+        length = max(history.windows.slots for history in self.histories.values()) * SLOT_SECONDS
+        for day in np.arange(now - length, now, _DAY_SECONDS).tolist():
+            for metric in self.histories:
                 # One slot more than the day: the slot after a gap is left out, and the day's first one is none.
-                start, end = float(day) - SLOT_SECONDS, min(float(day) + _DAY_SECONDS, now)
-                for entity, averages in store.averages(metric, start, end, int(SLOT_SECONDS)).items():
-                    row = self.row(entity)
-                    if row is not None:
-                        history.windows.fill(row, averages.times, averages.values)
+                yield metric, day - SLOT_SECONDS, min(day + _DAY_SECONDS, now)
 
     def _evidence(self, row: int) -> float:
         return max((float(history.observed[row]) for history in self.histories.values()), default=0.0)

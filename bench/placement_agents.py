@@ -1,6 +1,6 @@
 """The agents of simulated nodes: what each reports of its pods, with predictions by the models that we ship."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,9 +46,9 @@ class _Store:
         del start, end
         return self.content[metric]
 
-    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> Mapping[str, _Series]:
+    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, _Series]:
         """Nothing from before."""
-        del metric, start, end, period_seconds
+        del metric, start, end, entities
         return {}
 
 

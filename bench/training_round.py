@@ -4,7 +4,7 @@ The store's query is not part of it (the reference leaves it out too). Prints, a
 Run: .venv/bin/python -m bench.training_round
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,9 +53,9 @@ class NextInterval:
         del start, end
         return self.content[metric]
 
-    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> Mapping[str, Series]:
+    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, Series]:
         """Nothing from before."""
-        del metric, start, end, period_seconds
+        del metric, start, end, entities
         return {}
 
 

@@ -85,16 +85,11 @@ class Queries:
         return self._minutes(wanted, round(start * 1000), round(end * 1000)).get(entity)
 
     def averages(
-        self,
-        metric: str,
-        start: float,
-        end: float,
-        period_seconds: int = 300,
-        entities: Collection[str] | None = None,
+        self, metric: str, start: float, end: float, entities: Collection[str] | None = None
     ) -> dict[str, Series]:
-        """Averages of whole periods by entity, at the times the periods begin; from 1-minute points."""
+        """Averages of five minutes by entity, at the times these begin; from 1-minute points."""
         found = self.minutes(metric, start, end, entities)
-        return {entity: rollup.averages(points, period_seconds * 1000) for entity, points in found.items()}
+        return {entity: rollup.averages(points, rollup.FIVE_MINUTES_MS) for entity, points in found.items()}
 
     def metrics(self) -> list[str]:
         """The metrics of all series, sorted."""

@@ -141,15 +141,10 @@ class Tsdb:
         return self._queries.minutes(metric, start, end)
 
     def averages(
-        self,
-        metric: str,
-        start: float,
-        end: float,
-        period_seconds: int = 300,
-        entities: Collection[str] | None = None,
+        self, metric: str, start: float, end: float, entities: Collection[str] | None = None
     ) -> dict[str, Series]:
-        """Averages of whole periods by entity, of these or of all, at the times they begin; from 1-minute points."""
-        return self._queries.averages(metric, start, end, period_seconds, entities)
+        """Averages of five minutes by entity, of these or of all, at the times they begin; from 1-minute points."""
+        return self._queries.averages(metric, start, end, entities)
 
     def save_checkpoints(self, content: Mapping[str, bytes], now: float | None = None) -> None:
         """Replace all checkpoints, in one transaction.

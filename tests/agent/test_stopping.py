@@ -1,6 +1,7 @@
 """A real agent is stopped at bad moments: it ends, and what it measured is in the database."""
 
 import asyncio
+import gc
 import json
 import re
 import signal
@@ -10,12 +11,17 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from agent import runner
 from agent.samples import MEMORY, NODE
+from agent.settings import load
 from agent.stopping import on_signals
 from agent.store.tsdb import Tsdb
+from agent.telemetry import Metrics
 from tests.agent.process import QUICK, ROOT, eventually, get, running
 from tests.agent.recorded import RecordedMachine
 
@@ -139,3 +145,40 @@ async def test_deadline_ends_program() -> None:
         signal.set_wakeup_fd(-1)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+async def test_stop_during_a_request_is_clean() -> None:
+    """A report that is being sent when the agent is stopped is called off in order, and leaves no error behind."""
+    stop, sending, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def send() -> None:
+        try:
+            sending.set()
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)  # as a client that closes its connection
+            ended.set()
+
+    async def follow() -> None:
+        await asyncio.sleep(3600)
+
+    async def stop_then() -> None:
+        await sending.wait()
+        stop.set()
+
+    watch = SimpleNamespace(run=follow)
+    pipeline = SimpleNamespace(run_once=lambda _: None, store=None)
+    cgroups = SimpleNamespace(facts={}, layout=None)
+    parts = SimpleNamespace(pipeline=pipeline, pods=watch, node=watch, metrics=Metrics(), cgroups=cgroups)
+    left: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: left.append(context))
+    try:
+        reporting = runner.Reporting(send(), lambda: "", {})
+        settings = load(["--standalone", "--once"], {})
+        _, _ = await asyncio.gather(runner._serve(settings, cast("Any", parts), reporting, stop), stop_then())
+        assert ended.is_set()
+        gc.collect()
+        assert left == []
+    finally:
+        loop.set_exception_handler(None)

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -6,7 +7,7 @@ import pytest
 
 from agent.numerics.packing import CheckpointError
 from agent.roster import RosterLimits
-from agent.samples import CPU, NODE, SYS, Sample
+from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.store.tsdb import Tsdb
 from agent.training import Learner, TrainingSettings
 from crds.priority import PriorityBand
@@ -222,6 +223,8 @@ def test_start_takes_windows_from_store() -> None:
     times = np.arange(START - 3000.0, START - 1500.0, 300.0)
     store.five_minutes = {CPU: {"a": Series(times, np.array([1.0, 2.0, 6.0, 2.0, 1.0])), "gone": Series(times, times)}}
     learner.observe(START + 30.0, store, [pod("a")])
+    while learner.fill(store):
+        pass
     assert learner.histories[CPU].windows.highest(np.array([learner.row("a")]), 86400.0)[0] == 6.0
 
 
@@ -232,6 +235,8 @@ def test_store_is_read_by_days() -> None:
     times = np.arange(START - 8 * 86400.0, START, 300.0)
     store.five_minutes = {CPU: {"a": Series(times, np.arange(float(len(times))))}}
     learner.observe(START + 30.0, store, [pod("a")])
+    while learner.fill(store):
+        pass
     found = learner.histories[CPU].windows.averages[learner.row("a") or 0]
     assert np.count_nonzero(~np.isnan(found)) == 7 * 288 - 1  # the current slot has too little
     assert np.nanmax(found) == len(times) - 1
@@ -275,15 +280,63 @@ def test_longer_window_is_filled() -> None:
     times = np.arange(START - 14 * 86400.0, START, 300.0)
     store.five_minutes = {CPU: {"a": Series(times, np.arange(float(len(times))))}}
     learner.observe(START + 30.0, store, [pod("a")])
+    while learner.fill(store):
+        pass
     windows = learner.histories[CPU].windows
     assert windows.covered_seconds(np.array([learner.row("a")]), 30 * 86400.0)[0] < 7.01 * 86400.0
     learner.look_back(10.0)
     learner.observe(START + 60.0, store, [pod("a")])
+    while learner.fill(store):
+        pass
     assert windows.slots == 10 * 288
     covered = windows.covered_seconds(np.array([learner.row("a")]), 30 * 86400.0)[0]
     assert covered == pytest.approx(10 * 86400.0, abs=900.0)
     learner.look_back(1.0)
     assert windows.slots == 7 * 288
+
+
+def test_windows_are_filled_in_small_parts() -> None:
+    """After hours away no tick reads more than a day of one resource, and of nobody but who is here."""
+    node, pods = machine(), [pod("a")]
+    node.rounds(3, {"a": 1.0}, pods)
+    while node.learner.fill(node.store):
+        pass
+    later = node.now + 5 * 3600.0
+    asked: list[tuple[str, float, float, Collection[str]]] = []
+    node.store.put(CPU, "a", later - 30.0, [1.0] * 30)
+    node.store.five_minutes = {CPU: {"a": Series(np.arange(later - 9000.0, later - 6000.0, 300.0), np.full(10, 9.0))}}
+    real = node.store.averages
+
+    def averages(metric: str, start: float, end: float, of: Collection[str]) -> Mapping[str, Series]:
+        asked.append((metric, start, end, of))
+        return real(metric, start, end, of)
+
+    node.store.averages = averages  # type: ignore[method-assign, assignment]
+    node.learner.observe(later, node.store, pods)
+    assert asked == []
+    while node.learner.fill(node.store):
+        assert len(asked) == 1
+        _, start, end, of = asked.pop()
+        assert end - start <= 86400.0 + 300.0
+        assert set(of) == {NODE, SYS, "a"}
+    row = np.array([node.learner.row("a")])
+    assert node.learner.histories[CPU].windows.highest(row, 86400.0)[0] == 9.0
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.4])
+def test_ticks_as_far_apart_as_rounds(jitter: float) -> None:
+    """A tick for each training round counts for the whole round, so that pods become warm as with a tick a second."""
+    learner, store, pods = Learner(), MadeStore(), [pod("a")]
+    for number in range(1, 41):
+        now = START + 30.0 * number + jitter * (number % 3 - 1)
+        for metric in (CPU, MEMORY):
+            for entity in (NODE, SYS, "a"):
+                old = store.content.get((metric, entity), Series(np.empty(0), np.empty(0)))
+                store.content[metric, entity] = Series(np.append(old.times, now), np.append(old.values, 1.0))
+        learner.observe(now, store, pods)
+    for history in learner.histories.values():
+        assert history.observed[learner.row("a") or 0] >= 0.9 * 39 * 30.0
+    assert not np.isnan(learner.histories[CPU].windows.highest(np.array([learner.row("a")]), 3600.0)[0])
 
 
 def test_rounds_follow_one_another() -> None:

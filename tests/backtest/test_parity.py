@@ -1,6 +1,6 @@
 """What a backtest asks the models is what the agent asks them: the same samples, given to both."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -86,9 +86,9 @@ class Samples:
                 found[str(number)] = Series(ticks[there], values[there])
         return found
 
-    def averages(self, metric: str, start: float, end: float, period_seconds: int = 300) -> Mapping[str, "Series"]:
+    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, "Series"]:
         """Nothing from before."""
-        del metric, start, end, period_seconds
+        del metric, start, end, entities
         return {}
 
 

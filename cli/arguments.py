@@ -72,6 +72,7 @@ def _add_shadow(commands: _Commands, parents: list[Parser]) -> None:
     about = "what nodes in shadow mode would have sold, and how often that would have been too much"
     shadow = commands.add_parser("shadow", help=about, description=f"{about.capitalize()}.", parents=parents)
     shadow.add_argument("-l", "--selector", metavar="SELECTOR", help="only nodes with these labels, as of kubectl")
+    parsers.add_namespace(shadow)
 
 
 def _add_simulate(commands: _Commands, parents: list[Parser]) -> None:

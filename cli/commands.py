@@ -117,7 +117,7 @@ def _diff(options: argparse.Namespace) -> Ask:
 
 
 def _shadow(options: argparse.Namespace) -> Ask:
-    return partial(shadow.nodes, selector=options.selector, output=options.output)
+    return partial(shadow.nodes, namespace=options.namespace, selector=options.selector, output=options.output)
 
 
 def _uninstall(options: argparse.Namespace) -> Ask:

@@ -106,7 +106,13 @@ def watch() -> Parser:
 
 
 def add_place(command: argparse.ArgumentParser) -> None:
-    """Where Headroom is, for commands that are about nothing else in a namespace."""
+    """Where Headroom and its ConfigMap are, for commands that are about nothing else in a namespace."""
+    add_namespace(command)
+    add_config_name(command)
+
+
+def add_namespace(command: argparse.ArgumentParser) -> None:
+    """Where Headroom is."""
     command.add_argument(
         "-n",
         "--namespace",
@@ -115,7 +121,6 @@ def add_place(command: argparse.ArgumentParser) -> None:
         default=NAMESPACE,
         help=f"namespace of Headroom, where its ConfigMap is (default: {NAMESPACE})",
     )
-    add_config_name(command)
 
 
 def add_config_name(command: argparse.ArgumentParser) -> None:

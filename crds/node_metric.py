@@ -1,6 +1,6 @@
 """NodeMetric `slo.koordinator.sh/v1alpha1`: what a node uses, by node, system and pod, and what it is predicted to use.
 
-Field names are Koordinator's; `predictPolicy`, `prediction`, `conditions` and `shadow` are ours. Times are RFC 3339
+Field names are Koordinator's; `predictPolicy`, `prediction` and `conditions` are ours. Times are RFC 3339
 texts, durations Go durations ("5m0s"), amounts Kubernetes quantities.
 """
 
@@ -234,7 +234,7 @@ class Prediction(Part):
 
 @dataclass(frozen=True, slots=True)
 class ShadowAccount(Part):
-    """`status.shadow`: what the node would have sold since it is in shadow mode. Ours, written by the manager."""
+    """What a node would have sold since it is in shadow mode; kept by the manager, see `crds.shadow_accounts`."""
 
     since: str | None = None
     """When the account began."""
@@ -273,7 +273,7 @@ class NodeMetricStatus(Part):
     conditions: tuple[Condition, ...] | None = None
     """`Collecting` and `PredictionReady` of the agent, `MidPublished` and `MidDeficit` of the manager."""
     shadow: ShadowAccount | None = None
-    """What the node would have sold, while it is in shadow mode."""
+    """Where managers of before kept the account of shadow mode; taken over, and removed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,4 +288,4 @@ class NodeMetric(Part):
     spec: NodeMetricSpec = field(default_factory=NodeMetricSpec)
     """Written by the manager."""
     status: NodeMetricStatus | None = None
-    """Written by the agent, but for two conditions and `shadow`."""
+    """Written by the agent, but for two conditions."""

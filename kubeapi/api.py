@@ -5,6 +5,7 @@ import copy
 import json
 import logging
 import os
+import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
+_NOT_PRINTABLE: Final = re.compile("[\x7f-\uffff]")
 _METADATA_ALONE: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 PAGE_SIZE: Final = 500
@@ -50,6 +52,12 @@ class _Login:
     """The login that all views of one session share."""
 
     connection: Connection
+
+
+def _encoded(body: Any) -> bytes:  # noqa: ANN401 - JSON
+    """JSON that is YAML too: an API server reads what is applied as YAML, which has no escape for half a character."""
+    text = json.dumps(body, ensure_ascii=False)
+    return _NOT_PRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 class _Body(aiohttp.BytesPayload):
@@ -257,7 +265,7 @@ class ApiServer:
                     method,
                     login.server + path,
                     params={name: str(value) for name, value in (params or {}).items()},
-                    data=None if body is None else _Body(json.dumps(body).encode(), self._may_write_for),
+                    data=None if body is None else _Body(_encoded(body), self._may_write_for),
                     headers=[*{**(headers or {}), **login_header}.items(), *(self.acts_as or login.acts_as)],
                     timeout=timeout or self._timeout_of(method),
                     ssl=login.tls or True,

@@ -47,34 +47,6 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
             return answer
 
 
-async def merge_status(run: Run, path: str, field: str, value: Json | None) -> Json | None:
-    """Write one field of a NodeMetric's status, and nothing beside it.
-
-    Args:
-        run: the run.
-        path: the `/status` of the object.
-        field: its name.
-        value: what it should be; parts that are `None` are taken away, and so is the whole of it.
-
-    Returns:
-        The object as it is then; `None` when the definition does not know the field, so that nothing was written.
-
-    Raises:
-        ApiError: the API server refuses.
-        ApiUnavailable: it is away.
-    """
-    definition, body = run.context.part(Definition), {"status": {field: value}}
-    if definition.left_out(f"status.{field}", run.context.steady()):
-        return None
-    answer = await run.api.patch(path, body)
-    if value is not None and field not in (answer.get("status") or {}):
-        _dropped(run, f"status.{field}")
-        return None
-    for each in definition.keeps(body):
-        _LOG.info("The cluster's NodeMetric definition knows %s now", each)
-    return answer
-
-
 def _is_empty(body: Json) -> bool:
     return body.keys() <= {"apiVersion", "kind", "metadata"} and body["metadata"].keys() <= {"name"}
 

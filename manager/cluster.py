@@ -43,8 +43,10 @@ class KnownNodeMetric:
     """Its spec, and who owns it."""
     conditions: Mapping[str, KnownCondition]
     """Those of its conditions that are the manager's, by type."""
+    seen_conditions: Mapping[str, KnownCondition]
+    """The same, and as they last were those that somebody has taken away: an agent may replace the whole status."""
     shadow: Json | None
-    """`status.shadow`, the manager's account as last written."""
+    """`status.shadow`: the account that a manager of before kept there."""
     report: ReportFacts | None
     """The status, if there is one."""
     received: Received
@@ -120,11 +122,14 @@ class Cluster:
         if listed and before is not None and before.uid == metadata.get("uid") and _older(node_metric, before.version):
             return False
         report = ReportFacts.from_object(node_metric)
+        conditions = _own_conditions(node_metric.get("status"))
+        seen = before.seen_conditions if before is not None and before.uid == metadata.get("uid") else {}
         kept = KnownNodeMetric(
             uid=str(metadata.get("uid", "")),
             version=str(metadata.get("resourceVersion", "")),
             kept=Kept.from_object(node_metric),
-            conditions=_own_conditions(node_metric.get("status")),
+            conditions=conditions,
+            seen_conditions={**seen, **conditions},
             shadow=part(node_metric, "status", "shadow"),
             report=report,
             received=_received(before, report, now),

@@ -151,7 +151,7 @@ class Rehearsal:
                 self.account = self.account.judge(offered, free, round(seconds * _MILLI))
 
     def to_status(self, now: float) -> ShadowAccount:
-        """The account as it stands on the NodeMetric.
+        """The account as it is written.
 
         Args:
             now: the time. [unix s]
@@ -170,7 +170,7 @@ class Rehearsal:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An account as it was found on a NodeMetric."""
+    """An account as it was found."""
 
     account: Account
     """What was known."""
@@ -185,7 +185,14 @@ class Stored:
         if not isinstance(status, Mapping):
             return None
         try:
-            found = from_json(ShadowAccount, status)
+            return cls.of(from_json(ShadowAccount, status))
+        except CodecError:
+            return None
+
+    @classmethod
+    def of(cls, found: ShadowAccount) -> Self | None:
+        """What an account says; `None` when nobody can have observed it."""
+        try:
             observed = (found.observed_seconds or 0) * _MILLI
             too_much = found.too_much_seconds or {}
             account = Account(
@@ -197,7 +204,7 @@ class Stored:
             )
             offered = None if found.offered is None else Amounts(*_pair(found.offered))
             stored = cls(account, offered, parse_time(found.time or ""))
-        except (CodecError, ValueError):
+        except ValueError:
             return None
         return stored if stored._is_possible() else None
 

@@ -11,6 +11,7 @@ from cli import output as outputs
 from cli.config import file as config_file
 from cli.explain import text as explain_text
 from cli.explain.what_if import what_if
+from crds import shadow_accounts
 from crds.names import LAST_GOOD_NAME
 from manager.exclusion import Exclusion
 from manager.explain import document as explain_json
@@ -46,13 +47,23 @@ async def node(
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
     now = time.time()
-    found, metric, pods, settings = await live.together(
+    found, metric, pods, settings, kept = await live.together(
         live.node(api, name),
         live.node_metric(api, name),
         live.objects(api, kubeapi.paths.PODS, fieldSelector=f"spec.nodeName={name}"),
         read_settings(api, namespace, config_name, now),
+        live.if_allowed(api, kubeapi.paths.config_map(namespace, shadow_accounts.name_of(name))),
     )
-    seen = Seen(found, metric, pods, now, lease=settings.lease, exclusion=settings.exclusion)
+    account = shadow_accounts.read(kept).get(name)
+    seen = Seen(
+        found,
+        metric,
+        pods,
+        now,
+        lease=settings.lease,
+        exclusion=settings.exclusion,
+        shadow=account.account if account and account.node_uid == found["metadata"].get("uid") else None,
+    )
     explanation = explain(seen, settings.config, tried)
     if outputs.is_for_people(output):
         show(explanation)

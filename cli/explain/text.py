@@ -53,10 +53,9 @@ def sections(explanation: Explanation) -> Iterator[Section]:
     yield "Sources", (Column("SOURCE"), Column("AGE", ">"), Column("STATE")), _sources(explanation)
     if explanation.conditions:
         yield "Conditions of the NodeMetric", _CONDITION_COLUMNS, _conditions(explanation)
-    metric = {"metadata": {"name": explanation.node}, "status": explanation.status}
-    account = shadow_accounts.accounts([metric], explanation.seen.now)
-    if account:
-        yield "What shadow mode would have sold", shadow_accounts.COLUMNS, [shadow_accounts.cells(account[0])]
+    if explanation.seen.shadow is not None:
+        account = shadow_accounts.of(explanation.node, explanation.seen.shadow, explanation.seen.now)
+        yield "What shadow mode would have sold", shadow_accounts.COLUMNS, [shadow_accounts.cells(account)]
     title = "Strategy that is tried" if explanation.what_if else "Strategy in force"
     yield title, (Column("FIELD"), Column("VALUE"), Column("FROM")), _strategy(explanation)
 

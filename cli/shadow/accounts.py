@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cli.table import Cell, Column, Row
-from crds.codec import CodecError, from_json
+from crds import shadow_accounts
 from crds.node_metric import ShadowAccount
 from manager.explain import amounts
 from manager.explain.report import Amount, age
@@ -49,27 +49,27 @@ class Account:
     """By how much at worst."""
 
 
-def accounts(node_metrics: Iterable[Any], now: float, only: frozenset[str] | None = None) -> list[Account]:
+def accounts(config_maps: Iterable[Any], nodes: Mapping[str, str], now: float) -> list[Account]:
     """The accounts that there are, by name of the node; one that somebody else wrote and cannot be read is left out.
 
     Args:
-        node_metrics: NodeMetrics as JSON.
+        config_maps: the ConfigMaps that hold accounts as JSON; `None` for one that is not there.
+        nodes: name -> uid of the nodes that are meant: an account of another machine of that name is left out.
         now: the time to measure ages from. [unix s]
-        only: names of nodes; `None` for all.
     """
-    found = []
-    for metric in node_metrics:
-        name, shadow = metric["metadata"]["name"], (metric.get("status") or {}).get("shadow")
-        if shadow is None or (only is not None and name not in only):
-            continue
-        try:
-            found.append(_account(name, from_json(ShadowAccount, shadow), now))
-        except CodecError:
-            continue
+    kept = [found for each in config_maps for found in shadow_accounts.read(each).items()]
+    found = [of(name, each.account, now) for name, each in kept if each and nodes.get(name) == each.node_uid]
     return sorted(found, key=lambda account: account.name)
 
 
-def _account(name: str, stored: ShadowAccount, now: float) -> Account:
+def of(name: str, stored: ShadowAccount, now: float) -> Account:
+    """One node's account.
+
+    Args:
+        name: name of the node.
+        stored: what is kept.
+        now: the time to measure ages from. [unix s]
+    """
     too_much = stored.too_much_seconds or {}
     return Account(
         name=name,

@@ -141,7 +141,9 @@ class Found:
     config_map: Json | None
     """The user's colocation ConfigMap."""
     last_good: Json | None
-    """The manager's own ConfigMap."""
+    """The manager's copy of the last good config."""
+    shadow: Mapping[str, Json]
+    """The ConfigMaps with accounts of shadow mode, by name."""
     secret: Json | None
     """The webhook's Secret."""
     lease: Json | None
@@ -250,6 +252,7 @@ def _of_namespace(found: Found, *, delete_config: bool) -> Iterable[Change]:
         yield from _of_config(found.config_map, namespace, delete=delete_config)
     owned = (
         ("ConfigMap", found.last_good, paths.config_map(namespace, LAST_GOOD_NAME)),
+        *(("ConfigMap", each, paths.config_map(namespace, name)) for name, each in found.shadow.items()),
         ("Secret", found.secret, secret_path(namespace)),
         ("Pod", found.test_pod, paths.pod(namespace, TEST_POD)),
         ("Lease", found.lease, services.MANAGER.lease_path(namespace)),

@@ -12,6 +12,7 @@ from cli.uninstall import plan as uninstall_plan
 from cli.uninstall import services
 from cli.uninstall.plan import Asked, Change, Found, Maker, OfferingNode
 from crds.names import LAST_GOOD_NAME
+from crds.shadow_accounts import NAMES
 from manager.facts import PodFacts
 
 _WORKLOADS: Final = {
@@ -49,6 +50,7 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         scheduler_lease,
         classes,
         makers,
+        shadow,
     ) = await live.together(
         _kept(api, kubeapi.paths.NODES, uninstall_plan.offering),
         _metrics(api),
@@ -61,6 +63,7 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         live.optional(api, services.scheduler(scheduler).lease_path(namespace)),
         _classes(api, asked),
         _makers(api),
+        live.together(*(live.optional(api, kubeapi.paths.config_map(namespace, name)) for name in NAMES)),
     )
     ours = [each for each in metrics if each is not None]
     return Found(
@@ -71,6 +74,7 @@ async def find(api: kubeapi.ApiServer, namespace: str, config_name: str, asked: 
         pods,
         config_map,
         last_good,
+        {name: each for name, each in zip(NAMES, shadow, strict=True) if each is not None},
         secret,
         lease,
         test_pod,

@@ -19,7 +19,7 @@
     inputs              {"name", "values": {resource: number}, "from", "ageSeconds"}; an age of null is "just read"
     reportAgeSeconds, predictionAgeSeconds, prediction
     conditions          of the NodeMetric: {"type", "status", "reason", "message", "ageSeconds"}
-    shadow              `status.shadow` of the NodeMetric (the account of mode shadow), or null
+    shadow              the account of mode shadow, or null
     manager             {"leader", "renewedSecondsAgo", "writes"}, or null where its Lease cannot be seen
     mode, strategy, strategySources, config
     whatIf              null, or {"settings", "config", "now": {published … degraded as above}, "agentMustFollow":
@@ -76,7 +76,7 @@ def as_json(explanation: Explanation) -> dict[str, Any]:
         "predictionAgeSeconds": facts.prediction_age,
         "prediction": explanation.report.prediction,
         "conditions": _conditions(explanation),
-        "shadow": explanation.status.get("shadow"),
+        "shadow": None if explanation.seen.shadow is None else to_json(explanation.seen.shadow),
         "manager": _manager(explanation),
         "mode": "shadow" if facts.strategy.shadow else "active",
         "strategy": to_json(explanation.strategy.strategy),

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from crds import names
+from crds.node_metric import ShadowAccount
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
 from manager.config.in_force import InForce, at_start
@@ -64,6 +65,8 @@ class Seen:
     """The manager's Lease; None where there is none, or it may not be read."""
     exclusion: Exclusion = field(default_factory=Exclusion)
     """Which nodes the manager leaves alone."""
+    shadow: ShadowAccount | None = None
+    """The account of mode shadow, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,12 +101,15 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
-def as_json(states: Sequence[State], known: Mapping[str, KnownCondition], now: float) -> list[Json] | None:
+def as_json(
+    states: Sequence[State], known: Mapping[str, KnownCondition], seen: Mapping[str, KnownCondition], now: float
+) -> list[Json] | None:
     """The conditions to apply; `None` when all are there with the same status and reason.
 
     Args:
         states: what is the case.
-        known: our conditions as they stand; one whose status stays keeps its time.
+        known: our conditions as they stand.
+        seen: as they last were, also those that are not there any more; one whose status stays keeps its time.
         now: the time. [unix s]
     """
     before = {each.type: known.get(each.type) for each in states}
@@ -115,7 +118,7 @@ def as_json(states: Sequence[State], known: Mapping[str, KnownCondition], now: f
     moment = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     found = []
     for each in states:
-        old = before[each.type]
+        old = seen.get(each.type)
         since = old.since if old and old.status == each.status and old.since else moment
         found.append(
             {
@@ -141,7 +144,7 @@ class NodeMetricConditions:
             return
         held = context.memory(look.name).writer.withdrawn
         states = (published(look.result, shadow=look.facts.strategy.shadow, held=held), deficit(look.result))
-        conditions = as_json(states, known.conditions, context.wall())
+        conditions = as_json(states, known.conditions, known.seen_conditions, context.wall())
         if conditions is None or context.part(Definition).left_out(_FIELD, context.steady()):
             return
         body = {**node_metric.identity(look.name), "status": {"conditions": conditions}}

@@ -1,19 +1,19 @@
-"""Shadow mode: keeps the account of what a node would have sold, on its NodeMetric and in metrics."""
+"""Shadow mode: keeps the account of what a node would have sold, in a ConfigMap of our own and in metrics."""
 
 import zlib
 from dataclasses import dataclass, replace
 from typing import Final
 
-from crds.codec import to_json
 from crds.colocation import DEFAULTS
+from crds.shadow_accounts import Kept, name_of
 from kubeapi import ApiError, paths
 from manager import node_metric
-from manager.applying import merge_status
 from manager.calculators.mid import calculate
 from manager.context import Context, Run
 from manager.reactions.reaction import Look
 from manager.reactions.shadow_metrics import ShadowMetrics
 from manager.shadow import Account, Rehearsal, Stored
+from manager.shadow_store import ShadowStore
 
 WRITE_SECONDS: Final = 600
 """The account is written at most this often, once it is twice as old. [s]"""
@@ -21,7 +21,6 @@ _FIRST_WRITE_SECONDS: Final = 60
 """A young account is written each time it has doubled, but at most this often, so that one sees it grow. [s]"""
 _SPREAD_SECONDS: Final = 300
 """Nodes that entered shadow mode together write within this time of one another. [s]"""
-_FIELD: Final = "shadow"
 
 
 @dataclass(slots=True)
@@ -51,7 +50,7 @@ class ShadowAccounts:
         if not (facts.strategy.shadow and facts.strategy.enabled):
             await self._end(run, look.name, memory)
             return None
-        rehearsal = self._rehearsal(context, look.name, memory)
+        rehearsal = await self._rehearsal(run, look.name, memory)
         active = calculate(replace(facts, strategy=replace(facts.strategy, shadow=False)))
         stated = look.view.strategy.metric_aggregate_duration_seconds
         window = stated or DEFAULTS.metric_aggregate_duration_seconds or 0
@@ -63,60 +62,80 @@ class ShadowAccounts:
     def forget(self, context: Context, name: str) -> None:
         """Show nothing more about a node; another replica, or a later look, reads what was written."""
         context.telemetry.part(ShadowMetrics).forget(name)
+        if name in context.cluster.nodes:
+            context.part(ShadowStore).clear()
         if name in context.memories:
             context.memories[name].part(ShadowMemory).clear()
 
     @staticmethod
-    def _rehearsal(context: Context, name: str, memory: ShadowMemory) -> Rehearsal:
+    async def _rehearsal(run: Run, name: str, memory: ShadowMemory) -> Rehearsal:
         """The one under way, else the one that was written, else a new one."""
-        known = context.cluster.node_metrics.get(name)
+        context = run.context
+        written = (await context.part(ShadowStore).of(run, name)).get(name)
         uid = context.cluster.nodes[name]["metadata"]["uid"] if name in context.cluster.nodes else memory.node_uid
         if memory.rehearsal is not None and memory.node_uid == uid:
             return memory.rehearsal
-        stored = Stored.read(known.shadow) if known and not known.kept.of_another_node(uid) else None
+        known = context.cluster.node_metrics.get(name)
+        if written is not None:
+            stored = Stored.of(written.account) if written.node_uid == uid else None
+        else:
+            stored = Stored.read(known.shadow) if known and not known.kept.of_another_node(uid) else None
         now, wall = context.steady(), context.wall()
         memory.clear()
         memory.node_uid = uid
         memory.rehearsal = Rehearsal(Account(wall), None, now)
         if stored is not None:
             memory.rehearsal = Rehearsal(stored.account, stored.offered, now)
-            memory.written_at = now - max(wall - stored.written_at, 0.0)
+            memory.written_at = None if written is None else now - max(wall - stored.written_at, 0.0)
         return memory.rehearsal
 
     @staticmethod
     async def _write(run: Run, name: str, memory: ShadowMemory, rehearsal: Rehearsal) -> None:
-        now, age = run.context.steady(), run.context.wall() - rehearsal.account.since
+        """Write the account when it is time, and with it those that are in the same ConfigMap."""
+        context = run.context
+        now, age = context.steady(), context.wall() - rehearsal.account.since
         longest = WRITE_SECONDS + zlib.crc32(name.encode()) % _SPREAD_SECONDS
         pause = min(longest, max(age / 2, _FIRST_WRITE_SECONDS))
-        if name not in run.context.cluster.node_metrics:
-            return
         if memory.written_at is not None and now - memory.written_at < pause:
             return
-        account = to_json(rehearsal.to_status(run.context.wall()))
-        memory.written_at = now
-        # A merge patch keeps what it does not name.
-        await _patch(run, name, {"offered": None, **account})
+        store = context.part(ShadowStore)
+        if not store.may_write(name, now):
+            return  # the next look does it
+        where, wall = name_of(name), context.wall()
+        same = {each: found.part(ShadowMemory) for each, found in context.memories.items() if name_of(each) == where}
+        due = {each: found for each, found in same.items() if found.rehearsal is not None}
+        accounts = {
+            each: Kept(found.node_uid, found.rehearsal.to_status(wall))
+            for each, found in due.items()
+            if found.rehearsal is not None
+        }
+        await store.write(run, name, accounts)
+        for found in due.values():
+            found.written_at = now
+        await _remove_from_status(run, name)
 
     @staticmethod
     async def _end(run: Run, name: str, memory: ShadowMemory) -> None:
         memory.clear()
         run.context.telemetry.part(ShadowMetrics).forget(name)
-        known = run.context.cluster.node_metrics.get(name)
-        if known is not None and known.shadow is not None:
-            await _patch(run, name, None)
+        store = run.context.part(ShadowStore)
+        if name in await store.of(run, name):
+            await store.write(run, name, {name: None})
+        await _remove_from_status(run, name)
 
 
-async def _patch(run: Run, name: str, account: dict[str, object] | None) -> None:
+async def _remove_from_status(run: Run, name: str) -> None:
+    """Take away an account that a manager of before has written to the NodeMetric."""
+    known = run.context.cluster.node_metrics.get(name)
+    if known is None or known.shadow is None:
+        return
     try:
-        answer = await merge_status(run, paths.status(node_metric.path(name)), _FIELD, account)
+        answer = await run.api.patch(paths.status(node_metric.path(name)), {"status": {"shadow": None}})
     except ApiError as error:
         if not error.not_found:
             raise
-        return  # it was deleted meanwhile; the next one gets the account
-    if answer is not None:
-        run.context.telemetry.writes.labels("shadow", "patched").inc()
-        # One whose deletion was told before the answer came is not brought back.
-        if name in run.context.cluster.node_metrics and run.context.cluster.answered_node_metric(
-            answer, run.context.steady()
-        ):
-            run.queue.add(name)
+        return
+    if name in run.context.cluster.node_metrics and run.context.cluster.answered_node_metric(
+        answer, run.context.steady()
+    ):
+        run.queue.add(name)

@@ -12,6 +12,7 @@ from manager import node_metric
 from manager.context import Context
 from manager.explain.explanation import ConfigState, Explanation, Seen, explain
 from manager.facts import Received
+from manager.reactions.shadow import ShadowMemory
 from service.token_bucket import TokenBucket
 
 _ANSWER_SECONDS: Final = 5.0
@@ -104,6 +105,7 @@ def of_node(context: Context, metrics: NodeMetrics, name: str) -> Explained | No
     now = context.wall()
     ahead = now - context.steady()
     written_at = memory.writer.written_at if memory else None
+    rehearsal = memory.part(ShadowMemory).rehearsal if memory else None
     seen = Seen(
         node,
         metric,
@@ -112,6 +114,7 @@ def of_node(context: Context, metrics: NodeMetrics, name: str) -> Explained | No
         received=known.received.moved(ahead) if known else Received(),
         written_at=None if written_at is None else written_at + ahead,
         exclusion=context.settings.exclude_nodes,
+        shadow=rehearsal.to_status(now) if rehearsal else None,
     )
     state, settings = context.in_force, context.settings
     config = ConfigState(

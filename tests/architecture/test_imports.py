@@ -107,6 +107,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "manager.node_metric",
         "manager.patches",
         "manager.reactions.conditions",
+        "manager.reactions.shadow",
         "service.http",
         "service.token_bucket",
         "kubeapi",

@@ -10,6 +10,7 @@ import yaml
 
 from cli import arguments
 from cli.uninstall import plan, services
+from crds import shadow_accounts
 from devcluster import Cluster
 from tests.charts.rendered import ROOT, Rendered, render, rules
 from tests.e2e.life import PREVIOUS
@@ -92,7 +93,10 @@ def test_hook_says_what_values_say(cluster: Cluster) -> None:
     assert (options.force, options.delete_config, options.delete_priority_classes) == (True, False, False)
     granted = rules(chart.one("Role", UNINSTALL)) | rules(chart.one("ClusterRole", UNINSTALL))
     assert not [each for each in granted if each[1] == "priorityclasses"]
-    assert {each[3] for each in granted if each[1:3] == ("configmaps", "delete")} == {"headroom-last-good-config"}
+    assert {each[3] for each in granted if each[1:3] == ("configmaps", "delete")} == {
+        "headroom-last-good-config",
+        ",".join(shadow_accounts.NAMES),
+    }
     assert not _of(render(cluster.helm, "uninstall.hook.enabled=false"), UNINSTALL)
     assert not _of(render(cluster.helm, "tests.enabled=false"), DOCTOR)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from cli.config.file import ConfigFile
 from cli.explain.what_if import what_if
+from crds.node_metric import ShadowAccount
 from manager.exclusion import Exclusion
 from manager.explain.explanation import Explanation, Seen, config_state, explain
 from manager.explain.lease import Lease
@@ -48,6 +49,7 @@ def explained(
     lease: Lease | None = None,
     exclude_nodes: str = "type=virtual-kubelet",
     pods: Sequence[Json] = (),
+    shadow: ShadowAccount | None = None,
     now: float = NOW,
 ) -> Explanation:
     """The explanation of a recorded node, with the recorded objects unless others are given.
@@ -63,6 +65,7 @@ def explained(
         lease: the manager's Lease.
         exclude_nodes: which nodes the manager leaves alone.
         pods: further pods on it.
+        shadow: its account of shadow mode.
         now: the clock. [unix s]
     """
     config_map = recorded("configMap")
@@ -76,6 +79,7 @@ def explained(
         now,
         lease=lease,
         exclusion=Exclusion.of(exclude_nodes),
+        shadow=shadow,
     )
     state = config_state(
         config_map,

@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from cli.explain.command import show
+from crds.codec import from_json
+from crds.node_metric import ShadowAccount
 from manager.calculators.mid import calculate
 from manager.explain import document as explain_json
 from manager.explain.document import as_json
@@ -185,8 +187,7 @@ def test_usage_with_the_prediction_has_its_age() -> None:
 
 def test_shadow_account_is_shown() -> None:
     """A node in shadow mode shows what it would have sold, and how often that would have been too much."""
-    metric = named("nodeMetrics", "web-1")
-    metric["status"]["shadow"] = {
+    account = {
         "since": "2026-11-20T12:01:00Z",
         "time": "2026-11-21T11:55:00Z",
         "observedSeconds": 80000,
@@ -195,7 +196,7 @@ def test_shadow_account_is_shown() -> None:
         "tooMuchSeconds": {"cpu": 800, "memory": 0},
         "worstExcess": {"cpu": "500m", "memory": "0"},
     }
-    explanation = explained("web-1", "mode=shadow", node_metric=metric)
+    explanation = explained("web-1", "mode=shadow", shadow=from_json(ShadowAccount, account))
     _, _, section = text(explanation).partition("What shadow mode would have sold\n")
     row = section.splitlines()[1].split()
     assert row[:2] == ["web-1", "24h"]

@@ -9,17 +9,16 @@ from cli.errors import FAILED, CommandError
 from cli.shadow import command as shadow
 from cli.shadow.accounts import COLUMNS, accounts, as_json, cells, share, total
 from cli.table import plain
-from crds.codec import from_json
-from crds.node_metric import NodeMetric
-from kubeapi import ApiServer
+from crds.shadow_accounts import read, written
+from kubeapi import ApiError, ApiServer
 from tests.cli.recording import NOW, golden
 
 GI = 2**30
 Json = dict[str, Any]
 
 
-def metric(name: str, **account: object) -> Json:
-    """A NodeMetric with an account."""
+def kept(name: str, **account: object) -> Json:
+    """A ConfigMap with an account."""
     made: Json = {
         "since": "2026-11-20T12:01:00Z",
         "time": "2026-11-21T11:56:00Z",
@@ -30,29 +29,34 @@ def metric(name: str, **account: object) -> Json:
         "worstExcess": {"cpu": "900m", "memory": "0"},
         **account,
     }
-    return {"metadata": {"name": name}, "status": {"shadow": {key: value for key, value in made.items() if value}}}
+    account = {"nodeUID": f"uid-{name}", **{key: value for key, value in made.items() if value}}
+    return {"data": {name: json.dumps(account)}}
 
 
-METRICS = [
-    metric("web-2", observedSeconds=0, mean={"cpu": "0m", "memory": "0"}, tooMuchSeconds=None, offered=None),
-    metric("web-1"),
-    metric("web-3", tooMuchSeconds={"cpu": 0, "memory": 7}, worstExcess={"cpu": "0m", "memory": str(2 * GI)}),
-    {"metadata": {"name": "active"}, "status": {}},
-    {"metadata": {"name": "new"}},
-    {"metadata": {"name": "odd"}, "status": {"shadow": {"since": 7}}},
+KEPT = [
+    kept("web-2", observedSeconds=0, mean={"cpu": "0m", "memory": "0"}, tooMuchSeconds=None, offered=None),
+    kept("web-1"),
+    kept("web-3", tooMuchSeconds={"cpu": 0, "memory": 7}, worstExcess={"cpu": "0m", "memory": str(2 * GI)}),
+    {"metadata": {"name": "empty"}},
+    None,
+    {"data": {"odd": '{"nodeUID": "uid-odd", "since": 7}', "web-4": "{", "gone": "[]"}},
+    kept("again"),
 ]
+UIDS = {name: f"uid-{name}" for name in ("web-1", "web-2", "web-3", "web-4", "odd")} | {"again": "uid-of-another"}
 
 
 def test_shadow_text() -> None:
-    """Nodes by name, those without an account left out, and the total."""
-    found = accounts(METRICS, NOW)
+    """Nodes by name, the total; those without an account, gone, or another machine of that name, are left out."""
+    found = accounts(KEPT, UIDS, NOW)
     rows = [cells(each) for each in [*found, total(found)]]
     assert plain(COLUMNS, rows) == golden("shadow.txt")
 
 
 def test_made_accounts_are_real() -> None:
-    """The accounts of these tests are such as the API has."""
-    from_json(NodeMetric, METRICS[1])
+    """The accounts of these tests are such as the manager writes."""
+    made = read(KEPT[1])["web-1"]
+    assert made is not None
+    assert read({"data": {"web-1": written(made)}}) == {"web-1": made}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +70,7 @@ def test_share_of_time(part: int | None, whole: int, text: str) -> None:
 
 def test_json_has_units() -> None:
     """JSON carries plain numbers with their units in the names, and null for what is not known."""
-    unseen, seen = as_json(accounts(METRICS, NOW)[1]), as_json(accounts(METRICS, NOW)[0])
+    unseen, seen = as_json(accounts(KEPT, UIDS, NOW)[1]), as_json(accounts(KEPT, UIDS, NOW)[0])
     assert unseen["tooMuchPercent"] == {"cpu": None, "memory": None}
     assert unseen["offered"] == {"cpuMilli": None, "memoryBytes": None}
     assert seen["mean"] == {"cpuMilli": 6100, "memoryBytes": 19 * GI}
@@ -75,14 +79,21 @@ def test_json_has_units() -> None:
 
 
 class Recorded:
-    """Answers lists with what is here."""
+    """Answers with what is here."""
 
-    async def list(self, path: str, params: Any = None) -> tuple[list[Json], str]:  # noqa: ANN401
-        """NodeMetrics, or the nodes of a selector."""
-        if path.endswith("/nodes"):
-            assert params == {"labelSelector": "pool=web"}
-            return [{"metadata": {"name": "web-3"}}], "1"
-        return METRICS, "1"
+    async def list(self, path: str, params: Any, keep: Any) -> tuple[list[Any], str]:  # noqa: ANN401
+        """The nodes, all or of a selector."""
+        assert path.endswith("/nodes")
+        assert params in ({}, {"labelSelector": "pool=web"})
+        names = ["web-3"] if params else UIDS
+        return [keep({"metadata": {"name": name, "uid": UIDS[name]}}) for name in names], "1"
+
+    async def get(self, path: str) -> Json:
+        """One ConfigMap."""
+        number = int(path.removeprefix("/api/v1/namespaces/hr/configmaps/headroom-shadow-"))
+        if number >= len(KEPT) or KEPT[number] is None:
+            raise ApiError(404, "NotFound", path)
+        return dict(KEPT[number] or {})
 
 
 @pytest.fixture
@@ -94,11 +105,11 @@ def api() -> ApiServer:
 
 async def test_selector_chooses_nodes(api: ApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     """With -l only nodes with these labels are shown."""
-    await shadow.nodes(api, "pool=web", "json")
+    await shadow.nodes(api, "hr", "pool=web", "json")
     shown = json.loads(capsys.readouterr().out)
     assert [each["node"] for each in shown["nodes"]] == ["web-3"]
     assert shown["total"]["worstExcess"] == {"cpuMilli": 0, "memoryBytes": 2 * GI}
-    await shadow.nodes(api, None, "table")
+    await shadow.nodes(api, "hr", None, "table")
     assert "all 3" in capsys.readouterr().out
 
 
@@ -106,9 +117,9 @@ async def test_nobody_in_shadow_mode(
     api: ApiServer, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where no node is in shadow mode, it says how to get one there; a program gets an empty list."""
-    monkeypatch.setattr("tests.cli.test_shadow.METRICS", [])
-    with pytest.raises(CommandError, match=r"No node with pool=web is in shadow mode\.") as refused:
-        await shadow.nodes(api, "pool=web", "table")
+    monkeypatch.setattr("tests.cli.test_shadow.KEPT", [])
+    with pytest.raises(CommandError, match=r"No node with pool=web is in shadow mode, as namespace hr") as refused:
+        await shadow.nodes(api, "hr", "pool=web", "table")
     assert refused.value.exit_code == FAILED
-    await shadow.nodes(api, None, "json")
+    await shadow.nodes(api, "hr", None, "json")
     assert json.loads(capsys.readouterr().out) == {"nodes": [], "total": None}

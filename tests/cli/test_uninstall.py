@@ -62,6 +62,7 @@ async def test_dry_run_lists_what_is_done(stage: Stage, capsys: pytest.CaptureFi
             "annotation headroom.sh/config-state removed, the rest is yours and stays",
         ),
         ("ConfigMap", f"{NS}/headroom-last-good-config", "deleted"),
+        ("ConfigMap", f"{NS}/headroom-shadow-3", "deleted"),
         ("Secret", f"{NS}/headroom-manager-webhook-tls", "deleted"),
         ("Lease", f"{NS}/headroom-manager", "deleted"),
     ]

@@ -145,7 +145,7 @@ async def test_one_failure_stops_no_other(stage: Stage, capsys: pytest.CaptureFi
     assert await stage.run(force=True) == 1
     said = capsys.readouterr().out
     assert "failed: no permission for nodes/status" in said
-    assert "2 of 10 changes failed: run this again, it goes on where it stopped." in said
+    assert "2 of 11 changes failed: run this again, it goes on where it stopped." in said
     assert stage.mid("busy") == {}
     assert LEASE not in stage.api.objects
     stage.api.fails.clear()

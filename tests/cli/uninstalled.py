@@ -21,6 +21,7 @@ SCHEDULER = f"/apis/apps/v1/namespaces/{NS}/deployments/headroom-scheduler"
 PLACER = paths.lease(NS, "placer")
 CONFIG = paths.config_map(NS, "slo-controller-config")
 LAST_GOOD = paths.config_map(NS, "headroom-last-good-config")
+ACCOUNTS = paths.config_map(NS, "headroom-shadow-3")
 SECRET = uninstall_plan.secret_path(NS)
 OURS = [{"manager": "headroom-manager", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
 
@@ -43,6 +44,7 @@ class Stage:
             CONFIG, {"metadata": {"name": "slo-controller-config", "annotations": annotations}, "data": {"a": "b"}}
         )
         self.api.put(LAST_GOOD, {"metadata": {"name": "headroom-last-good-config"}})
+        self.api.put(ACCOUNTS, {"metadata": {"name": "headroom-shadow-3"}})
         self.api.put(SECRET, {"metadata": {"name": "headroom-manager-webhook-tls"}})
         self.lease("")
         self.api.put(DEPLOYMENT, {"metadata": {"name": "headroom-manager"}, "spec": {"replicas": 0}})

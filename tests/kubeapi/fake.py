@@ -25,6 +25,7 @@ class FakeServer:
         self.replies: dict[str, deque[Reply]] = defaultdict(deque)
         self.requests: list[web.Request] = []
         self.bodies: list[Any] = []
+        self.texts: list[str] = []
         self._closing = asyncio.Event()
 
     def add(self, kind: str, *replies: Reply) -> None:
@@ -39,6 +40,7 @@ class FakeServer:
         """Answer one request."""
         self.requests.append(request)
         text = await request.text()
+        self.texts.append(text)
         self.bodies.append(json.loads(text) if text else None)
         queue = self.replies[self._kind(request)]
         if not queue:

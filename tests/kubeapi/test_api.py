@@ -8,6 +8,7 @@ from email.utils import format_datetime
 from typing import Any
 
 import pytest
+import yaml
 from aiohttp import web
 
 import kubeapi
@@ -73,6 +74,16 @@ async def test_patch_content_types(fake: Fake, content_type: str, body: Any) -> 
     request = server.requests[0]
     assert (request.headers["Content-Type"], request.query["fieldManager"]) == (content_type, "me")
     assert server.bodies == [body]
+
+
+async def test_any_text_can_be_applied(fake: Fake) -> None:
+    """What is applied is read as YAML: no half of a character is escaped, and nothing unprintable stands there raw."""
+    server, api = fake
+    server.add("PATCH", answer({}))
+    body = {"metadata": {"name": "😀 ä \x1b\x7f\x85\u2028\ufeff"}}
+    await api.patch(f"{PATH}/a", body, kubeapi.APPLY, {"fieldManager": "me"})
+    assert server.bodies == [body]
+    assert yaml.safe_load(server.texts[0]) == body
 
 
 async def test_metadata_alone(fake: Fake) -> None:

@@ -110,8 +110,27 @@ async def test_removed_condition_comes_back(world: World) -> None:
     await world.look()
     world.reports(report(age=-5))
     assert _conditions(world) == {}
+    world.wall.now += 600
     await world.look()
     assert len(_conditions(world)) == 2
+
+
+async def test_replaced_status_keeps_times(world: World) -> None:
+    """An agent that replaces the whole status at every report does not make a condition look as if it just changed."""
+    await world.look()
+    for seconds in (60, 120):
+        world.wall.now += 60
+        world.steady.now += 60
+        world.reports(report(age=-seconds))
+        world.run.context.memories.clear()  # nor does another replica that takes over
+        await world.look()
+        assert {each["lastTransitionTime"] for each in _conditions(world).values()} == {at(0)}
+    world.reports(report(age=-120))
+    world.configure('{"enable": false}')
+    await world.look()
+    found = _conditions(world)
+    assert found[names.CONDITION_MID_PUBLISHED]["lastTransitionTime"] == at(120)  # it was True before
+    assert found[names.CONDITION_MID_DEFICIT]["lastTransitionTime"] == at(0)
 
 
 async def test_restart_writes_nothing(world: World) -> None:
@@ -156,4 +175,4 @@ def test_same_state_needs_no_write() -> None:
     """Nothing is written while statuses and reasons are those that stand there."""
     result = calculate(facts(node(), report()))
     states = (published(result, shadow=False), deficit(result))
-    assert len(as_json(states, {}, NOW) or []) == 2
+    assert len(as_json(states, {}, {}, NOW) or []) == 2

@@ -9,12 +9,14 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from crds import shadow_accounts
 from devcluster import Cluster
 from devcluster.component import free_port
 from tests.manager.stage import (
     CONFIG_MAP,
     CPU,
     METRICS,
+    SOLD,
     Manager,
     Request,
     Stage,
@@ -155,6 +157,11 @@ def _story(stage: Stage) -> None:
     stage.add_node("story")
     stage.report("story", "4")
     stage.expect_cpu("story", "4k")
+    shadow = {"name": "shadow", "nodeSelector": {"matchLabels": {"trial": NAMESPACE}}, **SOLD, "mode": "shadow"}
+    stage.configure({"nodeConfigs": [shadow, *stage.config["nodeConfigs"]]})
+    stage.add_node("story-shadow", trial=NAMESPACE)
+    kept = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{shadow_accounts.name_of('story-shadow')}"
+    eventually(lambda: "story-shadow" in stage.found(kept).get("data", {}), "the account is kept")
     stage.configure("{")
     stage.expect_event("ColocationConfigInvalid", CONFIG_MAP)
     eviction = {"mode": "on", "afterSeconds": 0, "maxPerNodePerMinute": 10}

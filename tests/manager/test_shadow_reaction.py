@@ -1,7 +1,8 @@
-"""Shadow mode from end to end, with an API server in memory: nothing on Nodes, the account on the NodeMetric."""
+"""Shadow mode from end to end, with an API server in memory: nothing on Nodes, the account in a ConfigMap."""
 
 import asyncio
-import logging
+import copy
+import json
 from typing import Any
 
 import pytest
@@ -9,17 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
-from kubeapi import ApiError
+from crds.shadow_accounts import name_of
+from kubeapi import ApiError, paths
 from manager.facts import PodFacts
 from manager.handlers import node_metric, nodes
 from manager.leader import Leadership
 from manager.reactions.shadow import ShadowMemory
-from manager.settings import LeaderSettings
-from tests.manager.made import FakeApi, Json, mid_pod, node, report
+from manager.settings import DEFAULT_NAMESPACE, LeaderSettings
+from manager.shadow import Account, Rehearsal
+from manager.shadow_store import ShadowStore
+from tests.manager.made import FakeApi, Json, at, mid_pod, node, report
 from tests.manager.test_look_at import ENABLED, METRIC, World
 
 SHADOW = '{"enable": true, "midIncreaseHoldSeconds": 0, "mode": "shadow"}'
 GI = 1024**3
+ACCOUNTS = paths.config_map(DEFAULT_NAMESPACE, name_of("n1"))
 
 
 class Shadowed(World):
@@ -41,14 +46,17 @@ class Shadowed(World):
         await self.look()
 
     def account(self) -> Json | None:
-        """The account on the NodeMetric."""
-        found: Json | None = self.api.objects[METRIC].get("status", {}).get("shadow")
-        return found
+        """The account that is kept."""
+        kept = self.api.objects.get(ACCOUNTS, {}).get("data", {}).get("n1")
+        return None if kept is None else dict(json.loads(kept))
 
     def writes(self) -> list[Any]:
-        """Every account that was written."""
-        bodies = self.api.written("PATCH", f"{METRIC}/status")
-        return [body["status"]["shadow"] for body in bodies if "shadow" in body["status"]]
+        """Every account that was written; the first patch finds nothing to merge into."""
+        bodies = [
+            *self.api.written("POST", "/configmaps"),
+            *self.api.written("PATCH", ACCOUNTS)[1:],
+        ]
+        return [text and json.loads(text) for body in bodies for name, text in body["data"].items() if name == "n1"]
 
     def metrics(self) -> str:
         """What /metrics shows."""
@@ -186,7 +194,7 @@ async def test_leaving_resets(world: Shadowed, config: str) -> None:
 
 async def test_leaving_publishes_at_once(world: Shadowed) -> None:
     """Active mode after shadow mode begins like a first publication, also where the account cannot be taken away."""
-    world.api.fails[f"PATCH {METRIC}/status"] = ApiError(403, "Forbidden", "no")
+    world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(403, "Forbidden", "no")
     world.configure(ENABLED)
     with pytest.raises(ApiError):
         await world.look()
@@ -208,15 +216,80 @@ async def test_entering_takes_away(world: Shadowed) -> None:
     assert world.offered() == {}
 
 
-async def test_foreign_definition_keeps_metrics(world: Shadowed, caplog: pytest.LogCaptureFixture) -> None:
-    """Koordinator's definition drops the account: it is in memory and metrics, said once, and not sent again."""
-    world.api.unknown_fields = {"status.shadow"}
-    caplog.set_level(logging.WARNING)
+async def test_account_outlives_a_replaced_status(world: Shadowed) -> None:
+    """Another agent that replaces the whole status, under a definition that knows no account, takes nothing away."""
+    world.api.unknown_fields = {"status.shadow", "status.conditions"}
+    for _ in range(20):
+        world.wall.now += 60
+        world.steady.now += 60
+        stored = {**world.api.objects[METRIC], "status": report(mid=None, age=-world.steady.now)["status"]}
+        node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
+        await world.look()
+    assert 'shadow_observed_seconds{node="n1"} 1380.0' in world.metrics()
+    account = world.account()
+    assert account is not None
+    assert account["observedSeconds"] >= 600
+    assert not [body for body in world.api.written("PATCH", "/status") if "shadow" in body.get("status", {})]
+    world.run.context.memories.clear()
+    await world.look()
+    assert f'shadow_observed_seconds{{node="n1"}} {float(account["observedSeconds"])}' in world.metrics()
+
+
+async def test_account_of_the_status_is_taken_over(world: Shadowed) -> None:
+    """What a manager of before kept in the status of the NodeMetric goes on in the ConfigMap, and leaves the status."""
+    old = {"since": at(-90_000), "time": at(-60), "observedSeconds": 80_000, "mean": {"cpu": "4", "memory": "1Gi"}}
+    world.run.context.memories.clear()
+    world.run.context.part(ShadowStore).clear()
+    del world.api.objects[ACCOUNTS]
+    stored = world.api.objects[METRIC]
+    stored = {**stored, "status": {**stored["status"], "shadow": old}}
+    node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
+    await world.look()
+    account = world.account()
+    assert account is not None
+    assert (account["since"], account["observedSeconds"], account["nodeUID"]) == (at(-90_000), 80_000, "uid-n1")
+    assert account["mean"] == {"cpu": "4000m", "memory": str(GI)}
+    assert "shadow" not in world.api.objects[METRIC]["status"]
+    await world.minute()
+    assert 'shadow_observed_seconds{node="n1"} 80060.0' in world.metrics()
+
+
+async def test_nodes_share_writes(world: Shadowed) -> None:
+    """What is due is written with all that is in the same ConfigMap; accounts of nodes that are gone go with it."""
+    twin = next(name for number in range(2, 999) if name_of(name := f"n{number}") == name_of("n1"))
+    memory = world.run.context.memory(twin).part(ShadowMemory)
+    memory.rehearsal, memory.node_uid = Rehearsal(Account(world.wall()), None, world.steady()), "uid-twin"
+    made = copy.deepcopy(node())
+    made["metadata"].update(name=twin, uid="uid-twin")
+    nodes.observe(world.run, "ADDED", made)
     for _ in range(20):
         await world.minute()
-    assert len([line for line in caplog.records if "does not know status.shadow" in line.message]) == 1
-    assert len(world.writes()) <= 7  # while the account is young, then a try every ten minutes
-    assert 'shadow_observed_seconds{node="n1"} 1380.0' in world.metrics()
+    assert set(world.api.objects[ACCOUNTS]["data"]) == {"n1", twin}
+    nodes.observe(world.run, "DELETED", made)
+    world.run.context.memories.pop(twin)
+    for _ in range(16):
+        await world.minute()
+    assert set(world.api.objects[ACCOUNTS]["data"]) == {"n1"}
+
+
+async def test_many_nodes_begin_at_once(world: Shadowed) -> None:
+    """A ConfigMap is not written for every node that enters shadow mode with others."""
+    before = len(world.api.written("PATCH", ACCOUNTS))
+    world.run.context.memories.clear()
+    for _ in range(5):
+        world.run.context.memory("n1").part(ShadowMemory).written_at = None
+        await world.look()
+    assert len(world.api.written("PATCH", ACCOUNTS)) - before <= 1
+
+
+async def test_unreadable_account_begins_anew(world: Shadowed) -> None:
+    """What somebody wrote into the ConfigMap is replaced."""
+    for text in ("{", "[]", '{"nodeUID": "uid-n1", "since": 7}', '{"nodeUID": "uid-n1"}', "[" * 9999):
+        world.run.context.memories.clear()
+        world.run.context.part(ShadowStore).clear()
+        world.api.objects[ACCOUNTS]["data"]["n1"] = text
+        await world.look()
+        assert (world.account() or {})["observedSeconds"] == 0
 
 
 async def test_other_machine_begins_anew(world: Shadowed) -> None:

@@ -7,6 +7,11 @@ app.kubernetes.io/instance: {{ .Release.Name | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
 
+{{/* The ConfigMaps in which the manager keeps accounts of shadow mode, as a YAML list; crds/shadow_accounts.py names them too. */}}
+{{- define "headroom.shadowConfigMaps" -}}
+[{{ range $share, $_ := until 16 }}{{ if $share }}, {{ end }}headroom-shadow-{{ $share }}{{ end }}]
+{{- end }}
+
 {{/* An image reference. Call with the root context and "agent" or "manager". A repository that begins with a host stands for itself, as for docker. */}}
 {{- define "headroom.image" -}}
 {{- $values := (index . 0).Values.image }}

@@ -15,12 +15,16 @@ from scheduler_plugins.framework.plugin import Victims
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import shortened
 from scheduler_plugins.snapshot.kept import Relieving
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import MALFORMED
 from service.memo import Memo, of_json
 
 _REMEMBERED_BYTES: Final = 32 * 2**20
+_MOST_POD_BYTES: Final = 2**20
+"""A larger pod is refused everywhere: reading it would keep all others waiting. [bytes]"""
+_UNREADABLE: Final = "the pod cannot be read"
 _JSON: Final = msgspec.json.Encoder()
 
 Refused: TypeAlias = Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]
@@ -87,11 +91,16 @@ class Extender:
     def filter(self, asked: Arguments) -> FilterResult:
         """The nodes that the pod may be bound to, or a reason for every node when there is none.
 
+        A pod that cannot be read is refused on every node: to an error kube-scheduler may close its eyes, and bind it.
+
         Raises:
             PluginError: a plugin failed.
-            UnreadablePod: the pod cannot be read.
         """
-        pod = self._read(asked.pod)
+        try:
+            pod = self._read(asked.pod)
+        except UnreadablePod as error:
+            reason = shortened(error)
+            return FilterResult(unresolvable=dict.fromkeys(asked.names, reason), families=frozenset({_UNREADABLE}))
         self._cache.release(pod.uid)  # whatever became of its last attempt, that one is over
         nodes, unknown = self._look_up(asked)
         self._relieve(pod, nodes)
@@ -220,13 +229,16 @@ class Extender:
 
     def _read(self, pod: Mapping[str, Any]) -> PodRequest:
         """The pod as numbers; filter and prioritize of one attempt get the same JSON, so it is remembered."""
-        return self._requests(_JSON.encode(pod), pod)
+        written = _JSON.encode(pod)
+        if len(written) > _MOST_POD_BYTES:
+            raise UnreadablePod(f"{_UNREADABLE}: {len(written)} bytes of JSON, {_MOST_POD_BYTES} are the most")
+        return self._requests(written, pod)
 
     def _parse(self, pod: Mapping[str, Any]) -> PodRequest:
         try:
             return self._cache.read(pod)
         except MALFORMED as error:
-            raise UnreadablePod(f"the pod cannot be read: {error}") from error
+            raise UnreadablePod(f"{_UNREADABLE}: {error}") from error
 
     def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:
         """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""

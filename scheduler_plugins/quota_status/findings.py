@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, amounts_of
+from scheduler_plugins.quota.beyond import sentences
 from scheduler_plugins.quota.quota import Quota
 from scheduler_plugins.quota.reporting import bound, quantity
 
@@ -14,9 +15,12 @@ MIN_WITHIN_MAX: Final = "MinWithinMax"
 """Condition: whether its namespace may use all that it is guaranteed."""
 MIN_WITHIN_CAPACITY: Final = "MinWithinCapacity"
 """Condition: whether the nodes have all that is guaranteed to all namespaces."""
+USED_WITHIN_MAX: Final = "UsedWithinMax"
+"""Condition: whether its namespace's bound pods are within max. They are not where max was lowered, another scheduler
+placed them, or the extender was away."""
 MAX_WITHIN_RESOURCE_QUOTA: Final = "MaxWithinResourceQuota"
 """Condition: whether the namespace's ResourceQuotas let it use its max."""
-OURS: Final = (IN_FORCE, MIN_WITHIN_MAX, MIN_WITHIN_CAPACITY, MAX_WITHIN_RESOURCE_QUOTA)
+OURS: Final = (IN_FORCE, MIN_WITHIN_MAX, USED_WITHIN_MAX, MIN_WITHIN_CAPACITY, MAX_WITHIN_RESOURCE_QUOTA)
 """The conditions that are written here."""
 
 Hard: TypeAlias = Mapping[str, tuple[int, str]]
@@ -53,7 +57,7 @@ class Surroundings:
 
 
 def findings(
-    quota: Quota, of_namespace: Sequence[Quota], surroundings: Surroundings, hard: Hard | None
+    quota: Quota, of_namespace: Sequence[Quota], surroundings: Surroundings, hard: Hard | None, bound_pods: Amounts
 ) -> list[Finding]:
     """All that is to be said of a quota; of one that is not in force, only that and what is wrong in itself.
 
@@ -62,12 +66,14 @@ def findings(
         of_namespace: all quotas of its namespace, the one in force first.
         surroundings: what all quotas are judged against.
         hard: what the namespace's ResourceQuotas allow; None: it is not known, and nothing is said of it.
+        bound_pods: what the namespace is charged for bound pods. [milli-cores for cpu, else base units]
     """
     found = [_in_force(quota, of_namespace), _min_within_max(quota)]
     if of_namespace[0].uid == quota.uid:
         found.append(_min_within_capacity(quota, surroundings))
         if hard is not None:
             found.append(_max_within_hard(quota, hard))
+        found.append(_used_within_max(quota, bound_pods))
     return found
 
 
@@ -90,6 +96,11 @@ def _min_within_max(quota: Quota) -> Finding:
         if amount > (most := quota.max.get(name, UNLIMITED))
     ]
     return _finding(MIN_WITHIN_MAX, wrong, "Within", "MinAboveMax", "Its namespace may use all that it is guaranteed.")
+
+
+def _used_within_max(quota: Quota, bound_pods: Amounts) -> Finding:
+    good = "Its namespace's pods are within max."
+    return _finding(USED_WITHIN_MAX, sentences(quota, bound_pods), "Within", "UsedAboveMax", good)
 
 
 def _min_within_capacity(quota: Quota, surroundings: Surroundings) -> Finding:

@@ -221,7 +221,7 @@ class Writer:
         if now < known.not_before or looked_at == known.settled:
             return None
         used = reported(quota, bound) if quota is senior else None
-        change = update(stored, used, findings(quota, all_of_it, surroundings, hard), self._clock())
+        change = update(stored, used, findings(quota, all_of_it, surroundings, hard, bound), self._clock())
         if change is None:
             known.settled = looked_at
         # With every node that comes or goes the numbers change in the words of all quotas.

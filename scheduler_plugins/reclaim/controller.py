@@ -29,6 +29,7 @@ from scheduler_plugins.reclaim.guard import BackOff, WorkloadGuard
 from scheduler_plugins.reclaim.judging import Judge
 from scheduler_plugins.reclaim.likeness import Likeness
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
+from scheduler_plugins.reclaim.over_max import OverMax
 from scheduler_plugins.reclaim.pending import Pending
 from scheduler_plugins.reclaim.pursuit import Evictions, Pursuit
 from scheduler_plugins.reclaim.selection.decide import Decision, Undecided
@@ -102,6 +103,7 @@ class Controller:
         self._pursuit = Pursuit(self._evictions, judge, pending, self._guard, self._clocks.monotonic)
         self._likeness = Likeness(self._cluster, judge.cache)
         self._spent, self._rested = 0.0, float("-inf")
+        self._over_max = OverMax(settings.over_max, self._cluster, teller, metrics, self._clocks.monotonic)
         self._undecided: dict[str, _Undecided] = {}
         self._expired: dict[str, Hold] = {}
         self._turn: tuple[str, ...] = ()
@@ -125,8 +127,19 @@ class Controller:
         if not self._settings.dry_run:
             await self._tell_expired()
             await self._pursuit.look(self._clocks.wall())
+        await self._look_beyond_max()
         await self._decide_for_all()
         self._metrics.rounds.inc()
+
+    async def _look_beyond_max(self) -> None:
+        """Name who was bound beyond max while we were away, and have them leave if that is wanted."""
+        for pod, note in self._over_max.look():
+            if self._settings.dry_run:
+                self._teller.explain(pod, "Normal", telling.DRY_RUN, f"Would evict it. {note}")
+            elif not self._evictions.may_take():
+                return
+            else:
+                await self._evictions.give_back(pod, note)
 
     # Those who wait
 

@@ -27,6 +27,13 @@ class ReclaimMetrics:
             "headroom_scheduler_reclaim_holds", "Pods for which room is held on a node.", registry=registry
         )
         """Holds in force."""
+        self.beyond_max = Gauge(
+            "headroom_scheduler_quota_pods_beyond_max",
+            "Pods that were bound beyond their quota's max since it was last changed, by the replica that leads.",
+            ["quota_namespace", "quota"],
+            registry=registry,
+        )
+        """Pods that nobody admitted."""
         self.decisions = Counter(
             "headroom_scheduler_reclaim_decisions",
             "What was decided for pods that found no node, by outcome (held, dry-run, nobody, changed, guarded,"

@@ -97,7 +97,15 @@ class Evictions:
             ApiUnavailable: the API server is away, or this replica does not lead any more.
         """
         why, _ = self._begun.get(pod.uid, (arithmetic, 0.0))
-        note = f"Evicted for pod {pod.key}, which goes to {node}: {why}"
+        return await self.give_back(victim, f"Evicted for pod {pod.key}, which goes to {node}: {why}")
+
+    async def give_back(self, victim: QuotaPod, note: str) -> Outcome:
+        """Evict a pod and tell why.
+
+        Raises:
+            ApiError: it cannot be read.
+            ApiUnavailable: the API server is away, or this replica does not lead any more.
+        """
         self._tokens.take(1 / self.settings.evictions_per_second, self._monotonic())
         outcome = await evict(self.api, victim, self.settings.disruption_budgets, note, self.wall())
         self.metrics.evictions.labels(outcome.result).inc()

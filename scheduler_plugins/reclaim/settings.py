@@ -7,6 +7,7 @@ from typing import Final
 
 from crds.codec import json_name
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
+from scheduler_plugins.reclaim.over_max import OverMaxRule
 from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
 
 _LONGEST_NAME: Final = 253
@@ -25,6 +26,9 @@ class ReclaimSettings:
     """Whether victims on several nodes may be combined where no single node can free enough of a quota."""
     disruption_budgets: BudgetsRule = BudgetsRule.RESPECT
     """respect: PodDisruptionBudgets hold. count: they only make a node less likely, as upstream has it."""
+    over_max: OverMaxRule = OverMaxRule.TELL
+    """tell: pods that were bound beyond their quota's max while the extender was away are named in Events and a
+    metric. evict: they also leave, the least important and last bound first; never for a max that was lowered."""
     scheduler_names: tuple[str, ...] = ()
     """For the pods of which schedulers room is made; none: those of `--reclaim-for`."""
     hold_seconds: float = 120.0

@@ -23,6 +23,10 @@ from scheduler_plugins.snapshot.units import Vector, unix_time
 _NO_AMOUNTS: Final[Mapping[str, Vector]] = MappingProxyType({})
 
 
+MOST_CONTAINERS: Final = 250
+"""A pod of more containers is refused everywhere: 4,500 take longer than kube-scheduler waits for an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodRequest:
     """One pod, pending or placed."""
@@ -80,9 +84,12 @@ class PodRequest:
 
         Raises:
             QuantityError: a request or limit is not a quantity.
-            ValueError: a time is not RFC 3339.
+            ValueError: a time is not RFC 3339, or there are more containers than can be judged in time.
         """
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
+        if containers > MOST_CONTAINERS:
+            raise ValueError(f"spec.containers: {containers} with the init containers, {MOST_CONTAINERS} are the most")
         facts = accounts.facts(pod) if accounts and not spec.get("nodeName") else {}
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
         return cls(

@@ -113,11 +113,11 @@ def test_bad_body_is_refused(site: Site, verb: str) -> None:
 
 
 def test_trouble_is_told(ask: Ask, caplog: pytest.LogCaptureFixture) -> None:
-    """A pod that cannot be judged gets an Error that its event quotes; the server lives on."""
+    """A pod that cannot be judged is refused with a reason that its event quotes, not ignored; the server lives on."""
     status, reply = ask("filter", ["a"], pod(requests={"cpu": "lots"}))
     assert status == 200
-    assert "'lots' is not a quantity" in reply["Error"]
-    assert reply["NodeNames"] == []
+    assert "'lots' is not a quantity" in reply["FailedAndUnresolvableNodes"]["a"]
+    assert (reply["Error"], reply["NodeNames"]) == ("", [])
     status, reply = ask("prioritize", ["a"], pod(requests={"cpu": "lots"}))
     assert status == 400
     assert "default/p" in caplog.text

@@ -5,7 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from scheduler_plugins.extender.service import Answering, Extender, Mode, UnreadablePod
+from crds import pod as crds_pod
+from crds import priority, quantity
+from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.plugins.load_aware import EXPIRED, NAME
@@ -135,15 +137,58 @@ def test_changed_pod_is_read_anew() -> None:
     assert list(extender.filter(_ask(item, "a")).names) == []
 
 
-def test_unreadable_pod_is_an_error() -> None:
-    """A pod whose requests are no quantities, or whose fields hold something else, cannot be judged."""
+def _many(count: int) -> Json:
+    """A pod of so many containers, no two of which ask for the same."""
+    item = pod()
+    item["spec"]["containers"] = [
+        {"name": f"c{each}", "resources": {"requests": {"cpu": f"{each + 1}m"}}} for each in range(count)
+    ]
+    return item
+
+
+def _odd(**metadata: object) -> Json:
+    item = pod()
+    return {**item, "metadata": {**item["metadata"], **metadata}}
+
+
+@pytest.mark.parametrize(
+    ("item", "reason"),
+    [
+        (pod(requests={"cpu": "lots"}), "'lots' is not a quantity"),
+        (_odd(labels=5), ": "),
+        (_many(4500), "spec.containers: 4500 with the init containers, 250 are the most"),
+        (pod(initContainers=_many(251)["spec"]["containers"]), "spec.containers: 252 with the init containers"),
+        (_odd(annotations={"a": "x" * 2**20}), "bytes of JSON, 1048576 are the most"),
+    ],
+    ids=["quantity", "labels", "containers", "init containers", "bytes"],
+)
+def test_unreadable_pod_is_refused(item: Json, reason: str) -> None:
+    """A pod that cannot be judged, or not in time, is refused on every node by name: an error might be ignored."""
+    result = _extender(_cluster(a="1")).filter(_ask(item, "a", "unknown"))
+    assert (list(result.names), result.error, result.failed) == ([], "", None)
+    assert set(result.unresolvable or ()) == {"a", "unknown"}
+    told = (result.unresolvable or {})["a"]
+    assert told.startswith("the pod cannot be read: ")
+    assert reason in told
+
+
+def test_large_pod_is_refused_before_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No amount of a pod of 4,500 containers is looked at before it is refused; one of 250 is judged."""
+    looked_at = 0
+    former = quantity.parse_quantity
+
+    def counting(amount: str) -> object:
+        nonlocal looked_at
+        looked_at += 1
+        return former(amount)
+
+    for module in (crds_pod, priority):
+        monkeypatch.setattr(module, "parse_quantity", counting)
     extender = _extender(_cluster(a="1"))
-    with pytest.raises(UnreadablePod, match="is not a quantity"):
-        extender.filter(_ask(pod(requests={"cpu": "lots"}), "a"))
-    odd = pod()
-    odd["metadata"]["labels"] = 5
-    with pytest.raises(UnreadablePod, match="the pod cannot be read"):
-        extender.filter(_ask(odd, "a"))
+    assert list(extender.filter(_ask(_many(4500), "a")).names) == []
+    assert looked_at == 0
+    assert list(extender.filter(_ask(_many(250), "a")).names) == ["a"]
+    assert looked_at > 0
 
 
 def test_weighted_draws_the_winner() -> None:

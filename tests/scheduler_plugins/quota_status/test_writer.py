@@ -12,6 +12,7 @@ GOOD = {
     "MinWithinMax": "Within",
     "MinWithinCapacity": "Within",
     "MaxWithinResourceQuota": "Within",
+    "UsedWithinMax": "Within",
 }
 
 
@@ -70,7 +71,7 @@ async def test_foreign_conditions_survive() -> None:
     site = Site({**quota(minimum={"cpu": 2}), "status": {"conditions": [theirs]}})
     await site.look()
     assert site.status()["conditions"][0] == theirs
-    assert len(site.status()["conditions"]) == 5
+    assert len(site.status()["conditions"]) == 6
 
 
 async def test_definition_without_conditions(caplog: pytest.LogCaptureFixture) -> None:
@@ -273,3 +274,18 @@ async def test_many_quotas_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     written = [await site.look() for _ in range(6)]
     assert len(written[0]) == 20
     assert sorted(key for keys in written for key in keys) == [f"{name}/q" for name in names]
+
+
+async def test_used_above_max() -> None:
+    """Pods that were bound beyond max are told with the amounts, once, and so is that it is over."""
+    site = Site(quota(minimum={"cpu": 1}, maximum={"cpu": 2}))
+    for name in "pqr":
+        site.cluster.put_pod(bound(name))
+    assert await site.look() == ["a/q"]
+    assert site.conditions() == {**GOOD, "UsedWithinMax": "-UsedAboveMax"}
+    assert site.status()["conditions"][-1]["message"] == "cpu: its pods have 3, max is 2."
+    assert [reason for _, reason, _ in site.recorder.told] == ["UsedAboveMax"]
+    site.watch()
+    site.cluster.delete_pod("uid-r")
+    assert await site.look() == ["a/q"]
+    assert site.conditions() == GOOD

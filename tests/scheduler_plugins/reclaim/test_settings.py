@@ -5,6 +5,7 @@ import pytest
 from scheduler_plugins.arguments import ArgumentError, decode
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.profile.registry import build
+from scheduler_plugins.reclaim.over_max import OverMaxRule
 from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
 from scheduler_plugins.reclaim.settings import RANGES, ReclaimSettings
 
@@ -17,6 +18,7 @@ def test_defaults() -> None:
         dry_run=False,
         cross_node=False,
         disruption_budgets=BudgetsRule.RESPECT,
+        over_max=OverMaxRule.TELL,
         scheduler_names=(),
         hold_seconds=120,
         evictions_per_second=10,

@@ -96,7 +96,7 @@ async def test_unreadable_quota_is_told(capsys: pytest.CaptureFixture[str]) -> N
     """A quota that cannot be understood is named, and the others are shown."""
     await run(cluster(quota("c", {GPU: 1}), quota("d", {GPU: "many"})))
     out = capsys.readouterr().out
-    assert "- ElasticQuota d/qd cannot be understood and is left out: 'many' is not a quantity" in out
+    assert "- ElasticQuota d/qd cannot be understood and is left out: nvidia.com/gpu: 'many' is not a quantity" in out
     assert out.splitlines()[1].startswith("c ")
 
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import strategies as st
 
-from crds.quantity import milli_value, value
+from crds.quantity import QuantityError, milli_value, value
 from scheduler_plugins.snapshot.units import LARGEST, units
 from tests.fuzz.strength import fuzz
 
@@ -12,10 +12,14 @@ SUFFIXES = ("", "m", "u", "n", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "
 
 @fuzz(number=st.integers(0, 10**17), suffix=st.sampled_from(SUFFIXES), sign=st.sampled_from(["", "-", "+"]))
 def test_quick_is_exact(number: int, suffix: str, sign: str) -> None:
-    """Every form of a quantity is the integer that exact arithmetic makes of it, up to the largest amount."""
+    """Every form of a quantity is the integer that exact arithmetic makes of it; none is negative."""
     text = f"{sign}{number}{suffix}"
-    assert units("cpu", text) == min(milli_value(text), LARGEST)
-    assert units("memory", text) == min(value(text), LARGEST)
+    for resource, exact in (("cpu", milli_value(text)), ("memory", value(text))):
+        if exact < 0:
+            with pytest.raises(QuantityError, match=f"{resource}: .* is negative"):
+                units(resource, text)
+        else:
+            assert units(resource, text) == min(exact, LARGEST)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from crds.codec import CodecError
 from crds.pod import cgroup_uid, is_terminal, pod_key, pod_limits, pod_requests, workload_key
 from crds.priority import PriorityBand, QoS, priority_class, qos, tier
 from crds.quantity import milli_value, value
+from crds.resize import Resize
 from crds.shape import check_pod
 
 _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
@@ -36,7 +37,7 @@ class PodRef:
     qos: QoS
     """Its QoS class, with the default of its Kubernetes QoS."""
     requests: Resources = field(default_factory=dict)
-    """What it requests. [milli-cores, bytes]"""
+    """What it requests, and was granted where it is being resized. [milli-cores, bytes]"""
     limits: Resources = field(default_factory=dict)
     """What it may use at most. [milli-cores, bytes]"""
     priority_label: str = ""
@@ -86,8 +87,8 @@ def pod_ref(pod: Mapping[str, Any]) -> PodRef:
         name=metadata.get("name") or uid,
         band=tier(pod),
         qos=qos(pod),
-        requests=_amounts(pod_requests(pod)),
-        limits=_amounts(pod_limits(pod)),
+        requests=_amounts(pod_requests(pod, Resize.GRANTED)),
+        limits=_amounts(pod_limits(pod, Resize.GRANTED)),
         priority_label=str(priority_class(pod)),
         cgroup_uid=cgroup_uid(pod),
         created=_unix(metadata.get("creationTimestamp")),

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from crds import names
 from crds.quantity import parse_quantity
+from crds.resize import Resize, in_effect
 
 _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _STATIC_SOURCES: Final = frozenset({"file", "http"})
@@ -14,21 +15,26 @@ _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 _CRON_JOB_RUN: Final = re.compile(r"-[0-9]{8}$")
 
 
-def pod_requests(pod: Mapping[str, Any]) -> dict[str, Fraction]:
-    """What the scheduler sets aside for the pod, per resource name.
+def pod_requests(pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE) -> dict[str, Fraction]:
+    """What the pod requests, per resource name: by default what kube-scheduler sets aside for it.
 
     In base units (cores, bytes, pieces). Sum of the containers and sidecars, or the largest init phase if that is more;
     pod-level resources override it per resource; the overhead of the runtime class is added.
 
+    Args:
+        pod: Kubernetes JSON.
+        resize: what counts while it is being resized in place.
+
     Raises:
         QuantityError: an amount is not a quantity.
     """
+    pod = in_effect(pod, resize)
     totals = _pod_totals(pod, "requests")
     _add(totals, (pod.get("spec") or {}).get("overhead"))
     return totals
 
 
-def pod_limits(pod: Mapping[str, Any]) -> dict[str, Fraction]:
+def pod_limits(pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE) -> dict[str, Fraction]:
     """What the pod may use at most, per resource name; a resource without any limit is absent.
 
     In base units. As `pod_requests`, but overhead is added only where there is a limit. A container without a limit
@@ -37,6 +43,7 @@ def pod_limits(pod: Mapping[str, Any]) -> dict[str, Fraction]:
     Raises:
         QuantityError: an amount is not a quantity.
     """
+    pod = in_effect(pod, resize)
     totals = _pod_totals(pod, "limits")
     overhead = (pod.get("spec") or {}).get("overhead") or {}
     _add(totals, {name: amount for name, amount in overhead.items() if totals.get(name)})

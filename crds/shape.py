@@ -39,6 +39,7 @@ class _Resources(Part):
 
 @dataclass(frozen=True, slots=True)
 class _Container(Part):
+    name: str | None = None
     resources: _Resources | None = None
     restart_policy: str | None = None
 
@@ -53,9 +54,27 @@ class _PodSpec(Part):
 
 
 @dataclass(frozen=True, slots=True)
+class _ContainerStatus(Part):
+    name: str | None = None
+    resources: _Resources | None = None
+    allocated_resources: Amounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition(Part):
+    type: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _PodStatus(Part):
     phase: str | None = None
     qos_class: str | None = None
+    conditions: tuple[_Condition, ...] | None = None
+    container_statuses: tuple[_ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[_ContainerStatus, ...] | None = None
+    resources: _Resources | None = None
+    allocated_resources: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

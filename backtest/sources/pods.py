@@ -11,6 +11,7 @@ from backtest.trace import Resource, TraceError
 from crds.codec import CodecError
 from crds.pod import pod_key, pod_limits, pod_requests, workload_key
 from crds.priority import PriorityBand, tier
+from crds.resize import Resize
 from crds.shape import check_pod
 
 PODS_COMMAND: Final = "kubectl get pods --all-namespaces -o json"
@@ -74,7 +75,8 @@ def better(known: Pod | None, given: Pod | None) -> Pod | None:
 def _pod(path: Path, item: Json) -> Pod:
     try:
         check_pod(item)
-        requests, limits, band, workload = pod_requests(item), pod_limits(item), tier(item), workload_key(item)
+        requests, limits = pod_requests(item, Resize.GRANTED), pod_limits(item, Resize.GRANTED)  # as the agent counts
+        band, workload = tier(item), workload_key(item)
     except (CodecError, ValueError) as error:
         raise TraceError(f"{path}: pod {_title(item)}: {error}") from error
     metadata = item.get("metadata") or {}

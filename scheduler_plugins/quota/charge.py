@@ -1,11 +1,10 @@
 """What a pod is charged to its quota."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
-from fractions import Fraction
 from typing import Any
 
-from crds.quantity import parse_quantity
+from crds.resize import Resize, in_effect
 from scheduler_plugins.quota.amounts import amounts_of, larger, plus
 
 
@@ -31,45 +30,10 @@ def charge_of(pod: Mapping[str, Any]) -> dict[str, int]:
     Raises:
         QuantityError: a request is not a quantity.
     """
-    spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    infeasible = any(
-        each.get("type") == "PodResizePending" and each.get("reason") == "Infeasible"
-        for each in status.get("conditions") or ()
-    )
+    spec = in_effect(pod, Resize.SET_ASIDE).get("spec") or {}
     total: dict[str, int] = {}
-    known = _by_name(status.get("containerStatuses"))
     for container in spec.get("containers") or ():
-        total = plus(total, amounts_of(_asked_and_had(container, known, infeasible=infeasible)))
-    known = _by_name(status.get("initContainerStatuses"))
+        total = plus(total, amounts_of((container.get("resources") or {}).get("requests")))
     for container in spec.get("initContainers") or ():
-        lasts = container.get("restartPolicy") == "Always"
-        total = larger(total, amounts_of(_asked_and_had(container, known if lasts else {}, infeasible=infeasible)))
+        total = larger(total, amounts_of((container.get("resources") or {}).get("requests")))
     return plus(total, amounts_of(spec.get("overhead")))
-
-
-def _by_name(statuses: Iterable[Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]]:
-    return {str(each.get("name")): each for each in statuses or ()}
-
-
-def _asked_and_had(
-    container: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]], *, infeasible: bool
-) -> Mapping[str, Any]:
-    """What a container asks for or, during a resize, still has or has been promised, if that is more."""
-    asked = (container.get("resources") or {}).get("requests") or {}
-    status = known.get(str(container.get("name"))) or {}
-    has = (status.get("resources") or {}).get("requests") or {}
-    promised = status.get("allocatedResources") or {}
-    return _largest({} if infeasible and (has or promised) else asked, has, promised)
-
-
-def _largest(asked: Mapping[str, Any], *others: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: dict[str, Any] = dict(asked)
-    for other in others:
-        for name, quantity in other.items():
-            if name not in found or _value(quantity) > _value(found[name]):
-                found[name] = quantity
-    return found
-
-
-def _value(quantity: Any) -> Fraction:  # noqa: ANN401 - text or a number
-    return parse_quantity(quantity)

@@ -10,6 +10,7 @@ from typing import Any, Final
 from crds import names
 from crds.pod import pod_limits, pod_requests
 from crds.priority import PriorityBand, priority_class
+from crds.resize import Resize, in_effect
 from scheduler_plugins.snapshot.rounding import round_half_away
 from scheduler_plugins.snapshot.units import LARGEST, Vector, units, unix_time
 from service.memo import Memo, of_json
@@ -55,7 +56,8 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
 
     A pod of 4 cores and 8Gi is expected to use 3400 milli-cores and 6012954214 bytes by the default factors (85, 70).
     A Mid or Batch pod asks for its tier's resources; what any pod requests natively counts, too, where that is more:
-    whoever creates a pod chooses its labels, and none of them makes it use less.
+    whoever creates a pod chooses its labels, and none of them makes it use less. Of a pod that is being resized in
+    place counts what is set aside for it: what its node will never give it, it will not use.
 
     Args:
         pod: Kubernetes JSON.
@@ -84,7 +86,7 @@ def estimate_vector(pod: Mapping[str, Any], rules: LoadRules) -> Vector:
     Raises:
         QuantityError: a request or limit is not a quantity.
     """
-    spec = pod.get("spec") or {}
+    spec = in_effect(pod, Resize.SET_ASIDE).get("spec") or {}
     asked = {
         "containers": [_asked(container) for container in spec.get("containers") or ()],
         "initContainers": [_asked(container) for container in spec.get("initContainers") or ()],

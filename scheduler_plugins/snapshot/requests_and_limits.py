@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from crds.resize import Resize, in_effect
 from scheduler_plugins.snapshot.units import units
 
 
@@ -10,7 +11,8 @@ def pod_totals(pod: Mapping[str, Any], kind: str) -> tuple[int, int]:
     """What a pod requests or may use of cpu and memory, as Trimaran adds it up. [milli-cores, bytes]
 
     The containers' sum, at least each init container (a sidecar is one of them), plus overhead; rounded up per
-    container. What is stated for the pod as a whole does not count.
+    container. What is stated for the pod as a whole does not count; while the pod is being resized in place, what is
+    set aside for it does.
 
     Args:
         pod: Kubernetes JSON.
@@ -19,7 +21,7 @@ def pod_totals(pod: Mapping[str, Any], kind: str) -> tuple[int, int]:
     Raises:
         QuantityError: an amount is not a quantity.
     """
-    spec = pod.get("spec") or {}
+    spec = in_effect(pod, Resize.SET_ASIDE).get("spec") or {}
     cpu, memory = 0, 0
     for container in spec.get("containers") or ():
         more = _amounts((container.get("resources") or {}).get(kind))

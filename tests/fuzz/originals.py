@@ -76,7 +76,15 @@ POD: Final[dict[str, Any]] = {
         ],
         "initContainers": [{"name": "mesh", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}],
     },
-    "status": {"phase": "Running", "qosClass": "Burstable"},
+    "status": {
+        "phase": "Running",
+        "qosClass": "Burstable",
+        "conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}],
+        "containerStatuses": [
+            {"name": "app", "allocatedResources": {"cpu": "250m"}, "resources": {"requests": {"cpu": "250m"}}},
+        ],
+        "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
+    },
 }  # fmt: skip
 
 NODE: Final[dict[str, Any]] = {

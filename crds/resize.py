@@ -1,0 +1,118 @@
+"""Requests and limits of a pod that is being resized in place: what is asked for, what is promised, what is in effect.
+
+`spec` says what is asked for; `allocatedResources` of a container's status (and of the pod's) what kubelet promised,
+`resources` what is in effect. They differ while a resize waits, is carried out, or cannot be done on this node
+(condition PodResizePending, reason Deferred or Infeasible; Kubernetes 1.33 and newer). Only CPU and memory are resized.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+from crds.quantity import parse_quantity
+
+Json = Mapping[str, Any]
+
+_STATUSES: Final = (("containers", "containerStatuses"), ("initContainers", "initContainerStatuses"))
+_RESIZED: Final = frozenset({"cpu", "memory"})
+
+
+class Resize(Enum):
+    """Which side a sum errs on while a pod is being resized."""
+
+    SET_ASIDE = "set aside"
+    """What kube-scheduler keeps free on the node: the largest of what is asked for, promised and in effect, and what is
+    asked for left out where it is infeasible. For everything that is about room that others may take."""
+    GRANTED = "granted"
+    """What the pod can count on: the smallest of the three. For what is resold of a pod's requests, and for what stands
+    in for usage that is not known: what a pod was never given, nobody can use in its place."""
+
+
+def in_effect(pod: Json, view: Resize) -> Json:
+    """The pod with the requests and limits that count: the very same object unless it is being resized.
+
+    Asked for 64 cores, promised 2, in effect 2: 64 are set aside, 2 where that is infeasible, and 2 are granted.
+
+    Args:
+        pod: Kubernetes JSON.
+        view: what counts.
+
+    Raises:
+        QuantityError: an amount is not a quantity.
+    """
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    pending = (each for each in status.get("conditions") or () if each.get("type") == "PodResizePending")
+    refused = any(each.get("reason") == "Infeasible" for each in pending)
+    changed: dict[str, Any] = {}
+    for kind, statuses in _STATUSES:
+        containers = spec.get(kind) or ()
+        known = status.get(statuses) or ()
+        counted = _containers(containers, known, view, lasting=kind != "containers", refused=refused)
+        if any(new is not old for new, old in zip(counted, containers, strict=True)):
+            changed[kind] = counted
+    whole = spec.get("resources") or {}
+    counted_whole = _counted(whole, status, view, refused=refused) if whole else whole
+    if counted_whole is not whole:  # what the pod as a whole does not name is the containers' affair
+        changed["resources"] = {
+            kind: {name: amount for name, amount in counted_whole[kind].items() if name in (whole.get(kind) or {})}
+            for kind in ("requests", "limits")
+        }
+    return {**pod, "spec": {**spec, **changed}} if changed else pod
+
+
+def _containers(
+    containers: Sequence[Json], statuses: Sequence[Json], view: Resize, *, lasting: bool, refused: bool
+) -> list[Json]:
+    """Containers as they count; of init containers only those that last (sidecars) can be resized."""
+    known = {str(each.get("name")): each for each in statuses}
+    counted = []
+    for container in containers:
+        status = known.get(str(container.get("name")))
+        resources = container.get("resources") or {}
+        found = resources
+        if status is not None and (not lasting or container.get("restartPolicy") == "Always"):
+            found = _counted(resources, status, view, refused=refused)
+        counted.append(container if found is resources else {**container, "resources": found})
+    return counted
+
+
+def _counted(resources: Json, status: Json, view: Resize, *, refused: bool) -> Json:
+    """Resources of a container, or of a pod as a whole, as they count; the same object where that is as asked for."""
+    has, promised = status.get("resources"), status.get("allocatedResources") or {}
+    if has is None and (view is Resize.SET_ASIDE or not promised):
+        return resources  # an old kubelet; kube-scheduler looks at what is promised beside what is in effect alone
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    stated = [each for each in ((has or {}).get("requests") or {}, promised) if each]
+    limited = (has or {}).get("limits") or {}
+    if all(each == requests for each in stated) and limited in ({}, limits) and (stated or not requests):
+        return resources
+    if view is Resize.GRANTED:
+        return {
+            **resources,
+            "requests": _smallest(requests, stated, without=has is not None or bool(promised)),
+            "limits": _smallest(limits, [limited], without=False),
+        }
+    return {
+        **resources,
+        "requests": _largest(stated if refused else [requests, *stated]),
+        "limits": _largest([limited] if refused and limited else [limits, limited]),
+    }
+
+
+def _largest(amounts: Sequence[Json]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in amounts:
+        for name, quantity in each.items():
+            if name not in found or parse_quantity(quantity) > parse_quantity(found[name]):
+                found[name] = quantity
+    return found
+
+
+def _smallest(asked: Json, stated: Sequence[Json], *, without: bool) -> dict[str, Any]:
+    """The smallest that is asked for and stated; `without`: what can be resized and is not stated is not there."""
+    found = {}
+    for name, quantity in asked.items():
+        known = [each[name] for each in stated if name in each]
+        if known or not (without and name in _RESIZED):
+            found[name] = min([quantity, *known], key=parse_quantity)
+    return found

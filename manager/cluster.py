@@ -8,7 +8,7 @@ from typing import Any, Final
 from crds import names
 from manager.facts import PodFacts, Received, ReportFacts
 from manager.facts.forecast import Forecast
-from manager.facts.reading import items, part
+from manager.facts.reading import LONGEST_ANNOTATION, items, part
 from manager.node_metric import Kept
 
 Json = Mapping[str, Any]
@@ -235,7 +235,9 @@ def _reduced_node(node: Json) -> dict[str, Any]:
             "uid": str(metadata.get("uid", "")),
             "resourceVersion": str(metadata.get("resourceVersion", "")),
             "labels": dict(metadata.get("labels") or {}),
-            "annotations": {name: annotations[name] for name in _ANNOTATIONS if name in annotations},
+            "annotations": {
+                name: str(annotations[name])[: LONGEST_ANNOTATION + 1] for name in _ANNOTATIONS if name in annotations
+            },
         },
         "status": {which: _reduced_resources(part(node, "status", which)) for which in ("capacity", "allocatable")},
     }

@@ -27,6 +27,8 @@ FIELD_MANAGER: Final = "headroom-manager"
 OURS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
 """Query of every apply: a field of ours that somebody else has changed is taken back."""
 
+_LONGEST_SHARED: Final = 16 * 1024
+"""Specs of ours take a tenth of it; only such ones are kept for other nodes. [characters]"""
 _OWNER: Final = re.compile(r'k:\{"uid":"([^"]*)"\}')
 
 
@@ -190,7 +192,8 @@ def _shared(data: object) -> Json:
     """The same object for equal JSON: 5,000 nodes have few different specs."""
     if not isinstance(data, Mapping):
         return {}
-    return _parsed(json.dumps(data, sort_keys=True, separators=(",", ":")))
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return _parsed(text) if len(text) <= _LONGEST_SHARED else json.loads(text)
 
 
 def _read(text: str) -> Json:

@@ -8,6 +8,7 @@ a node offer less than was last written is never held back.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from manager.facts import Resource
 from service.token_bucket import TokenBucket
@@ -27,6 +28,34 @@ class Why(StrEnum):
     """A resource rises, or comes back."""
     AGAIN = "again"
     """The same numbers as last time: somebody else has changed them."""
+
+
+NOTICE_BURST: Final = 10
+NOTICE_REFILL_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class Notices:
+    """What one node's state is told with: events, and conditions that are written.
+
+    A report that says another thing each time would otherwise be a write each time. What is held back is the state at
+    that moment, never the last one: that is told when there is a token again.
+    """
+
+    events: TokenBucket = field(default_factory=TokenBucket)
+    """What events about it take."""
+    conditions: TokenBucket = field(default_factory=TokenBucket)
+    """What writes of its conditions take."""
+
+    @staticmethod
+    def wait(tokens: TokenBucket, now: float) -> float:
+        """How long the next one must wait; 0.0 means now. [s]"""
+        return tokens.wait(NOTICE_BURST, NOTICE_REFILL_SECONDS, now)
+
+    @staticmethod
+    def take(tokens: TokenBucket, now: float) -> None:
+        """Count one."""
+        tokens.take(NOTICE_REFILL_SECONDS, now)
 
 
 @dataclass(slots=True)

@@ -35,9 +35,9 @@ MISSING: Final = object()
 class Budget:
     """How much trouble one text may make before it is refused as something else altogether."""
 
-    def __init__(self) -> None:
-        self.unknown = 100
-        """So many more unknown fields are looked at one by one."""
+    def __init__(self, unknown: int = 100) -> None:
+        self.unknown = unknown
+        """So many more unknown names are looked at one by one."""
 
 
 class Fields:
@@ -101,17 +101,20 @@ class Fields:
             return same
         if same is not None:
             self.error(where, f"given twice, also as {same}: remove one")
-        elif self._budget.unknown <= 0:
-            if self._budget.unknown == 0:
-                self.error(path, "has very many unknown fields: is this a colocation config?")
-            self._budget.unknown -= 1
+        elif not self.looks_closer(path):
             return None
         elif (meant := nearest(written, known)) is not None:
             self.error(where, f"unknown field: did you mean {meant}?")
         else:
             self.warn(where, "unknown field: ignored")
-        self._budget.unknown -= same is None
         return None
+
+    def looks_closer(self, path: str) -> bool:
+        """Whether there is time for one more unknown name: to find the one that was meant takes long."""
+        if self._budget.unknown == 0:
+            self.error(path, "has very many unknown names: is this a colocation config?")
+        self._budget.unknown -= 1
+        return self._budget.unknown >= 0
 
     def _within(self, cls: type, name: str, value: Any, path: str) -> bool:  # noqa: ANN401
         rule = _ALLOWED.get(cls, ALLOWED).get(name)

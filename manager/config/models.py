@@ -7,12 +7,13 @@ from typing import Any, Final
 from crds.models import COMBINING, DEEPEST, MODELS
 from crds.predict_policy import MOST_MODELS, ModelChoice, faults
 from manager.config.document import Unusable
-from manager.config.fields import Fields
+from manager.config.fields import Budget, Fields
 from manager.config.findings import Finding, join, nearest, shown
 
 PART: Final = "nodePredictPolicy"
 """The field that holds a policy."""
 _RESOURCES: Final = ("cpu", "memory")
+_MOST_UNKNOWN: Final = 10
 _SEPARATORS: Final = re.compile(r"[\W_]+")
 
 
@@ -36,7 +37,7 @@ def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str |
 
 def faults_together(policy: Mapping[str, Any]) -> Iterator[Finding]:
     """What is wrong with a whole policy whose layers are each fine, such as parameters of another layer's model."""
-    fields = Fields()
+    fields = Fields(Budget(_MOST_UNKNOWN))
     check(policy, PART, fields, None)
     yield from fields.errors
 
@@ -81,6 +82,8 @@ def _unknown(model: str, path: str, fields: Fields) -> None:
     elif not model.strip():
         fields.error(path, "must be the name of a model, such as nsigma-v2")
     else:
+        if not fields.looks_closer(path):
+            return
         meant = nearest(model, MODELS)
         guess = f"; did you mean {meant}?" if meant else ""
         fields.warn(path, f"model {shown(model)} is not built in ({', '.join(MODELS)}): the agents must have it{guess}")
@@ -95,6 +98,8 @@ def _parameters(parameters: Mapping[str, Any], model: str, path: str, fields: Fi
     for name, value in parameters.items():
         rule, where = known.get(name), join(path, name)
         if rule is None:
+            if not fields.looks_closer(path):
+                return
             meant = nearest(name, known)
             allowed = f"it has {', '.join(known)}" if known else "it has none"
             guess = f"; did you mean {meant}?" if meant else ""

@@ -20,7 +20,8 @@ from manager.config.findings import Finding, entry_name, join, shown
 from manager.config.layers import Layers
 from manager.config.matching import PerConfig, matching_entries
 from manager.config.models import PART, faults_together
-from manager.config.parse import LONGEST_STRATEGY, parse_strategy
+from manager.config.parse import parse_strategy
+from manager.facts.reading import LONGEST_ANNOTATION
 
 _PLAIN: Final = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]{1,3})?")
 _MOST_VIEWS: Final = 512
@@ -77,7 +78,7 @@ def overlay(
     """
     labels, text = labels or {}, (annotations or {}).get(names.ANNOTATION_COLOCATION_STRATEGY) or ""
     ratios = tuple(labels.get(label) for label in RATIO_LABELS)
-    own = _Own(text[: LONGEST_STRATEGY + 1], ratios)
+    own = _Own(text[: LONGEST_ANNOTATION + 1], ratios)
     views = _VIEWS.of(config)
     matching = matching_entries(config, labels)
     return views.view(matching, own) if above is None else views.make(matching, own, above)

@@ -23,10 +23,10 @@ from manager.config.findings import Finding, join, shown
 from manager.config.layers import Layers
 from manager.config.models import PART, check, faults_together
 from manager.config.overlaps import by_selectors
+from manager.facts.reading import LONGEST_ANNOTATION
 
 _MOST_FINDINGS: Final = 100
-LONGEST_STRATEGY: Final = 16 * 1024
-"""A node's annotation holds no more: it is judged again and again, and a strategy takes a tenth of it. [characters]"""
+_MOST_UNKNOWN_OF_A_NODE: Final = 10
 _KEPT_TEXTS: Final = 4
 """Texts whose judgement is kept: the one in force comes again with each change of the ConfigMap's metadata."""
 _PACE: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
@@ -114,9 +114,9 @@ def _salvage(clean: Mapping[str, Any], entries: Sequence[Any]) -> ColocationConf
 
 def parse_strategy(text: str) -> StrategyJudgement:
     """Judge a strategy on its own; any fault refuses it as a whole."""
-    if len(text) > LONGEST_STRATEGY:
-        return StrategyJudgement(None, (Finding("", f"longer than the {LONGEST_STRATEGY} characters that are read"),))
-    fields = Fields()
+    if len(text) > LONGEST_ANNOTATION:
+        return StrategyJudgement(None, (Finding("", f"longer than the {LONGEST_ANNOTATION} characters that are read"),))
+    fields = Fields(Budget(_MOST_UNKNOWN_OF_A_NODE))
     data, wrong = document(text)
     fields.errors += wrong
     clean = fields.read(ColocationStrategy, data, "", _special(fields)) if data is not None else {}

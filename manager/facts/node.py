@@ -9,7 +9,7 @@ from crds.colocation import ColocationStrategy
 from crds.cpu_list import count_cpus
 from manager.facts.amounts import UNKNOWN, Amounts, Measured, Resource, total
 from manager.facts.pod import PodFacts
-from manager.facts.reading import Json, Reader, known, part
+from manager.facts.reading import LONGEST_ANNOTATION, Json, Reader, known, part
 from manager.facts.report import Received, ReportFacts, age_seconds
 from manager.facts.strategy import StrategyFacts
 
@@ -105,16 +105,19 @@ def _mid_own(report: ReportFacts | None, mid_pods: list[PodFacts], mid_requests:
 
 def _annotation(node: Json, name: str, read: Reader) -> Json:
     """The JSON object of an annotation; empty when it is absent or unusable."""
-    text = part(node, "metadata", "annotations", name)
+    text = str(part(node, "metadata", "annotations", name) or "")
     if not text:
         return {}
+    if len(text) > LONGEST_ANNOTATION:
+        read.problem(f"annotation {name}: longer than the {LONGEST_ANNOTATION} characters that are read; it is ignored")
+        return {}
     try:
-        data = json.loads(str(text))
+        data = json.loads(text)
     except (ValueError, RecursionError):
         data = None
     if isinstance(data, Mapping):
         return data
-    read.problems.append(f"annotation {name}: not a JSON object; it is ignored")
+    read.problem(f"annotation {name}: not a JSON object; it is ignored")
     return {}
 
 
@@ -141,5 +144,5 @@ def _reservation(node: Json, read: Reader) -> Measured:
     try:
         return Measured(count_cpus(str(named)) * 1000, amounts.memory)
     except ValueError as error:
-        read.problems.append(f"annotation {names.ANNOTATION_NODE_RESERVATION}: reservedCPUs {error}; it is ignored")
+        read.problem(f"annotation {names.ANNOTATION_NODE_RESERVATION}: reservedCPUs {error}; it is ignored")
         return UNKNOWN

@@ -9,6 +9,11 @@ from manager.facts.amounts import LARGEST, Amounts, Measured
 
 Json = Mapping[str, Any]
 
+LONGEST_ANNOTATION: Final = 16 * 1024
+"""An annotation of a Node is read each time that the node is looked at. [characters]"""
+MOST_ITEMS: Final = 2000
+"""So many items of a list are read; no node has more pods. What else stands there costs nothing."""
+_MOST_PROBLEMS: Final = 20
 _LONGEST_VALUE: Final = 80
 
 
@@ -17,7 +22,12 @@ class Reader:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        """One sentence for each value that could not be read."""
+        """One sentence for each of the first values that could not be read."""
+
+    def problem(self, text: str) -> None:
+        """Note what could not be read; of very many the first ones."""
+        if len(self.problems) < _MOST_PROBLEMS:
+            self.problems.append(text)
 
     def measured(self, resources: object, path: str) -> Measured:
         """CPU and memory of a resource list; an amount that cannot be counts as not reported."""
@@ -34,10 +44,10 @@ class Reader:
         try:
             amount = int(convert(quantity))
         except (QuantityError, TypeError):
-            self.problems.append(f"{path}: {_shown(quantity)} is not a quantity; the amount counts as not reported")
+            self.problem(f"{path}: {_shown(quantity)} is not a quantity; the amount counts as not reported")
             return None
         if not 0 <= amount <= LARGEST:  # as a zero, a negative usage would say that everything is free
-            self.problems.append(f"{path}: {_shown(quantity)} cannot be an amount; it counts as not reported")
+            self.problem(f"{path}: {_shown(quantity)} cannot be an amount; it counts as not reported")
             return None
         return amount
 
@@ -48,7 +58,7 @@ class Reader:
         try:
             return parse_time(str(text))
         except ValueError:
-            self.problems.append(f"{path}: {_shown(text)} is not a time; the report counts as never sent")
+            self.problem(f"{path}: {_shown(text)} is not a time; the report counts as never sent")
             return None
 
 
@@ -78,9 +88,10 @@ def part(data: object, *path: str) -> Any:  # noqa: ANN401 - JSON from outside c
 
 
 def items(data: object, *path: str) -> list[Json]:
-    """The objects of the list at a path of JSON; empty where there is none."""
+    """The first objects of the list at a path of JSON; empty where there is none."""
     found = part(data, *path)
-    return [item for item in found if isinstance(item, Mapping)] if isinstance(found, list | tuple) else []
+    listed = found[:MOST_ITEMS] if isinstance(found, list | tuple) else ()
+    return [item for item in listed if isinstance(item, Mapping)]
 
 
 def known(measured: Measured) -> Amounts:

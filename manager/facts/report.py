@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Final, Self
 
 from crds import names
 from crds.priority import PriorityBand
 from manager.facts.amounts import NOTHING, UNKNOWN, Amounts, Measured, total
-from manager.facts.reading import Json, Reader, items, known, part
+from manager.facts.reading import MOST_ITEMS, Json, Reader, items, known, part
+
+_LISTS: Final = (("podsMetric",), ("hostApplicationMetric",), ("conditions",), ("prediction", "classes"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,10 @@ class ReportFacts:
     def from_object(cls, node_metric: Json) -> Self | None:
         """Reduce a NodeMetric; `None` while no agent has written to its status."""
         status = part(node_metric, "status")
+        too_long = [path for path in _LISTS if _length(status, path) > MOST_ITEMS]
+        if too_long:  # a sum over a part of it would be a wrong number
+            what = f"at most {MOST_ITEMS} items are read; the report counts as never sent"
+            return cls(problems=tuple(f"status.{'.'.join(path)}: {what}" for path in too_long))
         if not isinstance(status, Mapping) or not _of_agent(status):
             return None
         read = Reader()
@@ -76,6 +82,11 @@ class ReportFacts:
             prediction_ready=not _denied(status, names.CONDITION_PREDICTION_READY),
             problems=tuple(read.problems),
         )
+
+
+def _length(status: object, path: tuple[str, ...]) -> int:
+    found = part(status, *path)
+    return len(found) if isinstance(found, list | tuple) else 0
 
 
 def _of_agent(status: Json) -> bool:

@@ -20,6 +20,7 @@ from manager.definition import Definition
 from manager.facts import Amounts
 from manager.patches import HELD
 from manager.reactions.reaction import Look
+from manager.write_budget import Notices
 
 Json = dict[str, Any]
 
@@ -136,30 +137,36 @@ def as_json(
 class NodeMetricConditions:
     """Keeps `MidPublished` and `MidDeficit` right."""
 
-    async def react(self, run: Run, look: Look) -> None:
+    async def react(self, run: Run, look: Look) -> float | None:
         """Apply both conditions if one has changed."""
         context = run.context
         known = context.cluster.node_metrics.get(look.name)
         if known is None:
-            return
+            return None
         held = context.memory(look.name).writer.withdrawn
         states = (published(look.result, shadow=look.facts.strategy.shadow, held=held), deficit(look.result))
         conditions = as_json(states, known.conditions, known.seen_conditions, context.wall())
         if conditions is None or context.part(Definition).left_out(_FIELD, context.steady()):
-            return
+            return None
+        notices = context.memory(look.name).part(Notices)
+        wait = notices.wait(notices.conditions, context.steady())
+        if wait:
+            return wait
+        notices.take(notices.conditions, context.steady())
         body = {**node_metric.identity(look.name), "status": {"conditions": conditions}}
         try:
             answer = await apply(run, paths.status(node_metric.path(look.name)), body)
         except ApiError as error:
             if not error.not_found:
                 raise
-            return  # it was deleted meanwhile; the next look makes it again
+            return None  # it was deleted meanwhile; the next look makes it again
         if answer is None:
-            return
+            return None
         context.telemetry.writes.labels("conditions", "patched").inc()
         # One whose deletion was told before the answer came is not brought back.
         if look.name in context.cluster.node_metrics and context.cluster.answered_node_metric(answer, context.steady()):
             run.queue.add(look.name)
+        return None
 
     def forget(self, context: Context, name: str) -> None:
         """What the conditions say is on the NodeMetric."""

@@ -9,6 +9,7 @@ from manager.config.overlay import DEFAULT, NodeStrategyView
 from manager.context import Context, Run
 from manager.facts.reading import part
 from manager.reactions.reaction import Look
+from manager.write_budget import Notices
 
 
 @dataclass(slots=True)
@@ -31,9 +32,13 @@ class Told:
 class NodeEvents:
     """Tells of Mid that is degraded or restored, of a deficit, of another strategy, and of what of it is ignored."""
 
-    async def react(self, run: Run, look: Look) -> None:
+    async def react(self, run: Run, look: Look) -> float | None:
         """Tell what has changed."""
-        told = run.context.memory(look.name).part(Told)
+        memory = run.context.memory(look.name)
+        told, notices = memory.part(Told), memory.part(Notices)
+        wait = notices.wait(notices.events, run.context.steady())
+        if wait:
+            return wait
         await self._strategy(run, look, told)
         await self._degraded(run, look, told)
         result = look.result
@@ -51,6 +56,7 @@ class NodeEvents:
             note = "annotations and labels that set the strategy of this node are valid now, or gone"
             await self._event(run, look.name, "Normal", "NodeStrategyValid", note)
         told.findings = findings
+        return None
 
     def forget(self, context: Context, name: str) -> None:
         """Events need no taking back."""
@@ -80,6 +86,8 @@ class NodeEvents:
 
     @staticmethod
     async def _event(run: Run, name: str, type_: str, reason: str, note: str) -> None:
+        notices = run.context.memory(name).part(Notices)
+        notices.take(notices.events, run.context.steady())
         await run.events.record(run.context.cluster.reference(name), type_, reason, "PublishMid", note)
 
 

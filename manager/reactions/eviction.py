@@ -18,6 +18,7 @@ from manager.facts.amounts import NOTHING
 from manager.reactions.eviction_metrics import EvictionMetrics
 from manager.reactions.eviction_request import Answer, look_again, request
 from manager.reactions.reaction import Look
+from manager.write_budget import Notices
 
 _LOG: Final = logging.getLogger(__name__)
 _REFUSED_SECONDS: Final = 60.0
@@ -142,7 +143,7 @@ async def _tell_withheld(
     lasting, why = memory.unproven.due(unproven, settings.after_seconds, now + 1.0, now), doubts(look.facts)
     if not unproven:
         memory.told_unproven = ()
-    elif lasting and why != memory.told_unproven:
+    elif lasting and why != memory.told_unproven and not _held_back(run, look):
         memory.told_unproven = why
         staying = [pod for pod in pods.values() if not _goes(pod, memory)]
         note = words.withheld(lasting, why, choose(staying, lasting, lambda _: "").victims)
@@ -218,7 +219,8 @@ class _Turn:
         if answer in (Answer.BUDGET, Answer.REFUSED):
             self.memory.refused[pod.uid] = (now + _REFUSED_SECONDS, why)
             note = f"Mid pod {pod.key} stays, though the node is short: it {why}"
-            await self._event("Warning", "MidEvictionRefused", note)
+            if not _held_back(self.run, self.look):
+                await self._event("Warning", "MidEvictionRefused", note)
             return
         self.memory.going[pod.uid] = now
         seen, self.seen = self.seen, replace(self.seen, going=self.seen.going + pod.mid_requests)
@@ -297,7 +299,7 @@ class _Turn:
     async def _tell(self, pods: tuple[PodFacts, ...], reason: str, note: str) -> None:
         """One event for each list of pods."""
         told = (reason, *(pod.uid for pod in pods))
-        if told != self.memory.told:
+        if told != self.memory.told and not _held_back(self.run, self.look):
             self.memory.told = told
             await self._event("Warning", reason, note)
 
@@ -305,6 +307,15 @@ class _Turn:
         await self.run.events.record(
             self.run.context.cluster.reference(self.look.name), type_, reason, "EvictMid", note
         )
+
+
+def _held_back(run: Run, look: Look) -> bool:
+    """Whether there were many events about the node; what is not told now is, at a later look."""
+    notices, now = run.context.memory(look.name).part(Notices), run.context.steady()
+    if notices.wait(notices.events, now):
+        return True
+    notices.take(notices.events, now)
+    return False
 
 
 def _stamped(run: Run) -> float:

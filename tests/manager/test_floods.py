@@ -1,0 +1,150 @@
+"""One node's objects are huge, or change all the time: what is done for them is bounded, and named."""
+
+import difflib
+import json
+from typing import Any
+
+import pytest
+
+from crds.names import ANNOTATION_COLOCATION_STRATEGY, ANNOTATION_NODE_RESERVATION, ANNOTATION_RAW_ALLOCATABLE
+from manager.cluster import Cluster
+from manager.config.overlay import overlay
+from manager.facts.reading import LONGEST_ANNOTATION, Reader
+from manager.handlers import nodes
+from manager.reactions.events import Told
+from tests.manager.made import Json, node, report
+from tests.manager.test_look_at import METRIC, World
+from tests.manager.test_matching import Counted
+
+MEGABYTE = 1_200_000
+QUARTER = 250_000
+USAGE = {"resources": {"cpu": "1234567n", "memory": "x"}}
+
+
+def _many(item: Json, characters: int) -> list[Json]:
+    return [item] * (characters // len(json.dumps(item)))
+
+
+UNKNOWN_MODELS = [
+    {"nodePredictPolicy": {"model": "max", "of": [{"model": f"nsigma-w{number}"} for number in range(10_000)]}},
+    {"nodePredictPolicy": {"model": "max", "parameters": {f"windowDay{number}": 1 for number in range(10_000)}}},
+    {"nodePredictPolicy": {"model": "diversity", "parameters": {f"windowDay{number}": 1 for number in range(10_000)}}},
+    {f"midPolicies{number}": 1 for number in range(10_000)},
+    {"midEviction": {f"modes{number}": 1 for number in range(10_000)}},
+]
+
+
+def _first(document: Any, characters: int) -> str:  # noqa: ANN401 - JSON
+    """The document with as many of its unknown names as fit."""
+    while len(text := json.dumps(document)) > characters:
+        document = json.loads(text, object_hook=_half)
+    return text
+
+
+def _half(data: Json) -> Json:
+    kept = list(data.items())[: max(len(data) // 2, 3)]
+    return {name: value[: len(value) // 2] if isinstance(value, list) else value for name, value in kept}
+
+
+@pytest.mark.parametrize("document", UNKNOWN_MODELS)
+@pytest.mark.parametrize("characters", [QUARTER, LONGEST_ANNOTATION])
+def test_unknown_names_are_searched_for_a_few_times(
+    document: Any,  # noqa: ANN401 - JSON
+    characters: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many unknown names an annotation has, what was meant is searched for a few of them; it is refused."""
+    searched = Counted(difflib.get_close_matches)
+    monkeypatch.setattr(difflib, "get_close_matches", lambda *args, **_: searched(*args))
+    world = World()
+    text = json.dumps(document) if characters == QUARTER else _first(document, characters)
+    view = overlay(world.run.context.in_force.config, {}, {ANNOTATION_COLOCATION_STRATEGY: text})
+    assert searched.calls <= 11
+    assert view.findings
+    assert sum(len(str(each)) for each in view.findings) < 20_000
+    assert view.strategy == overlay(world.run.context.in_force.config).strategy
+
+
+@pytest.mark.parametrize("name", [ANNOTATION_RAW_ALLOCATABLE, ANNOTATION_NODE_RESERVATION])
+async def test_long_annotations_are_named(name: str) -> None:
+    """An annotation of a quarter of a megabyte is neither kept nor read, and explain names it."""
+    world = World()
+    text = json.dumps({"reservedCPUs": ",".join(["1"] * (QUARTER // 2)), "cpu": "1"})
+    world.has_node(node(annotations={name: text}))
+    world.reports(report())
+    await world.look()
+    kept = world.run.context.cluster.nodes["n1"]["metadata"]["annotations"][name]
+    assert len(kept) <= LONGEST_ANNOTATION + 1
+    assert world.offered()["cpu"] == "4000"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"podsMetric": _many({"namespace": "n", "name": "p", "podUsage": USAGE}, MEGABYTE)},
+        {"hostApplicationMetric": _many({"name": "a", "priority": "koord-prod", "usage": USAGE}, MEGABYTE)},
+        {"conditions": _many({"type": "Collecting", "status": "True"}, MEGABYTE)},
+        {"prediction": {"classes": _many({"name": "prod", "usage": USAGE}, MEGABYTE)}},
+    ],
+)
+async def test_huge_report_is_refused(status: Json, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that no node has is not read, by its name; the Node offers nothing on a report that cannot be read."""
+    world = World()
+    world.has_node(node(mid=("4000", "10Gi")))
+    read = Counted(Reader._amount)
+    monkeypatch.setattr(Reader, "_amount", lambda *args: read(*args))  # noqa: PLW0108 - as a method
+    made = report(mid=None)
+    world.reports({**made, "status": {**made["status"], **status}})
+    assert read.calls <= 20
+    await world.look()
+    assert world.offered() == {}
+    known = world.run.context.cluster.node_metrics["n1"].report
+    assert known is not None
+    assert "at most 2000 items are read" in known.problems[0]
+    world.reports(report())
+    await world.look()
+    assert world.told().count("DegradedMid") == 1
+
+
+def test_many_unreadable_numbers_are_few_sentences() -> None:
+    """Of very many values that cannot be read the first ones are named."""
+    cluster = Cluster()
+    bad = {"namespace": "n", "name": "p", "podUsage": {"resources": {"cpu": "x", "memory": "y"}}}
+    cluster.put_node_metric(report(mid=None, podsMetric=[bad] * 1900), 0.0)
+    known = cluster.node_metrics["n1"].report
+    assert known is not None
+    assert len(known.problems) == 20
+
+
+async def test_flapping_reports_are_told_now_and_then() -> None:
+    """Reports that say another thing each second are some events and writes, and what they said last is told."""
+    world = World()
+    world.has_node(node())
+    world.reports(report())
+    await world.look()
+    for second in range(200):
+        world.steady.now += 1.0
+        world.wall.now += 1.0
+        world.reports(report(age=-second if second % 2 else 2000 + second))
+        await world.look()
+    flood = len(world.told()), len(world.api.written("PATCH", f"{METRIC}/status"))
+    assert max(flood) <= 10 + 200 / 60 + 2
+    while (due := world.due_in()) is not None and due <= 60.0:
+        world.steady.now += due
+        await world.look()
+    (published,) = [
+        each for each in world.api.objects[METRIC]["status"]["conditions"] if each["type"] == "MidPublished"
+    ]
+    assert (published["status"], world.run.context.memory("n1").part(Told).degraded) == ("True", "")
+
+
+async def test_flapping_annotation_is_told_now_and_then() -> None:
+    """The same for an annotation that is another one each second."""
+    world = World()
+    for second in range(200):
+        world.steady.now += 1.0
+        text = f'{{"midUnallocatedPercent": {second % 100}, "x{second}": 1}}'
+        made = node(annotations={ANNOTATION_COLOCATION_STRATEGY: text})
+        nodes.observe(world.run, "MODIFIED", world.api.put("/api/v1/nodes/n1", made))
+        await world.look()
+    assert len(world.told()) <= 10 + 200 / 60 + 4

@@ -5,7 +5,7 @@ layers may also enable what the cluster's part disables.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import lru_cache
@@ -24,6 +24,9 @@ from manager.config.parse import parse_strategy
 from manager.facts.reading import LONGEST_ANNOTATION
 
 _PLAIN: Final = re.compile(r"[+-]?[0-9.]+([eE][+-]?[0-9]{1,3})?")
+EVICTION: Final = "midEviction"
+PER_CLUSTER: Final = "maxPerMinute"
+_LIMITS: Final = (PER_CLUSTER, "maxPerNodePerMinute")
 _MOST_VIEWS: Final = 512
 """Strategies that are kept of one configuration; as long as annotations may be, that is some megabytes at most."""
 DEFAULT: Final = "default"
@@ -135,7 +138,9 @@ class _Views:
         for index in first:
             if index not in self._with_entry:
                 layers = base.copy()
-                layers.lay(_strategy_fields(self._entries[index]), self._called(index))
+                layer = _strategy_fields(self._entries[index])
+                _lower_only(layer, layers, [PER_CLUSTER])
+                layers.lay(layer, self._called(index))
                 self._with_entry[index] = layers
             base = self._with_entry[index]
         return base.copy()
@@ -158,8 +163,20 @@ def _lay_annotation(layers: Layers, text: str) -> list[Finding]:
     findings = [Finding(source, f"ignored: {each}") for each in judged.errors]
     findings += [Finding(source, str(each)) for each in judged.warnings]
     if judged.strategy is not None:
-        findings += _lay_checked(layers, _strategy_fields(judged.strategy), source)
+        layer = _strategy_fields(judged.strategy)
+        raised = _lower_only(layer, layers, _LIMITS)
+        findings += [Finding(source, f"{join(EVICTION, each)} may only be lowered by a node") for each in raised]
+        findings += _lay_checked(layers, layer, source)
     return findings
+
+
+def _lower_only(layer: dict[str, Any], below: Layers, limits: Iterable[str]) -> list[str]:
+    """Cut limits of evictions that a layer raises, and say which: they hold for more than whom the layer is for."""
+    own, stated = layer.get(EVICTION) or {}, below.values[EVICTION]
+    raised = [name for name in limits if own.get(name) is not None and own[name] > stated[name]]
+    if raised:
+        layer[EVICTION] = {**own, **{name: stated[name] for name in raised}}
+    return raised
 
 
 def _margins(policy: PredictPolicy) -> set[str]:

@@ -180,6 +180,7 @@ def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> 
     if PART in clean and not fields.errors:
         _check_together(clean[PART], cluster.get(PART) or {}, path, fields)
     _check_pace({**cluster, **clean}, path, fields, clean)
+    _check_limit(clean, cluster, path, fields)
     if fields.errors:
         return {"name": clean["name"]} if "name" in clean else {}
     if "nodeSelector" not in clean:
@@ -199,6 +200,16 @@ def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: 
         for each in faults_together(layers.values[PART])
         if each not in of_the_cluster
     ]
+
+
+def _check_limit(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
+    """What the whole cluster may evict is the cluster's part alone to raise."""
+    own = (entry.get("midEviction") or {}).get("maxPerMinute")
+    stated = (cluster.get("midEviction") or {}).get("maxPerMinute")
+    most = getattr(DEFAULTS.mid_eviction, "max_per_minute", None) if stated is None else stated
+    if own is not None and most is not None and own > most:
+        where = join(join(path, "midEviction"), "maxPerMinute")
+        fields.warn(where, f"is of the whole cluster: the cluster's part allows {most}, and that applies")
 
 
 def _check_pace(effective: Mapping[str, Any], path: str, fields: Fields, own: Mapping[str, Any]) -> None:

@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from kubeapi import ApiUnavailable
+from kubeapi import ApiError, ApiUnavailable
 from manager.context import Context, Run
 from manager.eviction import words
 from manager.eviction.evidence import Departures, Shortage, ShortageClock, doubts, shortage, withheld
 from manager.eviction.guard import LoopGuard
-from manager.eviction.rates import SlidingMinute
+from manager.eviction.rates import MINUTE_SECONDS, SlidingMinute
 from manager.eviction.selection import Selection, choose
 from manager.eviction.settings import EvictionSettings
 from manager.facts import Amounts, PodFacts, total
 from manager.facts.amounts import NOTHING
 from manager.reactions.eviction_metrics import EvictionMetrics
-from manager.reactions.eviction_request import Answer, look_again, request
+from manager.reactions.eviction_request import Answer, is_refusal, look_again, request
 from manager.reactions.reaction import Look
 from manager.write_budget import Notices
 
@@ -46,6 +46,8 @@ class EvictionMemory:
     """Pods that were evicted, by uid, and when. [s]"""
     refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Pods whose eviction was refused, by uid: until when they are left alone, and why. [s]"""
+    unsettled: dict[str, float] = field(default_factory=dict)
+    """Pods whose eviction may have been taken, by uid, and when it was asked for: it still counts in the rates. [s]"""
     rate: SlidingMinute = field(default_factory=SlidingMinute)
     """Evictions of the last minute."""
     told: tuple[str, ...] = ()
@@ -119,6 +121,9 @@ def _shortage(
     memory.departures.update(pods, now)
     memory.going = {uid: when for uid, when in memory.going.items() if uid in pods and now - when < _GOING_SECONDS}
     memory.refused = {uid: each for uid, each in memory.refused.items() if uid in pods}
+    memory.unsettled = {
+        uid: when for uid, when in memory.unsettled.items() if uid in pods and now - when < MINUTE_SECONDS
+    }
     if not pods:
         return None
     going = total(pod.mid_requests for pod in pods.values() if _goes(pod, memory))
@@ -198,21 +203,33 @@ class _Turn:
             await self._evict(selection.victims[0])
         self._count_skipped()
 
-    async def _evict(self, pod: PodFacts) -> None:
-        everywhere, now = self.run.context.part(EvictionsEverywhere), self.run.context.steady()
-        self.memory.rate.take(now)
-        everywhere.rate.take(now)
-        found = await look_again(self.run.api, pod)
-        if found is None and self.run.leader.leads:
-            try:
+    async def _ask(self, pod: PodFacts, now: float, *, again: bool) -> tuple[Answer, str] | None:
+        """Ask for an eviction; what failed and was surely not taken gives its place in the limits back."""
+        asked = False
+        try:
+            found = await look_again(self.run.api, pod)
+            if found is None and self.run.leader.leads:
+                asked = True
                 found = await request(self.run.api, pod)
-            except ApiUnavailable:
+        except (ApiError, ApiUnavailable) as error:
+            if asked and isinstance(error, ApiUnavailable):
                 self._guard(pod)  # it may have been taken
-                raise
+            if again or (asked and not is_refusal(error)):
+                self.memory.unsettled[pod.uid] = now
+            else:
+                self._give_back(now)
+            raise
+        return found
+
+    async def _evict(self, pod: PodFacts) -> None:
+        now, earlier = self.run.context.steady(), self.memory.unsettled.pop(pod.uid, None)
+        if earlier is not None:  # what is asked for again counts once
+            self._give_back(earlier)
+        self._take(now)
+        found = await self._ask(pod, now, again=earlier is not None)
         answer, why = found or (None, "")
-        if answer is not Answer.EVICTED:
-            self.memory.rate.give_back(now)
-            everywhere.rate.give_back(now)
+        if answer is not Answer.EVICTED and not (answer is Answer.GONE and earlier is not None):
+            self._give_back(now)
         if answer is None:
             return
         self.metrics.asked.labels(answer.value).inc()
@@ -231,6 +248,14 @@ class _Turn:
             self.memory.told = ()
             await self._event("Warning", "MidPodEvicted", note)
             await self.run.events.record(_reference(pod), "Warning", "MidPodEvicted", "EvictMid", note)
+
+    def _take(self, now: float) -> None:
+        self.memory.rate.take(now)
+        self.run.context.part(EvictionsEverywhere).rate.take(now)
+
+    def _give_back(self, taken_at: float) -> None:
+        self.memory.rate.give_back(taken_at)
+        self.run.context.part(EvictionsEverywhere).rate.give_back(taken_at)
 
     def _guard(self, pod: PodFacts) -> None:
         """Whatever replaces the pod is left alone for a time."""
@@ -253,7 +278,7 @@ class _Turn:
             self.again_at.append(until)
             return why
         self.memory.refused.pop(pod.uid, None)
-        if pod.mid is None:
+        if pod.mid is None or pod.uid in self.memory.unsettled:
             return ""
         guarded = self.run.context.part(EvictionsEverywhere).guard.spared_until(pod.mid.workload, pod.mid.created, now)
         if guarded is None:
@@ -265,7 +290,9 @@ class _Turn:
         )
 
     def _may_take(self, pod: PodFacts) -> bool:
-        """Whether both limits allow one more eviction now."""
+        """Whether both limits allow one more eviction now; one that may have been taken has its place already."""
+        if pod.uid in self.memory.unsettled:
+            return True
         now, everywhere = self.run.context.steady(), self.run.context.part(EvictionsEverywhere)
         for reason, rate, limit in (
             ("node-rate", self.memory.rate, self.settings.per_node),

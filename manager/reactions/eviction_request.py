@@ -1,6 +1,7 @@
 """One eviction at the API server: looked at once more, then asked for, never forced."""
 
 from enum import StrEnum
+from http import HTTPStatus
 from typing import Any, Final
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
@@ -78,6 +79,11 @@ async def _once(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
             return Answer.BUDGET, "is kept by its PodDisruptionBudget"
         raise
     return Answer.EVICTED, ""
+
+
+def is_refusal(error: ApiError | ApiUnavailable) -> bool:
+    """Whether an error of `request` says that nothing was taken; a lost answer and a broken server leave it open."""
+    return isinstance(error, ApiError) or error.status == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _path(pod: PodFacts) -> str:

@@ -19,13 +19,17 @@ from devcluster.api import ApiError
 from devcluster.errors import DevClusterError
 from devcluster.process import wait_until
 from soak.flat import Trend
-from soak.loop import NODES, Loop
+from soak.loop import ASK_SECONDS, NODES, Loop
 from soak.telling import Telling, run
 
 FEWEST, MOST = 3, 100
 """Restarts."""
 LONGEST_OUTAGE_SECONDS = 10.0
 PATIENCE_SECONDS = 180.0
+START_SECONDS = 60.0
+"""How long an API server may take to come back; it takes some seconds."""
+STOP_SECONDS = 20.0
+"""How long a service may take to end."""
 LAST_SHARE = 0.8
 """Of the time, after which no other outage begins."""
 SETTLED = 3
@@ -120,6 +124,12 @@ def _wanted(loop: Loop, back: float) -> Iterator[tuple[str, Callable[[], bool]]]
         yield f"{node} offering what explain says", lambda node=node: loop.explained(node)  # type: ignore[misc]
 
 
+def longest(seconds: float) -> float:
+    """When the step has ended at the latest, whatever does not come, for a time that it is given. [s]"""
+    last = LONGEST_OUTAGE_SECONDS + START_SECONDS + PATIENCE_SECONDS + ASK_SECONDS
+    return seconds + last + (len(NODES) + 2) * STOP_SECONDS
+
+
 def trial(telling: Telling) -> None:
     """Restart an API server below everything."""
     seed = random.SystemRandom().randrange(1 << 32)
@@ -127,16 +137,19 @@ def trial(telling: Telling) -> None:
     telling.say(f"starting the cluster; seed {seed}")
     with Loop.open() as loop:
         try:
-            while seen.restarts < FEWEST or (seen.restarts < MOST and telling.left(LAST_SHARE) > 0):
+            while seen.restarts < MOST and telling.left(LAST_SHARE if seen.restarts >= FEWEST else 1.0) > 0:
+                telling.say(f"restart {seen.restarts + 1} begins")
                 outage(loop, seen, chance)
                 telling.say(f"restart {seen.restarts}: everything as it should be after {seen.took[-1]:.0f} s")
         except (UnsettledError, DevClusterError) as error:
             problem = str(error)
             loop.cluster.keep_logs()
-        codes = {name: process.stop(60.0) for name, process in loop.processes.items()}
+        codes = {name: process.stop(STOP_SECONDS) for name, process in loop.processes.items()}
         broken = [name for name in loop.processes if "Traceback" in loop.said(name)]
         gaps = {node: _gap(loop, node, seen) for node in NODES}
     slowest = f"{seen.restarts} restarts, the slowest took {max(seen.took, default=0):.0f} s"
+    if not problem and seen.restarts < FEWEST:
+        problem = f"the time was enough for {seen.restarts} restarts, which is less than {FEWEST}"
     telling.check("everything is as it should be again within three minutes", problem or slowest, passed=not problem)
     offered = ", ".join(seen.withdrawn) or "it always did"
     telling.check("a node goes on offering Mid resources", offered, passed=not seen.withdrawn)

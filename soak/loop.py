@@ -36,6 +36,8 @@ CONFIG = {
 """Short intervals, so that what follows a restart follows within seconds."""
 SCHEDULER = "headroom-scheduler"
 START_SECONDS = 180.0
+ASK_SECONDS = 60.0
+"""How long an answer may take before it counts as none."""
 
 Json = dict[str, Any]
 
@@ -133,10 +135,17 @@ class Loop:
     def explained(self, node: str) -> bool:
         """Whether `kubectl headroom explain`, which calculates anew, finds nothing to be changed on the node."""
         command = [sys.executable, "-m", "cli", "explain", "node", node, "-n", NAMESPACE, "-o", "json"]
-        done = subprocess.run(
-            command, cwd=ROOT, env=self.cluster.environment, check=False, capture_output=True, text=True
-        )
-        if done.returncode:
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=self.cluster.environment,
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=ASK_SECONDS,
+            )
+        except subprocess.SubprocessError:
             return False
         said = json.loads(done.stdout)
         return bool(said["desired"]) and all(step["action"] == "nothing" for step in said["next"])

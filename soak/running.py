@@ -29,6 +29,8 @@ class Outcome:
     """Everything that it said."""
     checks: list[Check] = field(default_factory=list)
     """Its claims."""
+    said: str = ""
+    """The last thing that it told of how far it was."""
     problem: str = ""
     """Why it broke off; empty when it did not."""
 
@@ -70,6 +72,7 @@ def run(name: str, module: str, seconds: float, spare_seconds: float, show: Call
             alarm.cancel()
     if ending.is_set():
         outcome.problem = f"it did not end within {spare_seconds:.0f} s after its {seconds:.0f} s, and was ended"
+        outcome.problem += f"; the last that it said: {outcome.said}" if outcome.said else ""
     elif code and all(check.passed for check in outcome.checks):
         lines = outcome.log.read_text(encoding="utf-8", errors="replace").splitlines()
         outcome.problem = "\n    ".join([f"it broke off with exit code {code}:", *deque(lines, LAST_LINES)])
@@ -89,6 +92,7 @@ def _hear(
         if isinstance(told, Check):
             outcome.checks.append(told)
         elif told:
+            outcome.said = told
             show(told)
 
 

@@ -23,8 +23,8 @@ from manager.telemetry import Telemetry, TelemetryServer
 from manager.ui.server import UiServer
 from service import http
 from service.health import Health
+from soak.strangers import ENDLESS, UNFINISHED, still_open, strangers
 from tests.manager.ui.made_cluster import typical
-from tests.service.strangers import still_open, strangers
 
 MANY = 600
 MIB = 2**20
@@ -36,12 +36,12 @@ def _get(port: int, path: str = "/metrics") -> bytes:
         return body
 
 
-def _opened(port: int, count: int) -> tuple[int, int, bytes]:
+def _opened(served: http.Served, count: int, said: bytes) -> tuple[int, int, bytes]:
     """Open so many unfinished requests; threads that were added, connections that stayed, and what is served then."""
     threads = threading.active_count()
-    with strangers(port, count) as found:
-        page = _get(port)
-        return threading.active_count() - threads, still_open(found), page
+    with strangers(served.port, count, said):
+        page = _get(served.port)
+        return threading.active_count() - threads, len(served._shared.connections), page
 
 
 @asynccontextmanager
@@ -51,13 +51,14 @@ async def _agent() -> AsyncIterator[http.Served]:
     await served.close(0)
 
 
-async def test_agent_survives_unfinished_headers() -> None:
+@pytest.mark.parametrize(("said", "count"), [(UNFINISHED, MANY), (ENDLESS, 300)], ids=["short", "endless"])
+async def test_agent_survives_unfinished_headers(said: bytes, count: int) -> None:
     """Hundreds of requests that never end cost the agent a few MiB, no thread, and Prometheus nothing."""
     async with _agent() as served:
         await asyncio.to_thread(_get, served.port)  # what is made once
         gc.collect()
         tracemalloc.start()
-        threads, stayed, page = await asyncio.to_thread(_opened, served.port, MANY)
+        threads, stayed, page = await asyncio.to_thread(_opened, served, count, said)
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
     assert b"headroom_agent_samples_total" in page

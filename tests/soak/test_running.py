@@ -62,6 +62,7 @@ def test_endless_step_is_ended(step: pytest.MonkeyPatch) -> None:
     outcome, _ = _run(step, "go on for ever", seconds=5.0, spare=5.0)
     assert not outcome.passed
     assert "did not end within 5 s" in outcome.problem
+    assert "the last that it said: about to go on for ever" in outcome.problem
 
 
 def test_old_logs_go(step: pytest.MonkeyPatch, tmp_path: Path) -> None:

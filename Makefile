@@ -114,7 +114,7 @@ bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded
 	@$(PY) -m bench backtest $(BENCH_ARGS)
 
 .PHONY: bench-policies
-bench-policies: $(STAMP) ## Judge the default policy, its neighbours and all others on recorded usage: the table of docs/adr/0015 (five minutes; BENCH_ARGS)
+bench-policies: $(STAMP) ## Judge the default policy, its neighbours and others in every case that the default is chosen by: the tables of docs/adr/0020 (ten minutes; BENCH_ARGS)
 	@$(PY) -m bench.policies $(BENCH_ARGS)
 
 .PHONY: bench-placement

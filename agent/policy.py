@@ -8,7 +8,16 @@ from agent.predictors import PolicyError, build, window_days
 from agent.predictors.base import Model
 from agent.samples import CPU, MEMORY
 from crds.codec import to_json
-from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, faults, with_defaults
+from crds.predict_policy import (
+    DEFAULTS,
+    RANGES,
+    PredictPolicy,
+    Resource,
+    effective,
+    faults,
+    succeeded,
+    with_defaults,
+)
 from crds.ranges import problems
 
 PATH: Final = "spec.predictPolicy"
@@ -58,7 +67,7 @@ class Policy:
 
 
 def in_force(asked: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
-    """The policy asked for, else the last good one, else the default one, with the reason.
+    """The policy asked for, else with others in place of models that are no more, else the last good or default one.
 
     Args:
         asked: what the spec says; None is the default policy.
@@ -68,9 +77,9 @@ def in_force(asked: PredictPolicy | None, last_good: PredictPolicy | None) -> Po
         return resolve(asked)
     except PolicyError as error:
         reason = str(error)
-    for fallback in (last_good, DEFAULTS):
+    for fallback in (asked, last_good, DEFAULTS):
         try:
-            return resolve(fallback, problem=reason)
+            return resolve(succeeded(fallback), problem=reason)
         except PolicyError:  # a model that was installed when it was good, and is not any more
             continue
     raise AssertionError("the default policy can be followed")  # pragma: no cover - a test resolves it

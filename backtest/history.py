@@ -1,6 +1,5 @@
 """What an agent knows at each step of one pod: its own averages since it came, and those that it inherited."""
 
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,7 +21,7 @@ class PodHistory:
     """Step of the first of them: before the stay begins where it inherited."""
     start: int
     """First step of its stay."""
-    _known: dict[Hashable, FloatArray] = field(default_factory=dict, repr=False)
+    _whole: FloatArray | None = field(default=None, repr=False)
 
     @property
     def end(self) -> int:
@@ -61,57 +60,20 @@ class PodHistory:
         if first < last:
             sums[first - low : last - low] += self._filled[first - self.origin : last - self.origin]
 
-    def between(self, low: int, high: int) -> FloatArray:
-        """Its averages in the steps low <= t < high, 0 where there is none, shape (high - low,). [cores or bytes]"""
-        wanted = np.zeros(high - low)
-        self.add_to(wanted, low)
-        return wanted
-
-    def same_time(self, days: int, slots: int, low: int, high: int) -> FloatArray:
-        """Its highest at the same time of day, that day and the days - 1 before, in the steps low <= t < high.
-
-        Args:
-            days: how many days.
-            slots: how many steps a day has.
-            low: first step asked for, less than a day before its stay began.
-            high: the step after the last one.
-
-        Returns:
-            shape (high - low,), 0 where there is none and from the end of its stay on. [cores or bytes]
-        """
-        first = self.start - slots + 1
-        found = self._once(("same", days), lambda: self._same_time(days, slots, first))
-        wanted = np.zeros(high - low)
-        known = found[low - first : high - first]
-        wanted[: len(known)] = known
-        return wanted
-
     def forget(self) -> None:
         """Free what was computed."""
-        self._known.clear()
+        self._whole = None
 
     @property
     def _filled(self) -> FloatArray:
         """Its averages, 0 where there is none; the same memory where there is one everywhere."""
-        found = self._known.get("filled")
-        if found is None:
-            found = self._known["filled"] = _filled(self.values, 0.0) if np.isnan(self.values).any() else self.values
-        return found
-
-    def _same_time(self, days: int, slots: int, first: int) -> FloatArray:
-        low = first - (days - 1) * slots
-        return trailing_max(self.between(low, self.end), days, slots)[first - low :]
+        if self._whole is None:
+            self._whole = _filled(self.values, 0.0) if np.isnan(self.values).any() else self.values
+        return self._whole
 
     @property
     def _stay(self) -> slice:
         return slice(self.start - self.origin, None)
-
-    def _once(self, name: Hashable, make: Callable[[], FloatArray]) -> FloatArray:
-        """What was computed before, or now: a copy, which does not keep alive what it was cut out of."""
-        found = self._known.get(name)
-        if found is None:
-            found = self._known[name] = make().copy()
-        return found
 
 
 def _filled(values: FloatArray, nothing: float) -> FloatArray:

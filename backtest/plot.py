@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ENDINGS: Final = (".png", ".svg")
 """What a picture's file may end in."""
 TARGETS: Final[Mapping[tuple[str, int], tuple[float, float]]] = {
-    ("cpu", 86400): (2.5, 65.0),
-    ("memory", 86400): (3.0, 69.0),
+    ("cpu", 86400): (2.5, 63.0),
+    ("memory", 86400): (3.0, 65.0),
 }
 """Resource and horizon [s] -> violation not above, savings not below, for the policy that ships. [percent]"""
 _WIDTH: Final = 17.0

@@ -5,21 +5,20 @@ import numpy as np
 from agent.numerics.arrays import FloatArray, IntArray
 
 
-def trailing_max(values: FloatArray, count: int, stride: int = 1) -> FloatArray:
-    """The largest of each value and the count - 1 before it, `stride` steps apart; fewer at the beginning.
+def trailing_max(values: FloatArray, count: int) -> FloatArray:
+    """The largest of each value and the count - 1 before it; fewer at the beginning.
 
     The windows double in length: of 1, 2, 4 … values, so a window of any length costs its logarithm.
 
     Args:
         values: shape (T, ...), no NaN.
         count: how many, at least 1.
-        stride: how many steps lie between one and the next.
     """
     found, done = values.copy(), 1
-    while done < count and done * stride < len(values):
-        shift = min(done, count - done) * stride
+    while done < min(count, len(values)):
+        shift = min(done, count - done)
         found[shift:] = np.maximum(found[shift:], found[:-shift])
-        done += shift // stride
+        done += shift
     return found
 
 

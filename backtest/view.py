@@ -14,7 +14,6 @@ import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.predictors.base import DAY_SECONDS, WEEK_DAYS, is_thin
-from backtest.day_profile import DayProfile
 from backtest.history import PodHistory
 from backtest.lanes import Ask, Lanes
 from backtest.trailing import trailing_max
@@ -126,7 +125,6 @@ class SegmentWindows:
     """Whose."""
     window_days: float
     """How long the window is. [days]"""
-    _profiles: dict[int, FloatArray] = field(default_factory=dict, repr=False)
 
     @cached_property
     def steps(self) -> int:
@@ -166,12 +164,6 @@ class SegmentWindows:
 
         return self._with_stand_ins(together)
 
-    def profile(self, aside: int = 0) -> FloatArray:
-        """E, shape (N,)."""
-        if aside not in self._profiles:
-            self._profiles[aside] = self._profile(aside)
-        return self._profiles[aside]
-
     def percentiles(self, percent: float) -> FloatArray:
         """Each pod's percentile, shape (N, P)."""
         own = self.view.each(
@@ -207,13 +199,6 @@ class SegmentWindows:
             if enough:
                 found[low:high] += together(enough)[low:high]
         return found
-
-    def _profile(self, aside: int) -> FloatArray:
-        slots = round(DAY_SECONDS / self.view.step_seconds)
-        if 2 * aside >= slots:  # each counts with its highest of the whole day, at any time of day
-            return self.total
-        day = DayProfile(self.view.start, self.view.end, slots, self.steps, aside)
-        return self._with_stand_ins(day.highest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +247,6 @@ class MomentView:
         own: FloatArray = self.segment.pod_stdevs[self.step]
         return own
 
-    @property
-    def observed_seconds(self) -> FloatArray:
-        """How long each pod was observed in all, shape (P,). [s]"""
-        own: FloatArray = self.segment.observed_seconds[self.step]
-        return own
-
     def class_percentile(self, percent: float) -> float:
         """Percentile of all pods together in whole units."""
         return float(self.segment.class_percentile(percent)[self.step])
@@ -312,10 +291,6 @@ class MomentWindows:
     def coincident(self) -> float:
         """C."""
         return float(self.windows.coincident[self.step])
-
-    def profile(self, aside: int = 0) -> float:
-        """E."""
-        return float(self.windows.profile(aside)[self.step])
 
     def percentiles(self, percent: float) -> FloatArray:
         """Each pod's percentile, shape (P,)."""

@@ -15,12 +15,6 @@ _N: Final = Range(0, 10)
 MODELS: Final[Mapping[str, Mapping[str, Allowed]]] = {
     "borg-default": {"a": Range(1, 10)},
     "diversity": {"windowDays": _WINDOW_DAYS, "lambdaMin": Range(0, 1)},
-    "load-profile": {
-        "windowDays": _WINDOW_DAYS,
-        "profileShare": Range(0, 1),
-        "spreadShare": Range(0, 10),
-        "spreadFall": Range(0, 2),
-    },
     "max": {},
     "nsigma-v1": {"n": _N, "capAtHighest": Flag()},
     "nsigma-v2": {"n": _N, "capAtHighest": Flag()},
@@ -30,6 +24,9 @@ MODELS: Final[Mapping[str, Mapping[str, Allowed]]] = {
     "sum-max": {"windowDays": _WINDOW_DAYS},
 }
 """Models that every agent has -> parameter -> what it may be. An agent may have more models."""
+
+RETIRED: Final[Mapping[str, str]] = {"load-profile": "diversity"}
+"""Models that are no more -> the model that agents ask in their place, with its own parameters."""
 
 COMBINING: Final = frozenset({"max"})
 """Models that combine others, listed in `of`."""

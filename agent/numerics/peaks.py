@@ -128,14 +128,11 @@ class PeakWindows:
 
     def recent(self, rows: IntArray, window_seconds: float) -> SingleArray:
         """The averages of these rows in the window, the current slot included, in no order of time. shape (N, K)."""
-        found: SingleArray = self.averages[np.ix_(rows, self.recent_columns(window_seconds))]
-        return found
-
-    def recent_columns(self, window_seconds: float) -> IntArray:
-        """Where the ring holds the slots of the window, the current one included, in no order of time. shape (K,)."""
         wanted = min(max(int(np.ceil(window_seconds / self.slot_seconds)), 1), self.slots)
         # Slots dated ahead are of a clock that was set back since: they are as recent as those before.
-        return np.flatnonzero(np.abs(self.labels - self.slot) < wanted)
+        columns = np.flatnonzero(np.abs(self.labels - self.slot) < wanted)
+        found: SingleArray = self.averages[np.ix_(rows, columns)]
+        return found
 
     def highest(self, rows: IntArray, window_seconds: float) -> FloatArray:
         """Each one's own highest average in the window, NaN where there is none. shape (N,)."""

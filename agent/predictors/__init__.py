@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from agent.predictors.base import MODEL_FAILURES, Model, quoted, window_days
 from crds.codec import CodecError, from_json
+from crds.models import RETIRED
 from crds.predict_policy import ModelChoice, ResourcePolicy
 
 __all__ = ["ENTRY_POINT_GROUP", "PREDICTORS", "PolicyError", "build", "window_days"]
@@ -20,7 +21,6 @@ __all__ = ["ENTRY_POINT_GROUP", "PREDICTORS", "PolicyError", "build", "window_da
 PREDICTORS: Final[Mapping[str, str]] = {
     "borg-default": "agent.predictors.borg_default:BorgDefault",
     "diversity": "agent.predictors.diversity:Diversity",
-    "load-profile": "agent.predictors.load_profile:LoadProfile",
     "max": "agent.predictors.max_of:MaxOf",
     "nsigma-v1": "agent.predictors.nsigma_v1:NSigmaV1",
     "nsigma-v2": "agent.predictors.nsigma_v2:NSigmaV2",
@@ -95,6 +95,8 @@ def _resolve(name: str, path: str) -> Any:  # noqa: ANN401 - a class that only t
     if target is not None:
         return pkgutil.resolve_name(target)
     others = {entry.name: entry for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    if name not in others and name in RETIRED:
+        raise PolicyError(f"{path}.model: model {name} is no more, {RETIRED[name]} is in its place: name that, or none")
     if name not in others:
         raise PolicyError(
             f"{path}.model: no model is named {quoted(name)}; known are {', '.join([*PREDICTORS, *others])}"

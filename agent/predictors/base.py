@@ -1,7 +1,6 @@
 """What a peak model is, and what it may look at."""
 
 from dataclasses import dataclass
-from functools import reduce
 from typing import Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
@@ -56,16 +55,6 @@ class Windows(Protocol):
     def coincident(self) -> Amount:
         """C: the highest sum of the pods' averages at one time, and what stands in for the others, shape (...)."""
 
-    def profile(self, aside: int = 0) -> Amount:
-        """E: as C, of what each pod ever used at that time of day; C <= E <= S. shape (...).
-
-        The highest, over the slots of the day, of the sum over the pods of each one's highest average in that slot on
-        any day of the window, and what stands in for the others.
-
-        Args:
-            aside: a pod's highest counts that many slots earlier and later, too; 0..144.
-        """
-
     def percentiles(self, percent: float) -> FloatArray:
         """Of each pod's averages the smallest that at least this share of them does not exceed, shape (..., P).
 
@@ -93,10 +82,6 @@ class View(Protocol):
     @property
     def requests(self) -> FloatArray:
         """What each pod requests, shape (P,); 0 for nothing."""
-
-    @property
-    def observed_seconds(self) -> FloatArray:
-        """How long each pod was observed in all, its workload's history included, shape (..., P). [s]"""
 
     @property
     def mean(self) -> Amount:
@@ -130,10 +115,6 @@ class PodWindows:
 
     averages: SingleArray
     """Shape (P, K), NaN where too little was measured."""
-    slots: IntArray
-    """Which slot of the calendar each column is, shape (K,)."""
-    slots_per_day: int
-    """How many slots a day has."""
     highest: FloatArray
     """Each pod's own highest, shape (P,)."""
     thin: BoolArray
@@ -149,19 +130,9 @@ class PodWindows:
     @property
     def coincident(self) -> float:
         """C."""
-        return self._together(self.averages[~self.thin])
-
-    def profile(self, aside: int = 0) -> float:
-        """E."""
-        of_day = self.slots % self.slots_per_day
-        order = np.argsort(of_day, kind="stable")
-        begins = np.flatnonzero(np.diff(of_day[order], prepend=-1))
-        own = self.averages[~self.thin][:, order]
-        day = np.full((own.shape[0], self.slots_per_day), np.nan, dtype=np.float32)
-        if begins.size:
-            day[:, of_day[order[begins]]] = np.fmax.reduceat(own, begins, axis=1)
-        shifts = range(-aside, aside + 1)
-        return self._together(reduce(np.fmax, [np.roll(day, shift, axis=1) for shift in shifts]))
+        own = self.averages[~self.thin]
+        sums = np.where(np.isnan(own), np.float32(0.0), own).sum(axis=0, dtype=np.float64)
+        return float(sums.max(initial=0.0)) + float(self.highest[self.thin].sum())
 
     def percentiles(self, percent: float) -> FloatArray:
         """Each pod's percentile, shape (P,)."""
@@ -170,10 +141,6 @@ class PodWindows:
         ordered = np.sort(self.averages, axis=1)  # NaN comes last
         found = ordered[np.arange(len(ordered)), places].astype(np.float64)
         return np.where(self.thin, self.highest, found)
-
-    def _together(self, own: SingleArray) -> float:
-        sums = np.where(np.isnan(own), np.float32(0.0), own).sum(axis=0, dtype=np.float64)
-        return float(sums.max(initial=0.0)) + float(self.highest[self.thin].sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +165,6 @@ class ClassView:
     def units(self) -> int:
         """Whole units in one unit of the history."""
         return self.history.units
-
-    @property
-    def observed_seconds(self) -> FloatArray:
-        """How long each pod was observed in all, its workload's history included, shape (P,). [s]"""
-        return self.history.observed[self.pods]
 
     @property
     def mean(self) -> float:
@@ -240,16 +202,13 @@ class ClassView:
     def windows(self, window_days: float = WEEK_DAYS) -> PodWindows:
         """The pods' 5-minute averages of the last days."""
         windows, seconds = self.history.windows, window_days * DAY_SECONDS
-        columns = windows.recent_columns(seconds)
-        averages = windows.averages[np.ix_(self.pods, columns)]
+        averages = windows.recent(self.pods, seconds)
         covered = np.count_nonzero(~np.isnan(averages), axis=1) * windows.slot_seconds
         observed = np.minimum(self.history.observed[self.pods], seconds)
         thin = is_thin(covered, observed)
         own = np.fmax.reduce(averages, axis=1, initial=np.nan).astype(np.float64)
         return PodWindows(
             averages=averages,
-            slots=windows.labels[columns],
-            slots_per_day=round(DAY_SECONDS / windows.slot_seconds),
             highest=np.where(thin, np.fmax(self.history.moments.highest[self.pods], own), own),
             thin=thin,
             evidence_seconds=np.minimum(covered, observed),
@@ -376,10 +335,8 @@ def require_window(window_days: object) -> None:
 
 
 def window_days(model: Model) -> float:
-    """How far back a model looks: its `window_days`, else its `usual_window_days`, else what is always kept. [days]"""
-    days = getattr(model, "window_days", None)
-    if days is None:
-        days = getattr(model, "usual_window_days", WEEK_DAYS)
+    """How far back a model looks: its `window_days`, else what is always kept. [days]"""
+    days = getattr(model, "window_days", WEEK_DAYS)
     return float(days) if isinstance(days, int | float) and 0.0 < days <= LONGEST_WINDOW_DAYS else WEEK_DAYS
 
 

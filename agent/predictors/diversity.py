@@ -20,11 +20,12 @@ class Diversity:
 
     lambda is the mean over the pods, weighted by their own highest usage, of a value that falls in a straight line
     from 1 (never seen) to lambdaMin (seen for the whole window). Two pods that alternate between 1.3 and 0.7 cores have
-    C = 2 and S = 2.6; seen for all of the 7 days, lambdaMin 0.4: 2 + 0.4 * 0.6 = 2.24 cores; seen for half of them,
-    lambda is 0.7: 2.42 cores.
+    C = 2 and S = 2.6; seen for all of the 14 days, lambdaMin 0.4: 2 + 0.4 * 0.6 = 2.24 cores; seen for half of them,
+    lambda is 0.7: 2.42 cores. A pod more never makes it less: with L = lambda * S it is C + L * (1 - C / S), which
+    rises with C, with S, and with L, the sum of what the pods are charged alone.
     """
 
-    window_days: float = 7.0
+    window_days: float = 14.0
     """How far back to look. [days]"""
     lambda_min: float = 0.4
     """What is left of the distance between C and S when the pods were seen for the whole window, 0..1."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from crds.models import COMBINING, DEEPEST, MODELS
+from crds.models import COMBINING, DEEPEST, MODELS, RETIRED
 from crds.predict_policy import MOST_MODELS, ModelChoice, faults
 from manager.config.document import Unusable
 from manager.config.fields import Budget, Fields
@@ -79,6 +79,9 @@ def _unknown(model: str, path: str, fields: Fields) -> None:
     same = next((known for known in MODELS if _plain(known) == _plain(model)), None)
     if same is not None:
         fields.error(path, f"no model is named {shown(model)}: write {same}")
+    elif model in RETIRED:
+        instead = RETIRED[model]
+        fields.warn(path, f"model {model} is no more: agents predict with {instead} in its place; name that, or none")
     elif not model.strip():
         fields.error(path, "must be the name of a model, such as nsigma-v2")
     else:

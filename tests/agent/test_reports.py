@@ -224,7 +224,7 @@ def test_metrics_have_reference_names(recorded: Make, tmp_path: Path) -> None:
     reports.full(START + machine.now, specs.default())
     text = metrics.exposition().decode()
     node, cpu = 'node="n1"', 'resource="cpu",unit="core"'
-    model, band = 'predictor="load-profile"', 'priority="koord-prod"'
+    model, band = 'predictor="diversity"', 'priority="koord-prod"'
     for line in (
         f"start_time{{{node}}} ",
         f"node_used_cpu_cores{{{node}}} ",

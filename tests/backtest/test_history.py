@@ -14,15 +14,10 @@ def test_worked_history() -> None:
     assert pod.covered(3).tolist() == [2.0, 2.0, 2.0, 2.0]
     assert pod.highest(3).tolist() == [4.0, 3.0, 3.0, 2.0]
     assert pod.highest_ever().tolist() == [5.0, 5.0, 5.0, 5.0]
-    assert pod.between(9, 18).tolist() == [0.0, 5.0, 4.0, 0.0, 3.0, 1.0, 0.0, 2.0, 0.0]
+    sums = np.ones(9)
+    pod.add_to(sums, 9)
+    assert sums.tolist() == [1.0, 6.0, 5.0, 1.0, 4.0, 2.0, 1.0, 3.0, 1.0]
     assert pod.percentiles(4, 50.0).tolist() == [4.0, 3.0, 1.0, 2.0]
-
-
-def test_same_time_of_day() -> None:
-    """With days of four steps: the highest of that step and the same one of the day before."""
-    pod = PodHistory(np.array([9.0, 1.0, 2.0, 3.0, 4.0, 8.0]), origin=0, start=4)
-    assert pod.same_time(2, 4, 1, 7).tolist() == [1.0, 2.0, 3.0, 9.0, 8.0, 0.0]
-    assert pod.same_time(1, 4, 4, 6).tolist() == [4.0, 8.0]
 
 
 @pytest.mark.parametrize("alive", [False, True])

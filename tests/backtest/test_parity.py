@@ -14,7 +14,6 @@ from agent.predictors import PREDICTORS
 from agent.predictors.base import ClassView, Model
 from agent.predictors.borg_default import BorgDefault
 from agent.predictors.diversity import Diversity
-from agent.predictors.load_profile import LoadProfile
 from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v1 import NSigmaV1
 from agent.predictors.nsigma_v2 import NSigmaV2
@@ -60,7 +59,6 @@ MODELS: list[Model] = [
     Percentile(),
     Percentile(percentile=50.0),
     MaxOf((BorgDefault(), NSigmaV2(), Diversity(window_days=0.7))),
-    LoadProfile(),
 ]
 WHEN = [80, 200, 299, 300, 301, 365, 400, 499, 520, 600, 601, 639, 699]
 
@@ -158,9 +156,8 @@ def at(step: int) -> tuple[SegmentView, int]:
 @pytest.mark.parametrize("step", WHEN)
 def test_same_pods_are_warm(step: int) -> None:
     """A pod is warm in a backtest when it is for the agent, inherited history included."""
-    view, place = at(step)
+    view, _ = at(step)
     assert view.requests.tolist() == agent()[step].requests.tolist()
-    assert view.observed_seconds[place] == pytest.approx(agent()[step].observed_seconds)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=repr)
@@ -181,7 +178,7 @@ def test_every_model_is_compared() -> None:
 
 @pytest.mark.parametrize("days", [0.02, 0.3, 0.5, 1.0, 1.3, 2.0, 7.0])
 def test_windows_answer_alike(days: float) -> None:
-    """C, S, E at every width, evidence and percentiles are the agent's, whatever part of a day the window has."""
+    """C and S at every width, evidence and percentiles are the agent's, whatever part of a day the window has."""
     for step in WHEN:
         view, place = at(step)
         ours, theirs = view.windows(days), agent()[step].windows(days)
@@ -190,8 +187,6 @@ def test_windows_answer_alike(days: float) -> None:
         assert ours.total[place] == pytest.approx(theirs.total, rel=1e-6), step
         assert ours.coincident[place] == pytest.approx(theirs.coincident, rel=1e-6), step
         assert ours.percentiles(90.0)[place] == pytest.approx(theirs.percentiles(90.0), rel=1e-6), step
-        for aside in (0, 1, 7, 100, 144):
-            assert ours.profile(aside)[place] == pytest.approx(theirs.profile(aside), rel=1e-6), (step, aside)
 
 
 def test_a_window_is_thin_somewhere() -> None:

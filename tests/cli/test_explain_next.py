@@ -114,9 +114,9 @@ def test_no_manager_is_said() -> None:
 
 def test_other_model_is_said() -> None:
     """An agent that predicts with another model than the strategy asks for is told apart."""
-    config = '{"enable": true, "nodePredictPolicy": {"model": "diversity"}}'
+    config = '{"enable": true, "nodePredictPolicy": {"model": "sum-max"}}'
     assert any(
-        "predicts with load-profile, the strategy asks for diversity" in each
+        "predicts with diversity, the strategy asks for sum-max" in each
         for each in findings(explained("web-1", config=config))
     )
 

@@ -22,7 +22,7 @@ def test_predict_policy_defaults() -> None:
         "coldStartPeriodSeconds": 86400,
         "reclaimRatioPercent": 100,
         "safetyMarginPercent": 0,
-        "model": "load-profile",
+        "model": "diversity",
     }
 
 
@@ -116,7 +116,7 @@ def test_resource_part_comes_first() -> None:
         },
     )
     cpu, memory = effective(policy, "cpu"), effective(policy, "memory")
-    assert (cpu.model, cpu.parameters, cpu.of, cpu.safety_margin_percent) == ("diversity", {"windowDays": 3}, (), 10)
+    assert (cpu.model, cpu.parameters, cpu.of, cpu.safety_margin_percent) == ("diversity", {"windowDays": 3}, (), 0)
     assert (memory.model, memory.parameters, memory.safety_margin_percent) == ("max", {}, 0)
     assert [choice.model for choice in memory.of] == ["recent-max"]
 
@@ -133,11 +133,11 @@ def test_parameters_belong_to_model() -> None:
     ("policy", "cpu", "memory"),
     [
         (PredictPolicy(), 0, 0),
-        (PredictPolicy(model="load-profile"), 0, 0),
+        (PredictPolicy(model="diversity"), 0, 0),
         (PredictPolicy(model="nsigma-v2"), 10, 10),
-        (PredictPolicy(model="max", of=(ModelChoice("load-profile"),)), 10, 10),
+        (PredictPolicy(model="max", of=(ModelChoice("diversity"),)), 10, 10),
         (PredictPolicy(cpu=ResourceOverride(model="sum-max")), 10, 0),
-        (PredictPolicy(model="sum-max", memory=ResourceOverride(model="load-profile")), 10, 0),
+        (PredictPolicy(model="sum-max", memory=ResourceOverride(model="diversity")), 10, 0),
         (PredictPolicy(safety_margin_percent=7, cpu=ResourceOverride(model="sum-max")), 7, 7),
         (PredictPolicy(safety_margin_percent=0, model="sum-max"), 0, 0),
         (PredictPolicy(cpu=ResourceOverride(model="sum-max", safety_margin_percent=4)), 4, 0),
@@ -163,11 +163,11 @@ policies = st.builds(
     PredictPolicy,
     reclaim_ratio_percent=optional_percent,
     safety_margin_percent=optional_percent,
-    model=st.none() | st.sampled_from(["load-profile", "nsigma-v2"]),
+    model=st.none() | st.sampled_from(["diversity", "nsigma-v2"]),
     cpu=st.none()
     | st.builds(
         ResourceOverride,
-        model=st.none() | st.sampled_from(["load-profile", "nsigma-v2"]),
+        model=st.none() | st.sampled_from(["diversity", "nsigma-v2"]),
         safety_margin_percent=optional_percent,
     ),
 )

@@ -29,6 +29,15 @@ def test_models_are_checked() -> None:
     ]
 
 
+def test_retired_model_is_a_warning() -> None:
+    """A model that is no more does not refuse the configuration: it is said what agents predict with instead."""
+    policy = {"model": "load-profile", "parameters": {"spreadShare": 2}, "reclaimRatioPercent": 50}
+    assert _errors({"nodePredictPolicy": policy}) == []
+    (warning,) = _warnings({"nodePredictPolicy": policy})
+    instead = "agents predict with diversity in its place; name that, or none"
+    assert warning == f"nodePredictPolicy.model: model load-profile is no more: {instead}"
+
+
 def _nested(levels: int) -> dict[str, Any]:
     choice: dict[str, Any] = {"model": "sum-max"}
     for _ in range(levels):
@@ -39,14 +48,14 @@ def _nested(levels: int) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ({"parameters": {"spreadFall": -3}}, "parameters.spreadFall: must be 0 to 2 for model load-profile, got -3"),
+        ({"parameters": {"lambdaMin": -3}}, "parameters.lambdaMin: must be 0 to 1 for model diversity, got -3"),
         (
             {"model": "nsigma-v2", "parameters": {"n": "3"}},
             'parameters.n: must be 0 to 10 for model nsigma-v2, got "3"',
         ),
         (
             {"parameters": {"windowDays": None}},
-            "parameters.windowDays: must be 0.01 to 30 for model load-profile, got",
+            "parameters.windowDays: must be 0.01 to 30 for model diversity, got",
         ),
         (
             {"model": "recent-max", "parameters": {"windowDays": 0}},
@@ -67,7 +76,7 @@ def _nested(levels: int) -> dict[str, Any]:
         ({"model": "nsigma_V2"}, 'model: no model is named "nsigma_V2": write nsigma-v2'),
         ({"model": ""}, "model: must be the name of a model, such as nsigma-v2"),
         ({"model": "sum-max", "of": [{"model": "max"}]}, "of: model sum-max combines no others: remove it, or use"),
-        ({"cpu": {"parameters": {"a": 2}}}, "cpu.parameters.a: model load-profile has no such parameter: it has w"),
+        ({"cpu": {"parameters": {"a": 2}}}, "cpu.parameters.a: model diversity has no such parameter: it has w"),
         ({"model": "max", "of": [{"model": "percentile", "parameters": {"percentile": 0}}]}, "of[0].parameters.perc"),
         (_nested(2) | {"of": [{"model": "max", "of": [{"modl": "max"}]}]}, "of[0].of[0].modl: unknown field: did you"),
         (_nested(5), "of[0].of[0].of[0].of[0].of[0]: models may be nested 4 times"),
@@ -163,7 +172,7 @@ def test_nested_fields_have_their_right_names() -> None:
 def test_good_policies_pass() -> None:
     """Parameters in range pass, in each place, as do those of a model that only the agents know."""
     for policy in (
-        {"parameters": {"profileShare": 0, "spreadShare": 10}},
+        {"parameters": {"windowDays": 30, "lambdaMin": 1}},
         {"model": "nsigma-v2", "parameters": {"n": 0, "capAtHighest": False}},
         {"model": "resource-central", "parameters": {"percentile": 99, "windowHours": 0.25}},
         {"cpu": {"model": "diversity", "parameters": {"windowDays": 3}}, "memory": {"safetyMarginPercent": 0}},

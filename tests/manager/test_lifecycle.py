@@ -158,7 +158,7 @@ async def test_better_definition_is_noticed(world: World) -> None:
     assert "predictPolicy" not in world.api.objects[METRIC]["spec"]
     world.steady.now += 601
     await world.look()
-    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "load-profile"
+    assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "diversity"
 
 
 async def test_swallowed_spec_is_not_repeated(world: World, caplog: pytest.LogCaptureFixture) -> None:

@@ -90,7 +90,7 @@ async def test_new_node_gets_metric(world: World) -> None:
     await world.look()
     created = world.api.objects[METRIC]
     assert created["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
-    assert created["spec"]["predictPolicy"]["model"] == "load-profile"
+    assert created["spec"]["predictPolicy"]["model"] == "diversity"
     assert world.offered() == {}
     assert world.told() == []
     written = len(world.api.written("PATCH", "nodemetrics"))

@@ -104,8 +104,8 @@ def test_good_labels_survive_bad_ones() -> None:
     [
         (
             "{}",
-            '{"nodePredictPolicy": {"parameters": {"spreadShare": 11}}}',
-            "parameters.spreadShare: must be 0 to 10 for model load-profile",
+            '{"nodePredictPolicy": {"parameters": {"lambdaMin": 11}}}',
+            "parameters.lambdaMin: must be 0 to 1 for model diversity",
         ),
         (
             '{"nodePredictPolicy": {"model": "diversity"}}',

@@ -73,7 +73,7 @@ def test_node_metric_lives_with_node(stage: Stage) -> None:
     """A Node gets a NodeMetric with the spec of its strategy; edits and deletion are undone; it goes with the Node."""
     stage.add_node("life")
     metric = stage.get("nodemetric", "life")
-    assert metric["spec"]["predictPolicy"]["model"] == "load-profile"
+    assert metric["spec"]["predictPolicy"]["model"] == "diversity"
     assert metric["metadata"]["ownerReferences"][0]["uid"] == stage.get("node", "life")["metadata"]["uid"]
     edit = '{"spec": {"metricCollectPolicy": {"reportIntervalSeconds": 7}}}'
     stage.cluster.kubectl("patch", "nodemetric", "life", "--type=merge", "-p", edit)

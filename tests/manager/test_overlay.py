@@ -25,7 +25,7 @@ def test_defaults_are_complete() -> None:
     assert to_json(view.strategy).items() >= to_json(DEFAULTS).items()
     policy = view.strategy.node_predict_policy
     assert policy is not None
-    assert (policy.model, policy.parameters) == ("load-profile", None)
+    assert (policy.model, policy.parameters) == ("diversity", None)
     assert set(view.sources.values()) == {DEFAULT}
 
 
@@ -100,7 +100,7 @@ def test_parts_overlay_one_by_one() -> None:
     assert eviction is not None
     assert policy is not None
     assert (eviction.mode, eviction.after_seconds) == ("on", 300)
-    assert (policy.safety_margin_percent, policy.model, policy.parameters) == (20, "load-profile", None)
+    assert (policy.safety_margin_percent, policy.model, policy.parameters) == (20, "diversity", None)
     assert view.sources["midEviction.mode"] == CLUSTER
     assert view.sources["midEviction.afterSeconds"] == DEFAULT
 
@@ -116,7 +116,7 @@ def test_another_model_drops_arguments() -> None:
     assert (policy.model, policy.parameters) == ("diversity", None)
     assert policy.cpu is not None
     assert (policy.cpu.model, policy.cpu.of) == ("percentile", None)
-    entry = {"nodeSelector": {}, "nodePredictPolicy": {"model": "load-profile"}}
+    entry = {"nodeSelector": {}, "nodePredictPolicy": {"model": "diversity"}}
     cluster = {"parameters": {"windowDays": 3}}
     same = overlay(_config(nodePredictPolicy=cluster, nodeConfigs=[entry])).strategy.node_predict_policy
     assert same is not None

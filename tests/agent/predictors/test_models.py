@@ -7,7 +7,6 @@ from agent.numerics.history import ResourceHistory, cpu_history
 from agent.predictors.base import ClassView, Model
 from agent.predictors.borg_default import BorgDefault
 from agent.predictors.diversity import Diversity
-from agent.predictors.load_profile import LoadProfile
 from agent.predictors.max_of import MaxOf
 from agent.predictors.nsigma_v1 import NSigmaV1
 from agent.predictors.nsigma_v2 import NSigmaV2
@@ -27,7 +26,6 @@ ALL: list[Model] = [
     RecentMax(),
     SumMax(),
     Diversity(),
-    LoadProfile(),
     ResourceCentral(),
     Percentile(),
     MaxOf((BorgDefault(), NSigmaV2())),

@@ -59,7 +59,7 @@ def test_peak_is_of_model() -> None:
     assert _row(view.pods, "shop/web").peak[CPU] == pytest.approx(0.5, rel=0.01)
     assert _row(view.classes, "node").peak[CPU] == prediction.classes[NODE].peak[CPU] / 1000
     assert view.free[CPU] == pytest.approx(8.0 - prediction.classes[NODE].peak[CPU] / 1000)
-    assert view.model == "load-profile + 0 %"
+    assert view.model == "diversity + 0 %"
 
 
 def test_unknown_requests_sell_nothing() -> None:
@@ -109,7 +109,7 @@ def test_table_is_aligned() -> None:
     """Columns line up; notes stand below."""
     view, _, _ = _seen()
     lines = table(view, "vm: cgroup v2", ["A note."])
-    assert "vm: cgroup v2; 8 cores and 16.0Gi of memory; model load-profile + 0 %" in lines[0]
+    assert "vm: cgroup v2; 8 cores and 16.0Gi of memory; model diversity + 0 %" in lines[0]
     head = next(line for line in lines if "history" in line)
     named = [line for line in lines if line.startswith(("node", "  system", "  prod", "  batch", "shop"))]
     assert len(named) == 6

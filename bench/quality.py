@@ -77,7 +77,9 @@ def measure(*, quick: bool = False) -> Iterator[Item]:
     title = f"Bitbrains, August 2013, {size.machines} machines, seeds {_numbers(size.seeds)}, horizon 24 h, margins in:"
     yield Grid(title, grid(found))
     yield picture(found)
-    yield Grid("The same definitions on other packings, on halves of the month and on other machines:", _elsewhere(traces, size))
+    yield Grid(
+        "The same definitions on other packings, on halves of the month, on other machines:", _elsewhere(traces, size)
+    )
 
 
 def _read(folder: Path) -> list[Trace]:

@@ -93,7 +93,19 @@ class _Sheet:
     def unallocated(self) -> Term:
         requests = self.facts.requests_above_mid[self.resource]
         inputs = {"usable": self.usable.value, "requests of pods above Mid": requests}
+        unknown = self._unknown_system
+        if unknown:
+            return self._term("unallocated", 0, inputs, f"{unknown}, so nothing counts as unallocated")
         return self._term("unallocated", max(self.usable.value - requests, 0), inputs)
+
+    @cached_property
+    def _unknown_system(self) -> str:
+        """What is missing when our agent did not measure the system, which another agent may leave out at zero."""
+        report = self.facts.report
+        if report is None or not report.own_agent or all(report.system_usage[each] is not None for each in Resource):
+            return ""
+        missing = " and ".join(each for each in Resource if report.system_usage[each] is None)
+        return f"the NodeMetric reports no system usage of {missing}"
 
     @cached_property
     def mid_own(self) -> Term:
@@ -112,6 +124,8 @@ class _Sheet:
             return self._term(
                 "unused", 0, {}, f"the NodeMetric reports no node usage of {missing}, so nothing counts as unused"
             )
+        if self._unknown_system:
+            return self._term("unused", 0, {}, f"{self._unknown_system}, so nothing counts as unused")
         usage = report.node_usage[self.resource] or 0
         by_pods = usage - self.system - self.mid_own.value
         inputs = {

@@ -73,6 +73,8 @@ def doubts(facts: NodeFacts) -> tuple[str, ...]:
     found = [] if report.collecting else ["the agent says that it does not measure this node (condition Collecting)"]
     if any(report.node_usage[each] is None for each in Resource):
         found.append("the usage of the node is not reported")
+    elif report.own_agent and any(report.system_usage[each] is None for each in Resource):
+        found.append("the usage of the system is not reported")
     if not report.prediction_ready:
         found.append("the prediction is not ready (condition PredictionReady)")
     elif any(report.reclaimable[each] is None for each in Resource):
@@ -94,11 +96,12 @@ def _in_favour(facts: NodeFacts, departed: Iterable[PodFacts]) -> NodeFacts:
         return facts
     known = report.reclaimable if report.prediction_ready else Measured()
     reclaimable = Measured(*(_or(known[each], facts.allocatable[each]) for each in Resource))
-    measured = all(report.node_usage[each] is not None for each in Resource)
-    usage = report.node_usage if measured else Measured(0, 0)
+    parts = (report.node_usage, report.system_usage) if report.own_agent else (report.node_usage,)
+    measured = all(part[each] is not None for part in parts for each in Resource)
+    usage, system = (report.node_usage, report.system_usage) if measured else (Measured(0, 0), Measured(0, 0))
     return replace(
         facts,
-        report=replace(report, reclaimable=reclaimable, node_usage=usage),
+        report=replace(report, reclaimable=reclaimable, node_usage=usage, system_usage=system),
         mid_own=_mid_own(facts, departed),
     )
 

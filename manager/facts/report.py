@@ -1,12 +1,12 @@
 """A NodeMetric's status, reduced to what formulas need, and its age."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
 from crds import names
 from crds.priority import PriorityBand
-from manager.facts.amounts import NOTHING, UNKNOWN, Amounts, Measured, total
+from manager.facts.amounts import NOTHING, UNKNOWN, Amounts, Measured, Resource, total
 from manager.facts.reading import MOST_ITEMS, Json, Reader, items, known, part
 
 _LISTS: Final = (("podsMetric",), ("hostApplicationMetric",), ("conditions",), ("prediction", "classes"))
@@ -23,9 +23,9 @@ class ReportFacts:
     own_agent: bool = False
     """Whether `status.prediction` is there: usage per class in the same ticks."""
     node_usage: Measured = UNKNOWN
-    """Everything on the node: the larger of what the full report says and, of our agent, class node."""
+    """Everything on the node; of our agent the larger of what the full report and class node say, which it both has."""
     system_usage: Measured = UNKNOWN
-    """What is not pods: class sys of our agent, else what the full report says."""
+    """What is not pods: class sys of our agent, what the full report of another says."""
     prod_host_usage: Amounts = NOTHING
     """Prod applications outside of Kubernetes, of another agent."""
     prod_usage: Measured = UNKNOWN
@@ -57,20 +57,17 @@ class ReportFacts:
         prediction = status.get("prediction")
         own_agent = isinstance(prediction, Mapping)
         usage = {str(part.get("name")): part.get("usage") for part in items(prediction, "classes")}
+        reported = read.measured(part(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage")
         return cls(
             update_time=read.time(status.get("updateTime"), "status.updateTime"),
             prediction_time=read.time(part(prediction, "time"), "status.prediction.time"),
             own_agent=own_agent,
-            node_usage=_each(
-                _larger,
-                read.measured(part(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage"),
-                read.measured(usage.get("node"), "status.prediction.classes[node].usage"),
-            ),
-            system_usage=_each(
-                _first,
-                read.measured(usage.get("sys"), "status.prediction.classes[sys].usage"),
-                read.measured(part(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
-            ),
+            node_usage=_larger(reported, read.measured(usage.get("node"), "status.prediction.classes[node].usage"))
+            if own_agent
+            else reported,
+            system_usage=read.measured(usage.get("sys"), "status.prediction.classes[sys].usage")
+            if own_agent
+            else read.measured(part(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
             prod_host_usage=_prod_host_usage(status, read),
             prod_usage=read.measured(usage.get("prod"), "status.prediction.classes[prod].usage"),
             mid_usage=read.measured(usage.get("mid"), "status.prediction.classes[mid].usage"),
@@ -100,20 +97,13 @@ def _denied(status: Json, condition: str) -> bool:
     return any(each.get("type") == condition and each.get("status") == "False" for each in items(status, "conditions"))
 
 
-def _each(choose: Callable[[int | None, int | None], int | None], a: Measured, b: Measured) -> Measured:
-    return Measured(choose(a.cpu, b.cpu), choose(a.memory, b.memory))
-
-
-def _first(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a
-
-
-def _larger(a: int | None, b: int | None) -> int | None:
+def _larger(full: Measured, fast: Measured) -> Measured:
     """A fast report renews the classes alone: what Mid pods use since then must not be missing from the node's usage.
 
-    The full report's may be the larger one because it counts the page cache where the strategy asks for that.
+    The full report's may be the larger one because it counts the page cache where the strategy asks for that. Where one
+    of the two is missing the node was not measured: the other is not how much it uses at most.
     """
-    return _first(a, b) if a is None or b is None else max(a, b)
+    return Measured(*(None if None in pair else max(pair) for pair in ((full[r], fast[r]) for r in Resource)))
 
 
 def _prod_host_usage(status: Json, read: Reader) -> Amounts:

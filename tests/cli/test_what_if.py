@@ -170,7 +170,7 @@ def test_disabled_node_tried_enabled() -> None:
 def test_agent_must_follow() -> None:
     """A changed prediction policy is said to change Reclaimable only when the agent has it; other changes are not."""
     assert agent_changes(explained("web-1", "midUnallocatedPercent=20")) == []
-    found = explained("web-1", "nodePredictPolicy.model=diversity", "metricReportIntervalSeconds=30")
+    found = explained("web-1", "nodePredictPolicy.model=sum-max", "metricReportIntervalSeconds=30")
     assert agent_changes(found) == [
         "metricCollectPolicy.reportIntervalSeconds",
         "predictPolicy.model",

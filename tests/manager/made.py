@@ -103,7 +103,8 @@ def report(
     if reclaimable is not None:
         status["prodReclaimableMetric"] = {"resource": resources(*reclaimable)}
     if mid is not None:
-        classes = [{"name": "mid", "usage": {"cpu": mid[0], "memory": mid[1]}}]
+        parts = {"node": usage, "sys": system, "mid": mid}
+        classes = [{"name": part, "usage": resources(*amounts)["resources"]} for part, amounts in parts.items()]
         status["prediction"] = {"time": at(-(age if prediction_age is None else prediction_age)), "classes": classes}
     metadata = {"name": name, "uid": f"uid-metric-{name}", "resourceVersion": "1"}
     return {"apiVersion": "slo.koordinator.sh/v1alpha1", "kind": "NodeMetric", "metadata": metadata, "status": status}

@@ -187,7 +187,7 @@ def test_layers_must_go_together() -> None:
     judged = parse_config(
         json.dumps(
             {
-                "nodePredictPolicy": {"cpu": {"parameters": {"n": 4}}},
+                "nodePredictPolicy": {"model": "nsigma-v2", "cpu": {"parameters": {"n": 4}}},
                 "nodeConfigs": [{"name": "a", "nodeSelector": {}, "nodePredictPolicy": {"model": "diversity"}}],
             }
         )

@@ -1,17 +1,19 @@
 """What holds for every node, however odd its numbers."""
 
+import copy
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
 from manager.facts import Amounts, PodFacts, ReportFacts, Resource, from_objects
-from manager.facts.amounts import UNKNOWN
 from tests.golden.second_opinion import mid as second
-from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report, strategy
+from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report, resources, strategy
 
 SMALL = st.integers(0, 64)
 PERCENT = st.integers(0, 100)
@@ -54,16 +56,19 @@ def _calculated(case: Json) -> Amounts:
     return calculate(_facts(case)).calculated
 
 
-def _facts(case: Json) -> Any:  # noqa: ANN401
+_WHOLE: Final[Json] = {}
+
+
+def _report(case: Json, **ages: float) -> Json:
+    usage, system, mid = _both(case["usage"]), _both(case["system"]), _both(case["mid_usage"])
+    return report(usage=usage, system=system, reclaimable=_both(case["reclaimable"]), mid=mid, **ages)
+
+
+def _facts(case: Json, metric: Json | None = _WHOLE) -> Any:  # noqa: ANN401
     cpu, memory = _both(case["capacity"])
     return facts(
         node(cpu=str(case["allocatable"]), memory=f"{case['allocatable']}Gi", capacity={"cpu": cpu, "memory": memory}),
-        report(
-            usage=_both(case["usage"]),
-            system=_both(case["system"]),
-            reclaimable=_both(case["reclaimable"]),
-            mid=_both(case["mid_usage"]),
-        ),
+        _report(case) if metric is _WHOLE else metric,
         pod("prod", {"cpu": str(case["prod"]), "memory": f"{case['prod']}Gi"}),
         mid_pod("mid", str(case["mid"] * 1000), f"{case['mid']}Gi"),
         midPolicy=case["policy"],
@@ -177,19 +182,69 @@ def _at_age(case: Json, what: str, age: int) -> Result:
     return calculate(replace(found, **{f"{what}_age": float(age)}))
 
 
-@given(_cases(), st.sampled_from(["usage", "reclaimable", "mid"]))
-def test_unknown_never_sells_more(case: Json, what: str) -> None:
-    """An agent that leaves out what is reclaimable, what Mid uses, or what the node uses, never gets more sold."""
-    found = _facts(case)
-    assert found.report is not None
-    names = {"usage": "node_usage", "reclaimable": "reclaimable", "mid": "mid_usage"}
-    less = replace(found, report=replace(found.report, **{names[what]: UNKNOWN}))
-    if what == "mid":
-        less = replace(less, mid_own=Amounts())
-    before, after = calculate(found).calculated, calculate(less).calculated
-    if case["policy"] == "reclaimable" or what == "reclaimable" or case["mode"] == "static":
+AGES = st.sampled_from([0, 600, 901])
+
+
+@given(_cases(), st.data(), AGES, AGES)
+def test_gap_in_report_never_sells_more(case: Json, data: st.DataObject, age: int, prediction_age: int) -> None:
+    """Whatever is taken out of a report, single amounts or whole parts, no more is sold; a NodeMetric less, neither."""
+    if data.draw(st.booleans()):  # what is measured decides
+        case = {**case, "policy": "reclaimable", "mode": "", "threshold": 100}
+        case["reclaimable"] = 64 * data.draw(st.integers(0, 1))
+    metric = _report(case, age=age, prediction_age=prediction_age)
+    usage, system = resources(*_both(data.draw(SMALL))), resources(*_both(data.draw(SMALL)))
+    metric["status"]["nodeMetric"] = {"nodeUsage": usage, "systemUsage": system}  # of a minute before
+    # Without `prediction` it would be the report of another agent.
+    paths = [path for path in _paths(metric["status"], ()) if path != ("prediction",)]
+    less = copy.deepcopy(metric)
+    for path in data.draw(st.sets(st.sampled_from(paths), min_size=1, max_size=6)):
+        _remove(less["status"], path)
+    before = calculate(_facts(case, metric)).calculated
+    for rest in (less, None):
+        after = calculate(_facts(case, rest)).calculated
         assert after.cpu <= before.cpu
         assert after.memory <= before.memory
+
+
+@pytest.mark.parametrize(
+    "gap", [("prediction", "classes", 0), ("prediction", "classes", 1, "usage", "memory"), ("nodeMetric", "nodeUsage")]
+)
+@pytest.mark.parametrize("full", [("3", "1"), ("12", "6")])
+def test_one_usage_does_not_stand_in_for_another(gap: tuple[Any, ...], full: tuple[str, str]) -> None:
+    """Node and system count as measured when the fast report says so and a full one was sent; else nothing is unused.
+
+    Of 16 cores 9 are in use, 4 of them by the system: 16 - 4 - 5 = 7 are unused, or 16 - 4 - 8 where the last full
+    report has 12. A usage less must not make it more.
+    """
+    both = [(each, f"{each}Gi") for each in ("9", "4", "20")]
+    metric = report(usage=both[0], system=both[1], reclaimable=both[2], mid=("0", "0"))
+    usage, system = (resources(each, f"{each}Gi") for each in full)
+    metric["status"]["nodeMetric"] = {"nodeUsage": usage, "systemUsage": system}
+    machine = node(cpu="16", memory="16Gi")
+    before = calculate(facts(machine, metric, midUnallocatedPercent=100)).calculated
+    assert before.cpu == (7000 if full[0] == "3" else 4000)
+    _remove(metric["status"], gap)
+    assert not calculate(facts(machine, metric, midUnallocatedPercent=100)).calculated
+
+
+def _paths(data: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
+    """Where something stands in a status."""
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield (*path, key)
+        yield from _paths(value, (*path, key))
+
+
+def _remove(data: Any, path: tuple[Any, ...]) -> None:  # noqa: ANN401
+    """Take out what stands there; of a list something empty stays, so that the other places stay what they are."""
+    *above, last = path
+    for key in above:
+        data = data.get(key) if isinstance(data, dict) else data[key]
+        if data is None:
+            return
+    if isinstance(data, list):
+        data[last] = {}
+    else:
+        data.pop(last, None)
 
 
 @given(_cases(), st.integers(-300, 300), st.integers(-300, 300), st.integers(-300, 300))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 from manager.calculators.mid import calculate
-from manager.eviction.evidence import Departures, Shortage, ShortageClock, shortage
+from manager.eviction.evidence import Departures, Shortage, ShortageClock, doubts, shortage
 from manager.facts import Amounts, Resource
 from tests.manager.eviction.made_mid import MEBIBYTE, facts_of, mid, short
 from tests.manager.made import Json, facts, node, pod, report
@@ -100,7 +100,21 @@ def test_unmeasured_node_evicts_nobody() -> None:
 def test_unmeasured_mid_usage_counts_as_own() -> None:
     """Where the usage of Mid pods is not reported, they count as using what they bought."""
     metric = report(usage=("13", "24Gi"), reclaimable=("9", "20Gi"))
-    metric["status"]["prediction"]["classes"] = []
+    del metric["status"]["prediction"]["classes"][-1]
+    found = seen(metric, mid("a", 8000))
+    assert found is not None
+    assert not found.deficit
+
+
+@pytest.mark.parametrize("missing", [("node",), ("sys",), ("node", "sys", "mid")])
+def test_unmeasured_classes_evict_nobody(missing: tuple[str, ...]) -> None:
+    """A fast report without the usage of the node or the system sells nothing more, but evicts nobody."""
+    metric = report(usage=("13", "24Gi"), reclaimable=("9", "20Gi"))
+    classes = metric["status"]["prediction"]["classes"]
+    metric["status"]["prediction"]["classes"] = [each for each in classes if each["name"] not in missing]
+    known = facts(node(), metric, mid("a", 8000))
+    assert calculate(known).deficit.cpu == 8000
+    assert doubts(known)
     found = seen(metric, mid("a", 8000))
     assert found is not None
     assert not found.deficit

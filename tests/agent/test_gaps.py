@@ -1,0 +1,156 @@
+"""A gap sells less, never more: whatever was not measured, no more is reclaimable than had it been measured and quiet.
+
+What a gap hides nobody can know: a burst that was never measured is in no number. So what is compared with is the
+least that can have happened, nothing used; and, where the gap hides no peak, the very same usage measured. Requests
+are twice what a pod uses at most: a pod that a gap makes cold counts at its request, or at the highest it was seen to
+use, without the share of others' peaks that `diversity` charges warm pods with.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.numerics.arrays import BoolArray, FloatArray
+from agent.pods import PodRef
+from agent.prediction import NodeFacts, predict
+from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.training import Learner, TrainingSettings
+from crds.predict_policy import ModelChoice, PredictPolicy
+from tests.agent.made import GIB, SLOT, SLOT_START, Series, SlotStore, pod
+
+FACTS = NodeFacts({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
+DAY = 86400.0
+WINDOWED = [
+    PredictPolicy(),
+    PredictPolicy(parameters={"windowDays": 0.02, "lambdaMin": 0.1}),
+    PredictPolicy(model="recent-max", parameters={"windowDays": 0.02}),
+    PredictPolicy(model="resource-central", parameters={"percentile": 100}),
+    PredictPolicy(model="max", of=(ModelChoice("borg-default"), ModelChoice("diversity"))),
+]
+"""What looks at peaks. A mean, a deviation and a percentile below 100 of fewer samples may be more or less."""
+
+
+def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: float = SLOT_START) -> Learner:
+    """What an agent learns of some 5-minute slots.
+
+    Args:
+        usage: cores, and as many GiB, of the system and of each pod, shape (1 + P, K).
+        there: what of it was measured, same shape.
+        pods: the pods on the node, P of them.
+        now: when the first slot begins. [seconds since 1970]
+    """
+    learner, store = Learner(TrainingSettings(interval_seconds=SLOT)), SlotStore()
+    names = [SYS, *(each.uid for each in pods)]
+    for values, known in zip(usage.T, there.T, strict=True):
+        times = now + np.arange(30.0, SLOT, 60.0)
+        everyone = {name: value for name, value, is_it in zip(names, values, known, strict=True) if is_it}
+        for metric, scale in ((CPU, 1.0), (MEMORY, float(GIB))):
+            store.content[metric] = {
+                name: Series(times, np.full(len(times), value * scale))
+                for name, value in {**everyone, NODE: float(values.sum())}.items()
+            }
+        now += SLOT
+        learner.observe(now, store, pods)
+    return learner
+
+
+def reclaimable(
+    learner: Learner, pods: Sequence[PodRef], policy: PredictPolicy, facts: NodeFacts = FACTS
+) -> Mapping[str, int]:
+    """What is published; a resource that cannot be judged is nothing."""
+    return {CPU: 0, MEMORY: 0, **predict(0.0, learner, pods, facts, policy).reclaimable}
+
+
+def at_most(less: Mapping[str, int], more: Mapping[str, int]) -> bool:
+    """Whether no resource has more, but for the last bit of 4-byte averages."""
+    return all(less[metric] <= more[metric] * (1 + 1e-6) + 1 for metric in more)
+
+
+@st.composite
+def _nodes(draw: st.DrawFn) -> tuple[FloatArray, BoolArray, list[PodRef], int]:
+    """Usage, what of it was measured, the pods, and the cold period."""
+    count, slots = draw(st.integers(1, 3)), draw(st.integers(2, 9))
+    cores = st.sampled_from([0.0, 0.5, 4.0]) | st.floats(0.0, 6.0)
+    row = st.lists(cores, min_size=slots, max_size=slots)
+    usage = np.array([draw(row) for _ in range(1 + count)])
+    flags = st.lists(st.booleans(), min_size=slots, max_size=slots)
+    there = np.array([draw(flags | st.just([True] * slots) | st.just([False] * slots)) for _ in range(1 + count)])
+    most = usage[1:].max(axis=1)
+    pods = [pod(f"p{n}", int(2000 * most[n]) + 10, int(2 * most[n] * GIB) + GIB // 64) for n in range(count)]
+    return usage, there, pods, draw(st.sampled_from([0, 300, 900, 1800, 86400]))
+
+
+@pytest.mark.parametrize("policy", WINDOWED, ids=lambda policy: policy.model or "default")
+@given(made=_nodes())
+def test_gap_is_never_quieter_than_quiet(
+    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], int]
+) -> None:
+    """Any slots of the system and of any pods, all of them included, that were not measured: as if nothing was used."""
+    usage, there, pods, cold = made
+    policy = _cold(policy, cold)
+    with_gap = learned(usage, there, pods)
+    quiet = learned(np.where(there, usage, 0.0), np.ones_like(there), pods)
+    assert at_most(reclaimable(with_gap, pods, policy), reclaimable(quiet, pods, policy))
+
+
+@pytest.mark.parametrize("policy", WINDOWED, ids=lambda policy: policy.model or "default")
+@given(made=_nodes())
+def test_gap_without_peak_never_sells_more(
+    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], int]
+) -> None:
+    """Where the highest of each and of all together were measured, the gap sells no more than what it hides."""
+    usage, there, pods, cold = made
+    policy = _cold(policy, cold)
+    last = usage.shape[1] - 6  # the shortest window has the last 6 slots
+    for values, known in zip(usage, there, strict=True):
+        known[[values.argmax(), max(last, 0) + values[max(last, 0) :].argmax()]] = True
+    together = usage[1:].sum(axis=0)
+    there[:, [together.argmax(), max(last, 0) + together[max(last, 0) :].argmax()]] = True
+    there[:, -1] = True  # and the window ends where it would
+    with_gap, without = (learned(usage, known, pods) for known in (there, np.ones_like(there)))
+    assert at_most(reclaimable(with_gap, pods, policy), reclaimable(without, pods, policy))
+
+
+@pytest.mark.parametrize("policy", WINDOWED, ids=lambda policy: policy.model or "default")
+@given(made=_nodes(), data=st.data())
+def test_lost_averages_never_sell_more(
+    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], int], data: st.DataObject
+) -> None:
+    """Averages of a whole window that are lost (a damaged file): the highest sample ever stands in for them."""
+    usage, _, pods, cold = made
+    learner = learned(usage, np.ones_like(usage, dtype=np.bool_), pods)
+    policy = _cold(policy, cold)
+    before = reclaimable(learner, pods, policy)
+    lost = data.draw(st.sets(st.sampled_from([SYS, *(each.uid for each in pods)]), min_size=1))
+    rows = np.array([row for name in lost if (row := learner.row(name)) is not None])
+    for history in learner.histories.values():
+        history.windows.averages[rows] = np.nan
+    assert at_most(reclaimable(learner, pods, policy), before)
+
+
+@given(made=_nodes(), data=st.data())
+def test_unknown_facts_never_sell_more(
+    made: tuple[FloatArray, BoolArray, list[PodRef], int], data: st.DataObject
+) -> None:
+    """What the Node does not state, and what pods do not request, is never taken for room."""
+    usage, there, pods, cold = made
+    learner, policy = learned(usage, there, pods), _cold(PredictPolicy(), cold)
+    facts = copy.deepcopy(FACTS)
+    for amounts in (facts.allocatable, facts.capacity, facts.reservation):
+        for metric in data.draw(st.sets(st.sampled_from([CPU, MEMORY]))):
+            del amounts[metric]  # type: ignore[attr-defined]
+    assert at_most(reclaimable(learner, pods, policy, facts), reclaimable(learner, pods, policy))
+
+
+def _cold(policy: PredictPolicy, seconds: int) -> PredictPolicy:
+    return PredictPolicy(
+        model=policy.model,
+        parameters=policy.parameters,
+        of=policy.of,
+        cold_start_period_seconds=seconds,
+        safety_margin_percent=0,
+    )

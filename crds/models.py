@@ -25,9 +25,6 @@ MODELS: Final[Mapping[str, Mapping[str, Allowed]]] = {
 }
 """Models that every agent has -> parameter -> what it may be. An agent may have more models."""
 
-RETIRED: Final[Mapping[str, str]] = {"load-profile": "diversity"}
-"""Models that are no more -> the model that agents ask in their place, with its own parameters."""
-
 COMBINING: Final = frozenset({"max"})
 """Models that combine others, listed in `of`."""
 

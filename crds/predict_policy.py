@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
 from crds.codec import Part, below, from_json, to_json
-from crds.models import DEEPEST, RETIRED
+from crds.models import DEEPEST
 from crds.ranges import Allowed, Range
 
 Resource = Literal["cpu", "memory"]
@@ -76,6 +76,9 @@ DEFAULTS: Final = PredictPolicy(
 )
 """The policy when nobody says otherwise. Its safety margin is `usual_margin`; its parameters are the model's own."""
 _OTHER_MARGIN_PERCENT: Final = 10
+
+RETIRED: Final[Mapping[str, str]] = {"load-profile": "diversity"}
+"""Models that are no more -> the model that agents ask in their place, with its own parameters."""
 
 RANGES: Final[Mapping[str, Allowed]] = {
     "resourceDiffThresholdPercent": Range(1, 100),
@@ -174,7 +177,7 @@ def _holds_large_number(value: Any) -> bool:  # noqa: ANN401 - a parameter of a 
 
 
 def succeeded(policy: PredictPolicy | None) -> PredictPolicy | None:
-    """The policy with every model that is no more (`crds.models.RETIRED`) replaced by the one in its place.
+    """The policy with every model that is no more (`RETIRED`) replaced by the one in its place.
 
     The parameters of that model go with it; everything else stays as it is.
     """

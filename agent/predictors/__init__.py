@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from agent.predictors.base import MODEL_FAILURES, Model, quoted, window_days
 from crds.codec import CodecError, from_json
-from crds.models import RETIRED
-from crds.predict_policy import ModelChoice, ResourcePolicy
+from crds.predict_policy import RETIRED, ModelChoice, ResourcePolicy
 
 __all__ = ["ENTRY_POINT_GROUP", "PREDICTORS", "PolicyError", "build", "window_days"]
 

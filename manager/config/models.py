@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from crds.models import COMBINING, DEEPEST, MODELS, RETIRED
-from crds.predict_policy import MOST_MODELS, ModelChoice, faults
+from crds.models import COMBINING, DEEPEST, MODELS
+from crds.predict_policy import MOST_MODELS, RETIRED, ModelChoice, faults
 from manager.config.document import Unusable
 from manager.config.fields import Budget, Fields
 from manager.config.findings import Finding, join, nearest, shown

@@ -23,7 +23,7 @@ DAY = 86400.0
 
 
 def _predicted(node: LongRun, pods: Sequence[PodRef], model: str = "sum-max", **keys: int) -> NodePrediction:
-    policy = PredictPolicy(model=model, **{"cold_start_period_seconds": 7200, **keys})  # type: ignore[arg-type]
+    policy = PredictPolicy(model=model, **{"cold_start_period_seconds": 7200, "safety_margin_percent": 10, **keys})  # type: ignore[arg-type]
     return predict(node.now, node.learner, pods, FACTS, policy)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from backtest.engine import Choice, Plan, run
+from backtest.policies import parse
 from bench import policies
 from crds.predict_policy import PredictPolicy
 from tests.backtest.small import bursts, trace
@@ -43,4 +44,4 @@ def test_row_has_mean_and_worst() -> None:
 def test_default_is_judged() -> None:
     """The default policy is in the table, and every row is a policy that an agent follows."""
     assert policies.POLICIES[0] == "default"
-    assert [each.name for each in policies.parse(policies.POLICIES)] == list(policies.POLICIES)
+    assert [each.name for each in parse(policies.POLICIES)] == list(policies.POLICIES)

@@ -59,7 +59,7 @@ def _calculated(case: Json) -> Amounts:
 _WHOLE: Final[Json] = {}
 
 
-def _report(case: Json, **ages: float) -> Json:
+def _report(case: Json, **ages: Any) -> Json:  # noqa: ANN401 - arguments of report
     usage, system, mid = _both(case["usage"]), _both(case["system"]), _both(case["mid_usage"])
     return report(usage=usage, system=system, reclaimable=_both(case["reclaimable"]), mid=mid, **ages)
 

@@ -103,7 +103,8 @@ def _larger(full: Measured, fast: Measured) -> Measured:
     The full report's may be the larger one because it counts the page cache where the strategy asks for that. Where one
     of the two is missing the node was not measured: the other is not how much it uses at most.
     """
-    return Measured(*(None if None in pair else max(pair) for pair in ((full[r], fast[r]) for r in Resource)))
+    pairs = ((full[each], fast[each]) for each in Resource)
+    return Measured(*(None if one is None or other is None else max(one, other) for one, other in pairs))
 
 
 def _prod_host_usage(status: Json, read: Reader) -> Amounts:

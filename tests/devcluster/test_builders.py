@@ -84,11 +84,36 @@ def test_builds_both(install: Install, tmp_path: Path) -> None:
     ]
 
 
-def test_failed_build_is_told(install: Install, tmp_path: Path) -> None:
+def test_failed_build_is_told(install: Install) -> None:
     """A build that fails ends with the name of its Dockerfile."""
     install(buildah='[ "$1" = info ] || exit 3')
     with pytest.raises(DevClusterError, match=r"buildah could not build Dockerfile.agent \(exit code 3\)"):
-        builders.build(_options("--prefix=x"), lambda _: None, tmp_path)
+        builders.build(_options("--prefix=x"), lambda _: None)
+
+
+@pytest.mark.parametrize("program", ["docker", "podman", "buildah"])
+def test_base_is_pinned(install: Install, program: str) -> None:
+    """A base that is given by its tag is asked for at its registry, and both images are built on that very digest."""
+    digest, said = f"sha256:{'5' * 64}", list[str]()
+    asked = install(**{program: f'case "$*" in *inspect*) echo "[docker.io/library/python@{digest}]";; esac'})
+    builders.build(_options("--prefix=x", f"--builder={program}"), said.append)
+    exactly = f"{builders.default_base()}@{digest}"
+    builds = [line for line in asked.read_text().splitlines() if " build " in f"{line} "]
+    assert len(builds) == 2
+    assert all(f"--build-arg BASE_IMAGE={exactly} " in line for line in builds)
+    assert f"the base is {exactly}; to build on the same one again: --base {exactly}" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [('[ "$1" != pull ]', "its registry cannot be asked"), ("echo '[]'", "it comes from no registry")],
+)
+def test_base_without_digest_is_told(install: Install, text: str, why: str) -> None:
+    """Where no registry tells a digest, the tag is built on, and that is said."""
+    install(podman=text)
+    said: list[str] = []
+    builders.build(_options("--prefix=x", "--base=localhost/mine:1"), said.append)
+    assert any("localhost/mine:1 is not pinned by digest" in line and why in line for line in said)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)

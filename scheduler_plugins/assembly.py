@@ -59,7 +59,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     """Put the parts together; nothing runs yet."""
     profile, telemetry = settings.profile, Telemetry()
     plugins = {part.name: part.plugin for part in profile.enabled}
-    cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds)
+    cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds, time.monotonic)
     waking = Waking(profile.waking, cache, Cycle(profile.enabled), api, telemetry.part(WakingMetrics))
     leader = Leader(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))

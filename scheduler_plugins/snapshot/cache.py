@@ -1,7 +1,7 @@
 """The cluster as it is now, fed by watches: nodes, their reports, their pods, and the pods in flight."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from operator import add, sub
@@ -45,10 +45,15 @@ class ClusterCache:
         plugins: the plugins by name; those that want something kept for them (`NodeTable`, `PodAccount`, `Reserving`,
             `Keeping`) are served.
         in_flight_seconds: how long a pod that is never seen bound, refused or gone stays charged. [s]
+        steady: a clock that never jumps, by which charges expire; None: the times that are given. [s]
     """
 
     def __init__(
-        self, rules: LoadRules, plugins: Mapping[str, object] | None = None, in_flight_seconds: float = 30.0
+        self,
+        rules: LoadRules,
+        plugins: Mapping[str, object] | None = None,
+        in_flight_seconds: float = 30.0,
+        steady: Callable[[], float] | None = None,
     ) -> None:
         plugins = plugins or {}
         self.rules = rules
@@ -60,7 +65,7 @@ class ClusterCache:
         self.kept: Mapping[str, Kept] = {name: plugin.keep() for name, plugin in keeping.items()}
         """What plugins keep of the whole cluster, by their names. Whoever feeds this cache feeds it, too."""
         everybody = (*plugins.values(), *self.kept.values())
-        self._reservations = Reservations([each for each in everybody if isinstance(each, Reserving)])
+        self._reservations = Reservations([each for each in everybody if isinstance(each, Reserving)], steady)
         dtypes = {name: table.dtype() for name, table in self._tables.items()}
         self._rows = Rows(len(rules.resources), dtypes, self._accounts, self.kept)
         self._no_sums: Vector = (0,) * self._accounts.width
@@ -70,7 +75,7 @@ class ClusterCache:
         self._ledgers: dict[str, NodeLedger] = {}
         self._no_load = NodeLedger(rules)
         self._placed: dict[str, str] = {}
-        self._in_flight = InFlight(in_flight_seconds)
+        self._in_flight = InFlight(in_flight_seconds, steady)
         self._departed = Departed()
         self._stale: set[str] = set()
         self._failures: dict[str, str] = {}
@@ -306,7 +311,7 @@ class ClusterCache:
         over = bool(target) or not request.present
         if over or self._in_flight.refused(request):
             self._uncharge(request.uid)
-        if over or self._reservations.refused(request):
+        if over or self._reservations.refused(request, now):
             self._reservations.unreserve(request.uid)
 
     def delete_pod(self, uid: str) -> None:

@@ -1,6 +1,6 @@
 """Pods that were answered for but not seen bound: each is charged to every node that it may land on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scheduler_plugins.snapshot.pod import PodRequest
@@ -16,13 +16,21 @@ class Charge:
     """The nodes that carry its estimate."""
     since: float
     """When it was answered for. [unix s]"""
+    counted_from: float
+    """The same by the clock that charges expire by. [s]"""
 
 
 class InFlight:
-    """The charges, in the order they were made."""
+    """The charges, in the order they were made.
 
-    def __init__(self, seconds: float) -> None:
+    Args:
+        seconds: how long a charge lasts. [s]
+        steady: a clock that never jumps; None: the times that are given. [s]
+    """
+
+    def __init__(self, seconds: float, steady: Callable[[], float] | None = None) -> None:
         self._seconds = seconds
+        self._steady = steady
         self._charges: dict[str, Charge] = {}
 
     @property
@@ -32,7 +40,7 @@ class InFlight:
 
     def put(self, pod: PodRequest, names: Sequence[str], now: float) -> Charge:
         """Charge a pod that is not charged yet."""
-        charge = Charge(pod, tuple(names), now)
+        charge = Charge(pod, tuple(names), now, now if self._steady is None else self._steady())
         self._charges[pod.uid] = charge
         return charge
 
@@ -48,12 +56,12 @@ class InFlight:
 
     def expired(self, now: float) -> list[str]:
         """The uids whose charge has lasted its time."""
-        return list(self._overdue(now))
+        return list(self._overdue(now if self._steady is None else self._steady()))
 
     def _overdue(self, now: float) -> Iterator[str]:
         for uid, charge in self._charges.items():
             # A charge of the time to come was made before the clock was set back: nobody knows its age any more.
-            if abs(now - charge.since) < self._seconds:
+            if abs(now - charge.counted_from) < self._seconds:
                 return
             yield uid
 

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from crds.pod import is_terminal, pod_key
 from crds.priority import PriorityBand, priority_class, requests_mid
@@ -20,11 +20,21 @@ from scheduler_plugins.snapshot.estimate import (
 )
 from scheduler_plugins.snapshot.units import Vector, unix_time
 
+_CONDITION: Final = 'k:{"type":"PodScheduled"}'
 _NO_AMOUNTS: Final[Mapping[str, Vector]] = MappingProxyType({})
 
 
 MOST_CONTAINERS: Final = 250
 """A pod of more containers is refused everywhere: 4,500 take longer than kube-scheduler waits for an answer."""
+
+
+class Refusal(NamedTuple):
+    """Why kube-scheduler found no node at its last attempt that it wrote down."""
+
+    words: str
+    """Reason and message of the condition."""
+    written: float | None
+    """When the API server last took a change of the condition; None: the pod does not say. [unix s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +60,9 @@ class PodRequest:
     scheduled_at: float | None
     """Time of its condition PodScheduled=True. [unix s]"""
     refused_at: float | None
-    """Time of its condition PodScheduled=False. [unix s]"""
+    """Time of its condition PodScheduled=False, which a further refusal does not move. [unix s]"""
+    refusal: Refusal | None
+    """What that condition says; None where it is not there."""
     fingerprint: bytes
     """Changes with spec and conditions; only of a placed pod that does not say when it was scheduled."""
     of_daemon_set: bool
@@ -103,6 +115,7 @@ class PodRequest:
             window=estimation_window(pod, rules),
             scheduled_at=scheduled_at,
             refused_at=condition_time(pod, "PodScheduled", "False"),
+            refusal=None if node_name else _refusal(pod),
             fingerprint=_fingerprint(pod) if node_name and scheduled_at is None else b"",
             of_daemon_set=any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ()),
             requests_mid=requests_mid(pod),
@@ -122,6 +135,22 @@ def _priority(spec: Mapping[str, Any]) -> int:
 def _fingerprint(pod: Mapping[str, Any]) -> bytes:
     parts = [pod.get("spec"), (pod.get("status") or {}).get("conditions")]
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).digest()
+
+
+def _refusal(pod: Mapping[str, Any]) -> Refusal | None:
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return Refusal(f"{condition.get('reason')}: {condition.get('message')}", _written(pod))
+    return None
+
+
+def _written(pod: Mapping[str, Any]) -> float | None:
+    """When whoever owns the condition PodScheduled last changed anything of the status."""
+    for entry in (pod.get("metadata") or {}).get("managedFields") or ():
+        status = (entry.get("fieldsV1") or {}).get("f:status") or {}
+        if _CONDITION in (status.get("f:conditions") or {}):
+            return unix_time(entry.get("time"))
+    return None
 
 
 def _has_preferences(spec: Mapping[str, Any]) -> bool:

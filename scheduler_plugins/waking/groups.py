@@ -14,7 +14,7 @@ TRUNCATED_FROM: Final = 100
 """kube-scheduler stops looking for nodes once it has found enough, which is never fewer than these. [nodes]"""
 
 _OWN: Final = frozenset(
-    {"uid", "key", "node_name", "created", "scheduled_at", "refused_at", "fingerprint", "amounts", "facts"}
+    {"uid", "key", "node_name", "created", "scheduled_at", "refused_at", "refusal", "fingerprint", "amounts", "facts"}
 )
 _ALIKE: Final = tuple(part.name for part in fields(PodRequest) if part.name not in _OWN)
 _CONSTRAINTS: Final = (

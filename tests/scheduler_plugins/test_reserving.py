@@ -1,0 +1,128 @@
+"""Until when a pod that was answered for stays charged."""
+
+import pytest
+
+from kubeapi import ApiServer, Connection
+from scheduler_plugins.assembly import assemble
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.settings import parse_flags
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.reserving import DOUBTED_SECONDS, LATE_SECONDS, LONGEST_SECONDS
+from tests.scheduler_plugins.objects import NOW, Json, at, condition
+from tests.scheduler_plugins.quota.things import pod, quota
+
+OURS = "0/3 nodes are available: 3 ElasticQuota a/q: cpu used 5 + requested 1 > max 5."
+IN_TREE = "0/3 nodes are available: 3 Insufficient cpu."
+
+
+class Site:
+    """A namespace with a quota, and a pod of it that was refused before, then answered for at NOW.
+
+    Args:
+        steady: whether charges go by a clock of their own.
+        words: what its condition says when it is asked about; empty: it has none yet.
+    """
+
+    def __init__(self, *, steady: bool = False, words: str = OURS) -> None:
+        self.passed = 0.0
+        clock = (lambda: self.passed) if steady else None
+        self.cache = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}, steady=clock)
+        kept = self.cache.kept[NAME]
+        assert isinstance(kept, QuotaCluster)
+        self.cluster = kept
+        self.cluster.put_quota(quota("a", {"cpu": 5, "memory": 1}, {"cpu": 5, "memory": 1}))
+        self.asked = _refused(words, -60) if words else pod("p")
+        self.show(self.asked, -1)
+        self.cache.charge(self.cache.read(self.asked), ["n1"], NOW)
+
+    def show(self, item: Json, now: float) -> None:
+        """The watch shows the pod, some seconds after NOW."""
+        self.cluster.put_pod(item)
+        self.cache.put_pod(item, NOW + now)
+
+    @property
+    def charged(self) -> bool:
+        """Whether the pod is charged to its quota."""
+        return self.cluster.book.charge_of("uid-a-p") is not None
+
+
+def _refused(words: str, written: float | None, since: float = -60, nominated: str = "") -> Json:
+    """The pod as kube-scheduler refused it; `written`: when the API server took that, in seconds after NOW."""
+    item = pod("p", nominated=nominated)
+    item["status"]["conditions"] = [
+        {**condition("PodScheduled", since, "False"), "reason": "Unschedulable", "message": words}
+    ]
+    if written is not None:
+        fields = {"f:status": {"f:conditions": {'k:{"type":"PodScheduled"}': {"f:message": {}}}}}
+        ours = {"manager": "headroom", "subresource": "status", "time": at(3600), "fieldsV1": {"f:status": {}}}
+        theirs = {"manager": "kube-scheduler", "subresource": "status", "time": at(written), "fieldsV1": fields}
+        item["metadata"]["managedFields"] = [ours, theirs]
+    return item
+
+
+@pytest.mark.parametrize("written", [1, 30])
+def test_refused_again_by_others(written: float) -> None:
+    """A pod that in-tree filters refuse later is charged no more, though its condition keeps its first time."""
+    site = Site()
+    site.show(_refused(IN_TREE, written), written)
+    assert not site.charged
+
+
+@pytest.mark.parametrize("arrives", [0.1, 30])
+def test_news_of_an_earlier_refusal(arrives: float) -> None:
+    """A refusal that was written before our answer, or as far as seconds tell, says nothing, whenever it arrives."""
+    site = Site()
+    site.show(_refused(IN_TREE, 0), arrives)
+    assert site.charged
+    site.show(_refused(IN_TREE, 40, nominated="n1"), 40)
+    assert site.charged, "that something else was written says nothing of a refusal"
+    site.show(_refused(OURS, 50), 50)
+    assert not site.charged
+
+
+@pytest.mark.parametrize(("arrives", "charged"), [(LATE_SECONDS - 0.5, True), (LATE_SECONDS + 0.5, False)])
+def test_pod_that_does_not_say_when(arrives: float, charged: bool) -> None:  # noqa: FBT001 - a row
+    """Where a pod does not say when it was refused, news are that late at most."""
+    site = Site()
+    site.show(_refused(IN_TREE, None), arrives)
+    assert site.charged == charged
+
+
+def test_first_refusal_has_its_time() -> None:
+    """A condition that is new says itself when it was written."""
+    site = Site(words="")
+    site.show(_refused(IN_TREE, None, since=-1), 30)
+    assert site.charged
+    site = Site(words="")
+    site.show(_refused(IN_TREE, None, since=1), 30)
+    assert not site.charged
+
+
+@pytest.mark.parametrize("step", [-86_400.0, -700.0, 700.0, 86_400.0])
+def test_clock_that_is_set_ends_nothing(step: float) -> None:
+    """Charges last their time, whatever the machine's clock is set to meanwhile."""
+    site = Site(steady=True)
+    site.cache.doubt(pod("q"), NOW)
+    site.passed = DOUBTED_SECONDS - 1
+    site.cache.freeze(NOW + step)
+    assert site.charged
+    assert len(site.cluster.doubts) == 1
+    site.passed = DOUBTED_SECONDS + 1
+    site.cache.freeze(NOW + step)
+    assert site.charged
+    assert not site.cluster.doubts
+    site.passed = LONGEST_SECONDS + 1
+    site.cache.freeze(NOW + step)
+    assert not site.charged
+
+
+def test_extender_goes_by_a_steady_clock() -> None:
+    """In the extender as it is put together no step of the machine's clock ends a charge."""
+    parts = assemble(parse_flags([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
+    asked = parts.cache.read(pod("p"))
+    parts.cache.charge(asked, ["n1"], NOW)
+    for step in (-86_400.0, 86_400.0):
+        parts.cache.freeze(NOW + step)
+        assert asked.uid in parts.cache.in_flight

@@ -11,6 +11,7 @@ from crds.colocation import ColocationStrategy
 from kubeapi import APPLY, ApiError, ApiUnavailable
 from kubeapi.connection import Connection
 from manager.facts import NodeFacts, Received, from_objects
+from tests.kubeapi.preconditions import check_options, check_patch
 from tests.manager import applied
 
 Json = dict[str, Any]
@@ -187,9 +188,7 @@ class FakeApi:
         stored = self._stored(path)
         if isinstance(body, list):
             body = _replacements(body)
-        version = (body.get("metadata") or {}).get("resourceVersion")
-        if version is not None and version != stored["metadata"]["resourceVersion"]:
-            raise ApiError(409, "Conflict", "the object has been modified")
+        check_patch(stored, body)
         merged = merge(stored, body)
         for field in self.unknown_fields:  # a definition that does not know a field drops it
             head, _, rest = field.partition(".")
@@ -213,9 +212,7 @@ class FakeApi:
         """Delete an object."""
         self._enter("DELETE", path, body)
         stored = self._stored(path)
-        uid = ((body or {}).get("preconditions") or {}).get("uid")
-        if uid is not None and uid != stored["metadata"].get("uid"):
-            raise ApiError(409, "Conflict", "the UID differs")
+        check_options(stored, body)
         del self.objects[path]
         return {}
 

@@ -55,7 +55,7 @@ def _refused(words: str, written: float | None, since: float = -60, nominated: s
         {**condition("PodScheduled", since, "False"), "reason": "Unschedulable", "message": words}
     ]
     if written is not None:
-        fields = {"f:status": {"f:conditions": {'k:{"type":"PodScheduled"}': {"f:message": {}}}}}
+        fields: Json = {"f:status": {"f:conditions": {'k:{"type":"PodScheduled"}': {"f:message": {}}}}}
         ours = {"manager": "headroom", "subresource": "status", "time": at(3600), "fieldsV1": {"f:status": {}}}
         theirs = {"manager": "kube-scheduler", "subresource": "status", "time": at(written), "fieldsV1": fields}
         item["metadata"]["managedFields"] = [ours, theirs]

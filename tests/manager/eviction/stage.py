@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, cast
 
-from kubeapi import ApiError, ApiServer
+from kubeapi import ApiServer
 from kubeapi.events import EventRecorder
 from manager.calculators.mid import calculate
 from manager.config.overlay import overlay
@@ -17,6 +17,7 @@ from manager.reactions import Look
 from manager.reactions.eviction import EvictionsEverywhere, MidEvictions
 from manager.settings import LeaderSettings, Settings
 from manager.telemetry import Telemetry
+from tests.kubeapi.preconditions import check_options
 from tests.manager.made import NOW, FakeApi, Json, at, node, report
 from tests.manager.test_queue import Clock
 
@@ -42,8 +43,7 @@ class EvictingApi(FakeApi):
         name = body["metadata"]["name"]
         if name in self.refused or name in self.once:
             raise self.once.pop(name, None) or self.refused[name]
-        if body["deleteOptions"]["preconditions"]["uid"] != stored["metadata"]["uid"]:
-            raise ApiError(409, "Conflict", "the UID differs")
+        check_options(stored, body.get("deleteOptions"))
         stored["metadata"]["deletionTimestamp"] = at(0)
         return {}
 

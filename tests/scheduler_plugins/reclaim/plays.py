@@ -10,7 +10,7 @@ from kubeapi import ApiError, ApiServer
 from kubeapi.events import EventRecorder
 from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.leader import Leader, LeaseName
-from scheduler_plugins.quota.hold import LONGEST_SECONDS
+from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
 from scheduler_plugins.reclaim.controller import Controller
 from scheduler_plugins.reclaim.judging import Judge
 from scheduler_plugins.reclaim.metrics import ReclaimMetrics
@@ -20,6 +20,8 @@ from scheduler_plugins.reclaim.telling import Teller
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from service.clocks import Calm, Clocks
+from soak.quota_history import Event, Evicted, HoldWritten
+from tests.kubeapi.preconditions import check_options, check_patch
 from tests.scheduler_plugins.reclaim.worlds import GPU, NOW, World
 
 OURS: Final = "headroom-scheduler"
@@ -35,6 +37,11 @@ class Server:
         self.pods: dict[str, Json] = {}
         self.quotas: dict[str, list[Json]] = {}
         self.log: list[str] = []
+        self.ended: list[str] = []
+        self.history: list[Event] = []
+        """What it took, for the judge of histories; times are lengths of its log."""
+        self.writer = ""
+        """Who writes."""
         self.before: Callable[[str], None] = lambda _: None
         """Is told of each request before it is answered, and may raise."""
         self.version = 100
@@ -57,8 +64,7 @@ class Server:
         assert content_type == "application/strategic-merge-patch+json"
         pod = self._found("PATCH", path.removesuffix("/status"))
         metadata = body["metadata"]
-        if metadata["uid"] != pod["metadata"]["uid"] or metadata.get("resourceVersion") not in (None, _version(pod)):
-            raise ApiError(409, "Conflict", "it has been changed")
+        check_patch(pod, body)
         self.version += 1
         pod["metadata"]["resourceVersion"] = str(self.version)
         annotations = {**pod["metadata"].get("annotations", {}), **metadata.get("annotations", {})}
@@ -67,21 +73,35 @@ class Server:
         pod["status"]["conditions"] = [each for each in conditions.values() if each.get("$patch") != "delete"]
         if "nominatedNodeName" in body["status"]:
             pod["status"]["nominatedNodeName"] = body["status"]["nominatedNodeName"]
+        hold = Hold.of_pod(pod)
+        victims = frozenset(hold.victims) if hold is not None else frozenset()
+        self.history.append(HoldWritten(len(self.log), self.writer, pod["metadata"]["uid"], victims))
         return copy.deepcopy(pod)
 
-    async def create(self, path: str, _body: Json) -> Json:
-        """Evict a pod."""
-        self._end("EVICT", path.removesuffix("/eviction"))
+    async def create(self, path: str, body: Json) -> Json:
+        """Evict a pod, if it is the one that is meant."""
+        pod, _, subresource = path.rpartition("/")
+        assert (subresource, body["apiVersion"], body["kind"]) == ("eviction", "policy/v1", "Eviction")
+        namespace, name = pod.split("/")[-3], pod.split("/")[-1]
+        if (body["metadata"]["namespace"], body["metadata"]["name"]) != (namespace, name):
+            raise ApiError(400, "BadRequest", "name in URL does not match name in Eviction object")
+        self._end("EVICT", pod, body.get("deleteOptions"))
         return {}
 
-    async def delete(self, path: str, body: Json) -> Json:
-        """Delete a pod."""
-        assert body["preconditions"]["uid"] == self.pods[path]["metadata"]["uid"]
-        self._end("DELETE", path)
+    async def delete(self, path: str, body: Json | None = None) -> Json:
+        """Delete a pod, if it is the one that is meant."""
+        self._end("DELETE", path, body)
         return {}
 
-    def _end(self, verb: str, path: str) -> None:
-        self._found(verb, path)["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
+    def _end(self, verb: str, path: str, options: Json | None) -> None:
+        pod = self._found(verb, path)
+        check_options(pod, options)
+        uid = pod["metadata"]["uid"]
+        holds = ((each["metadata"]["uid"], Hold.of_pod(each)) for each in self.pods.values())
+        claimant = next((claims for claims, hold in holds if hold is not None and uid in hold.victims), "")
+        self.history.append(Evicted(len(self.log), self.writer, uid, claimant))
+        self.ended.append(path.rpartition("/")[2])
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
 
     def _found(self, verb: str, path: str) -> Json:
         self.before(f"{verb} {path.rpartition('/')[2]}")
@@ -93,11 +113,7 @@ class Server:
     @property
     def evicted(self) -> Sequence[str]:
         """Names of the pods that were told to leave, in order."""
-        return [line.split()[1] for line in self.log if line.startswith(("EVICT", "DELETE"))]
-
-
-def _version(pod: Json) -> str:
-    return str(pod["metadata"]["resourceVersion"])
+        return self.ended
 
 
 def _conditions(body: Mapping[str, Any]) -> Sequence[Json]:

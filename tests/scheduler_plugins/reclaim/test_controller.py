@@ -155,6 +155,23 @@ async def test_another_pod_of_that_name() -> None:
     assert play.server.evicted == []
 
 
+@pytest.mark.parametrize("rule", list(BudgetsRule))
+async def test_another_pod_of_that_name_at_the_last_moment(rule: BudgetsRule) -> None:
+    """A victim that is replaced after it was read for the last time: the other pod stays, by the API server's word."""
+    play = Play(disruption_budgets=rule)
+    await play.controller.look()
+    play.watch()
+
+    def replaced(request: str) -> None:
+        if request.startswith(("EVICT", "DELETE")):
+            play.pod("a2")["metadata"]["uid"] = "another"
+
+    play.server.before = replaced
+    await play.controller.look()
+    assert any(line.startswith(("EVICT", "DELETE")) for line in play.server.log), "nobody was to leave"
+    assert play.server.evicted == []
+
+
 async def test_budget_says_no() -> None:
     """The Eviction API refuses: the hold is withdrawn, nobody left, and that node rests for a while."""
     play = Play()

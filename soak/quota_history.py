@@ -1,0 +1,180 @@
+"""What must hold of every write about quotas in a run, whoever was killed, paused or late meanwhile. Pure: no I/O.
+
+A history is what the API server took, in its order: quotas, bindings, ends of pods, holds, evictions, and who held the
+lease. It is judged against a model that knows nothing of how the extender works.
+
+1. No binding brings a namespace above the `max` of its quota. A pod may be on its way for a while, so that the largest
+   `max` counts that was in force since then.
+2. Nobody is evicted who is not named by the hold in force of the pod for which he is, and nobody twice.
+3. Whoever writes holds and evicts holds the lease, and what two holders write is not interleaved.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+Amounts: TypeAlias = Mapping[str, int]
+"""Integers by resource name. [milli-cores for cpu, else base units]"""
+
+LONGEST_FLIGHT_SECONDS: Final = 600.0
+"""How long a pod may be on its way to its node: kube-scheduler's bindTimeoutSeconds. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWritten:
+    """A quota was created or changed; `max` None: it was deleted."""
+
+    at: float
+    """When. [s]"""
+    namespace: str
+    """Whose it is."""
+    max: Amounts | None
+    """Its bound; what is absent is not limited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A pod was bound to a node."""
+
+    at: float
+    """When. [s]"""
+    uid: str
+    """Of the pod."""
+    namespace: str
+    """Whose it is."""
+    charge: Amounts
+    """What it is charged."""
+    created: float
+    """When it was created: nobody let it through before. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A pod has ended, or is gone."""
+
+    at: float
+    """When. [s]"""
+    uid: str
+    """Of the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTaken:
+    """Somebody holds the lease from now on."""
+
+    at: float
+    """When. [s]"""
+    holder: str
+    """Who; empty: it was given back."""
+
+
+@dataclass(frozen=True, slots=True)
+class HoldWritten:
+    """It was written down who leaves for a pod."""
+
+    at: float
+    """When. [s]"""
+    by: str
+    """Who wrote it."""
+    claimant: str
+    """Uid of the pod for which room is made."""
+    victims: frozenset[str]
+    """Uids of those who leave; nobody: the hold was taken back, or has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """The API server took an eviction."""
+
+    at: float
+    """When. [s]"""
+    by: str
+    """Who asked for it."""
+    victim: str
+    """Uid of the pod that leaves."""
+    claimant: str
+    """Uid of the pod for which it does."""
+
+
+Event: TypeAlias = QuotaWritten | Bound | Ended | LeaseTaken | HoldWritten | Evicted
+
+
+@dataclass(slots=True)
+class _Model:
+    flight: float
+    maxima: dict[str, list[tuple[float, Amounts | None]]] = field(default_factory=dict)
+    used: dict[str, dict[str, int]] = field(default_factory=dict)
+    bound: dict[str, Bound] = field(default_factory=dict)
+    holds: dict[str, frozenset[str]] = field(default_factory=dict)
+    evicted: dict[str, str] = field(default_factory=dict)
+    holder: str = ""
+
+    def take(self, event: Event) -> Iterator[str]:
+        """What is wrong with an event, which then counts."""
+        match event:
+            case QuotaWritten():
+                self.maxima.setdefault(event.namespace, []).append((event.at, event.max))
+            case Bound():
+                yield from self._bind(event)
+            case Ended():
+                self._end(event.uid)
+            case LeaseTaken():
+                self.holder = event.holder
+            case HoldWritten():
+                yield from self._written_by(event.at, event.by, f"a hold for {event.claimant}")
+                self.holds[event.claimant] = event.victims
+            case Evicted():
+                yield from self._written_by(event.at, event.by, f"the eviction of {event.victim}")
+                yield from self._evict(event)
+
+    def _written_by(self, at: float, by: str, what: str) -> Iterator[str]:
+        if by != self.holder:
+            yield f"{at:g} s: {by} wrote {what} while {self.holder or 'nobody'} held the lease"
+
+    def _bind(self, event: Bound) -> Iterator[str]:
+        if event.uid in self.bound:
+            yield f"{event.at:g} s: pod {event.uid} was bound twice"
+            return
+        self.bound[event.uid] = event
+        used = self.used.setdefault(event.namespace, {})
+        for name, amount in event.charge.items():
+            used[name] = used.get(name, 0) + amount
+            most = self._most(event, name)
+            if amount and most is not None and used[name] > most:
+                yield f"{event.at:g} s: pod {event.uid} brought {event.namespace} to {used[name]} {name}, max is {most}"
+
+    def _most(self, event: Bound, name: str) -> int | None:
+        """The largest bound in force since the pod may have been let through; None: it was not limited all the time."""
+        begin = max(event.at - self.flight, event.created)
+        written = self.maxima.get(event.namespace, [])
+        before = [most for when, most in written if when <= begin]
+        bounds = [before[-1] if before else None, *(most for when, most in written if begin < when <= event.at)]
+        named = [most[name] for most in bounds if most is not None and name in most]
+        return max(named) if len(named) == len(bounds) else None
+
+    def _end(self, uid: str) -> None:
+        known = self.bound.get(uid)
+        if known is not None:
+            for name, amount in known.charge.items():
+                self.used[known.namespace][name] -= amount
+
+    def _evict(self, event: Evicted) -> Iterator[str]:
+        if event.victim in self.evicted:
+            before = self.evicted[event.victim]
+            yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, and for {before} before"
+        if event.victim not in self.holds.get(event.claimant, frozenset()):
+            yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, whose hold does not name it"
+        if event.claimant in self.bound:
+            yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, which was bound already"
+        self.evicted[event.victim] = event.claimant
+
+
+def faults(history: Iterable[Event], flight: float = LONGEST_FLIGHT_SECONDS) -> list[str]:
+    """Everything in a history that must not be, one sentence each.
+
+    Args:
+        history: in the order in which the API server took it.
+        flight: how long a pod may be on its way to its node. [s]
+    """
+    model = _Model(flight)
+    return [fault for event in history for fault in model.take(event)]

@@ -91,7 +91,8 @@ def build(settings: AgentSettings, api: kubeapi.ApiServer | None) -> Parts:
         )
     except StoreNewer as error:
         raise CannotStart(str(error)) from error
-    return Parts(pipeline, pods, node, Reports(pipeline, pods, node, metrics), metrics, cgroups)
+    reports = Reports(pipeline, pods, node, metrics, settings.learn.predict_policy)
+    return Parts(pipeline, pods, node, reports, metrics, cgroups)
 
 
 def facts(settings: AgentSettings, parts: Parts, report_problem: Callable[[], str]) -> Mapping[str, Callable[[], str]]:

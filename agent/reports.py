@@ -16,8 +16,13 @@ from agent.reporter.usage import Usages, measure, present
 from agent.telemetry import Metrics
 from crds.codec import to_json
 from crds.meta import Condition
+from crds.predict_policy import PredictPolicy
 
 _ROUNDS_TO_SPARE: Final = 10.0
+_LOST: Final = (
+    "spec.predictPolicy is gone, as after another program has replaced the spec: the policy that it asked for last "
+    "stays in force. To have the agent's own default, set it to {}."
+)
 
 
 class NodeSource(Protocol):
@@ -38,20 +43,48 @@ class Reports:
     not be measured lately grow old in the eyes of whoever reads them, however often they are sent.
     """
 
-    def __init__(self, pipeline: Pipeline, pods: PodSource, node: NodeSource, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        pods: PodSource,
+        node: NodeSource,
+        metrics: Metrics,
+        default_policy: PredictPolicy | None = None,
+    ) -> None:
+        """Nothing is reported yet.
+
+        Args:
+            pipeline: What was measured and learned.
+            pods: The pods on this node.
+            node: What the node has.
+            metrics: Where to show it.
+            default_policy: The prediction policy while no spec asks for one; None is the built-in one.
+        """
         self._pipeline = pipeline
         self._pods = pods
         self._node = node
         self._metrics = metrics
+        self._default = default_policy
         self._last: NodePrediction | None = None
         self._measured_at: float | None = None
 
     def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
-        """The prediction of the moment. A policy that cannot be followed leaves the last good one in force."""
+        """The prediction of the moment. A policy that cannot be followed leaves the last good one in force.
+
+        So does a spec without one, as another program leaves behind that replaces the whole spec: the policy last asked
+        for holds on, over restarts too. An empty one asks for the agent's own default.
+        """
         learning, pods = self._pipeline.learning, self._pods.pods()
+        learner, asked = learning.learner, spec.spec.predict_policy
+        if asked == PredictPolicy():
+            asked = learner.asked = None
+        learner.policy = learner.policy or self._default
         used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
-        found = predict(now, learning.learner, pods, self._node.facts, spec.spec.predict_policy, self._last, used)
+        wanted = asked or learner.asked or self._default
+        found = predict(now, learner, pods, self._node.facts, wanted, self._last, used)
         self._last = found
+        if asked is not None and not found.problem:
+            learner.asked = asked
         learning.learner.look_back(found.window_days)
         learning.learner.policy = found.policy
         self._pipeline.store.keep_minutes(found.window_days)
@@ -84,7 +117,7 @@ class Reports:
             pods,
             as_of=self._measured_at,
             predicted_as_of=self._predicted_as_of(),
-            conditions=self._conditions(now, usages, prediction, Standing(previous, spec.generation), problems),
+            conditions=self._conditions(now, usages, prediction, spec, Standing(previous, spec.generation), problems),
         )
         show_report(self._metrics, usages, prediction, self._node.facts)
         show_learning(self._metrics, self._pipeline.learning.learner)
@@ -100,7 +133,7 @@ class Reports:
     ) -> Report:
         """The fast report of a prediction that was just made; the rest as for `full`."""
         usages = self._usages(prediction.time, spec)
-        told = self._conditions(now, usages, prediction, Standing(previous, spec.generation), problems)
+        told = self._conditions(now, usages, prediction, spec, Standing(previous, spec.generation), problems)
         status = fast_status(usages, prediction, predicted_as_of=self._predicted_as_of(), conditions=told)
         return Report(to_json(status), prediction)
 
@@ -118,6 +151,9 @@ class Reports:
             self._measured_at = found.measured_at
         return found
 
+    def _is_lost(self, spec: SpecInForce) -> bool:
+        return spec.spec.predict_policy is None and self._pipeline.learning.learner.asked is not None
+
     def _class_of(self, uid: str) -> str:
         return self._pipeline.learning.learner.class_of(uid) or PROD
 
@@ -131,12 +167,20 @@ class Reports:
         return trained if behind else measured
 
     def _conditions(
-        self, now: float, usages: Usages, prediction: NodePrediction, standing: Standing, problems: Sequence[str]
+        self,
+        now: float,
+        usages: Usages,
+        prediction: NodePrediction,
+        spec: SpecInForce,
+        standing: Standing,
+        problems: Sequence[str],
     ) -> tuple[Condition, ...]:
         present = [pod for pod in self._pods.pods() if not pod.terminal]
         lacking, unknown = self._pods.problem, ""
         if lacking and not self._pods.synced:
             lacking, unknown = "", lacking
-        told = [*problems, f"{lacking[:1].upper()}{lacking[1:]}."] if lacking else problems
+        told = [*problems, f"{lacking[:1].upper()}{lacking[1:]}."] if lacking else [*problems]
+        if standing.generation is not None and self._is_lost(spec):
+            told.append(_LOST)
         circumstances = Circumstances(self._pipeline.failing, self._pipeline.missing, unknown, told)
         return conditions(now, usages, prediction.readiness, present, circumstances, standing)

@@ -1,5 +1,6 @@
 """The agent's settings, one dataclass per stage. Flags, variables, checks and help are made from their fields."""
 
+import json
 import os
 import socket
 import sys
@@ -11,8 +12,26 @@ from agent import flags
 from agent.collectors import COLLECTORS
 from agent.flags import WrongSetting, setting
 from agent.host.paths import HostPaths
-from agent.kinds import ADDRESS, FILE, FOLDER, KUBELET, NAME, PEM, SWITCH, choice, duration, names, number, whole
+from agent.kinds import (
+    ADDRESS,
+    FILE,
+    FOLDER,
+    KUBELET,
+    NAME,
+    PEM,
+    SWITCH,
+    Kind,
+    choice,
+    duration,
+    names,
+    number,
+    whole,
+)
+from agent.policy import PATH, resolve
+from agent.predictors import PolicyError
 from agent.store.settings import StoreSettings
+from crds.codec import CodecError, from_json, to_json
+from crds.predict_policy import PredictPolicy
 
 PROG = "headroom-agent"
 USAGE = f"{PROG} [FLAG ...]\n       {PROG} COMMAND ..."
@@ -24,6 +43,27 @@ Commands, each with a --help of its own:
 SYSTEM_DATA_DIR = Path("/var/lib/headroom")
 _DAY = 86400.0
 _HOUR = 3600.0
+
+
+def _policy(text: str) -> PredictPolicy:
+    try:
+        content = json.loads(text)
+        asked = from_json(PredictPolicy, content)
+        resolve(asked)
+        unknown = {name for name, value in content.items() if value is not None} - to_json(asked).keys()
+    except CodecError as error:
+        raise ValueError(f"must be a prediction policy: {error}") from None
+    except PolicyError as error:
+        raise ValueError(f"cannot be followed: {str(error).removeprefix(f'{PATH}.')}") from None
+    except (ValueError, RecursionError):
+        raise ValueError('must be a prediction policy as JSON, such as {"model": "recent-max"}') from None
+    if unknown:
+        raise ValueError(f"must be a prediction policy, which has no {', '.join(sorted(unknown))}")
+    return asked
+
+
+POLICY = Kind("JSON", _policy, lambda policy: json.dumps(to_json(policy)))
+"""A prediction policy that can be followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +125,8 @@ class LearnSettings:
     """A workload without a pod on this node is remembered this long. [s]"""
     workloads: int = setting(200, flag="most-workloads", kind=whole(0, 10_000))
     """At most so many workloads without a pod are remembered; the ones longest gone are forgotten first."""
+    predict_policy: PredictPolicy | None = setting(None, flag="predict-policy", kind=POLICY, shown="the built-in one")
+    """The prediction policy while no spec.predictPolicy was ever seen, or it is {}: JSON with the same keys."""
 
 
 @dataclass(frozen=True, slots=True)

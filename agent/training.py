@@ -83,6 +83,8 @@ class Learner:
         self.trained_until: float | None = None
         self.policy: PredictPolicy | None = None
         """The prediction policy last in force, so that a restart does not fall back to the default one."""
+        self.asked: PredictPolicy | None = None
+        """The one that a spec asked for last and that could be followed: it holds when the spec loses the field."""
         self._tick_seconds = 1.0
         self._last_tick: dict[str, float] = {}
         self._windows_known = False
@@ -183,6 +185,7 @@ class Learner:
             "trained_until": self.trained_until,
             "tick_seconds": self._tick_seconds,
             "policy": None if self.policy is None else to_json(self.policy),
+            "asked": None if self.asked is None else to_json(self.asked),
         }
         blocks = self._blocks.content(self.histories, members)
         return {
@@ -221,6 +224,8 @@ class Learner:
         self.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
         self._tick_seconds = float(facts["tick_seconds"])
         self.policy = None if facts["policy"] is None else from_json(PredictPolicy, facts["policy"])
+        asked = facts.get("asked")  # a checkpoint of an older version has none
+        self.asked = None if asked is None else from_json(PredictPolicy, asked)
 
     def _edges(self, now: float) -> FloatArray:
         """Bounds of the whole intervals to learn: one after a normal wait, several after a restart, or none yet."""

@@ -1,6 +1,7 @@
 """What is gathered for a report, and the same NodeMetric without a cluster."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ from agent.pods import PodRef
 from agent.prediction import NodeFacts
 from agent.reporter import spec as specs
 from agent.reporter.report import Report
+from agent.reporter.spec import SpecInForce
 from agent.reporter.times import timestamp
 from agent.reports import Reports
 from agent.settings import LearnSettings, load
@@ -24,6 +26,7 @@ from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
 from crds.codec import from_json
 from crds.node_metric import NodeMetricStatus
+from crds.predict_policy import DEFAULTS, PredictPolicy
 from tests.agent.recorded import RecordedMachine
 
 START = 1_700_000_100.0
@@ -182,14 +185,46 @@ def test_unlisted_pods_are_looked_for(recorded: Make, tmp_path: Path) -> None:
         parts.pipeline.close(START)
 
 
+MINE, THEIRS = PredictPolicy(model="recent-max"), {"predictPolicy": {"model": "sum-max"}}
+
+
+def _asked(spec: dict[str, Any]) -> SpecInForce:
+    return replace(specs.read(spec, specs.default()), generation=1)
+
+
+def _model(reports: Reports, spec: dict[str, Any]) -> tuple[str | None, bool]:
+    """The model in force with this spec, and whether the report says that the spec has lost its policy."""
+    found = reports.full(START, _asked(spec))
+    return found.prediction.policy.model, "spec.predictPolicy is gone" in found.status["conditions"][0]["message"]
+
+
+def test_lost_policy_stays_in_force(tmp_path: Path) -> None:
+    """A spec that is replaced by one without policy changes nothing, over a restart either; {} asks for the default."""
+    first = _empty(tmp_path, MINE)[0]
+    assert _model(first, {}) == ("recent-max", False)  # nobody ever asked for one
+    assert _model(first, THEIRS) == ("sum-max", False)
+    assert _model(first, {}) == ("sum-max", True)
+    assert _model(first, {"predictPolicy": {"model": "nobodys"}}) == ("sum-max", False)
+    first._pipeline.close(START)
+    second = _empty(tmp_path)[0]
+    assert _model(second, {}) == ("sum-max", True)
+    assert _model(second, {"predictPolicy": {}}) == (DEFAULTS.model, False)
+    assert _model(second, {}) == (DEFAULTS.model, False)
+    second._pipeline.close(START)
+    last = _empty(tmp_path, MINE)[0]  # what was the default before is none that was asked for
+    assert _model(last, {}) == ("recent-max", False)
+    assert _model(last, {"predictPolicy": {"model": "nobodys"}}) == ("recent-max", False)
+    last._pipeline.close(START)
+
+
 def _milli(text: str) -> int:
     return int(text.removesuffix("m")) if text.endswith("m") else 1000 * int(text)
 
 
-def _empty(folder: Path) -> tuple[Reports, _NoPods, Metrics]:
+def _empty(folder: Path, policy: PredictPolicy | None = None) -> tuple[Reports, _NoPods, Metrics]:
     metrics, keeper, pods = Metrics(), Keeper(lambda: Tsdb.open(folder / "t.db")), _NoPods()
     pipeline = Pipeline({}, pods, keeper, lambda store: Learning(store, LearnSettings()), metrics)
-    return Reports(pipeline, pods, _NoNode(), metrics), pods, metrics
+    return Reports(pipeline, pods, _NoNode(), metrics, policy), pods, metrics
 
 
 def test_never_measured_has_no_time(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from agent import flags, kinds
 from agent.flags import WrongSetting
 from agent.settings import AgentSettings, load, state_dir
+from crds.predict_policy import PredictPolicy
 
 NO_ENVIRONMENT = {"NODE_NAME": "worker", "HOME": "/home/somebody"}
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -47,6 +48,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "interval_seconds": 30.0,
         "checkpoint_seconds": 60.0,
         "catch_up_seconds": 3600.0,
+        "predict_policy": None,
         "pod_grace_seconds": 900.0,
         "workload_seconds": 604800.0,
         "workloads": 200,
@@ -283,3 +285,28 @@ def test_stage_may_refuse() -> None:
 
     with pytest.raises(WrongSetting, match=r"a and b differ \(one of --first\)"):
         flags.read(Odd, flags.Given({}, {}))
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("{", "must be a prediction policy as JSON"),
+        ("[]", "must be a prediction policy"),
+        ('{"reclaimRatioPercent": "all"}', "reclaimRatioPercent"),
+        ('{"reclaimRatioPercent": 900}', "reclaimRatioPercent"),
+        ('{"model": "nobodys"}', "nobodys"),
+        ('{"policyModel": "recent-max"}', "has no policyModel"),
+        ('{"model": "recent-max", "parameters": {"windowDays": -1}}', "parameters.windowDays"),
+    ],
+)
+def test_policy_is_checked(text: str, complaint: str) -> None:
+    """The agent's own prediction policy is one that can be followed, or nothing starts, and the field is named."""
+    given = '{"model": "recent-max", "reclaimRatioPercent": 50}'
+    for arguments, environment in (
+        (["--predict-policy", given], NO_ENVIRONMENT),
+        ([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_PREDICT_POLICY": given}),
+    ):
+        policy = load(arguments, environment).learn.predict_policy
+        assert policy == PredictPolicy(model="recent-max", reclaim_ratio_percent=50)
+    with pytest.raises(WrongSetting, match=f"--predict-policy .*{complaint}"):
+        load(["--predict-policy", text], NO_ENVIRONMENT)

@@ -10,7 +10,9 @@ from threading import Thread
 import pytest
 import yaml
 
+from agent.settings import load
 from crds.names import CONFIG_MAP_NAME
+from crds.predict_policy import PredictPolicy
 from crds.priority import VALUES as BANDS
 from crds.priority import PriorityBand
 from devcluster import Cluster, CommandError
@@ -165,6 +167,16 @@ def test_kubelets_may_have_an_authority(cluster: Cluster) -> None:
     assert mount["readOnly"]
     volumes = chart.one("DaemonSet", "headroom-agent")["spec"]["template"]["spec"]["volumes"]
     assert {"name": "kubelet-ca", "configMap": {"name": "kubelet-serving-ca"}} in volumes
+
+
+def test_agent_has_a_policy(cluster: Cluster) -> None:
+    """The agent's own prediction policy reaches it as one flag that it can follow; a wrong key is refused."""
+    given = ["agent.predictPolicy.model=recent-max", "agent.predictPolicy.parameters.windowDays=3"]
+    args = render(cluster.helm, *given).container("headroom-agent/agent")["args"]
+    policy = load([one for one in args if one.startswith("--predict-policy")], {}).learn.predict_policy
+    assert policy == PredictPolicy(model="recent-max", parameters={"windowDays": 3})
+    with pytest.raises(CommandError, match="predictPolicy"):
+        render(cluster.helm, "agent.predictPolicy.reclaimRatio=50")
 
 
 @pytest.mark.parametrize(

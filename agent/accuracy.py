@@ -11,7 +11,9 @@ pod that came after a prediction does not count against it, and one that left us
 
 An excess is (usage - predicted) / predicted. Answers are about the predictions whose horizon ended in the last 24
 hours: for 5m those of today, for 24h those of yesterday, once half of their 24 hours was measured. A slot in which a
-pod of the set was not measured says nothing about that set. Nothing is counted for a node without Prod pods.
+pod of the set was not measured says nothing about that set, and one without system usage, which takes every pod's,
+says nothing about any: nobody knows what a pod used that left while the agent was away. Nothing is counted for a node
+without Prod pods.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +28,7 @@ from agent.numerics.peaks import SLOTS_PER_DAY
 from agent.pods import PodRef
 from agent.prediction import PROD, UNITS, NodePrediction
 from agent.roster import CLASS_NAMES
-from agent.samples import CPU, MEMORY
+from agent.samples import CPU, MEMORY, SYS
 from agent.training import Learner
 
 NAME: Final = "accuracy"
@@ -189,6 +191,9 @@ def _usage(learner: Learner, resource: str, uids: Sequence[str], slot: int, here
     averages = windows.read(known, np.array([slot], dtype=np.intp))[:, 0].astype(np.float64)
     averages[[row is None for row in rows]] = np.nan
     gone = np.array([uid not in here for uid in uids], dtype=np.bool_)
+    system = learner.row(SYS)
+    if system is not None and np.isnan(windows.read(np.array([system]), np.array([slot]))).all():
+        gone[:] = False  # nobody was measured: the agent was away, or could not tell the pods apart
     found: FloatArray = np.where(np.isnan(averages) & gone, 0.0, averages)
     return found
 

@@ -47,10 +47,9 @@ _HOUR = 3600.0
 
 def _policy(text: str) -> PredictPolicy:
     try:
-        content = json.loads(text)
-        asked = from_json(PredictPolicy, content)
+        asked = from_json(PredictPolicy, json.loads(text))
         resolve(asked)
-        unknown = {name for name, value in content.items() if value is not None} - to_json(asked).keys()
+        unknown = {name for part in (asked, asked.cpu, asked.memory) if part is not None for name in part.unknown}
     except CodecError as error:
         raise ValueError(f"must be a prediction policy: {error}") from None
     except PolicyError as error:

@@ -63,6 +63,8 @@ ANNOTATION_CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 """Pod annotation by kubelet: "file" or "http" for static pods, "api" for all others."""
 LABEL_POD_TEMPLATE_HASH: Final = "pod-template-hash"
 """Pod label by Deployments: the part of the ReplicaSet's name that changes with each rollout."""
+TEMPLATE_HASH_LABELS: Final = (LABEL_POD_TEMPLATE_HASH, "rollouts-pod-template-hash")
+"""That label, and the one by Argo Rollouts, whose ReplicaSets are named alike."""
 
 CONFIG_MAP_NAME: Final = "slo-controller-config"
 """Name of the ConfigMap with the colocation strategy."""

@@ -156,8 +156,9 @@ def workload_key(pod: Mapping[str, Any]) -> str | None:
     elif kind == "Job":
         name = _CRON_JOB_RUN.sub("", name)
     else:
-        template_hash = (metadata.get("labels") or {}).get(names.LABEL_POD_TEMPLATE_HASH)
-        name = name.removesuffix(f"-{template_hash}") if template_hash else name
+        labels = metadata.get("labels") or {}
+        hashes = (labels.get(label) for label in names.TEMPLATE_HASH_LABELS)
+        name = next((name.removesuffix(f"-{one}") for one in hashes if one and name.endswith(f"-{one}")), name)
     return f"{metadata.get('namespace', '')}/{kind}/{name}"
 
 

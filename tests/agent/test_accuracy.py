@@ -100,6 +100,19 @@ def test_excess_is_counted() -> None:
     assert scores(node, "24h") is None
 
 
+def test_outage_is_not_idle() -> None:
+    """While the agent is away nobody is measured: a pod that left in the meantime has not used nothing."""
+    node = Node()
+    node.measure({"sys": 0.5}, 0.0)
+    node.predict([A], 2.0)
+    node.use({"a": 3.0, "sys": 0.5})
+    node.predict([A], 2.0)
+    node.slot += 6
+    node.measure({"sys": 0.5}, 0.0)
+    node.predict([B], 2.0)
+    assert_score(scores(node), 1, 1, 0.5, 0.5)
+
+
 def test_new_pod_counts_against_nobody() -> None:
     """A pod that came after a prediction is not what was predicted."""
     node = Node()

@@ -143,6 +143,11 @@ def _owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:  # noqa: AN
     ("pod", "workload"),
     [
         (_owned("ReplicaSet", "cart-7f9", labels={"pod-template-hash": "7f9"}), "shop/ReplicaSet/cart"),
+        (_owned("ReplicaSet", "cart-7f9", labels={"rollouts-pod-template-hash": "7f9"}), "shop/ReplicaSet/cart"),
+        (
+            _owned("ReplicaSet", "a-7f9", labels={"pod-template-hash": "x", "rollouts-pod-template-hash": "7f9"}),
+            "shop/ReplicaSet/a",
+        ),
         (_owned("ReplicaSet", "cart-7f9"), "shop/ReplicaSet/cart-7f9"),  # not made by a Deployment
         (_owned("StatefulSet", "db", labels={"pod-template-hash": "db"}), "shop/StatefulSet/db"),
         (_owned("Job", "backup-29384756"), "shop/Job/backup"),  # a CronJob's run

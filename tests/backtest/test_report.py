@@ -135,7 +135,7 @@ def test_policy_is_told_in_a_line() -> None:
     """Model, parameters, margin and cold period, for each resource where they differ."""
     (same,) = policies.parse(["max(sum-max,diversity:lambdaMin=0.5,nsigma-v1):margin=5,cold=12h"])
     assert meaning(same) == (
-        "max(sum-max windowDays 7, diversity windowDays 7, lambdaMin 0.5, nsigma-v1 n 3, capAtHighest true), "
+        "max(sum-max windowDays 7, diversity windowDays 14, lambdaMin 0.5, nsigma-v1 n 3, capAtHighest true), "
         "margin 5 %; cold for 12h"
     )
     differs = policies.of_file(

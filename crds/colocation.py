@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from crds.codec import JSON_NAME, Part
-from crds.node_metric import MEMORY_COLLECT_POLICIES, WITHOUT_PAGE_CACHE
+from crds.node_metric import LONGEST_AGGREGATE_SECONDS, MEMORY_COLLECT_POLICIES, WITHOUT_PAGE_CACHE
 from crds.predict_policy import PredictPolicy
 from crds.ranges import Allowed, Choice, Range
 
@@ -19,7 +19,7 @@ class MetricAggregatePolicy(Part):
     """Which windows the agents report as percentiles."""
 
     durations: tuple[str, ...] | None = None
-    """Windows as Go durations; an empty list keeps the default."""
+    """Windows as Go durations, at most ten, each at most 168h; above 30m of 1-minute averages. Empty: the default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class ColocationStrategy(Part):
     enable: bool | None = None
     """Whether Mid resources are published at all."""
     metric_aggregate_duration_seconds: int | None = None
-    """Window of the reported averages. [s]"""
+    """Window of the averages in a report; each of their samples is read for it. [s]"""
     metric_report_interval_seconds: int | None = None
     """Time between two full reports. [s]"""
     metric_aggregate_policy: MetricAggregatePolicy | None = None
@@ -147,7 +147,7 @@ _PERCENT: Final = Range(0, 100)
 _WEEK: Final = 7 * 24 * 3600
 
 ALLOWED: Final[Mapping[str, Allowed]] = {
-    "metricAggregateDurationSeconds": Range(1, _WEEK),
+    "metricAggregateDurationSeconds": Range(1, LONGEST_AGGREGATE_SECONDS),
     "metricReportIntervalSeconds": Range(1, _WEEK),
     "metricMemoryCollectPolicy": Choice(MEMORY_COLLECT_POLICIES),
     "cpuReclaimThresholdPercent": _PERCENT,

@@ -19,6 +19,12 @@ PLURAL: Final = "nodemetrics"
 WITHOUT_PAGE_CACHE: Final = "usageWithoutPageCache"
 WITH_PAGE_CACHE: Final = "usageWithPageCache"
 WITH_HOT_PAGE_CACHE: Final = "usageWithHotPageCache"
+LONGEST_AGGREGATE_SECONDS: Final = 1800
+"""The longest window of averages: every sample of every pod in it is read for each report. [s]"""
+LONGEST_DURATION_SECONDS: Final = 7 * 86400
+"""The longest window of percentiles; those above `LONGEST_AGGREGATE_SECONDS` are of 1-minute averages. [s]"""
+MOST_DURATIONS: Final = 10
+"""So many windows of percentiles at most."""
 MEMORY_COLLECT_POLICIES: Final = (WITHOUT_PAGE_CACHE, WITH_PAGE_CACHE, WITH_HOT_PAGE_CACHE)
 """What counts as memory in use."""
 

@@ -7,7 +7,10 @@ from typing import Any, Final
 from crds.codec import CodecError, from_json, to_json
 from crds.duration import DurationError, canonical, parse_duration
 from crds.node_metric import (
+    LONGEST_AGGREGATE_SECONDS,
+    LONGEST_DURATION_SECONDS,
     MEMORY_COLLECT_POLICIES,
+    MOST_DURATIONS,
     WITHOUT_PAGE_CACHE,
     MetricCollectPolicy,
     NodeAggregatePolicy,
@@ -21,9 +24,10 @@ SHORTEST_REPORT_SECONDS: Final = 30
 SHORTEST_WINDOW_SECONDS: Final = 60
 """A shorter averaging window is taken as this. [s]"""
 _LONGEST_SECONDS: Final = 366 * 86400
-_AT_MOST: Final = dict.fromkeys(
-    ("aggregateDurationSeconds", "reportIntervalSeconds"), Range(float("-inf"), _LONGEST_SECONDS)
-)
+_AT_MOST: Final = {
+    "aggregateDurationSeconds": Range(float("-inf"), LONGEST_AGGREGATE_SECONDS),
+    "reportIntervalSeconds": Range(float("-inf"), _LONGEST_SECONDS),
+}
 _COLLECT_DEFAULTS: Final = MetricCollectPolicy(
     aggregate_duration_seconds=300,
     report_interval_seconds=60,
@@ -161,10 +165,14 @@ def _collect_problems(spec: NodeMetricSpec) -> list[str]:
         allowed = ", ".join(MEMORY_COLLECT_POLICIES)
         found.append(f"spec.metricCollectPolicy.nodeMemoryCollectPolicy: must be one of {allowed}, got {policy[:80]!r}")
     aggregate = collect.node_aggregate_policy or NodeAggregatePolicy()
-    for duration in aggregate.durations or ():
+    durations = aggregate.durations or ()
+    if len(durations) > MOST_DURATIONS:
+        count = f"must list at most {MOST_DURATIONS}, got {len(durations)}"
+        return [*found, f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {count}"]
+    for duration in durations:
         try:
-            if not 0 < parse_duration(duration) <= _LONGEST_SECONDS:
-                wrong = f"must be positive and at most a year, got {duration[:80]!r}"
+            if not 0 < parse_duration(duration) <= LONGEST_DURATION_SECONDS:
+                wrong = f"must be positive and at most {LONGEST_DURATION_SECONDS // 3600}h, got {duration[:80]!r}"
                 raise ValueError(wrong)  # noqa: TRY301 - the same answer as garbage
         except ValueError as error:
             found.append(f"spec.metricCollectPolicy.nodeAggregatePolicy.durations: {error}")

@@ -1,19 +1,20 @@
 """What the node, the system, the classes and the pods used lately: averages and percentiles from the store."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 import numpy as np
 
 from agent.numerics.aggregate import WindowStatistics, statistics, table
-from agent.numerics.arrays import BoolArray, FloatArray
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
-from crds.node_metric import CLASSES, WITH_PAGE_CACHE
+from crds.node_metric import CLASSES, LONGEST_AGGREGATE_SECONDS, WITH_PAGE_CACHE
 
 Amounts = Mapping[str, float]
 """Usage by resource: cpu in cores, memory in bytes. A resource without a sample is absent."""
+_MINUTE_SECONDS: Final = 60.0
 _POD_CLASSES: Final = tuple(name for name in CLASSES if name not in (NODE, SYS))
 
 
@@ -29,6 +30,26 @@ class SeriesLike(Protocol):
         """How much, shape (N,), in cores or bytes."""
 
 
+class PointsLike(Protocol):
+    """1-minute points of one series, oldest first."""
+
+    @property
+    def starts_ms(self) -> IntArray:
+        """When each minute begins, shape (N,), in milliseconds since 1970."""
+
+    @property
+    def average(self) -> FloatArray:
+        """Mean of its samples, shape (N,), in cores or bytes."""
+
+    @property
+    def highest(self) -> FloatArray:
+        """Largest of its samples, shape (N,)."""
+
+    @property
+    def count(self) -> IntArray:
+        """Number of its samples, shape (N,)."""
+
+
 class UsageStore(Protocol):
     """What reporting asks of the store."""
 
@@ -37,6 +58,11 @@ class UsageStore(Protocol):
 
     def window(self, metric: str, entity: str, start: float, end: float) -> SeriesLike:
         """The same of one entity; empty when there are none."""
+
+    def minutes(
+        self, metric: str, start: float, end: float, entities: Collection[str] | None = None
+    ) -> Mapping[str, PointsLike]:
+        """1-minute points of these entities, of minutes that begin at start <= time < end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +113,7 @@ def measure(
         pods: the pods on this node; terminal ones are left out.
         class_of: the class of a pod's uid, also of one that departed lately.
         window_seconds: length of the averages. [s]
-        durations_seconds: lengths of the percentile windows. [s]
+        durations_seconds: lengths of the percentile windows; long ones are answered from 1-minute points. [s]
         memory_policy: what counts as memory in use (`crds.node_metric`); the hot page cache is not measured.
     """
     start = now - window_seconds
@@ -181,12 +207,27 @@ def _windows(
     now: float, store: UsageStore, entity: str, durations: Sequence[float], memory_policy: str
 ) -> tuple[Window, ...]:
     memory = MEMORY_WITH_PAGE_CACHE if memory_policy == WITH_PAGE_CACHE else MEMORY
-    longest = max(durations, default=0.0)
-    series = {
-        resource: store.window(metric, entity, now - longest, now)
-        for resource, metric in ((CPU, CPU), (MEMORY, memory))
+    resources = ((CPU, CPU), (MEMORY, memory))
+    longest = {
+        exact: max((one for one in durations if (one <= LONGEST_AGGREGATE_SECONDS) is exact), default=0.0)
+        for exact in (True, False)
     }
-    return tuple(Window(seconds, _statistics(series, now - seconds)) for seconds in durations)
+    samples, minutes = dict[str, SeriesLike](), dict[str, PointsLike]()
+    for resource, metric in resources:
+        if longest[True]:
+            samples[resource] = store.window(metric, entity, now - longest[True], now)
+        if longest[False]:
+            found = store.minutes(metric, now - longest[False], now, (entity,)).get(entity)
+            minutes |= {} if found is None else {resource: found}
+    return tuple(
+        Window(
+            seconds,
+            _statistics(samples, now - seconds)
+            if seconds <= LONGEST_AGGREGATE_SECONDS
+            else _of_minutes(minutes, now - seconds),
+        )
+        for seconds in durations
+    )
 
 
 def _statistics(series: Mapping[str, SeriesLike], start: float) -> dict[str, WindowStatistics]:
@@ -195,4 +236,22 @@ def _statistics(series: Mapping[str, SeriesLike], start: float) -> dict[str, Win
         first = int(np.searchsorted(samples.times, start, side="right"))
         if first < samples.values.size:
             found[resource] = statistics(samples.times[first:], samples.values[first:])
+    return found
+
+
+def _of_minutes(series: Mapping[str, PointsLike], start: float) -> dict[str, WindowStatistics]:
+    """Statistics of 1-minute averages; the mean, the largest sample and their number are those of the samples."""
+    found = {}
+    for resource, points in series.items():
+        first = int(np.searchsorted(points.starts_ms, start * 1000.0, side="left"))
+        count = points.count[first:]
+        if count.size:
+            of_averages = statistics(points.starts_ms[first:] / 1000.0, points.average[first:])
+            found[resource] = replace(
+                of_averages,
+                average=float(np.average(points.average[first:], weights=count)),
+                max=float(points.highest[first:].max()),
+                count=int(count.sum()),
+                span_seconds=of_averages.span_seconds + _MINUTE_SECONDS,
+            )
     return found

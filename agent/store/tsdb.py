@@ -133,12 +133,14 @@ class Tsdb:
         """Average, deviation, percentiles, highest, last, count and span of a window; None when it has no samples."""
         return self._queries.statistics(metric, entity, start, end, container)
 
-    def minutes(self, metric: str, start: float, end: float) -> dict[str, Points]:
+    def minutes(
+        self, metric: str, start: float, end: float, entities: Collection[str] | None = None
+    ) -> dict[str, Points]:
         """1-minute points (average, highest, count) by entity, of minutes that begin at start <= time < end.
 
         They reach back `minute_days`; the minutes of the last ticks are computed on the spot.
         """
-        return self._queries.minutes(metric, start, end)
+        return self._queries.minutes(metric, start, end, entities)
 
     def averages(
         self, metric: str, start: float, end: float, entities: Collection[str] | None = None

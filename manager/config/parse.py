@@ -13,6 +13,7 @@ from typing import Any, Final
 from crds.codec import from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy, MetricAggregatePolicy, NodeStrategy
 from crds.duration import DurationError, format_duration, parse_duration
+from crds.node_metric import LONGEST_DURATION_SECONDS, MOST_DURATIONS
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
 from crds.predict_policy import PredictPolicy
 from crds.ranges import Range
@@ -30,8 +31,7 @@ _MOST_UNKNOWN_OF_A_NODE: Final = 10
 _KEPT_TEXTS: Final = 4
 """Texts whose judgement is kept: the one in force comes again with each change of the ConfigMap's metadata."""
 _PACE: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
-_DURATIONS: Final = Range(1, 31 * 24 * 3600)
-_MOST_DURATIONS: Final = 10
+_DURATIONS: Final = Range(1, LONGEST_DURATION_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +140,8 @@ def _special(fields: Fields) -> dict[str, Any]:
         if not isinstance(value, list):
             fields.error(path, f"must be a list of durations such as 5m, got {shown(value)}")
             return MISSING
-        if len(value) > _MOST_DURATIONS:
-            fields.error(path, f"must list at most {_MOST_DURATIONS} durations, got {len(value)}")
+        if len(value) > MOST_DURATIONS:
+            fields.error(path, f"must list at most {MOST_DURATIONS} durations, got {len(value)}")
             return MISSING
         read = [_duration(item, join(path, index), fields) for index, item in enumerate(value)]
         return [text for text in read if text is not None] or MISSING  # an empty list keeps the default
@@ -162,7 +162,7 @@ def _duration(item: Any, path: str, fields: Fields) -> str | None:  # noqa: ANN4
         fields.error(path, f"must be a positive duration such as 5m, got {shown(item)}")
         return None
     if not _DURATIONS.allows(seconds):
-        fields.error(path, f"must be a duration from 1s to 744h, got {shown(item)}")
+        fields.error(path, f"must be a duration from 1s to 168h, got {shown(item)}")
         return None
     return format_duration(seconds)
 

@@ -8,6 +8,8 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS
+from agent.store import rollup
+from agent.store.rollup import Points
 from agent.training import Learner, TrainingSettings
 from crds.priority import PriorityBand, QoS
 
@@ -54,6 +56,18 @@ class MadeStore:
         series = self.content.get((metric, entity), NOTHING)
         low, high = np.searchsorted(series.times, (start, end), side="right")
         return Series(series.times[low:high], series.values[low:high])
+
+    def minutes(
+        self, metric: str, start: float, end: float, entities: Collection[str] | None = None
+    ) -> Mapping[str, Points]:
+        """1-minute points of all that was put in, of minutes with start <= begin < end."""
+        found = {
+            name: rollup.points(np.rint(series.times * 1000).astype(np.int64), series.values, rollup.MINUTE_MS)
+            for (kind, name), series in self.content.items()
+            if kind == metric and (entities is None or name in entities)
+        }
+        cuts = {name: np.searchsorted(points.starts_ms, (start * 1000, end * 1000)) for name, points in found.items()}
+        return {name: points.part(*cuts[name].tolist()) for name, points in found.items()}
 
     def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, Series]:
         """The 5-minute averages that a test has put in, of periods with start <= begin < end."""

@@ -102,7 +102,7 @@ def _strategy(draw: "DrawFn") -> Json:
     if draw(st.booleans()):
         found["metricMemoryCollectPolicy"] = draw(st.sampled_from(["usageWithPageCache", "usageWithHotPageCache"]))
     if draw(st.booleans()):
-        texts = st.sampled_from(["5m", "1h", "90s", "1500ms", "0.1s", "744h"])
+        texts = st.sampled_from(["5m", "1h", "90s", "1500ms", "0.1s", "168h"])
         found["metricAggregatePolicy"] = {"durations": draw(st.lists(texts, max_size=11))}
     return found
 

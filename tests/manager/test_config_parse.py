@@ -248,8 +248,8 @@ def test_wrong_values_are_explained(field: dict[str, Any], message: str) -> None
     ("durations", "message"),
     [
         (["0s"], '[0]: must be a positive duration such as 5m, got "0s"'),
-        (["1ms"], '[0]: must be a duration from 1s to 744h, got "1ms"'),
-        (["9999h"], '[0]: must be a duration from 1s to 744h, got "9999h"'),
+        (["1ms"], '[0]: must be a duration from 1s to 168h, got "1ms"'),
+        (["9999h"], '[0]: must be a duration from 1s to 168h, got "9999h"'),
         (["9" * 300 + "h"], "[0]: '9999"),
         ([None], "[0]: must be a positive duration such as 5m, got null"),
         (["5m"] * 11, ": must list at most 10 durations, got 11"),

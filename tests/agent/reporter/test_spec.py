@@ -62,8 +62,10 @@ def test_good_spec_is_obeyed() -> None:
         ({"nodeMemoryCollectPolicy": "all"}, "nodeMemoryCollectPolicy: must be one of"),
         ({"nodeAggregatePolicy": {"durations": ["5x"]}}, "durations: '5x'"),
         ({"nodeAggregatePolicy": {"durations": ["-5m"]}}, "durations"),
-        ({"nodeAggregatePolicy": {"durations": ["1m", "9000h"]}}, "durations: must be positive and at most a year"),
-        ({"aggregateDurationSeconds": 10**30}, "aggregateDurationSeconds: must be at most 31622400, got 1000"),
+        ({"nodeAggregatePolicy": {"durations": ["1m", "9000h"]}}, "durations: must be positive and at most 168h"),
+        ({"aggregateDurationSeconds": 10**30}, "aggregateDurationSeconds: must be at most 1800, got 1000"),
+        ({"aggregateDurationSeconds": 86400}, "aggregateDurationSeconds: must be at most 1800, got 86400"),
+        ({"nodeAggregatePolicy": {"durations": ["1m"] * 11}}, "durations: must list at most 10, got 11"),
         ([], "spec.metricCollectPolicy"),
     ],
 )

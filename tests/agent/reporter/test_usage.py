@@ -1,11 +1,25 @@
 import math
+from pathlib import Path
 
 import pytest
 
 from agent.reporter.usage import Usages, measure
-from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
-from crds.node_metric import WITH_HOT_PAGE_CACHE, WITH_PAGE_CACHE, WITHOUT_PAGE_CACHE
+from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Sample
+from agent.store import blocks
+from agent.store.rollup import Points
+from agent.store.series import Integers
+from agent.store.settings import StoreSettings
+from agent.store.tsdb import Tsdb
+from crds.node_metric import (
+    LONGEST_AGGREGATE_SECONDS,
+    LONGEST_DURATION_SECONDS,
+    MOST_DURATIONS,
+    WITH_HOT_PAGE_CACHE,
+    WITH_PAGE_CACHE,
+    WITHOUT_PAGE_CACHE,
+)
 from tests.agent.made import START, MadeStore, pod
+from tests.agent.store.ticks import connection
 
 NAN = math.nan
 CLASSES = {"a": "prod", "b": "mid", "left": "prod"}
@@ -123,3 +137,66 @@ def test_measuring_time_is_the_older() -> None:
     only.put(CPU, NODE, START, [1.0] * 200)
     assert measured(only).measured_at == START + 200
     assert measured(MadeStore()).measured_at is None
+
+
+def test_long_windows_are_of_minutes(tmp_path: Path) -> None:
+    """A window that reaches further back than samples are kept is answered from minutes: neither empty nor cut off."""
+    hours, step = 26, 10.0
+    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=60, raw_seconds=4 * 3600)) as store:
+        for number in range(round(hours * 360)):
+            now = START + number * step
+            cores = 4.0 if number < (hours - 4) * 360 else 1.0
+            level = cores + (0.5 if number % 6 == 3 else 0.0)
+            store.append(now, [Sample(CPU, NODE, now, level), Sample(CPU, SYS, now, 0.5)])
+            store.maintain(now, seconds=0.2)
+        found = measure(
+            now + 1.0,
+            store,
+            [],
+            CLASSES.get,
+            window_seconds=300.0,
+            durations_seconds=[1800.0, 12 * 3600.0, 24 * 3600.0],
+            memory_policy=WITHOUT_PAGE_CACHE,
+        )
+    half_hour, half_day, day = (window.statistics[CPU] for window in found.node_windows)
+    extra = 0.5 / 6
+    assert half_hour.average == pytest.approx(1.0 + extra, abs=1e-3)
+    assert half_day.average == pytest.approx((8 * 4.0 + 4.0) / 12 + extra, abs=0.01)
+    assert day.average == pytest.approx((20 * 4.0 + 4.0) / 24 + extra, abs=0.01)
+    assert half_day.p95 == pytest.approx(4.0 + extra, abs=1e-3)
+    assert half_day.max == 4.5
+    assert 1.0 <= half_day.last <= 1.5
+    assert half_day.count == pytest.approx(12 * 360, abs=6)
+    assert day.span_seconds == pytest.approx(86400.0, abs=60.0)
+
+
+def test_longest_windows_read_little(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report with ten of the longest windows reads the minutes of the node and the system once, and no pod's."""
+    read: list[bytes] = []
+    real = blocks.decode_minutes
+    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=60, raw_seconds=4 * 3600)) as store:
+        entities = (NODE, SYS, *(f"pod-{number}" for number in range(30)))
+        for number in range(7 * 288):
+            now = START + number * 300.0
+            store.append(now, [Sample(metric, one, now, 1.0) for one in entities for metric in (CPU, MEMORY)])
+            store.maintain(now, seconds=1.0)
+        counts = connection(store).execute("SELECT count(*) FROM blocks WHERE tier = 1 AND state = 1").fetchone()
+
+        def counted(data: bytes, times_ms: Integers, scale: float) -> Points:
+            read.append(data)
+            return real(data, times_ms, scale)
+
+        monkeypatch.setattr(blocks, "decode_minutes", counted)
+        durations = [LONGEST_DURATION_SECONDS - number for number in range(MOST_DURATIONS)]
+        found = measure(
+            now,
+            store,
+            [],
+            CLASSES.get,
+            window_seconds=LONGEST_AGGREGATE_SECONDS,
+            durations_seconds=durations,
+            memory_policy=WITHOUT_PAGE_CACHE,
+        )
+    assert len(found.node_windows) == MOST_DURATIONS
+    assert found.node_windows[0].statistics[CPU].average == 1.0
+    assert 0 < len(read) <= 4 * counts[0]

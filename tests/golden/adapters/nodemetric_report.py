@@ -1,7 +1,7 @@
 """nodemetric_report: statistics of windows, what is collected and reported, and the classes of pods."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,13 +18,14 @@ from agent.pods import PodRef, pod_ref
 from agent.reporter.node_metric import aggregated, pod_metric, resource_map
 from agent.reporter.usage import Usages, Window, measure
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS
+from agent.store.rollup import Points
 from crds.node_metric import ResourceMap
 from tests.golden.adapters import Adapter, priority
 from tests.golden.adapters.pods import kubernetes_pod
 from tests.golden.results import Amount, Amounts, UnsupportedVectorError
 
 _NOW: Final = 1_700_000_000.0
-_WINDOW_SECONDS: Final = 86400.0
+_WINDOW_SECONDS: Final = 1800.0
 _SPAN_SECONDS: Final = 150.0
 _SERIES: Final[Mapping[str, tuple[str, str]]] = {
     f"{owner}_{name}": (metric, owner)
@@ -77,6 +78,13 @@ class _Store:
                 raise UnsupportedVectorError(f"we do not collect {name}")
             metric, owner = _SERIES[name]
             self._content[metric, pod_uid if owner == "pod" else owner] = float(value)
+
+    def minutes(
+        self, metric: str, start: float, end: float, entities: Collection[str] | None = None
+    ) -> Mapping[str, Points]:
+        """No vector has a window that is answered from minutes."""
+        del metric, start, end, entities
+        return {}
 
     def windows(self, metric: str, start: float, end: float) -> dict[str, _Series]:
         """Samples of a metric, by entity."""

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = _run(options)
         sys.stdout.flush()
     except CommandError as error:
-        print(f"kubectl headroom: {error}", file=sys.stderr)
+        output.line(f"kubectl headroom: {error}", sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -1,7 +1,10 @@
 """The forms of every command's answer: a table for people, a wider one, or the same content for programs."""
 
 import json
-from typing import Any, Final
+import sys
+from typing import Any, Final, TextIO
+
+from service.printable import printable, printable_json
 
 TABLE: Final = "table"
 """For people."""
@@ -28,10 +31,14 @@ def document(data: Any, output: str) -> str:  # noqa: ANN401 - anything that JSO
         output: `JSON` or `YAML`.
     """
     if output != YAML:
-        return json.dumps(data, indent=2, ensure_ascii=False)
+        return printable_json(json.dumps(data, indent=2, ensure_ascii=False))
     import yaml  # noqa: PLC0415 - only who asks for YAML pays for it
 
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n")
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n")
+    if text.replace("\n", "").isprintable():
+        return text
+    # All but ASCII as escapes, and no text folded: half of one at the start of a line could be taken for another.
+    return yaml.safe_dump(data, sort_keys=False, width=float("inf")).rstrip("\n")
 
 
 def show(data: Any, output: str) -> None:  # noqa: ANN401 - anything that JSON can hold
@@ -42,3 +49,13 @@ def show(data: Any, output: str) -> None:  # noqa: ANN401 - anything that JSON c
         output: `JSON` or `YAML`.
     """
     print(document(data, output))
+
+
+def line(text: object = "", to: TextIO | None = None) -> None:
+    """Print one line for people; whatever stands in it cannot break it, or control the terminal.
+
+    Args:
+        text: the line.
+        to: where to; standard output by default.
+    """
+    print(printable(str(text)), file=to or sys.stdout)

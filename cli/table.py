@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TextIO
 
 from cli import colour
+from service.printable import printable
 
 _GAP: Final = "   "
 _RIGHT: Final = ">"
@@ -66,9 +67,10 @@ def plain(columns: Sequence[Column], rows: Sequence[Row], *, wide: bool = False)
 
 
 def _chosen(columns: Sequence[Column], rows: Sequence[Row], *, wide: bool) -> tuple[Sequence[Column], Sequence[Row]]:
-    """Without what is for wide screens alone, unless this is one."""
+    """Without what is for wide screens alone, unless this is one; each cell on one line."""
     chosen = [index for index, column in enumerate(columns) if wide or not column.wide]
-    return [columns[index] for index in chosen], [[row[index] for index in chosen] for row in rows]
+    shown = [[Cell(printable(row[index].text), row[index].style) for index in chosen] for row in rows]
+    return [columns[index] for index in chosen], shown
 
 
 def _line(texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, TextIO
 
 import kubeapi
+from cli import output as outputs
 from cli.errors import CommandError
 from cli.output import YAML
 
@@ -46,6 +47,6 @@ async def again_and_again(
         try:
             await ask(api)
         except (CommandError, kubeapi.ApiUnavailable) as error:
-            print(f"kubectl headroom: {error}; asking again in {interval_seconds:g} s", file=sys.stderr)
+            outputs.line(f"kubectl headroom: {error}; asking again in {interval_seconds:g} s", sys.stderr)
         shown.flush()
         await pause(interval_seconds)

@@ -19,6 +19,7 @@ from typing import Any, Final
 from kubeapi import paths
 from kubeapi.api import MERGE_PATCH, ApiServer, Json
 from kubeapi.errors import ApiError, ApiUnavailable
+from service.printable import printable
 
 _LOG: Final = logging.getLogger(__name__)
 _REMEMBERED: Final = 1000
@@ -98,7 +99,7 @@ class EventRecorder:
             action: one CamelCase word, what was done.
             note: a sentence for people.
         """
-        note = note.encode(errors="replace")[:_LONGEST_NOTE_BYTES].decode(errors="ignore")
+        note = printable(note).encode()[:_LONGEST_NOTE_BYTES].decode(errors="ignore")
         key = (*(str(regarding.get(part, "")) for part in ("kind", "namespace", "name", "uid")), type_, reason, note)
         now = self._now()
         if key in self._waiting:

@@ -8,6 +8,8 @@ from collections.abc import Collection
 from pathlib import PurePath
 from typing import Final
 
+from service.printable import printable, printable_json
+
 FORMS: Final = ("text", "json")
 """Forms of the log."""
 LEVELS: Final = ("debug", "info", "warning", "error")
@@ -27,7 +29,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
+        return printable_json(json.dumps(entry, ensure_ascii=False))
 
 
 class TextLines(logging.Formatter):
@@ -38,12 +40,13 @@ class TextLines(logging.Formatter):
         line = " ".join(f"{_when(record)} {record.levelname} {record.getMessage()}".splitlines())
         error = record.exc_info[1] if record.exc_info else None
         if error is None:
-            return line
+            return printable(line)
         places = [
             f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}"
             for frame in traceback.extract_tb(error.__traceback__)
         ]
-        return f"{line} [{type(error).__name__}: {' '.join(str(error).splitlines())}; {' > '.join(places)}]"
+        said = " ".join(str(error).splitlines())
+        return printable(f"{line} [{type(error).__name__}: {said}; {' > '.join(places)}]")
 
 
 class _NoTraceback(logging.Filter):

@@ -46,7 +46,7 @@ def show(file: ConfigFile, found: Review) -> None:
     ]
     if rows:
         table.write(_COLUMNS, rows)
-    print(f"{file.place}: {verdict(found)}")
+    outputs.line(f"{file.place}: {verdict(found)}")
 
 
 def verdict(found: Review) -> str:

@@ -56,12 +56,14 @@ async def run(api: kubeapi.ApiServer, file: ConfigFile, namespace: str, config_n
     if not outputs.is_for_people(output):
         outputs.show(_as_json(file, found, changes, overlaps, len(nodes)), output)
         return 0
-    print(f"{file.place} compared with {_called(before, f'{namespace}/{config_name}')}")
+    outputs.line(f"{file.place} compared with {_called(before, f'{namespace}/{config_name}')}")
     if excluded := len(settings) - len(nodes):
-        print(f"Left out: {excluded} of {len(settings)} nodes, which the manager leaves alone (--exclude-nodes).")
+        outputs.line(
+            f"Left out: {excluded} of {len(settings)} nodes, which the manager leaves alone (--exclude-nodes)."
+        )
     _show(changes, overlaps, len(nodes), None if output == outputs.WIDE else _LONGEST_VALUE)
     if found.entry_errors or found.warnings:
-        print()
+        outputs.line()
         sys.stdout.flush()
         config_check.show(file, found)
     return 0
@@ -84,11 +86,12 @@ def _show(changes: Sequence[Change], overlaps: Sequence[Overlap], nodes: int, lo
     changed = sum(len(change.nodes) for change in changes)
     plural = "" if nodes == 1 else "s"
     if not changed:
-        print(f"The strategy of none of {nodes} node{plural} would change.")
+        outputs.line(f"The strategy of none of {nodes} node{plural} would change.")
     else:
-        print(f"The strategy of {changed} of {nodes} node{plural} would change:")
+        outputs.line(f"The strategy of {changed} of {nodes} node{plural} would change:")
     for change in changes:
-        print(f"\n{named(change.nodes)}:")
+        outputs.line()
+        outputs.line(f"{named(change.nodes)}:")
         rows = [
             [
                 Cell(each.path),
@@ -101,9 +104,10 @@ def _show(changes: Sequence[Change], overlaps: Sequence[Overlap], nodes: int, lo
         ]
         table.write(_COLUMNS, rows)
     if overlaps:
-        print("\nNodes that match several entries:")
+        outputs.line()
+        outputs.line("Nodes that match several entries:")
     for overlap in overlaps:
-        print(f"- {overlap}")
+        outputs.line(f"- {overlap}")
 
 
 def _shown(value: Any, longest: int | None) -> str:  # noqa: ANN401 - JSON

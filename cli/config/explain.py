@@ -48,11 +48,13 @@ def run(field: str | None, output: str) -> None:
         _in_full(found[0])
         found = found[1:]
         if found:
-            print("\nFields in it")
+            outputs.line()
+            outputs.line("Fields in it")
     if found:
         table.write(_COLUMNS, [_row(each, wide=wide) for each in found], wide=wide)
     if models:
-        print("\nModels that every agent has, and their parameters")
+        outputs.line()
+        outputs.line("Models that every agent has, and their parameters")
         table.write(_MODEL_COLUMNS, _models())
 
 
@@ -115,7 +117,7 @@ def _in_full(field: Field) -> None:
         where = "the top of colocation-config, an entry of nodeConfigs, a Node's annotation"
         lines += [("WHERE", f"{where} node.koordinator.sh/colocation-strategy")]
     for name, text in lines:
-        print(f"{name + ':':<9} {text}")
+        outputs.line(f"{name + ':':<9} {text}")
 
 
 def _row(field: Field, *, wide: bool) -> list[Cell]:

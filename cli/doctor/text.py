@@ -32,7 +32,7 @@ def show(told: Sequence[Told], output: str, *, preflight: bool) -> None:
         forms.show(as_json(told, preflight=preflight), output)
         return
     table.write(_COLUMNS, [row for each in told for row in _rows(*each, wide=output == forms.WIDE)])
-    print(verdict(told))
+    forms.line(verdict(told))
 
 
 def _rows(check: str, found: Finding, *, wide: bool) -> Iterator[Row]:

@@ -68,7 +68,7 @@ async def node(
     if outputs.is_for_people(output):
         show(explanation)
     else:
-        print(explain_json.text(explanation, output))
+        outputs.show(explain_json.as_json(explanation), output)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +107,13 @@ def show(explanation: Explanation) -> None:
     first, *rest = explain_text.sections(explanation)
     _show_section(first)
     for sentence in findings(explanation):
-        print(f"- {sentence}")
+        outputs.line(f"- {sentence}")
     for section in rest:
-        print()
+        outputs.line()
         _show_section(section)
 
 
 def _show_section(section: explain_text.Section) -> None:
     heading, columns, rows = section
-    print(heading)
+    outputs.line(heading)
     table.write(columns, rows, sys.stdout)

@@ -56,16 +56,17 @@ async def pod(
     if not outputs.is_for_people(output):
         outputs.show(show.as_json(seen), output)
         return
-    print(words.title(seen))
+    outputs.line(words.title(seen))
     for sentence in words.sentences(seen):
-        print(f"- {sentence}")
+        outputs.line(f"- {sentence}")
     for heading, columns, rows in show.tables(seen, wide=output == outputs.WIDE):
-        print(f"\n{heading}")
+        outputs.line()
+        outputs.line(heading)
         table.write(columns, rows)
     if seen.notes:
-        print()
+        outputs.line()
     for note in seen.notes:
-        print(f"- {note}")
+        outputs.line(f"- {note}")
 
 
 async def read(

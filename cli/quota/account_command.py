@@ -55,30 +55,33 @@ async def quota(
     if not outputs.is_for_people(output):
         outputs.show(as_json(seen, found), output)
         return
-    print(f"ElasticQuota {found.quota.key}: {'not in force' if found.older else 'in force'}")
+    outputs.line(f"ElasticQuota {found.quota.key}: {'not in force' if found.older else 'in force'}")
     for sentence in sentences(found):
-        print(f"- {sentence}")
+        outputs.line(f"- {sentence}")
     _tables(found, seen.now, wide=output == outputs.WIDE)
     if seen.notes:
-        print()
+        outputs.line()
     for note in seen.notes:
-        print(f"- {note}")
+        outputs.line(f"- {note}")
 
 
 def _tables(found: Account, now: float, *, wide: bool) -> None:
     if found.shares is not None:
-        print("\nResources")
+        outputs.line()
+        outputs.line("Resources")
         table.write(show.COLUMNS, show.rows([found.shares], []), wide=wide)
     most = None if wide else _MOST_PODS
     if found.charged:
-        print(f"\nPods it is charged for{_more(len(found.charged), most)}")
+        outputs.line()
+        outputs.line(f"Pods it is charged for{_more(len(found.charged), most)}")
         rows = [
             [Cell(pod.name, "bold"), Cell(str(pod.priority)), Cell(pod.node), Cell(_list(pod.charge))]
             for pod in found.charged[:most]
         ]
         table.write(_CHARGED, rows)
     if found.waiting:
-        print(f"\nPods that wait, the first in line first{_more(len(found.waiting), most)}")
+        outputs.line()
+        outputs.line(f"Pods that wait, the first in line first{_more(len(found.waiting), most)}")
         rows = [
             [
                 Cell(each.pod.name, "bold"),
@@ -90,7 +93,8 @@ def _tables(found: Account, now: float, *, wide: bool) -> None:
         ]
         table.write(_WAITING, rows)
     if found.conditions:
-        print("\nConditions")
+        outputs.line()
+        outputs.line("Conditions")
         rows = [
             [
                 *(Cell(str(each.get(part) or "")) for part in ("type", "status", "reason")),

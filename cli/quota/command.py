@@ -92,11 +92,12 @@ async def explain_pod(
     if not outputs.is_for_people(output):
         outputs.show(explain_document.as_json(seen, explanation), output)
         return
-    print(explain_text.title(explanation))
+    outputs.line(explain_text.title(explanation))
     for sentence in explain_text.sentences(explanation):
-        print(f"- {sentence}")
+        outputs.line(f"- {sentence}")
     for heading, columns, rows in explain_text.tables(explanation):
-        print(f"\n{heading}")
+        outputs.line()
+        outputs.line(heading)
         table.write(columns, rows)
     _print_notes([*seen.notes, *([] if pod.node else [_NOT_SEEN])])
 
@@ -138,7 +139,7 @@ async def verify(
         count = len(seen.cluster.book.in_force)
         quotas = "1 quota" if count == 1 else f"{count} quotas"
         things = "1 thing is wrong" if len(wrong) == 1 else f"{len(wrong)} things are wrong"
-        print(f"{quotas}: {things if wrong else 'all is well'}.")
+        outputs.line(f"{quotas}: {things if wrong else 'all is well'}.")
         _print_notes(seen.notes)
     return FAILED if wrong else 0
 
@@ -178,6 +179,6 @@ async def _missing(api: kubeapi.ApiServer, namespace: str, name: str) -> str:
 def _print_notes(notes: Iterable[str]) -> None:
     listed = list(notes)
     if listed:
-        print()
+        outputs.line()
     for note in listed:
-        print(f"- {note}")
+        outputs.line(f"- {note}")

@@ -96,12 +96,13 @@ def show(
     """Print the simulations as tables, and below them what to keep in mind."""
     for simulation in simulations:
         for heading, columns, rows in as_text.tables(chosen, simulation, limit, node):
-            print(heading)
+            for each in heading.split("\n"):
+                outputs.line(each)
             if columns:
                 table.write(columns, rows)
-            print()
+            outputs.line()
     for note in notes:
-        print(f"- {note}")
+        outputs.line(f"- {note}")
 
 
 async def read_kept(api: kubeapi.ApiServer, world: World) -> list[str]:

@@ -132,4 +132,4 @@ def _sorted(rows: list[Row], key: Callable[[Row], float] | None) -> list[Row]:
 def _print_problems(problems: Iterable[str | None]) -> None:
     for problem in problems:
         if problem:
-            print(f"kubectl headroom: {problem}", file=sys.stderr)
+            outputs.line(f"kubectl headroom: {problem}", sys.stderr)

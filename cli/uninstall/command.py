@@ -5,6 +5,7 @@ import time
 
 import kubeapi
 from cli import live
+from cli import output as outputs
 from cli.errors import FAILED
 from cli.uninstall import plan as uninstall_plan
 from cli.uninstall import reading, services, stopping, writing
@@ -64,7 +65,7 @@ async def run(
         # Until it ended it may have placed another one.
         found = await reading.find(api, namespace, config_name, asked)
         plan = uninstall_plan.plan(found, decided)
-    print(f"Changing or removing {len(plan.changes)} objects", file=sys.stderr)
+    outputs.line(f"Changing or removing {len(plan.changes)} objects", sys.stderr)
     outcomes = await writing.carry_out(api, plan.changes, clock)
     back = await _came_back(api, plan, decided)
     show(Report([*((each, "") for each in stopped), *outcomes], plan, decided, back), output)

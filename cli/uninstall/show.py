@@ -50,7 +50,7 @@ def show(report: Report, output: str) -> None:
         rows = [(*_cells(change), _result(why, dry_run=report.dry_run)) for change, why in report.outcomes]
         table.write(_COLUMNS, rows, sys.stdout)
     for line in (*_sentences(report), *report.problems):
-        print(line)
+        forms.line(line)
 
 
 def _cells(change: Change) -> tuple[Cell, ...]:

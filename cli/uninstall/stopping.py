@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import kubeapi
 from cli import live
+from cli import output as outputs
 from cli.errors import CommandError
 from cli.uninstall.services import MANAGER, Service
 from manager.explain.lease import DEFAULT_LEASE_SECONDS
@@ -133,4 +134,4 @@ def replicas(deployment: Json) -> int:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+    outputs.line(line, sys.stderr)

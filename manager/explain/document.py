@@ -47,16 +47,6 @@ KIND: Final = "NodeExplanation"
 VERSION: Final = 1
 
 
-def text(explanation: Explanation, output: str) -> str:
-    """The explanation as "json" or "yaml", with the same content."""
-    data = as_json(explanation)
-    if output == "json":
-        return json.dumps(data, indent=2, ensure_ascii=False)
-    import yaml  # noqa: PLC0415 - only who asks for YAML pays for it
-
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n")
-
-
 def as_json(explanation: Explanation) -> dict[str, Any]:
     """The explanation as plain data."""
     facts, tried = explanation.facts, explanation.what_if

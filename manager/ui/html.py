@@ -3,6 +3,8 @@
 from html import escape
 from typing import Final, TypeAlias
 
+from service.printable import printable_lines
+
 _VOID: Final = frozenset({"input", "link", "meta", "br"})
 
 
@@ -57,11 +59,11 @@ def document(title: str, head: Html, body: Html) -> str:
 def _text(child: Child) -> str:
     if child is None:
         return ""
-    return child if isinstance(child, Html) else escape(str(child))
+    return child if isinstance(child, Html) else escape(printable_lines(str(child)))
 
 
 def _attribute(key: str, value: Attribute) -> str:
     if value is None or value is False:
         return ""
     name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{escape(str(value))}"'
+    return f" {name}" if value is True else f' {name}="{escape(printable_lines(str(value)))}"'

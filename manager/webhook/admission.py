@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from crds.names import CONFIG_MAP_KEY
 from manager.config.findings import Finding
+from service.printable import printable
 
 HANDLER: Final = "configmaps"
 """Path of the webhook, and id of kopf's handler."""
@@ -160,11 +161,6 @@ def unchecked(asked: Asked, why: str) -> Json:
 def refused(review: Mapping[str, Any]) -> bool:
     """Whether an answer refuses."""
     return not review["response"]["allowed"]
-
-
-def printable(text: str) -> str:
-    """A text that every log and every header can carry, on one line."""
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def _review(asked: Asked, response: Json, warnings: Iterable[str]) -> Json:

@@ -16,6 +16,7 @@ from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
 from manager.webhook.serving import Serving
 from service import http
+from service.printable import printable
 
 _LOG: Final = logging.getLogger(__name__)
 _LIMITS: Final = replace(
@@ -145,7 +146,7 @@ class WebhookServer:
         if refused:
             causes = found["response"]["status"]["details"]["causes"]
             first = f"{causes[0]['field']}: {causes[0]['message']}"
-            user = admission.printable(asked.user) or "somebody"
+            user = printable(asked.user) or "somebody"
             _LOG.info("Refused an edit of ConfigMap %s by %s, faults: %d: %s", self._name, user, len(causes), first)
         return found
 

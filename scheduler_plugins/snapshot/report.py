@@ -64,16 +64,16 @@ class NodeReport:
             ValueError: a time or duration cannot be read.
         """
         status = node_metric.get("status") or {}
-        measured = status.get("nodeMetric")
+        measured = status.get("nodeMetric") or {}
         policy = (node_metric.get("spec") or {}).get("metricCollectPolicy") or {}
         interval = policy.get("reportIntervalSeconds")
         pods, prod_pods = _pods(status, resources)
         return cls(
             update_time=unix_time(status.get("updateTime")),
             interval=DEFAULT_REPORT_INTERVAL if interval is None else float(interval),
-            node_usage=None if measured is None else _usage(measured.get("nodeUsage"), resources),
-            system_usage=None if measured is None else _usage(measured.get("systemUsage"), resources),
-            aggregated=_aggregated(measured or {}, resources),
+            node_usage=_usage(measured.get("nodeUsage"), resources),
+            system_usage=_usage(measured.get("systemUsage"), resources),
+            aggregated=_aggregated(measured, resources),
             pods=pods,
             prod_pods=prod_pods,
             conditions={
@@ -94,8 +94,10 @@ class NodeReport:
         return self.node_usage if found is None and duration == LONGEST else found
 
 
-def _usage(resource_map: Mapping[str, Any] | None, resources: Sequence[str]) -> Vector:
-    return vector(resources, (resource_map or {}).get("resources"))
+def _usage(resource_map: Mapping[str, Any] | None, resources: Sequence[str]) -> Vector | None:
+    """Amounts in order of the resources; None where there are none, as of koordlet without a collector."""
+    amounts = (resource_map or {}).get("resources")
+    return vector(resources, amounts) if amounts else None
 
 
 def _aggregated(measured: Mapping[str, Any], resources: Sequence[str]) -> dict[tuple[str, float], Vector]:
@@ -104,9 +106,9 @@ def _aggregated(measured: Mapping[str, Any], resources: Sequence[str]) -> dict[t
     for window in measured.get("aggregatedNodeUsages") or ():
         duration = _seconds(window.get("duration") or "0s")
         for kind, resource_map in (window.get("usage") or {}).items():
-            if not (resource_map or {}).get("resources"):
+            if (usage := _usage(resource_map, resources)) is None:
                 continue
-            usages[kind, duration] = _usage(resource_map, resources)
+            usages[kind, duration] = usage
             longest[kind] = max(duration, longest.get(kind, duration))
     return usages | {(kind, LONGEST): usages[kind, duration] for kind, duration in longest.items()}
 

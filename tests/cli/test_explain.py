@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cli import output as outputs
 from cli.explain.command import show
 from crds.codec import from_json
 from crds.node_metric import ShadowAccount
@@ -226,7 +227,10 @@ def test_json_is_complete() -> None:
 def test_yaml_has_same_content(arguments: tuple[str, ...]) -> None:
     """YAML and JSON say the same, with the same names in the same order."""
     explanation = explained(*arguments)
-    as_yaml, as_text = yaml.safe_load(explain_json.text(explanation, "yaml")), explain_json.text(explanation, "json")
+    as_yaml, as_text = (
+        yaml.safe_load(outputs.document(explain_json.as_json(explanation), "yaml")),
+        outputs.document(explain_json.as_json(explanation), "json"),
+    )
     assert json.dumps(as_yaml) == json.dumps(json.loads(as_text))
 
 

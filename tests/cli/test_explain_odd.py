@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cli import output as outputs
 from cli.explain.command import show
 from cli.manager_state import exclusion
 from crds import names
@@ -28,7 +29,7 @@ def test_any_metric_is_explained(status: Any, part: Any, conditions: Any) -> Non
         explanation = explained("web-1", "midUnallocatedPercent=20", node_metric=metric)
         with redirect_stdout(io.StringIO()):
             show(explanation)
-        assert json.loads(explain_json.text(explanation, "json"))["node"] == "web-1"
+        assert json.loads(outputs.document(explain_json.as_json(explanation), "json"))["node"] == "web-1"
 
 
 @given(JSON, JSON, st.text(max_size=20))
@@ -45,7 +46,7 @@ def test_any_node_is_explained(resources: Any, managed: Any, text: str) -> None:
     explanation = explained("web-1", node=node)
     with redirect_stdout(io.StringIO()):
         show(explanation)
-    explain_json.text(explanation, "yaml")
+    outputs.document(explain_json.as_json(explanation), "yaml")
 
 
 def test_report_of_a_former_node_does_not_count() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from cli import output as outputs
 from cli.errors import USAGE, CommandError
 from cli.explain.command import show, trial
 from cli.explain.what_if import what_if
@@ -182,7 +183,7 @@ def test_agent_must_follow() -> None:
 
 def test_json_of_what_if() -> None:
     """For programs a trial is marked, with what was typed and the numbers of now."""
-    data = json.loads(explain_json.text(explained("web-1", "midUnallocatedPercent=20"), "json"))
+    data = json.loads(outputs.document(explain_json.as_json(explained("web-1", "midUnallocatedPercent=20")), "json"))
     assert data["whatIf"]["settings"] == ["midUnallocatedPercent=20"]
     assert data["whatIf"]["now"]["calculated"]["cpuMilli"] == 7000
     assert data["calculated"]["cpuMilli"] == 5200

@@ -59,6 +59,13 @@ def test_unknown_load_scores_zero(updated: float | None, cpu: str | None) -> Non
     assert _scores(world, "n", "bare") == [0, 0]
 
 
+def test_usage_without_amounts_is_not_idle() -> None:
+    """A report whose usage holds no amounts (koordlet without its page-cache collector) makes no node look idle."""
+    empty = node_metric(cpu="1", updated=0)
+    empty["status"]["nodeMetric"] = {"nodeUsage": {"resources": {}}, "systemUsage": {}}
+    assert _scores(World(load_aware()).put(node(), empty), "n") == [0]
+
+
 def test_zero_weights_switch_off() -> None:
     """Without any weight every score is 0."""
     plugin = LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors={"cpu": 100})

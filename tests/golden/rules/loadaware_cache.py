@@ -16,7 +16,7 @@ RULES: Final[tuple[Rule, ...]] = (
         "loadaware_cache",
         ("cache",),
         "changes of labels, annotations and phases are seen, a pod is on one node at a time, and no label or annotation"
-        " makes it count for less",
+        " makes it count for less; a usage without amounts is not known",
         ours=lambda vector, _theirs: states(dict(vector), ours=True),
         when=_seen_by_us_alone,
     ),

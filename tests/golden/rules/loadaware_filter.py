@@ -5,7 +5,10 @@ from typing import Any, Final
 from tests.golden.rules.rule import Deviation, Input, Rule
 from tests.golden.second_opinion.load_aware_verdict import question, reason
 
-REASON: Final = "negative annotation factors are ignored, and what a pod requests natively counts whatever its class"
+REASON: Final = (
+    "negative annotation factors are ignored, what a pod requests natively counts whatever its class, and a usage"
+    " without amounts is not known"
+)
 
 
 def _ours(vector: Input, _theirs: Any) -> Any:  # noqa: ANN401

@@ -319,7 +319,9 @@ class Model:
     def node_usage(self, name: str) -> Amounts | None:
         """Measured usage of the node."""
         measured = self._measured(self.nodes[name])
-        return None if measured is None else self._vector((measured.get("nodeUsage") or {}).get("resources"))
+        amounts = ((measured or {}).get("nodeUsage") or {}).get("resources")
+        unknown = not amounts if self.ours else measured is None
+        return None if unknown else self._vector(amounts)
 
     def prod_usage(self, name: str) -> Amounts:
         """Measured usage of the Prod pods, and of the system where asked for."""

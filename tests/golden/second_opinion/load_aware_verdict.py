@@ -171,7 +171,7 @@ def reason(question: Question) -> str | None:
     if question.args.get("filterExpiredNodeMetrics") is True and question.expired():
         fails = question.args.get("enableScheduleWhenNodeMetricsExpired") is False
         return "node(s) nodeMetric expired" if fails else None
-    if question.status.get("nodeMetric") is None and mode != "peak":
+    if question.model.node_usage(question.name) is None and mode != "peak":
         return None
     used, total = question.used(mode, statistic), question.allocatable()
     over = (name for name in question.model.resources if _is_over(used[name], total[name], limits.get(name, 0)))
@@ -202,7 +202,7 @@ def score(question: Question) -> int:
         mode = "peak"
     if question.status is None or question.expired():
         return 0
-    if question.status.get("nodeMetric") is None and mode != "peak":
+    if question.model.node_usage(question.name) is None and mode != "peak":
         return 0
     used, total = question.used(mode, statistic), question.allocatable()
     free = {

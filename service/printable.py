@@ -1,0 +1,22 @@
+"""Text that somebody else wrote, as it may be shown: whatever the API holds is untrusted at every output."""
+
+import json
+
+
+def printable(text: str) -> str:
+    """The text on one line: what controls a terminal, breaks a line or turns its direction is escaped."""
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text whose line breaks are ours."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def printable_json(text: str) -> str:
+    """JSON whose strings hold the same with escapes of JSON in place of what is not printable."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(each if each == "\n" or each.isprintable() else json.dumps(each)[1:-1] for each in text)

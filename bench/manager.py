@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -22,7 +23,9 @@ from bench import manager_report as made
 from bench.machine import ROOT
 from bench.manager_memory import memory_mib
 from bench.manager_pictures import pictures
+from bench.manager_probed import longest
 from bench.manager_table import header, lines, measurements, percentiles
+from bench.manager_trouble import Trouble
 from bench.measurement import Grid, Item
 from bench.table import markdown
 from crds.names import CONFIG_MAP_KEY, CONFIG_MAP_NAME
@@ -62,6 +65,8 @@ class Plan:
     """How long every Node may take, after that, to show what was reported last, increases included. [s]"""
     minute_seconds: float = 60.0
     """How long a minute is. [s]"""
+    trouble: bool = False
+    """Whether to try stalls and a hostile node as well, of which nothing is measured."""
 
 
 QUICK: Mapping[str, Any] = {"nodes": (10,), "pods": 1, "minute_seconds": 4.0}
@@ -123,6 +128,8 @@ class _Manager:
     process: Process
     port: int
     started: float
+    pauses: Path
+    """Where the pauses of its event loop are noted."""
 
     def metric(self, name: str) -> list[float]:
         """The values of a metric, one for each set of labels; nothing while it cannot be had."""
@@ -150,6 +157,8 @@ class _Round:
     count: int
     plan: Plan
     figures: Figures = field(default_factory=dict)
+    steady_at: float = 0.0
+    """When every node had reported once. [s since 1970]"""
 
     def run(self) -> Figures:
         """Start, first publication, steady state, stop, start again."""
@@ -159,6 +168,11 @@ class _Round:
             self._load(manager)
         self.figures["manager_rss"], self.figures["manager_rss_peak"] = memory_mib(manager.process.pid)
         self.figures["scrape"] = max(scrapes, default=None)
+        trouble = Trouble(self.cluster, NAMESPACE, CONFIG, self.count, manager.process, manager.pauses)
+        self.figures["pause"] = longest(manager.pauses, self.steady_at) * 1000
+        self.figures |= trouble.edit()
+        if self.plan.trouble:
+            self.figures |= {**trouble.stalls(), **trouble.hostile()}
         self.figures["stop"] = manager.stop()
         second = self._manager()
         self._restart(second)
@@ -169,8 +183,10 @@ class _Round:
         """As in the chart: one replica that takes part in the election."""
         port, began = free_port(), time.monotonic()
         flags = [f"--kubeconfig={self.cluster.kubeconfig}", f"--namespace={NAMESPACE}", f"--listen=127.0.0.1:{port}"]
-        process = self.cluster.supervisor.start("manager", [*PROGRAM, *flags, "--leader-elect"], cwd=ROOT)
-        return _Manager(process, port, began)
+        pauses = self.cluster.dir / f"pauses-{port}"
+        command = [*PROGRAM, str(pauses), *flags, "--leader-elect"]
+        process = self.cluster.supervisor.start("manager", command, cwd=ROOT)
+        return _Manager(process, port, began, pauses)
 
     def _start(self, manager: _Manager) -> None:
         for key, wanted in (("start_first", 1), ("start_all", self.count)):
@@ -212,6 +228,7 @@ class _Round:
             shares, before = now.shares(before), now
             if said["phase"] == "steady":
                 self.figures["manager_cpu_first"] = shares["manager"]
+                self.steady_at = time.time()
             if said["phase"] != "end":
                 continue
             self.figures |= {f"{name}_cpu": share for name, share in shares.items()}
@@ -239,7 +256,7 @@ def _said(load: Process, manager: Process) -> Iterator[dict[str, Any]]:
         time.sleep(POLL_SECONDS)
 
 
-PROGRAM = (sys.executable, "-m", "manager")
+PROGRAM = (sys.executable, "-m", "bench.manager_probed")
 """What is measured."""
 
 

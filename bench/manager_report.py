@@ -116,7 +116,7 @@ def report(level: int, now: float, pods: int = REPORTED_PODS) -> Json:
             **{part: {"cpu": "1234m", "memory": "8589934592"} for part in ("usage", "mean", "stdev", "peak")},
             "evidence": {"samples": 4321, "spanSeconds": 86400},
         }
-        for each in ("prod", "mid", "batch", "free", "node", "system")
+        for each in ("prod", "mid", "batch", "free", "node", "sys")
     ]
     prediction = {"time": moment(now), "classes": classes, "pods": {"warm": pods, "cold": 0}}
     return {

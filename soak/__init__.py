@@ -20,7 +20,7 @@ class Step:
 
 STEPS: Final[dict[str, Step]] = {
     "kills": Step("soak.kills", 6, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
-    "fuzz": Step("soak.fuzz", 15, "10,000 new inputs for each parser, 1,000 for every other property"),
+    "fuzz": Step("soak.fuzz", 13, "10,000 new inputs for each parser, 1,000 for every other property"),
     "large-objects": Step(
         "soak.large_objects", 2, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
     ),
@@ -39,7 +39,7 @@ STEPS: Final[dict[str, Step]] = {
         longer_seconds=420,
     ),
     "manager": Step(
-        "soak.manager", 11, "a manager with 5,000 nodes that report: memory, nothing missed, quiet restart"
+        "soak.manager", 13, "a manager with 5,000 nodes that report: memory, stalls, floods, edits, quiet restart"
     ),
 }
 """The steps in order, by name. What is missing to the hour is for what a step needs to end."""

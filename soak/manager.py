@@ -1,6 +1,11 @@
-"""A manager beside a real API server with 5,000 nodes that report: what must be right, not how fast it is."""
+"""A manager beside a real API server with 5,000 nodes that report: what must be right, not how fast it is.
+
+After that come an edit of the configuration with 100 entries, stalls of the API server and of the manager, and a node
+that floods the manager: no other node may be forgotten, and the Lease not be lost to a flood.
+"""
 
 from bench import manager as bench
+from bench.manager_trouble import FLOOD_WRITES
 from soak.telling import Telling, run
 
 NODES, FEWEST = 5000, 200
@@ -34,7 +39,7 @@ def trial(telling: Telling) -> None:
     nodes, minute = size(telling.seconds)
     telling.say(f"making {nodes:,} nodes, and reporting for each every {minute:.0f} s")
     settle = max(telling.seconds * SETTLE_SHARE, LEAST_SETTLE_SECONDS)
-    plan = bench.Plan(nodes=(nodes,), minutes=1.0, minute_seconds=minute, settle_seconds=settle)
+    plan = bench.Plan(nodes=(nodes,), minutes=1.0, minute_seconds=minute, settle_seconds=settle, trouble=True)
     ((_, figures),) = bench.measure(plan)
     found = {key: -1.0 if figure is None else figure for key, figure in figures.items()}
     fast = figures["decrease_p99"]
@@ -47,6 +52,24 @@ def trial(telling: Telling) -> None:
     telling.check(f"within {settle:.0f} s every Node shows what was reported last", shown, passed=behind == 0)
     restart = f"{writes:.0f} writes, every node looked at after {found['restart']:.0f} s"
     telling.check("a restart with nothing changed writes nothing", restart, passed=writes == 0)
+    _judge_trouble(telling, found)
+
+
+def _judge_trouble(telling: Telling, found: dict[str, float]) -> None:
+    """What became of the other nodes. A figure that is missing is below zero."""
+    edit = f"it took {found['edit']:.0f} s; the loop stood still for {found['edit_pause']:.0f} ms at most"
+    telling.check("an edit with 100 entries reaches every NodeMetric", edit, passed=found["edit"] >= 0)
+    lost = found["stall_lost"]
+    telling.check("stalls lose no node's turn", f"{lost:.0f} Nodes do not follow", passed=lost == 0)
+    others = (
+        f"{found['hostile_lost']:.0f} others do not follow; the Lease changed hands {found['lease_lost']:.0f} times"
+    )
+    others += f"; the loop stood still for {found['hostile_pause']:.0f} ms at most"
+    unharmed = found["hostile_lost"] == 0 and found["lease_lost"] == 0
+    telling.check("a node that floods the manager harms no other", others, passed=unharmed)
+    events = found["hostile_events"]
+    few = 0 <= events <= FLOOD_WRITES
+    telling.check("and is told about now and then", f"{events:.0f} events about it", passed=few)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,13 @@ GOOD = {
     "decrease_p99": 1.2,
     "restart_writes": 0.0,
     "restart": 9.0,
+    "edit": 21.0,
+    "edit_pause": 90.0,
+    "stall_lost": 0.0,
+    "hostile_lost": 0.0,
+    "hostile_pause": 80.0,
+    "hostile_events": 13.0,
+    "lease_lost": 0.0,
 }
 
 
@@ -37,7 +44,12 @@ def test_the_hour_is_for_all_nodes() -> None:
         ({"behind": 1.0}, 1),
         ({"decrease_p99": 61.0}, 0),  # how fast it is depends on the machine
         ({"restart_writes": 3.0}, 1),
-        (dict.fromkeys(GOOD), 3),  # nothing was seen, so nothing holds
+        ({"edit_pause": 2000.0}, 0),
+        ({"stall_lost": 1.0}, 1),
+        ({"hostile_lost": 1.0}, 1),
+        ({"lease_lost": 1.0}, 1),
+        ({"hostile_events": 101.0}, 1),
+        (dict.fromkeys(GOOD), 7),  # nothing was seen, so nothing holds
     ],
 )
 def test_figures_are_judged(

@@ -7,11 +7,9 @@ import logging
 import os
 import re
 import ssl
-import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
@@ -21,6 +19,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from kubeapi.connection import ActsAs, Connection
 from kubeapi.errors import ApiError, ApiUnavailable, LoginError
+from kubeapi.server_clock import ServerClock
 
 JSON_PATCH: Final = "application/json-patch+json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -84,8 +83,8 @@ class ApiServer:
         self._login = _Login(connection)
         self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        self.ahead_seconds = 0.0
-        """How far our wall clock is ahead of the server's, by its last answer: objects bear the server's time. [s]"""
+        self.server_time = ServerClock()
+        """The server's time, by its last answer: objects bear it."""
         self.on_page: Callable[[str, int, int | None], None] | None = None
         """Told of each page of a list: its path, the objects so far, and how many there are in all (None: not known;
         the same as so far: this was the last page)."""
@@ -93,6 +92,11 @@ class ApiServer:
         """Whom to act as, in place of whom the login says: see `kubeapi.connection.acts_as`."""
         self._session: aiohttp.ClientSession | None = None
         self._may_write_for: Callable[[], float] | None = None
+
+    @property
+    def ahead_seconds(self) -> float:
+        """How far our wall clock is ahead of the server's. [s]"""
+        return self.server_time.ahead_seconds
 
     @property
     def connection(self) -> Connection:
@@ -281,12 +285,12 @@ class ApiServer:
                 self._timeout_of(method)  # says so if the right to write was lost meanwhile
                 raise self._unreachable(error) from error
             async with response:
+                self.server_time.learn(response.headers.get("Date"))
                 if response.status == _UNAUTHORIZED and attempt == 1:
                     await self.renew(login)
                     continue
                 if response.status >= _FIRST_ERROR:
                     raise await self._refusal(response)
-                self.ahead_seconds = _ahead(response.headers.get("Date"), self.ahead_seconds)
                 yield response
                 return
 
@@ -384,11 +388,3 @@ def _a(noun: str) -> str:
 
 def _seconds(text: str | None) -> float | None:
     return float(text) if text and text.isdigit() else None
-
-
-def _ahead(date: str | None, before: float) -> float:
-    """How far our clock is ahead of the time of an answer, within a second; as before where there is none."""
-    try:
-        return time.time() - parsedate_to_datetime(date or "").timestamp()
-    except ValueError:
-        return before

@@ -65,7 +65,7 @@ class Context:
     complained: dict[str, float] = field(default_factory=dict)
     """Kind of trouble -> when a line about it was last logged. [s]"""
     wall: Callable[[], float] = time.time
-    """The wall clock, as reports are stamped. [unix s]"""
+    """The time by which objects are stamped: from a run's first answer on the API server's. [unix s]"""
     steady: Callable[[], float] = time.monotonic
     """A clock that never jumps. [s]"""
     _parts: dict[type, Any] = field(default_factory=dict)

@@ -43,6 +43,7 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
         stop: set to end.
     """
     pause, told = _FIRST_PAUSE_SECONDS, ""
+    context.wall = api.server_time  # this machine's clock may be wrong: reports must not age by it
     events = EventRecorder(api, "headroom-manager")  # one that waits for the API server outlives the run
     while not stop.is_set():
         started = context.steady()

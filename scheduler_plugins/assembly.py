@@ -17,6 +17,7 @@ from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.framework.plugin import SourcedPlugin
 from scheduler_plugins.leader import Leader
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_plugins.plugins.load_aware import LoadAware
 from scheduler_plugins.providers.provider import Cluster
 from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -60,12 +61,14 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
     profile, telemetry = settings.profile, Telemetry()
     plugins = {part.name: part.plugin for part in profile.enabled}
     cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds, time.monotonic)
-    waking = Waking(profile.waking, cache, Cycle(profile.enabled), api, telemetry.part(WakingMetrics))
+    now = api.server_time  # reports and pods are stamped by clocks of others
+    metrics = telemetry.part(WakingMetrics)
+    waking = Waking(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
     leader = Leader(api, settings.leader_lease, settings.leader_identity)
     reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
-    watch = ClusterWatch(api, cache, time.time, [*(each.pending for each in reclaiming), waking])
+    watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), waking])
     cycle = Cycle(profile.enabled, telemetry.observe_plugin)
-    extender = Extender(cache, cycle, profile.answering, time.time, np.random.default_rng(), waking.refused)
+    extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), waking.refused)
     telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
     telemetry.watch("pods_in_flight", "Pods answered for whose binding was not seen.", lambda: len(cache.in_flight))
     telemetry.watch("unreadable_objects", "Objects that could not be understood.", lambda: len(watch.unreadable))
@@ -81,13 +84,14 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         "How old the oldest part of the snapshot may be. [s]",
         lambda: max(map(silence, watch.sources)),
     )
-    health = of_watches(watch, settings.stale_seconds)
+    watched = of_watches(watch, settings.stale_seconds)
+    health = _with_reports(watched, profile.enabled, cache, api)
     telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
     health.states["leader"] = lambda: leader.words
     for each in reclaiming:
-        each.trusted = lambda: not health.complaints()
+        each.trusted = lambda: not watched.complaints()
     accounting = [
-        QuotaStatus(kept, api, leader, lambda: not health.complaints(), telemetry.part(QuotaMetrics))
+        QuotaStatus(kept, api, leader, lambda: not watched.complaints(), telemetry.part(QuotaMetrics))
         for kept in cache.kept.values()
         if isinstance(kept, QuotaCluster)
     ]
@@ -101,8 +105,8 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         cache,
         watch,
         health,
-        Server(extender, health, telemetry, NodePage(cache, time.time)),
-        pages(lambda: source.document(time.time()), lambda: not health.complaints()),
+        Server(extender, health, telemetry, NodePage(cache, now)),
+        pages(lambda: source.document(now()), lambda: not watched.complaints()),
         {
             **waking.background,
             **polling,
@@ -111,6 +115,22 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
             **{name: run for each in accounting for name, run in each.background.items()},
         },
     )
+
+
+def _with_reports(watched: Health, enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer) -> Health:
+    """What /healthz goes by beside the watches, which alone say whether what is known of pods can be trusted."""
+    health = Health(watched.required, dict(watched.checks), watched.states)
+    for part in enabled:
+        if isinstance(part.plugin, LoadAware):
+            health.checks["reports recent"] = partial(_all_expired, part.plugin, cache, api)
+    return health
+
+
+def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:
+    """What is wrong when no node is left to any pod because of the age of its report."""
+    complaint = plugin.all_expired(cache.freeze(api.server_time()))
+    own = f"; this machine's clock is {api.ahead_seconds:+.0f} s off the API server's, which is the one that counts"
+    return f"{complaint}{own}" if complaint else ""
 
 
 def _reclaiming(

@@ -76,7 +76,7 @@ class MidEvictions:
         """Look at what is short, and act on what has been for long enough."""
         settings = EvictionSettings.of(look.view.strategy)
         memory, now = run.context.memory(look.name).part(EvictionMemory), run.context.steady()
-        run.context.part(EvictionsEverywhere).guard.begin(now, _stamped(run))
+        run.context.part(EvictionsEverywhere).guard.begin(now, run.context.wall())
         metrics = run.context.telemetry.part(EvictionMetrics)
         pods = {pod.uid: pod for pod in run.context.cluster.pods_on(look.name) if pod.holds_mid}
         if total(pod.mid_requests for pod in pods.values()) != look.facts.mid_requests:
@@ -262,7 +262,7 @@ class _Turn:
         if pod.mid is not None:
             context = self.run.context
             guard = context.part(EvictionsEverywhere).guard
-            guard.evicted(pod.mid.workload, pod.mid.created, context.steady(), _stamped(self.run))
+            guard.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
 
     def _choose(self) -> Selection:
         candidates = [pod for pod in self.pods.values() if not _goes(pod, self.memory)]
@@ -343,11 +343,6 @@ def _held_back(run: Run, look: Look) -> bool:
         return True
     notices.take(notices.events, now)
     return False
-
-
-def _stamped(run: Run) -> float:
-    """The time by which the API server stamps pods, whatever our own clock says. [unix s]"""
-    return run.context.wall() - run.api.ahead_seconds
 
 
 def _reference(pod: PodFacts) -> dict[str, str]:

@@ -183,6 +183,17 @@ class LoadAware(LoadAwareArguments):
         age: FloatArray = now - table["updated"]
         return np.greater_equal(age, limit) if limit > 0 else np.isinf(age)
 
+    def all_expired(self, nodes: Nodes) -> str:
+        """What is wrong where the age of reports refuses all nodes; "" where it leaves any."""
+        if self.enable_schedule_when_node_metrics_expired or not self.filter_expired_node_metrics or not len(nodes):
+            return ""
+        table = nodes.tables[NAME]
+        looked_at = table["reported"] & (table["limit"].any(axis=1) | table["by_prod"])
+        if not np.all(looked_at & self.expired(table, nodes.now)):
+            return ""
+        age = nodes.now - table["updated"].max()
+        return f"all {len(nodes)} nodes are refused: the latest of their NodeMetrics is {age:.0f} s old, do agents run?"
+
     def by_peak(self, table: Table, now: float) -> BoolArray:
         """Where a predicted peak is there to go by, shape (N,)."""
         if not self.use_prediction:

@@ -64,9 +64,11 @@ class Reclaim:
         judge = Judge(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
         teller = Teller(EventRecorder(api, COMPONENT))
         # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
-        calm = Calm(reach=LONGEST_SECONDS)
+        calm = Calm(api.server_time, reach=LONGEST_SECONDS)
         cluster.present = lambda _: calm()
-        self._controller = Controller(settings, judge, self.pending, writing, leader, teller, metrics, Clocks())
+        self._controller = Controller(
+            settings, judge, self.pending, writing, leader, teller, metrics, Clocks(api.server_time)
+        )
         self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
         """What runs until the end, by name."""
         if settings.enabled:

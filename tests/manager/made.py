@@ -134,7 +134,6 @@ class FakeApi:
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
-        self.ahead_seconds = 0.0
         self.connection = Connection("http://nowhere", None, lambda: None)
         self.calls: list[tuple[str, str, Any]] = []
         self.fails: dict[str, Exception] = {}

@@ -1,13 +1,16 @@
 """One look at one node: what is written, what is told, when it looks again."""
 
 import asyncio
+import time
+from email.utils import formatdate
 from typing import cast
 
 import pytest
 
 from crds import names
-from kubeapi import ApiError, ApiServer, ApiUnavailable
+from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection
 from kubeapi.events import EventRecorder
+from kubeapi.server_clock import ServerClock
 from manager.config.in_force import InForce, judge
 from manager.context import Context, Run
 from manager.facts import PodFacts
@@ -15,6 +18,7 @@ from manager.handlers import node_metric, nodes
 from manager.handlers.mid_resource import look_at
 from manager.leader import Leadership
 from manager.queue import NodeQueue
+from manager.runner import serve
 from manager.settings import LeaderSettings, Settings
 from manager.telemetry import Telemetry
 from manager.workers import Workers
@@ -350,3 +354,24 @@ async def test_another_strategy_is_told(world: World) -> None:
     (note,) = [body["note"] for body in world.api.written("POST", "/events")]
     assert "midUnallocatedPercent 20 (cluster)" in note
     assert "enable true (cluster)" in note
+
+
+@pytest.mark.parametrize("ahead", [7200.0, -7200.0])
+async def test_wrong_clock_takes_nothing_away(world: World, ahead: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manager whose machine is two hours off publishes what is reported, and withdraws it when reports stop."""
+    monkeypatch.setattr(time, "time", lambda: NOW + ahead)
+    api, stop = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"), asyncio.Event()
+    api.server_time = ServerClock(steady=lambda: world.steady.now)
+    stop.set()
+    await serve(api, world.run.context, stop)
+    await world.look()
+    for second in range(0, 20, 5):
+        world.steady.now = second
+        api.server_time.learn(formatdate(NOW + second, usegmt=True))
+        world.reports(report(age=-second))
+        await world.look()
+        assert world.offered() == {"cpu": "4000", "memory": str(10 * 1024**3)}
+    api.server_time.learn(formatdate(NOW + 1800, usegmt=True))
+    world.steady.now = 1800
+    await world.look()
+    assert world.offered() == {}

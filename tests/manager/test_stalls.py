@@ -54,7 +54,6 @@ class HeldBack:
 
     def __init__(self, server: FakeApi, running: asyncio.Event, may_write_for: Callable[[], float]) -> None:
         self._server, self._running, self._may_write_for = server, running, may_write_for
-        self.ahead_seconds = 0.0
 
     async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401
         """Read."""

@@ -132,6 +132,22 @@ async def test_expired_lease_changes_hands_at_once(kubernetes: Kubernetes) -> No
     assert not old.leads()
 
 
+async def test_stolen_lease_ends_the_right(kubernetes: Kubernetes) -> None:
+    """A leader that reads that another holds the Lease writes no more, though its own time has not run out."""
+    old = replica(kubernetes, "old")
+    kubernetes.acquired("old", transitions=0)
+    await live(kubernetes, 10, old)
+    assert old.may_write_for() > 10
+    kubernetes.acquired("new")
+    await old.poll()
+    assert not old.leads()
+    assert old.words == "stands by: new_5d7 leads"
+    with pytest.raises(NotLeading):
+        old.may_write_for()
+    await live(kubernetes, 60, old)
+    assert not old.leads()
+
+
 async def test_returned_lease_is_taken_over_late(kubernetes: Kubernetes) -> None:
     """After a Lease was given back the former leader may not have noticed: nobody begins before its right ends."""
     old, new = replica(kubernetes, "old"), replica(kubernetes, "new")

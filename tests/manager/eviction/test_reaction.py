@@ -273,18 +273,6 @@ async def test_limits_per_node_and_cluster() -> None:
     assert stage.evicted() == []
 
 
-async def test_clock_ahead_makes_no_circle() -> None:
-    """A manager whose clock is an hour ahead of the API server's still knows a replacement when it sees one."""
-    job = ("Job", "report")
-    stage = Stage(mid("first", 5000, age=3700, owner=job))
-    stage.api.ahead_seconds = 3600.0
-    await stage.lasts()
-    stage.leave("first")
-    stage.add(mid("second", 5000, age=3600 - (AFTER_SECONDS + 3), owner=job))
-    await stage.lasts(AFTER_SECONDS + 2)
-    assert stage.evicted() == ["first"]
-
-
 async def test_replacement_is_left_alone() -> None:
     """The pod that replaces an evicted one on the same node stays for 10 minutes; a sibling from before may go."""
     job = ("Job", "report")

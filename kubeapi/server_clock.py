@@ -1,0 +1,41 @@
+"""The API server's time, as its answers tell it: our own wall clock may be wrong, and may be set."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+
+
+def since_boot() -> float:
+    """Seconds since this machine started, the time that it slept included: nobody sets this clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class ServerClock:
+    """The time by which objects are stamped. Before the first answer it is our wall clock's.
+
+    Args:
+        wall: our wall clock. [unix s]
+        steady: runs on evenly, whoever sets the wall clock. [s]
+    """
+
+    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = since_boot) -> None:
+        self._wall, self._steady = wall, steady
+        self._known: tuple[float, float] | None = None
+
+    @property
+    def ahead_seconds(self) -> float:
+        """How far our wall clock is ahead of the server's now; 0 while that is not known. [s]"""
+        return self._wall() - self() if self._known is not None else 0.0
+
+    def __call__(self) -> float:
+        """The API server's time. [unix s]"""
+        if self._known is None:
+            return self._wall()
+        stamped, seen = self._known
+        return stamped + self._steady() - seen
+
+    def learn(self, date: str | None) -> None:
+        """Take the `Date` of an answer, exact to a second; an odd one changes nothing."""
+        with suppress(ValueError):
+            self._known = parsedate_to_datetime(date or "").timestamp(), self._steady()

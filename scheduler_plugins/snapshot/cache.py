@@ -80,8 +80,6 @@ class ClusterCache:
         self._stale: set[str] = set()
         self._failures: dict[str, str] = {}
 
-    # What is known
-
     @property
     def nodes(self) -> Sequence[str]:
         """Names of the nodes."""
@@ -239,8 +237,6 @@ class ClusterCache:
             if not self._readings[name]:
                 del self._readings[name]
 
-    # Reports
-
     def retain_node_metrics(self, names: AbstractSet[str]) -> None:
         """Forget all reports but those of these nodes."""
         for name in [name for name, ledger in self._ledgers.items() if ledger.report and name not in names]:
@@ -253,8 +249,7 @@ class ClusterCache:
             QuantityError: an amount is not a quantity.
             ValueError: a time or duration cannot be read.
         """
-        report = NodeReport.from_json(node_metric, self.rules.resources)
-        self._receive(str(node_metric["metadata"]["name"]), report)
+        self._receive(str(node_metric["metadata"]["name"]), NodeReport.from_json(node_metric, self.rules.resources))
 
     def delete_node_metric(self, name: str) -> None:
         """Forget a node's report."""
@@ -262,10 +257,10 @@ class ClusterCache:
             self._receive(name, None)
 
     def _receive(self, name: str, report: NodeReport | None) -> None:
-        self._ledger_for(name).receive(report)
-        self._changed(name)
-
-    # Pods
+        ledger = self._ledger_for(name)
+        if report is None or ledger.report != report:
+            ledger.receive(report)
+            self._changed(name)
 
     def read(self, pod: Mapping[str, Any]) -> PodRequest:
         """A pod as the plugins see it.
@@ -301,7 +296,7 @@ class ClusterCache:
         former = self._placed.get(request.uid)
         if former is not None and former != target:
             self._unassign(request.uid)
-        if target:
+        if target and not self._is_known(request, target):
             ledger = self._ledger_for(target)
             former_amounts = ledger.pods[request.uid].pod.amounts if request.uid in ledger.pods else {}
             ledger.assign(request, now)
@@ -313,6 +308,11 @@ class ClusterCache:
             self._uncharge(request.uid)
         if over or self._reservations.refused(request, now):
             self._reservations.unreserve(request.uid)
+
+    def _is_known(self, request: PodRequest, target: str) -> bool:
+        """Whether a pod is counted on its node as it is: most are that a relist brings once more."""
+        ledger = self._ledgers.get(target)
+        return ledger is not None and request.uid in ledger.pods and ledger.pods[request.uid].pod == request
 
     def delete_pod(self, uid: str) -> None:
         """Forget a Pod, for good: whoever still asks about it is not charged."""

@@ -34,8 +34,8 @@ async def test_pages_become_one_list(fake: Fake) -> None:
     assert [found["metadata"]["name"] for found in items] == ["a", "b", "c"]
     assert version == "7"
     assert server.queries("list") == [
-        {"limit": "500", "fieldSelector": "x=y"},
-        {"limit": "500", "fieldSelector": "x=y", "continue": "more"},
+        {"limit": "250", "fieldSelector": "x=y"},
+        {"limit": "250", "fieldSelector": "x=y", "continue": "more"},
     ]
 
 

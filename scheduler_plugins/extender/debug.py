@@ -72,7 +72,7 @@ class NodePage:
 
 
 def _json(page: Mapping[str, Any]) -> Reply:
-    return Reply(msgspec.json.format(msgspec.json.encode(page)) + b"\n")
+    return Reply(msgspec.json.format(msgspec.json.encode(_plain(page))) + b"\n")
 
 
 def _ledger(ledger: NodeLedger, resources: tuple[str, ...]) -> dict[str, Any]:
@@ -121,10 +121,17 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - whatever parts keep
         value = value.tolist()
     if is_dataclass(value) and not isinstance(value, type):
         value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, str):
+        return _text(value)
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else str(key): _plain(item) for key, item in value.items()}
+        return {_text(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [_plain(item) for item in (sorted(value, key=str) if isinstance(value, set | frozenset) else value)]
     if isinstance(value, float):
         return value if np.isfinite(value) else None
-    return value if value is None or isinstance(value, bool | int | str) else str(value)
+    return value if value is None or isinstance(value, bool | int) else _text(str(value))
+
+
+def _text(value: str) -> str:
+    """Text as UTF-8 can have it: half of a surrogate pair, which Python's JSON lets through, is shown by its number."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")

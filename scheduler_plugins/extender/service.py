@@ -18,7 +18,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import shortened
 from scheduler_plugins.snapshot.kept import Relieving
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.watch import MALFORMED
+from scheduler_plugins.snapshot.watch import MALFORMED, reason
 from service.memo import Memo, of_json
 
 _REMEMBERED_BYTES: Final = 32 * 2**20
@@ -238,7 +238,7 @@ class Extender:
         try:
             return self._cache.read(pod)
         except MALFORMED as error:
-            raise UnreadablePod(f"{_UNREADABLE}: {error}") from error
+            raise UnreadablePod(f"{_UNREADABLE}: {reason(pod, error, pod=True)}") from error
 
     def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:
         """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""

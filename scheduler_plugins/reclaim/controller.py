@@ -230,7 +230,7 @@ class Controller:
         nodes: Iterable[str] | None = [name for name in self._cluster.nodes if name not in barred] if barred else None
         try:
             return self._judge(pod, now, nodes)
-        except (PluginError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
             _LOG.debug("Nobody is evicted for pod %s: %s", pod.key, error)
             return Undecided(f"it cannot be judged: {error}", {})
 

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
+from crds.codec import CodecError
+from crds.shape import check_node, check_pod
 from kubeapi import ApiServer, Relisted, WatchTiming, list_and_watch, paths
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
@@ -28,6 +30,21 @@ _LOG: Final = logging.getLogger(__name__)
 
 Json = Mapping[str, Any]
 _Taken = TypeVar("_Taken")
+
+
+def reason(item: Json, error: Exception, *, pod: bool) -> str:
+    """What is wrong with an object that could not be read: the field that has no such value, where that is known.
+
+    Args:
+        item: the object.
+        error: what reading it raised.
+        pod: whether it is a Pod, and not a Node.
+    """
+    try:
+        (check_pod if pod else check_node)(item)
+    except CodecError as found:
+        return str(found)
+    return str(error)
 
 
 class PodFollower(Protocol):
@@ -177,7 +194,9 @@ class ClusterWatch:
             place = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
             name = f"{source.kind.removesuffix('s')} {place}"
             if key not in self._unreadable:
-                _LOG.warning("%s cannot be understood, its last good state counts: %s", name, error)
+                shaped = source.path in {paths.PODS, paths.NODES}
+                why = reason(item, error, pod=source.path == paths.PODS) if shaped else error
+                _LOG.warning("%s cannot be understood, its last good state counts: %s", name, why)
             self._unreadable[key] = name
         else:
             self._unreadable.pop(key, None)

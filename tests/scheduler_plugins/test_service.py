@@ -155,7 +155,7 @@ def _odd(**metadata: object) -> Json:
     ("item", "reason"),
     [
         (pod(requests={"cpu": "lots"}), "'lots' is not a quantity"),
-        (_odd(labels=5), ": "),
+        (_odd(labels=5), "metadata.labels"),
         (_many(4500), "spec.containers: 4500 with the init containers, 250 are the most"),
         (pod(initContainers=_many(251)["spec"]["containers"]), "spec.containers: 252 with the init containers"),
         (_odd(annotations={"a": "x" * 2**20}), "bytes of JSON, 1048576 are the most"),

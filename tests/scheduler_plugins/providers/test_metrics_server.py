@@ -127,3 +127,13 @@ async def test_capacity_is_listed_for_parity() -> None:
         found = await provider(api).fetch(NOW)
         assert found.nodes["n"].metrics[0]["value"] == 12.5
         assert [request.path for request in fake.requests] == [NODES, "/api/v1/nodes", NODES]
+
+
+@pytest.mark.parametrize("cpu", [-1e308, -1, "-5", float("-inf"), float("nan"), 10**400])
+def test_absurd_usage_spoils_itself_alone(cpu: object) -> None:
+    """A usage that no machine can have is left out; the other amounts and nodes of the same answer count."""
+    odd, sound = usage(cpu=cpu), usage()
+    sound["metadata"] = {"name": "m"}
+    answer = decode([odd, sound], {**WHOLE, "m": WHOLE["n"]}, NOW)
+    assert len(answer.nodes["m"].metrics) == 2
+    assert all(each["value"] >= 0 for each in answer.nodes["n"].metrics)

@@ -1,0 +1,55 @@
+"""Objects that hold what Kubernetes does not allow: each is refused by its field, and spoils nothing else."""
+
+import json
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.extender.debug import NodePage
+from scheduler_plugins.snapshot.watch import reason
+from service.http import Request
+from tests.scheduler_plugins.objects import NOW, World, node, pod
+from tests.scheduler_plugins.reclaim.plays import OURS, Play
+
+
+def test_lone_surrogates_are_shown() -> None:
+    """Half of a surrogate pair, which JSON may have and UTF-8 not, is shown by its number."""
+    world = World().put(node(), pod("a\ud800b", {"cpu": "1"}, node="n"))
+    reply = NodePage(world.cache, lambda: NOW).answer(Request("GET", "/debug/nodes/n"))
+    assert "default/a\\ud800b" in json.loads(reply.body)["pods"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "spec", "field"),
+    [
+        ({"labels": 5}, {}, "metadata.labels"),
+        ({"annotations": ["a"]}, {}, "metadata.annotations"),
+        ({}, {"containers": "none"}, "spec.containers"),
+        ({}, {"overhead": 7}, "spec.overhead"),
+    ],
+)
+def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[str, Any], field: str) -> None:
+    """What is wrong with a pod is said by the name of its field, not by what Python makes of it."""
+    item = pod()
+    item = {**item, "metadata": {**item["metadata"], **metadata}, "spec": {**item["spec"], **spec}}
+    assert field in reason(item, TypeError("'int' object is not iterable"), pod=True)
+
+
+async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiting pod that cannot be judged, whatever that raises, leaves room to be made for the others."""
+    play = Play()
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    play.add("b", "b0", 1, {"schedulerName": OURS, "priority": 100}, {"conditions": [refused]})
+    play.watch()
+
+    judge = play.controller._judge
+    sound = type(judge).__call__
+
+    def broken(self: Any, asked: Any, *rest: Any) -> Any:  # noqa: ANN401
+        if asked.name == "b0":
+            raise TypeError("unhashable type: 'dict'")
+        return sound(self, asked, *rest)
+
+    monkeypatch.setattr(type(judge), "__call__", broken)
+    await play.live(3)
+    assert play.server.evicted == ["a2"]

@@ -25,6 +25,9 @@ PREVIOUS: Final = ROOT / "tests/charts/previous/headroom-0.1.0.tgz"
 """The chart as it was before this one; tests/charts/test_lifecycle.py compares it with the history."""
 _OWN_DATA_DIR: Final = "command: [chown,"
 """In the previous chart. Images of today have no such program; those of its own time had."""
+_OWN_DATA_DIR_TODAY: Final = (
+    'command: [python3, -S, -E, -c, "import os, sys; os.chown(sys.argv[1], 65532, 65532)", {{ $dataDir | quote }}]'
+)
 CONFIG_MAP: Final = "slo-controller-config"
 PATIENCE_SECONDS: Final = 180.0
 BOUGHT_MILLI_CORES: Final = 50
@@ -42,10 +45,9 @@ def previous_chart(folder: Path) -> Path:
     with tarfile.open(PREVIOUS) as package:
         package.extractall(folder, filter="data")
     name = "templates/agent-daemonset.yaml"
-    (today,) = [each for each in (CHART / name).read_text().splitlines() if "os.chown" in each]
     lines = (folder / "headroom" / name).read_text().splitlines()
     assert sum(_OWN_DATA_DIR in each for each in lines) == 1
-    adapted = [today if _OWN_DATA_DIR in each else each for each in lines]
+    adapted = [" " * 10 + _OWN_DATA_DIR_TODAY if _OWN_DATA_DIR in each else each for each in lines]
     (folder / "headroom" / name).write_text("\n".join(adapted) + "\n")
     return folder / "headroom"
 

@@ -99,6 +99,8 @@ def _sell(life: Life) -> str:
 
 def _upgrade(life: Life, pod: str, previous: Path) -> None:
     """To the previous chart, from that to this one, and back and forth: the Mid pod notices nothing."""
+    # The previous chart's classes preempt, and preemptionPolicy cannot be changed: docs/upgrade.md.
+    life.cluster.kubectl("delete", "priorityclass", "koord-mid", "koord-batch", "koord-free")
     for words in (
         ("upgrade", str(previous), "--reset-then-reuse-values"),
         ("upgrade", str(CHART), "--reset-then-reuse-values"),

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from agent import identities, kinds
+from agent import kinds
 from agent.flags import ENV_PREFIX, Parser, WrongSetting
 from agent.identities import Identities
 from agent.numerics.aggregate import statistics
@@ -249,12 +249,10 @@ def _write(path: Path, lines: Iterable[list[str]], what: str) -> None:
 def _identities(database: Inspection) -> Identities:
     """Whose the series are, as far as the agent has saved it."""
     found = Identities()
-    saved = checkpoints.load(database.connection).get(identities.NAME)
-    if saved is not None:
-        try:
-            found.restore(saved)
-        except CheckpointError as error:
-            sys.stderr.write(f"{database.path}: {error}; pods are exported without their names\n")
+    try:
+        found.restore(checkpoints.load(database.connection))
+    except CheckpointError as error:
+        sys.stderr.write(f"{database.path}: {error}; pods are exported without their names\n")
     return found
 
 

@@ -3,6 +3,7 @@
 A backtest on the database needs them, and after a pod has ended nobody else knows them any more.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
@@ -13,11 +14,13 @@ from agent.roster import CLASS_NAMES
 from agent.samples import CPU, MEMORY
 
 NAME: Final = "identities"
-"""Name of the checkpoint."""
+"""Name of the checkpoint, and with a number behind it of those of pods that ended before."""
 KEPT_SECONDS: Final = 31 * 86400.0
 """How long an ended pod is remembered: as long as the store keeps anything of it by default. [s]"""
-MOST: Final = 5000
-"""At most so many ended pods are remembered; those that ended first are forgotten first."""
+PACKED: Final = 250
+"""So many pods that ended are packed together, the first of twice as many: nothing is kept in memory but bytes."""
+MOST: Final = 400
+"""So many packs are kept; the oldest is forgotten first."""
 COLUMNS: Final = (
     "uid",
     "node",
@@ -31,6 +34,8 @@ COLUMNS: Final = (
 )
 """The columns of `Identities.rows`."""
 _MIB: Final = float(1 << 20)
+_PACK: Final = f"{NAME}/"
+_NUMBERED: Final = re.compile(rf"{_PACK}[0-9]{{1,12}}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,7 @@ class Identities:
         """By uid."""
         self._listed: tuple[PodRef, ...] | None = None
         self._packed: bytes | None = None
+        self._packs: dict[int, tuple[float, bytes]] = {}  # by number, rising: when its last pod ended, and its content
 
     def update(self, now: float, pods: Sequence[PodRef]) -> None:
         """Take in which pods are here now.
@@ -88,32 +94,39 @@ class Identities:
         self.pods.update((uid, _identity(pod)) for uid, pod in present.items())
         self._forget(now)
 
-    def checkpoint(self) -> bytes:
-        """Everybody as bytes: the same object as before where nothing changed."""
+    def checkpoint(self) -> dict[str, bytes]:
+        """Everybody as bytes by name: the same objects as before where nothing changed."""
         if self._packed is None:
-            pods = {uid: {name: getattr(one, name) for name in _FIELDS} for uid, one in self.pods.items()}
-            self._packed = pack({"node": self.node, "pods": pods}, {})
-        return self._packed
+            self._packed = self._bytes_of(self.pods)
+        return {NAME: self._packed, **{f"{_PACK}{number}": data for number, (_, data) in self._packs.items()}}
 
-    def restore(self, data: bytes) -> None:
-        """Take over what `checkpoint` gave; the name of this node stays, where there is one.
+    def everyone(self) -> dict[str, Identity]:
+        """All who are remembered, by uid, those that ended long ago included."""
+        found: dict[str, Identity] = {}
+        for _, data in self._packs.values():
+            found |= _unpacked(data)[0]
+        return found | self.pods
+
+    def restore(self, content: Mapping[str, bytes]) -> None:
+        """Take over what `checkpoint` gave; the name of this node stays, where there is one. Others are left alone.
 
         Raises:
             CheckpointError: It cannot be used; nobody is known then.
         """
-        facts, _ = unpack(data)
-        try:
-            pods = {str(uid): _restored(one) for uid, one in facts["pods"].items()}
-            node = str(facts["node"])
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the pods' names cannot be read: {error}") from error
+        if NAME not in content:
+            return
+        pods, node = _unpacked(content[NAME])
+        numbers = sorted(int(name.removeprefix(_PACK)) for name in content if _NUMBERED.fullmatch(name))
+        packs = {number: content[f"{_PACK}{number}"] for number in numbers}
+        self._packs = {number: (_last(_unpacked(data)[0]), data) for number, data in packs.items()}
         self.pods, self.node, self._listed, self._packed = pods, self.node or node, None, None
 
     def rows(self, uids: Collection[str]) -> Iterator[list[str]]:
         """The lines of a CSV file about these pods, its header first; a pod that is not known has its uid alone."""
         yield list(COLUMNS)
+        everyone = self.everyone()
         for uid in sorted(uids):
-            known = self.pods.get(uid)
+            known = everyone.get(uid)
             if known is None:
                 yield [uid, self.node, *[""] * (len(COLUMNS) - 2)]
                 continue
@@ -126,9 +139,33 @@ class Identities:
 
     def _forget(self, now: float) -> None:
         ended = sorted((one.ended, uid) for uid, one in self.pods.items() if one.ended is not None)
-        for place, (when, uid) in enumerate(ended):
-            if len(ended) - place > MOST or now - when > KEPT_SECONDS:
+        while len(ended) >= 2 * PACKED:
+            first = {uid: self.pods.pop(uid) for _, uid in ended[:PACKED]}
+            self._packs[max(self._packs, default=0) + 1] = _last(first), self._bytes_of(first)
+            del ended[:PACKED]
+        for when, uid in ended:
+            if now - when > KEPT_SECONDS:
                 del self.pods[uid]
+        kept = list(self._packs.items())[-MOST:]
+        self._packs = {number: (last, data) for number, (last, data) in kept if now - last <= KEPT_SECONDS}
+
+    def _bytes_of(self, pods: Mapping[str, Identity]) -> bytes:
+        content = {uid: {name: getattr(one, name) for name in _FIELDS} for uid, one in pods.items()}
+        return pack({"node": self.node, "pods": content}, {})
+
+
+def _unpacked(data: bytes) -> tuple[dict[str, Identity], str]:
+    """Pods by uid, and the name of the node."""
+    facts, _ = unpack(data)
+    try:
+        return {str(uid): _restored(one) for uid, one in facts["pods"].items()}, str(facts["node"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the pods' names cannot be read: {error}") from error
+
+
+def _last(pods: Mapping[str, Identity]) -> float:
+    """When the last of some pods ended. [seconds since 1970]"""
+    return max((one.ended or 0.0 for one in pods.values()), default=0.0)
 
 
 def _identity(pod: PodRef) -> Identity:

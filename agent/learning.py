@@ -2,7 +2,7 @@
 
 import logging
 
-from agent import accuracy, identities
+from agent import accuracy
 from agent.accuracy import Accuracy
 from agent.identities import Identities
 from agent.numerics.packing import CheckpointError
@@ -51,8 +51,7 @@ class Learning:
         except CheckpointError as error:
             log.error("%s; judging predictions begins anew", error)  # noqa: TRY400 - one line
         try:
-            if identities.NAME in saved:
-                self.identities.restore(saved[identities.NAME])
+            self.identities.restore(saved)
         except CheckpointError as error:
             log.error("%s; pods that ended before now stay without a name", error)  # noqa: TRY400 - one line
         self.use(store)
@@ -101,7 +100,7 @@ class Learning:
         content = {
             **self.learner.checkpoints(),
             accuracy.NAME: self.accuracy.checkpoint(),
-            identities.NAME: self.identities.checkpoint(),
+            **self.identities.checkpoint(),
         }
         try:
             with self._metrics.checkpoint_seconds.time():

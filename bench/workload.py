@@ -66,10 +66,12 @@ class Workload:
             self.random.choice((0.25, 0.5, 1.0, 2.0), self.count),
             self.random.choice((0.25, 1, 2), self.count),
         )
+        traces.load.cache_clear()  # months of many machines, which would count as the agent's memory
         rows = zip(chosen, starts, cores, sizes, strict=True)
         turned = [(np.roll(one.cpu, -at) * core, np.roll(one.memory, -at) * size) for one, at, core, size in rows]
         self._cpu = np.array([cpu for cpu, _ in turned])
         self._memory = np.array([memory for _, memory in turned]) * (1 << 30)
+        del chosen, rows, turned, series
         self._wander = np.zeros(self.count)
         self.present = [self._new(number, float(cores[number]), float(sizes[number])) for number in range(self.count)]
 

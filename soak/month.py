@@ -51,7 +51,7 @@ RSS_MIB_A_DAY, DATABASE_MIB_A_DAY = 0.5, 0.5
 """Growth that still counts as flat: 15 MiB a month, a seventeenth of the agent's limit and of the database's bound."""
 RSS_MIB = 90.0
 """What the agent may take with so many short pods."""
-COARSE_BLOCK_TICKS = 60
+COARSE_BLOCK_TICKS = 12
 """Ticks are far apart in the month; were there 600 in a block, the recent ones would reach back for most of a day."""
 DATABASE_MIB = StoreSettings().max_bytes / MIB
 

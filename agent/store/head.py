@@ -1,7 +1,8 @@
 """The recent ticks in memory, in the order in which they were recorded. What windows are answered from.
 
-They lie in pages of up to 256 ticks, one row per series, so that a window is a slice and forgetting copies nothing. A
-page belongs to one run: a stretch of recording in which the clock neither went back nor paused (see `runs`).
+They lie in pages of up to 256 ticks or ten minutes, one row per series, so that a window is a slice, forgetting copies
+nothing, and pods that come and go do not widen all of it. A page belongs to one run: a stretch of recording in which
+the clock neither went back nor paused (see `runs`).
 """
 
 import itertools
@@ -15,6 +16,7 @@ from agent.store.runs import Extents, Part
 from agent.store.series import Floats, Integers, Series
 
 _PAGE_TICKS = 256
+_PAGE_MS = 600_000
 _FIRST_TICKS = 4
 
 
@@ -52,6 +54,11 @@ class _Page:
     @property
     def times_ms(self) -> Integers:
         return self.ticks[0, self.low : self.rows]
+
+    def takes(self, number: int, run: int, time_ms: int) -> bool:
+        """Whether a tick belongs into this page."""
+        is_next = run == self.run and number == self.first + self.rows
+        return is_next and self.rows < _PAGE_TICKS and time_ms - int(self.ticks[0, 0]) < _PAGE_MS
 
     def cut(self, start_ms: int, end_ms: int) -> tuple[int, int]:
         low, high = np.searchsorted(self.times_ms, (start_ms, end_ms), side="right").tolist()
@@ -137,7 +144,7 @@ class Head:
             values: Their values, shape (S,).
         """
         page = self._pages[-1] if self._pages else None
-        if page is None or page.run != run or page.rows == _PAGE_TICKS or page.first + page.rows != self.next_number:
+        if page is None or not page.takes(self.next_number, run, time_ms):
             page = _Page(self.next_number, run, len(series))
             self._pages.append(page)
         page.add(Tick(self.next_number, run, time_ms, layout, np.asarray(series, np.int64), values))

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from agent.identities import NAME, Identities, Identity
+from agent.identities import Identities, Identity
 from agent.numerics.packing import CheckpointError
 from agent.samples import NODE, SYS
 from agent.store import checkpoints, rollup
@@ -77,13 +77,11 @@ def _database(
 def _identities(database: Inspection, path: Path, notes: list[str]) -> tuple[str, Mapping[str, Identity]]:
     """Name of the node, and the pods that the agent remembers, by uid."""
     identities = Identities()
-    saved = checkpoints.load(database.connection).get(NAME)
-    if saved is not None:
-        try:
-            identities.restore(saved)
-        except CheckpointError as error:
-            notes.append(f"{path}: the names of its pods cannot be read: {error}.")
-    return identities.node or path.resolve().parent.name, identities.pods
+    try:
+        identities.restore(checkpoints.load(database.connection))
+    except CheckpointError as error:
+        notes.append(f"{path}: the names of its pods cannot be read: {error}.")
+    return identities.node or path.resolve().parent.name, identities.everyone()
 
 
 def _take(database: Inspection, node: str, measured: Measured) -> None:

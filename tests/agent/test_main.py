@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from agent import identities
 from agent.__main__ import COMMANDS, main
 from agent.identities import Identities
 from agent.samples import MEMORY, NODE
@@ -64,7 +63,7 @@ def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp
     assert "cgroup v2; kubepods.slice (systemd driver)" in done.stderr
     with Inspection.open(tmp_path / "data/agent.db") as database:
         known = Identities()
-        known.restore(checkpoints.load(database.connection)[identities.NAME])
+        known.restore(checkpoints.load(database.connection))
     assert (known.node, len(known.pods)) == ("worker", 10)
 
 

@@ -37,7 +37,7 @@ def agent_database(folder: Path, pods: Sequence[PodRef], node: str = "n1", minut
             store.append(now, [*tick, *(Sample(MEMORY, name, now, 64.0 * MIB) for name in names)])
         identities = Identities(node)
         identities.update(START, pods)
-        store.save_checkpoints({NAME: identities.checkpoint()})
+        store.save_checkpoints(identities.checkpoint())
     return folder
 
 

@@ -13,7 +13,7 @@ from tests.agent.store.ticks import START, connection
 
 SETTINGS = StoreSettings(block_ticks=10, memory_ticks=30)
 STEP = 60.0
-AT_A_TIME, TICKS, RECENT = 10, 1000, 256 + 60
+AT_A_TIME, TICKS, RECENT = 10, 1000, 10 + 60
 DEPARTED = AT_A_TIME * (TICKS - RECENT)
 """Pods that have left the recent ticks for certain: a page of them, and what is not compressed yet."""
 KIB = 1 << 10

@@ -52,6 +52,7 @@ RSS_MIB_A_DAY, DATABASE_MIB_A_DAY = 0.5, 0.5
 RSS_MIB = 90.0
 """What the agent may take with so many short pods."""
 COARSE_BLOCK_TICKS = 12
+UPKEEP_SECONDS = 0.2
 """Ticks are far apart in the month; were there 600 in a block, the recent ones would reach back for most of a day."""
 DATABASE_MIB = StoreSettings().max_bytes / MIB
 
@@ -136,6 +137,8 @@ class Month:
             self.workload.replace_some(PODS // 10)
         self.workload.run_jobs(second, SHORT_PODS_A_DAY)
         self.pipeline.run_once(now)
+        if second - self._second > 1:  # the upkeep of all the ticks that there would be in between
+            self.pipeline.store.maintain(now, UPKEEP_SECONDS)
         if second // FLUSH_SECONDS > self._second // FLUSH_SECONDS:
             self.pipeline.store.checkpoint()
         if second % DAY < REPORTING_SECONDS:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from crds import names
-from crds.quantity import parse_quantity
+from crds.quantity import QuantityError, parse_quantity
 
 
 class PriorityBand(StrEnum):
@@ -115,7 +115,7 @@ def qos(pod: Mapping[str, Any] | None) -> QoS:
 def tier(pod: Mapping[str, Any]) -> PriorityBand:
     """The band under which the pod enters every sum: `PROD`, `MID`, `BATCH` or `FREE`.
 
-    A pod that requests `kubernetes.io/mid-*` is Mid whatever its label says; a pod without a band counts as Prod.
+    A pod that requests some of `kubernetes.io/mid-*` is Mid whatever its label says; one without a band counts as Prod.
     """
     if requests_mid(pod):
         return PriorityBand.MID
@@ -123,12 +123,21 @@ def tier(pod: Mapping[str, Any]) -> PriorityBand:
 
 
 def requests_mid(pod: Mapping[str, Any]) -> bool:
-    """Whether any container requests (or is limited to) a Mid resource."""
-    return any(
-        not _MID_RESOURCES.isdisjoint(resources.get(kind) or ())
-        for resources in _container_resources(pod)
-        for kind in ("requests", "limits")
-    )
+    """Whether a container, an init container or the overhead requests (or is limited to) more than 0 of a Mid resource.
+
+    An amount of 0 takes nothing from Mid, and one that cannot be read counts as not requested, as in every sum: such a
+    pod stays what its band says, so that a Prod pod's native requests are not published to others for it.
+    """
+    lists = [resources.get(kind) for resources in _container_resources(pod) for kind in ("requests", "limits")]
+    lists.append((pod.get("spec") or {}).get("overhead"))
+    return any(_is_some(amounts[name]) for amounts in lists if amounts for name in _MID_RESOURCES if name in amounts)
+
+
+def _is_some(amount: Any) -> bool:  # noqa: ANN401 - whatever stands there
+    try:
+        return parse_quantity(amount) > 0
+    except QuantityError:
+        return False
 
 
 def kubernetes_qos(pod: Mapping[str, Any]) -> str:

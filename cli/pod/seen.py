@@ -13,7 +13,7 @@ from cli.top.nodes import published
 from crds.names import LABEL_PRIORITY_CLASS, MID_CPU, MID_MEMORY
 from crds.pod import is_terminal, pod_key, pod_limits, pod_requests
 from crds.predict_policy import with_defaults
-from crds.priority import PriorityBand, kubernetes_qos, tier
+from crds.priority import PriorityBand, kubernetes_qos, requests_mid, tier
 from crds.quantity import QuantityError, milli_value, value
 from manager.explain.explanation import Explanation as NodeExplanation
 from manager.explain.report import Amount, age
@@ -156,7 +156,7 @@ class PodSeen:
     @property
     def is_mid(self) -> bool:
         """Whether it requests Mid resources."""
-        return not {MID_CPU, MID_MEMORY}.isdisjoint(self._requests())
+        return requests_mid(self.pod)
 
     @property
     def requested(self) -> Amount:

@@ -8,7 +8,7 @@ from cli.table import Cell, Column, Row
 from cli.top.nodes import unused
 from crds import names
 from crds.pod import is_terminal, pod_key, pod_requests
-from crds.priority import PriorityBand, tier
+from crds.priority import PriorityBand, requests_mid, tier
 from crds.quantity import QuantityError, milli_value, value
 from manager.explain import amounts
 from manager.explain.report import Amount, read
@@ -79,7 +79,7 @@ def pod_rows(pods: Iterable[Any], node_metrics: Iterable[Any], now: float) -> li
                 node=node,
                 band=band,
                 usage=usage.get(node, {}).get(pod_key(pod), Amount()),
-                requested=_requested(pod, band),
+                requested=_requested(pod),
                 workload=workload(pod),
                 priority=(pod.get("spec") or {}).get("priority") or 0,
             )
@@ -87,13 +87,13 @@ def pod_rows(pods: Iterable[Any], node_metrics: Iterable[Any], now: float) -> li
     return sorted(rows, key=lambda row: (row.namespace, row.name))
 
 
-def _requested(pod: Any, band: PriorityBand) -> Amount:  # noqa: ANN401 - a Pod as JSON
+def _requested(pod: Any) -> Amount:  # noqa: ANN401 - a Pod as JSON
     try:
         requests = pod_requests(pod)
     except QuantityError:  # the API server admits no such pod
         return Amount()
-    if band is PriorityBand.MID and names.MID_CPU in requests:
-        return Amount(value(requests[names.MID_CPU]), value(requests.get(names.MID_MEMORY, 0)))
+    if requests_mid(pod):
+        return Amount(value(requests.get(names.MID_CPU, 0)), value(requests.get(names.MID_MEMORY, 0)))
     return Amount(milli_value(requests.get("cpu", 0)), value(requests.get("memory", 0)))
 
 

@@ -41,7 +41,7 @@ class ColocationStrategy(Part):
     """How one node, or the cluster, sells what Prod does not use. An absent field keeps what applies otherwise."""
 
     enable: bool | None = None
-    """Whether Mid resources are published at all."""
+    """Whether Mid resources are published at all; false takes away those on Nodes, save what running Mid pods hold."""
     metric_aggregate_duration_seconds: int | None = None
     """Window of the averages in a report; each of their samples is read for it. [s]"""
     metric_report_interval_seconds: int | None = None
@@ -86,7 +86,7 @@ class ColocationStrategy(Part):
     """Third-party content: accepted, not used."""
 
     mode: str | None = None
-    """active, or shadow: calculate and report, but write nothing to Nodes."""
+    """active, or shadow: calculate and report, but publish nothing on Nodes."""
     mid_policy: str | None = None
     """The formula: reclaimable, or one of the design text's two."""
     mid_shrink_policy: str | None = None

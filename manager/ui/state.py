@@ -40,7 +40,7 @@ MEANINGS: Final[Mapping[State, str]] = {
     State.NOTHING: "the formula comes to nothing: the explanation says which number is zero",
     State.SHADOW: "mode is shadow: calculated and accounted, and not offered",
     State.OFF: "colocation is disabled here: measured and predicted, and not offered",
-    State.EXCLUDED: "--exclude-nodes leaves this node alone",
+    State.EXCLUDED: "--exclude-nodes selects this node: it takes no part",
     State.NEW: "no manager has looked at it yet",
 }
 """What each state means, and what to do about it."""

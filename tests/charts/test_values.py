@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ TABLE = values((CHART / "values.yaml").read_text())
 def objects(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Each object with named properties in a schema, with its path."""
     if "$ref" in schema:
-        schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]]
+        schema = reduce(getitem, schema["$ref"].removeprefix("#/").split("/"), SCHEMA)
     if schema.get("properties"):
         yield path, schema
     for name, part in (schema.get("properties") or {}).items():

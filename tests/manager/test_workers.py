@@ -6,10 +6,11 @@ from collections.abc import Sequence
 import pytest
 
 from kubeapi import ApiError, ApiUnavailable
+from manager.facts import PodFacts
 from manager.handlers import node_metric, nodes
 from manager.leader import NotLeading
 from manager.workers import Workers
-from tests.manager.made import Json, node, report
+from tests.manager.made import Json, mid_pod, node, report
 from tests.manager.test_look_at import World
 
 NAMES = [f"n{number:02}" for number in range(9)]
@@ -140,3 +141,27 @@ async def test_kubelet_wipes_status(caplog: pytest.LogCaptureFixture) -> None:
     assert len([line for line in caplog.records if "somebody else changes" in line.message]) == 1
     await crowd.work(60.0)
     assert crowd.offering() == {"a"}
+
+
+@pytest.mark.parametrize("config", ['{"enable": false}', '{"enable": true, "mode": "shadow"}'])
+async def test_numbers_of_another_manager(config: str) -> None:
+    """What another manager published goes where nothing is to be published, at a limited rate, save what pods hold."""
+    crowd = Crowd(["a"])
+    crowd.configure(config)
+    path, theirs = "/api/v1/nodes/a", node("a", mid=("4000", str(8 * 2**30)))
+    nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
+    await crowd.work()
+    assert (crowd.offering(), crowd.attempts("a")) == (set(), 1)
+    for _ in range(60):
+        if not crowd.offering():
+            nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
+        await crowd.work(2.0)
+    pace = crowd.run.context.settings.pace
+    expected = pace.write_burst + 120.0 / pace.write_refill_seconds
+    assert expected - 2 <= crowd.attempts("a") <= expected + 2
+    assert crowd.told().count("MidContested") == 1
+    crowd.run.context.cluster.put_pod(PodFacts.from_object(mid_pod("m", cpu="3000", memory="2Gi", on="a")))
+    nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
+    crowd.run.queue.add("a")
+    await crowd.work(60.0)
+    assert crowd.api.objects[path]["status"]["allocatable"]["kubernetes.io/mid-cpu"] == "3000"

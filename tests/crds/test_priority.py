@@ -108,7 +108,7 @@ def test_qos_of_pod(pod: dict[str, Any], kubernetes: str, qos: QoS) -> None:
         (_pod(3500), PriorityBand.FREE),
         (_pod(9500, requests={names.MID_CPU: "0", "cpu": "4"}), PriorityBand.PROD),  # 0 takes nothing from Mid
         (_pod(9500, requests={names.MID_CPU: "0m"}, limits={names.MID_MEMORY: "0Gi"}), PriorityBand.PROD),
-        (_pod(9500, requests={names.MID_CPU: 0}, limits={names.MID_CPU: "-1"}), PriorityBand.PROD),
+        (_pod(9500, requests={names.MID_CPU: "0e3"}, limits={names.MID_CPU: "-1"}), PriorityBand.PROD),
         (_pod(9500, requests={names.MID_CPU: "0", names.MID_MEMORY: "1"}), PriorityBand.MID),
         (_pod(9500, requests={names.MID_CPU: "0"}, limits={names.MID_CPU: "1"}), PriorityBand.MID),
         (_pod(9500, requests={names.MID_CPU: "much"}), PriorityBand.PROD),  # as not requested

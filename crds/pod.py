@@ -13,6 +13,9 @@ _TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _STATIC_SOURCES: Final = frozenset({"file", "http"})
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 _CRON_JOB_RUN: Final = re.compile(r"-[0-9]{8}$")
+_NUMBERED: Final = re.compile(r"-[0-9]+$")
+_TEMPLATE_HASHES: Final = {names.LABEL_POD_TEMPLATE_HASH: "Deployment", names.LABEL_ROLLOUT_TEMPLATE_HASH: "Rollout"}
+"""What ends a ReplicaSet's name, by pod label, and what makes such ReplicaSets."""
 
 
 def pod_requests(pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE) -> dict[str, Fraction]:
@@ -141,25 +144,52 @@ def pod_key(pod: Mapping[str, Any]) -> str:
 def workload_key(pod: Mapping[str, Any]) -> str | None:
     """What outlives the pod: "namespace/Kind/name" of its controller, or None for a pod without one.
 
-    The name is without what changes from one rollout or run to the next (a ReplicaSet's template hash, the
-    scheduled minute of a CronJob's Job). A static pod comes back under its own name; kubelet lists it without owner.
+    The name is without what changes from one rollout or run to the next (a ReplicaSet's template hash, the number of
+    a Knative revision or of an OpenShift deployment, the scheduled minute of a CronJob's Job). A static pod comes back
+    under its own name; kubelet lists it without owner.
     """
     metadata = pod.get("metadata") or {}
-    owner = _controller(pod)
-    if owner is None and _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES:
-        owner = {"kind": "Node"}
-    if owner is None:
+    found = workload(pod)
+    if found is None and _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES:
+        found = "Node", ""
+    if found is None:
         return None
-    kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))
+    kind, name = found
     if kind == "Node":
         kind, name = "Pod", str(metadata.get("name", ""))
     elif kind == "Job":
         name = _CRON_JOB_RUN.sub("", name)
-    else:
-        labels = metadata.get("labels") or {}
-        hashes = (labels.get(label) for label in names.TEMPLATE_HASH_LABELS)
-        name = next((name.removesuffix(f"-{one}") for one in hashes if one and name.endswith(f"-{one}")), name)
+    elif kind in _TEMPLATE_HASHES.values():
+        kind = str((_controller(pod) or {}).get("kind", ""))
     return f"{metadata.get('namespace', '')}/{kind}/{name}"
+
+
+def workload(pod: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Kind and name of the controller, or of what rolls it out, as far as names and labels tell; None without one."""
+    owner = _controller(pod)
+    if owner is None:
+        return None
+    kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    if kind == "ReplicationController":
+        said = (
+            labels.get(names.LABEL_DEPLOYMENT_CONFIG),
+            *(each.get(names.DEPLOYMENT_CONFIG) for each in (labels, _annotations(pod))),
+        )
+        config = next((one for one in said if one and _NUMBERED.sub("", name) == one), None)
+        return ("DeploymentConfig", config) if config else (kind, name)
+    for label, rolled_out_by in _TEMPLATE_HASHES.items():
+        end = f"-{labels.get(label)}"
+        if labels.get(label) and name.endswith(end):
+            return _of_revision(rolled_out_by if kind == "ReplicaSet" else kind, name.removesuffix(end), labels)
+    return kind, name
+
+
+def _of_revision(kind: str, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
+    configuration, revision = labels.get(names.LABEL_KNATIVE_CONFIGURATION), labels.get(names.LABEL_KNATIVE_REVISION)
+    if configuration and revision and name == f"{revision}-deployment":
+        return "Configuration", configuration
+    return kind, name
 
 
 def _controller(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:

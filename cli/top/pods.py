@@ -8,6 +8,7 @@ from cli.table import Cell, Column, Row
 from cli.top.nodes import unused
 from crds import names
 from crds.pod import is_terminal, pod_key, pod_requests
+from crds.pod import workload as owner
 from crds.priority import PriorityBand, requests_mid, tier
 from crds.quantity import QuantityError, milli_value, value
 from manager.explain import amounts
@@ -99,15 +100,7 @@ def _requested(pod: Any) -> Amount:  # noqa: ANN401 - a Pod as JSON
 
 def workload(pod: Any) -> str:  # noqa: ANN401 - a Pod as JSON
     """What made a pod: "StatefulSet db"; of a ReplicaSet's pod its Deployment, as far as the names tell; or nothing."""
-    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    owner = next((each for each in owners if each.get("controller")), None)
-    if owner is None:
-        return ""
-    kind, name = str(owner.get("kind")), str(owner.get("name"))
-    digest = ((pod.get("metadata") or {}).get("labels") or {}).get("pod-template-hash")
-    if kind == "ReplicaSet" and digest and name.endswith(f"-{digest}"):
-        return f"Deployment {name.removesuffix(f'-{digest}')}"
-    return f"{kind} {name}"
+    return " ".join(owner(pod) or ())
 
 
 ORDERS: Final[Mapping[str, Callable[[PodRow], float]]] = {

@@ -141,3 +141,22 @@ def test_node_or_selector() -> None:
     assert arguments.parser().parse_args(["top", "nodes", "-l", "a in (b),!c"]).selector == "a in (b),!c"
     with pytest.raises(SystemExit):
         arguments.parser().parse_args(["top", "nodes", "-l", "a=b", "--node", "n"])
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "name"),
+    [
+        ("ReplicaSet/cart-7f9", {"pod-template-hash": "7f9"}, "Deployment cart"),
+        ("ReplicaSet/cart-7f9", {"rollouts-pod-template-hash": "7f9"}, "Rollout cart"),
+        ("CloneSet/cart-7f9", {"pod-template-hash": "7f9"}, "CloneSet cart"),
+        ("ReplicationController/cart-3", {"deploymentconfig": "cart"}, "DeploymentConfig cart"),
+        ("StatefulSet/db", {}, "StatefulSet db"),
+        ("Job/backup-29384756", {}, "Job backup-29384756"),
+    ],
+)
+def test_workload_is_what_rolls_out(owner: str, labels: Mapping[str, str], name: str) -> None:
+    """A pod is shown with what a person made, whoever rolls it out."""
+    kind, _, of = owner.partition("/")
+    owners = [{"kind": kind, "name": of, "controller": True}]
+    assert top_pods.workload({"metadata": {"labels": labels, "ownerReferences": owners}}) == name
+    assert top_pods.workload({"metadata": {}}) == ""

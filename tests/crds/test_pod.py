@@ -139,6 +139,19 @@ def _owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:  # noqa: AN
     return {"metadata": {"namespace": "shop", "name": "p-1", "ownerReferences": [owner], **metadata}}
 
 
+CONFIG = {"openshift.io/deployment-config.name": "cart"}
+
+
+def _knative(revision: str, digest: str) -> dict[str, Any]:
+    labels = {
+        "pod-template-hash": digest,
+        "serving.knative.dev/configuration": "hello",
+        "serving.knative.dev/service": "hello",
+        "serving.knative.dev/revision": revision,
+    }
+    return _owned("ReplicaSet", f"{revision}-deployment-{digest}", labels=labels)
+
+
 @pytest.mark.parametrize(
     ("pod", "workload"),
     [
@@ -150,6 +163,19 @@ def _owned(kind: str, name: str, **metadata: Any) -> dict[str, Any]:  # noqa: AN
         ),
         (_owned("ReplicaSet", "cart-7f9"), "shop/ReplicaSet/cart-7f9"),  # not made by a Deployment
         (_owned("StatefulSet", "db", labels={"pod-template-hash": "db"}), "shop/StatefulSet/db"),
+        (_owned("ReplicationController", "cart-12", labels=CONFIG), "shop/DeploymentConfig/cart"),
+        (_owned("ReplicationController", "cart-13", annotations=CONFIG), "shop/DeploymentConfig/cart"),
+        (_owned("ReplicationController", "cart-2", labels={"deploymentconfig": "cart"}), "shop/DeploymentConfig/cart"),
+        (_owned("ReplicationController", "cart-2"), "shop/ReplicationController/cart-2"),  # a name like any other
+        (_owned("ReplicationController", "till-2", labels=CONFIG), "shop/ReplicationController/till-2"),
+        (_owned("ReplicationController", "cart-2-3", labels=CONFIG), "shop/ReplicationController/cart-2-3"),
+        (_knative("hello-00001", "7f9"), "shop/Configuration/hello"),
+        (_knative("hello-00002", "8c4"), "shop/Configuration/hello"),
+        (_knative("hello-green", "8c4"), "shop/Configuration/hello"),  # a revision that somebody has named
+        (
+            _owned("ReplicaSet", "hello-7f9", labels={**_knative("x", "7f9")["metadata"]["labels"]}),
+            "shop/ReplicaSet/hello",
+        ),
         (_owned("Job", "backup-29384756"), "shop/Job/backup"),  # a CronJob's run
         (_owned("Job", "import-2"), "shop/Job/import-2"),
         (_owned("Node", "n1"), "shop/Pod/p-1"),  # a static pod comes back under its name

@@ -300,7 +300,7 @@ class Learner:
 
     def _copy_row(self, source: int, target: int) -> None:
         self._grow()
-        self._blocks.inherit(target, max(history.windows.slot for history in self.histories.values()))
+        self._blocks.inherit(target)
         for history in self.histories.values():
             history.copy(source, target)
 

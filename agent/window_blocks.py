@@ -27,15 +27,15 @@ class WindowBlocks:
     def __init__(self) -> None:
         self._blocks: dict[int, bytes] = {}
         self._inherited: dict[int, bytes] = {}
-        self._heirs: dict[int, int] = {}
+        self._heirs: set[int] = set()
 
-    def inherit(self, row: int, slot: int) -> None:
-        """A row continues another's history from this slot on: its past is not in the blocks under its number."""
-        self._heirs[row] = slot
+    def inherit(self, row: int) -> None:
+        """A row continues another's history: its past is not in the blocks under its number."""
+        self._heirs.add(row)
 
     def clear(self, row: int) -> None:
         """A row was given to somebody new."""
-        self._heirs.pop(row, None)
+        self._heirs.discard(row)
 
     def content(self, histories: Mapping[str, ResourceHistory], members: Iterable[Member]) -> dict[str, bytes]:
         """Blocks by name, packed anew only where something changed.
@@ -89,8 +89,7 @@ class WindowBlocks:
         """Pack the past of new heirs, and drop what nobody needs any more."""
         for member in members:
             if member.row in self._heirs:
-                held = _held(histories)
-                self._inherited[member.born] = _packed(histories, [member], held[held < self._heirs[member.row]])
+                self._inherited[member.born] = _packed(histories, [member], _held(histories))
         self._heirs.clear()
         present = {member.born for member in members}
         self._inherited = {born: data for born, data in self._inherited.items() if born in present}

@@ -5,7 +5,7 @@
 
 The averages are kept in a ring of slots, so that any subset can be asked for at any time: what departed pods used does
 not linger in the answer for those present. Every column of the ring knows which slot of the calendar it holds, so a
-clock that jumps ahead and back loses nothing.
+clock that jumps ahead and back loses nothing: what is out of reach by the clock stays until its column is needed.
 """
 
 import numpy as np
@@ -50,8 +50,8 @@ class PeakWindows:
         old, labels = self.averages, self.labels
         self.averages = np.full((old.shape[0], slots), np.nan, dtype=np.float32)
         self.labels = np.full(slots, _UNKNOWN, dtype=np.intp)
-        kept = np.flatnonzero(np.abs(labels - self.slot) < slots)
-        kept = kept[np.argsort(labels[kept])]  # where two slots share a column, the later one stays
+        kept = np.flatnonzero(labels > _UNKNOWN)
+        kept = kept[self._nearest_last(labels[kept])]
         self.averages[:, labels[kept] % slots] = old[:, kept]
         self.labels[labels[kept] % slots] = labels[kept]
 
@@ -117,14 +117,16 @@ class PeakWindows:
         return found
 
     def write(self, rows: IntArray, slots: IntArray, averages: SingleArray) -> None:
-        """Put back what `read` gave, shape (N, K); slots that are out of reach by now are left out."""
-        reach = np.abs(slots - self.slot) < self.slots
-        self.averages[np.ix_(rows, self._columns_for(slots[reach]))] = averages[:, reach]
+        """Put back what `read` gave, shape (N, K); where two slots share a column, the one nearer to now stays."""
+        order = self._nearest_last(slots)
+        labels = self.labels[slots[order] % self.slots]
+        order = order[np.abs(slots[order] - self.slot) <= np.abs(labels - self.slot)]
+        self.averages[np.ix_(rows, self._columns_for(slots[order]))] = averages[:, order]
 
     @property
     def held(self) -> IntArray:
-        """The slots that the ring holds, rising."""
-        return np.sort(self.labels[(np.abs(self.labels - self.slot) < self.slots) & (self.labels > _UNKNOWN)])
+        """The slots that the ring holds, rising; also those that a wrong clock puts out of reach."""
+        return np.sort(self.labels[self.labels > _UNKNOWN])
 
     def recent(self, rows: IntArray, window_seconds: float) -> SingleArray:
         """The averages of these rows in the window, the current slot included, in no order of time. shape (N, K)."""
@@ -151,6 +153,10 @@ class PeakWindows:
         counts = np.count_nonzero(~np.isnan(self.recent(rows, window_seconds)), axis=1)
         covered: FloatArray = np.multiply(counts, self.slot_seconds, dtype=np.float64)
         return covered
+
+    def _nearest_last(self, slots: IntArray) -> IntArray:
+        """The order of these slots in which those nearest to now come last; of two as near, the later one."""
+        return np.lexsort((slots, -np.abs(slots - self.slot)))
 
     def _columns_for(self, slots: IntArray) -> IntArray:
         """The columns of these slots, emptied where they hold others."""

@@ -253,6 +253,37 @@ def test_clock_set_back_is_survived() -> None:
     assert node.learner.histories[CPU].observed[node.learner.row("a") or 0] == pytest.approx(180.0)
 
 
+@pytest.mark.parametrize("years", [-53, 77])
+def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
+    """Saves and restarts under a clock far off delete nothing for good: not of pods, workloads, nor of heirs."""
+    node, old, young = machine(), pod("old", workload="shop/cart"), pod("young", workload="shop/till")
+    node.rounds(130, {"old": 2.0, "young": 3.0}, [old, young])
+    node.rounds(20, {"young": 3.0}, [young])
+    node.now += 3600.0
+    node.rounds(20, {"young": 3.0}, [young])
+    assert node.learner.row("old") is None  # its workload has its row
+    right, pods = node.now, [young]
+    node.now += years * 365.25 * 86400.0
+    usage = {"young": 1.0}
+    for _ in range(3):
+        node.store = MadeStore()
+        node.rounds(25, usage, pods)
+        again = Learner()
+        again.restore(node.learner.checkpoints())
+        again.look_back(10.0)
+        node.learner = again
+        usage, pods = {"young": 1.0, "new": 1.0}, [young, pod("new", workload="shop/cart")]
+    node.store, node.now = MadeStore(), right + 3600.0
+    node.rounds(15, usage, pods)
+    again = Learner()
+    again.restore(node.learner.checkpoints())
+    for history in again.histories.values():
+        rows = np.array([again.row("young"), again.row("new")])
+        whole = GIB if history.resource == MEMORY else 1.0
+        np.testing.assert_allclose(history.windows.highest(rows, 86400.0) / whole, [3.0, 2.0])
+        assert history.windows.covered_seconds(rows, 86400.0).min() > 3000.0
+
+
 def test_real_store_is_understood(tmp_path: Path) -> None:
     """The learner reads the agent's own store, and finds its windows there again after a restart."""
     store, pods = Tsdb.open(tmp_path / "metrics.db"), [pod("a")]

@@ -161,3 +161,21 @@ def test_read_and_write_are_inverse() -> None:
     other.write(ROWS[::-1], held, found.read(ROWS, held))
     assert other.read(ROWS, held).tolist() == [[1.0, 3.0], [4.0, 2.0]]
     assert np.isnan(found.read(ROWS, held + 100)).all()
+
+
+def test_nearest_to_now_stays() -> None:
+    """Where slots share a column, writing and resizing keep the one nearest to now, in whatever order they come."""
+    for order in (1, -1):
+        found = windows([[5.0, 5.0]])
+        now = int(found.held[0])
+        slots = np.array([now - 15, now - 7, now - 23, now + 8])[::order]
+        for slot in slots:
+            found.write(ROWS, np.array([slot]), np.full((2, 1), float(slot - now), dtype=np.float32))
+        assert found.held.tolist() == [now - 7, now]
+        found.write(ROWS, slots, np.full((2, 4), 1.0, dtype=np.float32))
+        assert found.read(ROWS[:1], found.held).tolist() == [[1.0, 5.0]]
+        found.resize(16)
+        found.write(ROWS, slots, np.full((2, 4), 2.0, dtype=np.float32))
+        assert found.held.tolist() == [now - 15, now - 7, now, now + 8]
+        found.resize(4)
+        assert found.held.tolist() == [now - 7, now]

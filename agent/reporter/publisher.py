@@ -10,6 +10,7 @@ from typing import Final
 
 import kubeapi
 from agent.prediction import NodePrediction
+from agent.reporter import rivals
 from agent.reporter import spec as specs
 from agent.reporter.announce import Announcer
 from agent.reporter.change import is_due
@@ -17,6 +18,7 @@ from agent.reporter.merge_patch import lost, patch_of_keys
 from agent.reporter.pace import Backoff, phase_of, until_next
 from agent.reporter.reach import FRUITLESS, Failure, Reach, State
 from agent.reporter.report import Json, Report, ReportSource
+from agent.reporter.rivals import Rivals
 from agent.reporter.spec import SpecInForce
 from agent.reporter.stored import Stored
 from agent.settings import ReportSettings
@@ -61,6 +63,8 @@ class Publisher:
     _backoff: Backoff = field(init=False)
     _announcer: Announcer = field(init=False)
     _stored: Stored = field(default_factory=Stored)
+    _rivals: Rivals = field(default_factory=Rivals)
+    _looked_at: float = 0.0
     _sent: NodePrediction | None = None
     _sent_at: float = 0.0
     _due_at: float = 0.0
@@ -134,11 +138,21 @@ class Publisher:
 
     async def _is_asked_anew(self) -> bool:
         """Whether the spec, or the whole object, is another one than we know; then it is known now."""
-        if self._stored.known and self._stored.is_current(await self.api.metadata(self.path)):
-            return False
+        if self._stored.known:
+            metadata = await self.api.metadata(self.path)
+            written = metadata.get("resourceVersion") != self._stored.version
+            if self._stored.is_current(metadata) and not (written and self._is_time_to_look()):
+                return False
         before = self._stored.identity
         self._take(await self.api.get(self.path))
         return self._stored.identity != before
+
+    def _is_time_to_look(self) -> bool:
+        looked, now = self._looked_at, self.clock()
+        if now - looked < rivals.LOOK_SECONDS:
+            return False
+        self._looked_at = now
+        return True
 
     async def _guarded(self, kind: str, step: Callable[[], Awaitable[float]]) -> float:
         """Run one step; a report that cannot be made is said, and tried again like one that cannot be sent."""
@@ -184,6 +198,7 @@ class Publisher:
                 body = {"metadata": {"resourceVersion": self._stored.version}} if self._stored.version else {}
             body["status"] = patch_of_keys(self._stored.status, wanted, keys)
             tries -= 1
+            self._rivals.own(body["status"])
             try:
                 return body, wanted, self._take(await self.api.patch(f"{self.path}/status", body)) or replaced
             except kubeapi.ApiError as error:
@@ -200,7 +215,11 @@ class Publisher:
 
     def _take(self, node_metric: Json) -> bool:
         """Remember the object as the server has it, and obey its spec. Whether it is another object than before."""
+        if not self._stored.known:
+            self._rivals.own(node_metric.get("status") or {})
         replaced = self._stored.take(node_metric)
+        if self._rivals.see(self._stored.status, self.clock()):
+            log.warning("NodeMetric %s: %s", self.node_name, rivals.TEXT)
         if replaced:
             self._sent = None
         found = specs.read(self._stored.spec, self.spec)
@@ -231,7 +250,8 @@ class Publisher:
 
     def _problems(self) -> list[str]:
         found = [f"{self.spec.problem}; the last good value stays in force."] if self.spec.problem else []
-        return found + ([f"{self._pruned[:1].upper()}{self._pruned[1:]}."] if self._pruned else [])
+        others = rivals.TEXT if self._rivals.present(self.clock()) else ""
+        return found + [f"{text[:1].upper()}{text[1:]}." for text in (self._pruned, others) if text]
 
     def _check_seconds(self) -> float:
         policy = with_defaults(self._sent.policy if self._sent is not None else None)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import kubeapi
 from agent.reporter.publisher import FAST_KEYS
 from crds.predict_policy import DEFAULTS
 from tests.agent.reporter.stage import PREDICTION, READY, START, Stage, moment, moved, staged
@@ -293,3 +294,64 @@ async def test_broken_report_is_tried_again(stage: Stage, caplog: pytest.LogCapt
     assert "cannot report: the database is damaged" in caplog.text
     stage.reports.broken = False
     assert await stage.publisher._guarded("full", stage.publisher.report) == pytest.approx(60, abs=1e-3)
+
+
+async def _another_reports(stage: Stage, field: str, value: str) -> None:
+    """Somebody else's report, a minute later, and what ours makes of it at its next look."""
+    stage.time[0] += 61
+    assert stage.fake.stored is not None
+    stage.fake.tell()
+    stage.status.update({"updateTime": value} if field == "updateTime" else {"prediction": {"time": value}})
+    await stage.publisher.check()
+
+
+@pytest.mark.parametrize("field", ["updateTime", "time"])
+@pytest.mark.parametrize("failing", [False, True])
+async def test_second_reporter_is_told(
+    stage: Stage,
+    field: str,
+    failing: bool,  # noqa: FBT001 - a parameter
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Two agents on one node, or koordlet beside ours: said once in the log, and in the condition until it is over."""
+    assert stage.fake.stored is not None
+    stage.fake.stored["status"] = {"updateTime": "predecessor's"}
+    await stage.publisher.report()
+    await _another_reports(stage, field, "first")
+    await stage.publisher.report()
+    assert stage.reports.told == []  # may be the last one of an agent that ours replaces
+    if failing:
+        stage.fake.down = 503
+        await stage.publisher.report()
+        stage.fake.down = 0
+        await stage.publisher.report()
+    await _another_reports(stage, field, "second")
+    await stage.publisher.report()
+    assert "second agent or Koordinator's koordlet" in stage.reports.told[0]
+    await _another_reports(stage, field, "third")
+    assert caplog.text.count("another program reports in this NodeMetric") == 1
+    stage.time[0] += 601
+    await stage.publisher.report()
+    assert stage.reports.told == []
+
+
+async def test_own_reports_are_no_second_reporter(stage: Stage) -> None:
+    """What we sent is ours, though the answer was lost, and so are the manager's conditions nobody's report."""
+    take, lost = stage.publisher.api.patch, 0
+
+    async def patch(path: str, body: dict[str, Any]) -> dict[str, Any]:
+        nonlocal lost
+        found = await take(path, body)
+        lost += 1
+        if lost % 2:
+            raise kubeapi.ApiUnavailable("the answer was lost")
+        return found
+
+    stage.publisher.api.patch = patch  # type: ignore[method-assign, assignment]
+    for _ in range(20):
+        stage.time[0] += 61
+        await stage.publisher.report()
+        stage.fake.tell({"type": "MidPublished", "status": "True", "reason": "Published"})
+        stage.reports.prediction = moved(1000 + 500 * (lost % 3))
+        await stage.publisher.check()
+        assert stage.reports.told == []

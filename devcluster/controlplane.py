@@ -24,11 +24,20 @@ APISERVER_GRACE_SECONDS = 1.5
 FORWARD_SCRIPT = Path(__file__).with_name("forward.py")
 REQUESTS_PER_SECOND = 500
 """What the controllers and the scheduler allow themselves; the defaults (20 to 50) are for shared clusters."""
+RECORDED_GROUP = "headroom:recorded"
+"""What users of this group write is audited with what they sent and were answered."""
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
     "omitStages": ["RequestReceived"],
-    "rules": [{"level": "Metadata"}],
+    "rules": [
+        {
+            "level": "RequestResponse",
+            "userGroups": [RECORDED_GROUP],
+            "verbs": ["create", "patch", "update", "delete"],
+        },
+        {"level": "Metadata"},
+    ],
 }
 CLIENTS = {
     "admin": ("admin", ("system:masters",)),
@@ -70,7 +79,7 @@ class ControlPlane:
 
     def __post_init__(self) -> None:
         self.audit_log = self.directory / "audit.log"
-        """Every request that the API server answered, one JSON object a line (level Metadata)."""
+        """Every request that the API server answered, one JSON object a line; see `AUDIT_POLICY`."""
         self.etcd = self._component("etcd", self._etcd_command)
         self.apiserver = self._component("kube-apiserver", self._apiserver_command)
         self.apiserver.ready, self.apiserver.port = self._apiserver_ready, self.placement.port
@@ -133,15 +142,19 @@ class ControlPlane:
         user, groups = CLIENTS[name]
         return self.pki.kubeconfig(name, self.pki.client(name, user, groups), url)
 
-    def add_scheduler(self, name: str, configuration: Mapping[str, object], *, elect: bool = False) -> Component:
+    def add_scheduler(
+        self, name: str, configuration: Mapping[str, object], *, elect: bool = False, host: str = ""
+    ) -> Component:
         """Start one more kube-scheduler beside the default one.
 
         Args:
             name: unique; names its log.
             configuration: a KubeSchedulerConfiguration; its client connection is set here.
             elect: whether its leader election holds as it says; else there is none.
+            host: the host name under which it holds a Lease; empty: this machine's.
         """
-        component = self._component(name, lambda _: self._scheduler(name, configuration, elect=elect))
+        rename = ["unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host] if host else []
+        component = self._component(name, lambda _: [*rename, *self._scheduler(name, configuration, elect=elect)])
         component.launch()
         return component
 

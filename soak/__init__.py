@@ -20,7 +20,7 @@ class Step:
 
 STEPS: Final[dict[str, Step]] = {
     "kills": Step("soak.kills", 6, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
-    "fuzz": Step("soak.fuzz", 13, "10,000 new inputs for each parser, 1,000 for every other property"),
+    "fuzz": Step("soak.fuzz", 8, "10,000 new inputs for each parser, 1,000 for every other property"),
     "large-objects": Step(
         "soak.large_objects", 2, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
     ),
@@ -38,6 +38,7 @@ STEPS: Final[dict[str, Step]] = {
         "a real API server is killed and restarted below agents, manager, extender",
         longer_seconds=420,
     ),
+    "quotas": Step("soak.quotas", 4, "extenders and kube-schedulers are killed, paused and held back: quotas hold"),
     "manager": Step(
         "soak.manager", 13, "a manager with 5,000 nodes that report: memory, stalls, floods, edits, quiet restart"
     ),

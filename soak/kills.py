@@ -17,7 +17,7 @@ LAST_SHARE = 0.95
 
 def trial(telling: Telling) -> None:
     """Kill a writing store."""
-    seed = random.SystemRandom().randrange(1 << 32)
+    seed = telling.seed
     chance, wrong, dead = random.Random(seed), "", 0  # noqa: S311 - no secret
     telling.say(f"seed {seed}")
     with tempfile.TemporaryDirectory(prefix="headroom-soak-") as name, Nursery.open() as nursery:

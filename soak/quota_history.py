@@ -4,12 +4,12 @@ A history is what the API server took, in its order: quotas, bindings, ends of p
 lease. It is judged against a model that knows nothing of how the extender works.
 
 1. No binding brings a namespace above the `max` of its quota. A pod may be on its way for a while, so that the largest
-   `max` counts that was in force since then.
+   `max` counts that was in force since then. Only while the extender was away may kube-scheduler go on without it.
 2. Nobody is evicted who is not named by the hold in force of the pod for which he is, and nobody twice.
 3. Whoever writes holds and evicts holds the lease, and what two holders write is not interleaved.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -18,6 +18,8 @@ Amounts: TypeAlias = Mapping[str, int]
 
 LONGEST_FLIGHT_SECONDS: Final = 600.0
 """How long a pod may be on its way to its node: kube-scheduler's bindTimeoutSeconds. [s]"""
+LONGEST_ATTEMPT_SECONDS: Final = 8.0
+"""How long an attempt that waited for an extender in vain may take until its pod is bound. [s]"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +98,33 @@ class Evicted:
     """Uid of the pod for which it does."""
 
 
+@dataclass(frozen=True, slots=True)
+class Away:
+    """An extender did not answer, where kube-scheduler goes on without it (`ignorable`): quotas do not hold then."""
+
+    begin: float
+    """Since when. [s]"""
+    end: float
+    """When it answered again. [s]"""
+    who: str
+    """The holder of the lease whose kube-scheduler asks it."""
+
+
 Event: TypeAlias = QuotaWritten | Bound | Ended | LeaseTaken | HoldWritten | Evicted
 
 
 @dataclass(slots=True)
 class _Model:
     flight: float
+    unheard: float
+    away: Sequence[Away]
     maxima: dict[str, list[tuple[float, Amounts | None]]] = field(default_factory=dict)
     used: dict[str, dict[str, int]] = field(default_factory=dict)
     bound: dict[str, Bound] = field(default_factory=dict)
     holds: dict[str, frozenset[str]] = field(default_factory=dict)
     evicted: dict[str, str] = field(default_factory=dict)
     holder: str = ""
+    former: str = ""
 
     def take(self, event: Event) -> Iterator[str]:
         """What is wrong with an event, which then counts."""
@@ -119,7 +136,7 @@ class _Model:
             case Ended():
                 self._end(event.uid)
             case LeaseTaken():
-                self.holder = event.holder
+                self.former, self.holder = self.holder, event.holder
             case HoldWritten():
                 yield from self._written_by(event.at, event.by, f"a hold for {event.claimant}")
                 self.holds[event.claimant] = event.victims
@@ -140,7 +157,7 @@ class _Model:
         for name, amount in event.charge.items():
             used[name] = used.get(name, 0) + amount
             most = self._most(event, name)
-            if amount and most is not None and used[name] > most:
+            if amount and most is not None and used[name] > most and not self._unasked(event):
                 yield f"{event.at:g} s: pod {event.uid} brought {event.namespace} to {used[name]} {name}, max is {most}"
 
     def _most(self, event: Bound, name: str) -> int | None:
@@ -151,6 +168,12 @@ class _Model:
         bounds = [before[-1] if before else None, *(most for when, most in written if begin < when <= event.at)]
         named = [most[name] for most in bounds if most is not None and name in most]
         return max(named) if len(named) == len(bounds) else None
+
+    def _unasked(self, event: Bound) -> bool:
+        """Whether the extender may have been away when the pod was let through."""
+        begin = max(event.at - LONGEST_ATTEMPT_SECONDS, event.created)
+        asked = [self.holder, self.former]
+        return any(one.who in asked and one.begin <= event.at and begin <= one.end for one in self.away)
 
     def _end(self, uid: str) -> None:
         known = self.bound.get(uid)
@@ -164,17 +187,25 @@ class _Model:
             yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, and for {before} before"
         if event.victim not in self.holds.get(event.claimant, frozenset()):
             yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, whose hold does not name it"
-        if event.claimant in self.bound:
+        bound = self.bound.get(event.claimant)
+        if bound is not None and event.at - bound.at > self.unheard:
             yield f"{event.at:g} s: {event.victim} was evicted for {event.claimant}, which was bound already"
         self.evicted[event.victim] = event.claimant
 
 
-def faults(history: Iterable[Event], flight: float = LONGEST_FLIGHT_SECONDS) -> list[str]:
+def faults(
+    history: Iterable[Event],
+    flight: float = LONGEST_FLIGHT_SECONDS,
+    unheard: float = -1.0,
+    away: Sequence[Away] = (),
+) -> list[str]:
     """Everything in a history that must not be, one sentence each.
 
     Args:
         history: in the order in which the API server took it.
         flight: how long a pod may be on its way to its node. [s]
+        unheard: for how long whoever evicts may not have heard of a binding; below 0: he hears at once. [s]
+        away: when quotas did not hold, as nobody could be asked: what was bound then counts, and is no fault.
     """
-    model = _Model(flight)
+    model = _Model(flight, unheard, away)
     return [fault for event in history for fault in model.take(event)]

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import random
 import signal
 import sys
 import time
@@ -33,6 +34,8 @@ class Telling:
     """All of its time. [s]"""
     began: float = field(default_factory=time.monotonic)
     """When it began, by the clock that only runs forward. [s]"""
+    seed: int = field(default_factory=lambda: random.SystemRandom().randrange(1 << 32))
+    """Of what it draws by lot: the same seed tries the same."""
     failed: int = 0
     """Claims that did not hold."""
     checked: int = 0
@@ -70,7 +73,11 @@ def run(trial: Callable[[Telling], None], arguments: Sequence[str] | None = None
     """The entry point of a step: exits with 1 when a claim did not hold or none was made, with 130 when ended."""
     parser = argparse.ArgumentParser(description=trial.__doc__)
     parser.add_argument("--seconds", type=float, required=True, help="when it ends")
-    telling = Telling(parser.parse_args(arguments).seconds)
+    parser.add_argument("--seed", type=int, help="of a run that is to be repeated; else a new one, which is told")
+    options = parser.parse_args(arguments)
+    telling = Telling(options.seconds)
+    if options.seed is not None:
+        telling.seed = options.seed
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # either ends it as Ctrl-C does: in order
     try:
         trial(telling)

@@ -80,7 +80,7 @@ def test_interruption_says_what_was_left_out(
     monkeypatch.setattr(program, "run", run)
     assert program.main([]) == 130
     said = capsys.readouterr().out
-    assert "not tried: month, api-server, manager" in said
+    assert "not tried: month, api-server, quotas, manager" in said
     assert "4 passed, 0 failed" in said
     assert list(given) == ["kills", "fuzz", "large-objects", "strangers"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from soak.quota_history import Bound, Ended, Event, Evicted, HoldWritten, LeaseTaken, QuotaWritten, faults
+from soak.quota_history import Away, Bound, Ended, Event, Evicted, HoldWritten, LeaseTaken, QuotaWritten, faults
 
 MAX = QuotaWritten(0, "a", {"cpu": 2000})
 
@@ -64,3 +64,29 @@ def test_bad(history: list[Event], fault: str) -> None:
     """What must not be is told, with what was written and by whom."""
     (found,) = faults(history)
     assert fault in found
+
+
+@pytest.mark.parametrize(
+    ("at", "created", "who", "many"),
+    [
+        (12, 11, "one", 0),  # let through while it was away
+        (19, 11, "one", 0),  # the attempt may have begun while it was away
+        (30, 11, "one", 1),  # nobody is so long on his way
+        (19, 18, "one", 1),  # made when it answered again
+        (9, 1, "one", 1),  # bound before it was away
+        (12, 11, "two", 1),  # another one was away
+    ],
+)
+def test_away(at: float, created: float, who: str, many: int) -> None:
+    """What may have been let through while the extender was away is no fault, and counts from then on."""
+    history: list[Event] = [MAX, LEADS, _bound(at, "p", 2001, created)]
+    assert len(faults(history, away=[Away(10, 15, who)])) == many
+    (found,) = faults([*history[:-1], _bound(12, "p", 2001, 11), _bound(40, "q", 1, 39)], away=[Away(10, 15, "one")])
+    assert "pod q brought a to 2002" in found
+
+
+@pytest.mark.parametrize(("unheard", "many"), [(-1, 1), (0.5, 1), (1, 0)])
+def test_unheard_binding(unheard: float, many: int) -> None:
+    """Whoever evicts may not have heard yet that the pod is bound for which he does."""
+    history: list[Event] = [LEADS, _hold(1, "v"), _bound(2, "claimant"), _evicted(3, "v")]
+    assert len(faults(history, unheard=unheard)) == many

@@ -200,9 +200,13 @@ class Site:
                 yield
         elif process is not None and kind.startswith("pause"):
             process.signal(signal.SIGCONT)
-        if replica.since is not None:
-            self.away += [Away(replica.since, time.time(), replica.name)] if self.ignorable else []
-            replica.since = None
+        self.back(replica)
+
+    def back(self, replica: Replica) -> None:
+        """Note until when an extender was away, if it was."""
+        if replica.since is not None and self.ignorable:
+            self.away.append(Away(replica.since, time.time(), replica.name))
+        replica.since = None
 
     def wait(self, least: float, most: float) -> Iterator[None]:
         """A time between these. [s]"""
@@ -266,6 +270,8 @@ def trial(telling: Telling) -> None:
     telling.say(f"starting the cluster; seed {telling.seed}")
     with Site.open(telling.seed) as site:
         _live(telling, site)
+        for replica in site.replicas:
+            site.back(replica)
         audit = list(audited(site.cluster, f'"{RECORDED_GROUP}"'))
         seen, broken = list(site.record.seen), list(site.record.broken)
         found = history(seen, audit, REPLICAS, GPU)

@@ -130,6 +130,7 @@ class Site:
             for node in cluster.kwok.add(NODES, NodeTemplate()):
                 amounts = {part: {GPU: f"{GPUS}"} for part in ("capacity", "allocatable")}
                 cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": amounts})
+            allow_election(cluster)
             record = Record(cluster, LEASES)
             record.start()
             site = cls(cluster, record, random.Random(seed))  # noqa: S311 - no secret
@@ -263,6 +264,18 @@ class Site:
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}"
         if self.cluster.api.exists(path):
             self.cluster.api.request("DELETE", path)
+
+
+def allow_election(cluster: Cluster) -> None:
+    """Let kube-schedulers hold a Lease there, as the chart does."""
+    rights = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}"
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+    group = "rbac.authorization.k8s.io"
+    subject = {"apiGroup": group, "kind": "User", "name": "system:kube-scheduler"}
+    role = {"apiGroup": group, "kind": "Role", "name": "election"}
+    metadata = {"name": "election"}
+    cluster.api.create_all([(f"{rights}/roles", {"metadata": metadata, "rules": [rule]})])
+    cluster.api.create_all([(f"{rights}/rolebindings", {"metadata": metadata, "subjects": [subject], "roleRef": role})])
 
 
 def trial(telling: Telling) -> None:

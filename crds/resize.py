@@ -103,7 +103,8 @@ def _largest(amounts: Sequence[Json]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for each in amounts:
         for name, quantity in each.items():
-            if name not in found or parse_quantity(quantity) > parse_quantity(found[name]):
+            known: Any = found.setdefault(name, quantity)
+            if known != quantity and parse_quantity(quantity) > parse_quantity(known):
                 found[name] = quantity
     return found
 

@@ -174,14 +174,17 @@ class Cluster:
 
     def put_pod(self, pod: PodFacts) -> set[str]:
         """Remember a pod (or that it ended); the nodes on which something changed."""
-        node = self._node_of_pod.get(pod.uid)
-        before = self._pods[node].get(pod.uid) if node is not None else None
-        if before == pod:
+        if self.pod(pod.uid) == pod:
             return set()
         touched = self.drop_pod(pod.uid)
         if self._put(pod):
             touched.add(pod.node)
         return touched
+
+    def pod(self, uid: str) -> PodFacts | None:
+        """A pod that is remembered."""
+        node = self._node_of_pod.get(uid)
+        return self._pods[node].get(uid) if node is not None else None
 
     def drop_pod(self, uid: str) -> set[str]:
         """Forget a pod; the node it was on."""

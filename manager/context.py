@@ -5,8 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from crds.placement_shape import check_node_metric, check_offered_node
 from kubeapi import ApiServer
 from kubeapi.events import EventRecorder
+from kubeapi.unreadable import Unreadable
 from manager import patches
 from manager.cluster import Cluster
 from manager.config.in_force import InForce
@@ -62,6 +64,10 @@ class Context:
     """Node name -> what is remembered of it."""
     progress: Progress = field(default_factory=Progress)
     """How far the manager has come, for the health pages."""
+    unreadable_nodes: Unreadable = field(default_factory=lambda: Unreadable("Node", check_offered_node))
+    """Nodes that could not be understood."""
+    unreadable_node_metrics: Unreadable = field(default_factory=lambda: Unreadable("NodeMetric", check_node_metric))
+    """The same for NodeMetrics."""
     complained: dict[str, float] = field(default_factory=dict)
     """Kind of trouble -> when a line about it was last logged. [s]"""
     wall: Callable[[], float] = time.time

@@ -9,11 +9,13 @@ import logging
 import random
 from collections.abc import Coroutine, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
 from kubeapi.events import EventRecorder
 from manager.context import Context, Run
+from manager.facts.reading import part
 from manager.handlers import config, node_metric_watch, pods
 from manager.handlers.config import ConfigKeeper
 from manager.leader import Leadership, NotLeading
@@ -162,8 +164,8 @@ async def relist(run: Run) -> None:
     cluster, touched = run.context.cluster, set[str]()
 
     def put_node(node: Json) -> str:
-        name = str(node["metadata"]["name"])
-        if cluster.put_node(node, listed=True):
+        name = str(part(node, "metadata", "name") or "")
+        if run.context.unreadable_nodes.attempt(name, node, partial(cluster.put_node, listed=True)):
             touched.add(name)
         return name
 

@@ -12,7 +12,7 @@ from cli.simulate import profile as profiles
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.snapshot.watch import LIVE_PODS, MALFORMED
+from scheduler_plugins.snapshot.watch import LIVE_PODS
 
 _UNKNOWN: Final = (
     "This cluster does not know ElasticQuotas, so it has none, and no namespace is limited: "
@@ -81,7 +81,7 @@ class Seen:
         metadata = item.get("metadata") or {}
         try:
             put(item)
-        except MALFORMED as error:
+        except Exception as error:  # noqa: BLE001 - objects of any shape
             name = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
             self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
 

@@ -16,7 +16,6 @@ from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.source import Source
-from scheduler_plugins.snapshot.watch import MALFORMED
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """The scheduler of a pod that names none."""
@@ -74,7 +73,7 @@ class World:
         try:
             for put in puts:
                 put(item)
-        except MALFORMED as error:
+        except Exception as error:  # noqa: BLE001 - objects of any shape
             name = (item.get("metadata") or {}).get("name")
             self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
 
@@ -141,7 +140,7 @@ def simulate(world: World, given: GivenPod) -> Simulation:
     """
     try:
         pod = world.cache.read(_as_pending(given.pod))
-    except MALFORMED as error:
+    except Exception as error:
         raise CommandError(f"{given.title} cannot be understood: {error}") from error
     # A pod that is there already is simulated as if it were not: its own requests must not be in its way.
     world.delete_pod(pod.uid)

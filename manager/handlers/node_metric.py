@@ -1,6 +1,7 @@
 """NodeMetrics: one for each Node, with the spec that its strategy asks for, gone with it."""
 
 import logging
+from functools import partial
 from typing import Any, Final
 
 from crds.colocation import ColocationStrategy
@@ -10,6 +11,7 @@ from manager.applying import apply
 from manager.context import Run
 from manager.corrections import Corrections
 from manager.definition import Definition
+from manager.facts.reading import part
 from manager.node_metric import Kept
 
 _LOG: Final = logging.getLogger(__name__)
@@ -19,13 +21,20 @@ _SOON_SECONDS: Final = 5.0
 
 def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
     """Remember a NodeMetric that changed, and have its node looked at if that matters."""
-    name = str(obj["metadata"]["name"])
+    name = str(part(obj, "metadata", "name") or "")
     cluster = run.context.cluster
     if type_ == "DELETED":
-        cluster.drop_node_metric(name, str(obj["metadata"].get("uid", "")))
+        cluster.drop_node_metric(name, str(part(obj, "metadata", "uid") or ""))
         run.queue.add(name)
-    elif cluster.put_node_metric(obj, run.context.steady()):
+    elif take(run, name, obj, listed=False):
         run.queue.add(name)
+
+
+def take(run: Run, name: str, obj: dict[str, Any], *, listed: bool) -> bool:
+    """Remember a NodeMetric, if it can be understood; whether anything changed that matters."""
+    context = run.context
+    put = partial(context.cluster.put_node_metric, now=context.steady(), listed=listed)
+    return bool(context.unreadable_node_metrics.attempt(name, obj, put))
 
 
 async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> float | None:

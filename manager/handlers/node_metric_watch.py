@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from kubeapi import ApiError, Relisted, WatchTiming, list_and_watch
 from manager.context import Run
-from manager.handlers.node_metric import observe
+from manager.facts.reading import part
+from manager.handlers.node_metric import observe, take
 from manager.node_metric import COLLECTION
 
 _TIMING: Final = WatchTiming(longest_delay_seconds=5.0)
@@ -64,8 +65,8 @@ async def follow(run: Run, since: str) -> None:
 
 def _take(run: Run, obj: dict[str, Any]) -> str:
     """Remember a listed NodeMetric; all that the list itself keeps of it is its name."""
-    name = str(obj["metadata"]["name"])
-    if run.context.cluster.put_node_metric(obj, run.context.steady(), listed=True):
+    name = str(part(obj, "metadata", "name") or "")
+    if take(run, name, obj, listed=True):
         run.queue.add(name)
     return name
 

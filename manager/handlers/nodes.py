@@ -5,6 +5,7 @@ from typing import Any
 import kopf
 
 from manager.context import Run
+from manager.facts.reading import part
 
 
 def register(registry: kopf.OperatorRegistry, run: Run) -> None:
@@ -17,10 +18,10 @@ def register(registry: kopf.OperatorRegistry, run: Run) -> None:
 
 def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
     """Remember a Node that changed, and have it looked at if that matters."""
-    name = str(obj["metadata"]["name"])
+    name = str(part(obj, "metadata", "name") or "")
     cluster = run.context.cluster
     if type_ == "DELETED":
-        cluster.drop_node(name, str(obj["metadata"].get("uid", "")))
+        cluster.drop_node(name, str(part(obj, "metadata", "uid") or ""))
         run.queue.add(name)
-    elif cluster.put_node(obj):
+    elif run.context.unreadable_nodes.attempt(name, obj, cluster.put_node):
         run.queue.add(name)

@@ -18,7 +18,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import shortened
 from scheduler_plugins.snapshot.kept import Relieving
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.watch import MALFORMED, reason
+from scheduler_plugins.snapshot.watch import refusal_of_pod
 from service.memo import Memo, of_json
 
 _REMEMBERED_BYTES: Final = 32 * 2**20
@@ -223,7 +223,7 @@ class Extender:
         """Take a Node as it was sent, if it can be understood."""
         try:
             self._cache.put_node(node_object(asked, name))
-        except MALFORMED:
+        except Exception:  # noqa: BLE001 - what was sent is judged by the watch, which names it
             return False
         return True
 
@@ -237,8 +237,8 @@ class Extender:
     def _parse(self, pod: Mapping[str, Any]) -> PodRequest:
         try:
             return self._cache.read(pod)
-        except MALFORMED as error:
-            raise UnreadablePod(f"{_UNREADABLE}: {reason(pod, error, pod=True)}") from error
+        except Exception as error:
+            raise UnreadablePod(f"{_UNREADABLE}: {refusal_of_pod(pod, error)}") from error
 
     def _best(self, pod: PodRequest, nodes: Nodes, unknown: Sequence[str]) -> list[str]:
         """The best nodes, best first. A node that is not known yet has no load that we know of: it comes last."""

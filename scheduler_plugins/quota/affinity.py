@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from crds.placement_shape import check_pod_terms
 from crds.selector import matches
 from service.memo import Memo, of_json
 
@@ -50,20 +51,25 @@ def required_terms(pod: Json, part: str) -> tuple[AffinityTerm, ...]:
     Args:
         pod: Kubernetes JSON.
         part: AFFINITY or ANTI_AFFINITY.
+
+    Raises:
+        CodecError: a term has another shape than it should.
     """
     affinity = ((pod.get("spec") or {}).get("affinity") or {}).get(part) or {}
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if not terms:
         return ()
-    return _terms((str((pod.get("metadata") or {}).get("namespace") or ""), json.dumps(terms, sort_keys=True)))
+    return _terms((str((pod.get("metadata") or {}).get("namespace") or ""), json.dumps(terms, sort_keys=True), part))
 
 
-def _read(asked: tuple[str, str]) -> tuple[AffinityTerm, ...]:
+def _read(asked: tuple[str, str, str]) -> tuple[AffinityTerm, ...]:
     """The terms of a namespace and their JSON. Pods of one workload have the same ones, which are kept once.
 
     `matchLabelKeys` and `mismatchLabelKeys` are not looked at: the API server writes them into the selector.
     """
-    namespace, terms = asked
+    namespace, text, part = asked
+    terms = json.loads(text)
+    check_pod_terms(terms, f"spec.affinity.{part}")
     return tuple(
         AffinityTerm(
             str(term.get("topologyKey") or ""),
@@ -71,7 +77,7 @@ def _read(asked: tuple[str, str]) -> tuple[AffinityTerm, ...]:
             term.get("namespaceSelector"),
             term.get("labelSelector"),
         )
-        for term in json.loads(terms)
+        for term in terms
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crds.placement_shape import check_budget
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -26,7 +28,12 @@ class Budget:
 
     @classmethod
     def from_json(cls, budget: Mapping[str, Any]) -> "Budget":
-        """Read a PodDisruptionBudget."""
+        """Read a PodDisruptionBudget.
+
+        Raises:
+            CodecError: a field has another shape than it should.
+        """
+        check_budget(budget)
         metadata, spec, status = (budget.get(part) or {} for part in ("metadata", "spec", "status"))
         selector = spec.get("selector")
         return cls(

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
+from crds.placement_shape import check_budget, check_elastic_quota, check_namespace
 from scheduler_plugins.quota import described
 from scheduler_plugins.quota.allowances import Allowances
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
@@ -226,6 +227,7 @@ class QuotaCluster:
                 self.delete_quota,
                 self.retain_quotas,
                 absent_is_empty=True,
+                check=check_elastic_quota,
             ),
             Source(
                 "PodDisruptionBudgets",
@@ -236,6 +238,7 @@ class QuotaCluster:
                 self.put_budget,
                 self.delete_budget,
                 self.retain_budgets,
+                check=check_budget,
             ),
             Source(
                 "Namespaces",
@@ -246,6 +249,7 @@ class QuotaCluster:
                 self.namespaces.put,
                 self.namespaces.delete,
                 self.namespaces.retain,
+                check=check_namespace,
             ),
         )
 
@@ -286,7 +290,7 @@ class QuotaCluster:
         """A Node is there, or has changed.
 
         Raises:
-            QuantityError: an amount is not a quantity.
+            ValueError: an amount is not a quantity, or a field has another shape than it should.
         """
         read = QuotaNode.from_json(node)
         if read.name not in self._nodes:
@@ -307,8 +311,7 @@ class QuotaCluster:
         """A pod is there, or has changed.
 
         Raises:
-            QuantityError: a request is not a quantity.
-            ValueError: a time cannot be read.
+            ValueError: a request is not a quantity, or a time cannot be read.
         """
         self.place(self.read(pod))
 
@@ -316,8 +319,7 @@ class QuotaCluster:
         """A pod as it is charged here.
 
         Raises:
-            QuantityError: a request is not a quantity.
-            ValueError: a time cannot be read.
+            ValueError: a request is not a quantity, or a time cannot be read.
         """
         return QuotaPod.from_json(pod, self._charging)
 

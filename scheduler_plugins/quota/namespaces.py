@@ -5,6 +5,8 @@ from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any, Final
 
+from crds.placement_shape import check_namespace
+
 NAMESPACES: Final = "/api/v1/namespaces"
 """Path of all namespaces."""
 
@@ -22,7 +24,12 @@ class Namespaces:
         return self._labels.get(namespace, _NONE)
 
     def put(self, namespace: Mapping[str, Any]) -> None:
-        """A Namespace is there, or has changed."""
+        """A Namespace is there, or has changed.
+
+        Raises:
+            CodecError: a field has another shape than it should.
+        """
+        check_namespace(namespace)
         metadata = namespace["metadata"]
         self._labels[str(metadata["name"])] = metadata.get("labels") or _NONE
 

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.pod import is_mirror_pod, is_terminal
+from crds.resize import Resize, in_effect
 from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of
@@ -106,7 +107,8 @@ class QuotaPod:
             ValueError: a time is not RFC 3339.
         """
         metadata, spec, status = (pod.get(part) or {} for part in ("metadata", "spec", "status"))
-        charge, requests = charge_of(pod), set_aside(pod)
+        counted = {**in_effect(pod, Resize.SET_ASIDE), "status": {}}  # once for both: there may be many containers
+        charge, requests = charge_of(counted), set_aside(counted)
         if charging is Charging.SCHEDULER:
             charge = larger(charge, {name: amount for name, amount in requests.items() if name != "pods"})
         node, priority = str(spec.get("nodeName") or ""), spec.get("priority")

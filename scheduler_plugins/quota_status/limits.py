@@ -5,9 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from kubeapi import ApiError, ApiUnavailable
+from kubeapi import ApiError
 from scheduler_plugins.quota_status.findings import Hard, hard_by_namespace
-from scheduler_plugins.snapshot.watch import MALFORMED
 
 RESOURCE_QUOTAS: Final = "/api/v1/resourcequotas"
 """Path of the ResourceQuotas of all namespaces."""
@@ -62,7 +61,7 @@ class NamespaceLimits:
         try:
             items, _ = await self._api.list(RESOURCE_QUOTAS)
             self._hard = hard_by_namespace(items)
-        except (ApiError, ApiUnavailable, *MALFORMED) as error:
+        except Exception as error:  # noqa: BLE001 - ResourceQuotas of any shape
             if isinstance(error, ApiError):
                 self._not_before = now + _RETRY_SECONDS
             if not self._told:

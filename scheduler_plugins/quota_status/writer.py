@@ -9,7 +9,9 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION, ElasticQuota
+from crds.placement_shape import check_elastic_quota
 from kubeapi import MERGE_PATCH, ApiError, ApiUnavailable, paths
+from kubeapi.unreadable import Unreadable
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.reporting import reported
 from scheduler_plugins.quota_status.findings import Finding, Surroundings, findings
@@ -133,6 +135,7 @@ class Writer:
         self._resume_at = float("-inf")
         self._pause = _FIRST_PAUSE_SECONDS
         self._told = self._told_pruned = False
+        self._unreadable = Unreadable("ElasticQuota", check_elastic_quota)
 
     async def run(self) -> None:
         """Look, and write, for ever. What fails is told once, and tried again the next time."""
@@ -154,6 +157,7 @@ class Writer:
         objects = self._cluster.quota_objects
         for uid in self._known.keys() - objects.keys():
             del self._known[uid]
+        self._unreadable.retain(set(objects))
         await self._limits.refresh(objects)
         due = await self._due(list(objects))
         done = 0
@@ -178,11 +182,21 @@ class Writer:
             if time.perf_counter() - started >= _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
-            quota = self._stored(uids[(self._turn + number) % len(uids)])
-            if quota is not None and (change := self._change(quota, surroundings, now)) is not None:
-                found.append((quota, change))
+            uid = uids[(self._turn + number) % len(uids)]
+            if (due := self._attempt(uid, surroundings, now)) is not None:
+                found.append(due)
                 self._tokens.take(refill, now)
         return found
+
+    def _attempt(self, uid: str, surroundings: Surroundings, now: float) -> tuple[Json, Update] | None:
+        """What there is to write to one quota; one that cannot be judged is named once and stops no other."""
+
+        def look(quota: Json) -> tuple[Json, Update] | None:
+            change = self._change(quota, surroundings, now)
+            return None if change is None else (quota, change)
+
+        quota = self._stored(uid)
+        return None if quota is None else self._unreadable.attempt(uid, quota, look)
 
     def _surroundings(self) -> Surroundings:
         capacity: dict[str, int] = {}

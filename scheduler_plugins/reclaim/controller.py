@@ -18,7 +18,6 @@ from typing import Final
 
 from crds.pod import workload_key
 from kubeapi import ApiError, ApiServer, ApiUnavailable
-from scheduler_plugins.framework.cycle import PluginError
 from scheduler_plugins.leader import Leader
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
@@ -222,7 +221,7 @@ class Controller:
         """What decides about a pod; of one that cannot be read, the pod itself."""
         try:
             return self._likeness.of(pod)
-        except (PluginError, ValueError):
+        except Exception:  # noqa: BLE001 - as the next one: it is judged alone, and that says why it cannot be
             return pod.uid
 
     def _decided(self, pod: QuotaPod, barred: AbstractSet[str]) -> Decision | Undecided:
@@ -231,7 +230,8 @@ class Controller:
         try:
             return self._judge(pod, now, nodes)
         except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
-            _LOG.debug("Nobody is evicted for pod %s: %s", pod.key, error)
+            if pod.uid not in self._undecided:
+                _LOG.warning("Nobody is evicted for pod %s: it cannot be judged: %s", pod.key, error)
             return Undecided(f"it cannot be judged: {error}", {})
 
     def _nobody(self, pod: QuotaPod, found: Undecided) -> None:

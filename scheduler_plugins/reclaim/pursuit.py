@@ -10,7 +10,6 @@ from typing import Final
 from crds.elastic_quota import GROUP, PLURAL, VERSION
 from crds.pod import workload_key
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
-from scheduler_plugins.framework.cycle import PluginError
 from scheduler_plugins.leader import Leader
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
@@ -183,13 +182,15 @@ class Pursuit:
             # What each may do is in its hold, so their order does not matter; one's trouble does not stop the others.
             results = await asyncio.gather(*map(self._go_on, some), return_exceptions=True)
             for uid, result in zip(some, results, strict=True):
-                if isinstance(result, ApiError | ApiUnavailable) and result.about_object:
+                if isinstance(result, ApiError | ApiUnavailable) and not result.about_object:
+                    raise result
+                if isinstance(result, Exception):  # also one of its own: what a pod has must not stop the others
                     self._not_taken(uid, result)
                 elif isinstance(result, BaseException):
                     raise result
 
-    def _not_taken(self, uid: str, error: ApiError | ApiUnavailable) -> None:
-        """The API server takes nothing from us about a pod: it is tried again later."""
+    def _not_taken(self, uid: str, error: Exception) -> None:
+        """Nothing can be done about a pod, as the API server takes nothing say: it is tried again later."""
         self._again[uid] = self.monotonic() + _AGAIN_SECONDS
         if (pod := self._cluster.pods.get(uid)) is not None:
             note = f"The room held for it cannot be seen to: {error}"
@@ -213,8 +214,8 @@ class Pursuit:
         untouched = len(staying) == len(hold.victims)
         try:
             decision = self.judge(as_asked(pod), self.evictions.wall(), [hold.node], hold)
-        except (PluginError, ValueError) as error:
-            _LOG.debug("The hold of pod %s cannot be judged: %s", pod.key, error)
+        except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
+            self._not_taken(pod.uid, error)
             return
         right = {victim.uid for victim in decision.victims} if isinstance(decision, Decision) else set()
         asked = self._cluster.allowances.has(pod.uid, self.evictions.wall())  # while the hold was being written
@@ -321,7 +322,7 @@ class Pursuit:
         """Whether the room that was freed is another pod's by now, a more important one's: others would have to go."""
         try:
             return isinstance(self.judge(as_asked(pod), self.evictions.wall(), held=pod.hold), Decision)
-        except (PluginError, ValueError):
+        except Exception:  # noqa: BLE001 - it is woken as if nobody had the room
             return False
 
     async def _give_up(self, pod: QuotaPod, hold: Hold) -> None:

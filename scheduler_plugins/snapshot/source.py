@@ -35,6 +35,8 @@ class Source:
     """How the watch is doing."""
     absent_is_empty: bool = False
     """Whether a cluster that does not know the kind counts as one without such objects; else nothing is answered."""
+    check: Callable[[Any], None] | None = None
+    """Raises a ValueError that names the field of an object that has another shape than it should."""
 
     def complaint(self, stale_seconds: float) -> str:
         """Why what the cache has of this kind is not to be trusted, in one sentence; empty when all is well.

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
-from crds.codec import CodecError
-from crds.shape import check_node, check_pod
+from crds.placement_shape import check_node_metric, check_offered_node, check_placed_pod
 from kubeapi import ApiServer, Relisted, WatchTiming, list_and_watch, paths
+from kubeapi.unreadable import Unreadable, reason
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
@@ -20,9 +20,6 @@ NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
 """Path of the NodeMetrics."""
 LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that use something or may; the API server says DELETED for one that ends."""
-
-MALFORMED: Final = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError)
-"""What reading an object raises whose fields hold something else than they should."""
 
 _READABLE: Final = "does the API server answer, and may we list them?"
 
@@ -32,19 +29,9 @@ Json = Mapping[str, Any]
 _Taken = TypeVar("_Taken")
 
 
-def reason(item: Json, error: Exception, *, pod: bool) -> str:
-    """What is wrong with an object that could not be read: the field that has no such value, where that is known.
-
-    Args:
-        item: the object.
-        error: what reading it raised.
-        pod: whether it is a Pod, and not a Node.
-    """
-    try:
-        (check_pod if pod else check_node)(item)
-    except CodecError as found:
-        return str(found)
-    return str(error)
+def refusal_of_pod(pod: Json, error: Exception) -> str:
+    """What is wrong with a pod that could not be read: the field that has no such value, where that is known."""
+    return reason(pod, error, check_placed_pod)
 
 
 class PodFollower(Protocol):
@@ -79,7 +66,6 @@ class ClusterWatch:
         self._api = api
         self._cache = cache
         self._clock = clock
-        self._unreadable: dict[tuple[str, str], str] = {}
         self._settled = False
         kept = list(cache.kept.values())
         followers = [*kept, *followers]
@@ -93,6 +79,7 @@ class ClusterWatch:
                 _each(*(one.put_node for one in kept), cache.put_node),
                 _each(*(one.delete_node for one in kept), cache.delete_node),
                 _each(*(one.retain_nodes for one in kept), cache.retain_nodes),
+                check=check_offered_node,
             ),
             Source(
                 "NodeMetrics",
@@ -103,6 +90,7 @@ class ClusterWatch:
                 cache.put_node_metric,
                 cache.delete_node_metric,
                 cache.retain_node_metrics,
+                check=check_node_metric,
             ),
             Source(
                 "Pods",
@@ -113,10 +101,14 @@ class ClusterWatch:
                 _each(*(one.put_pod for one in followers), lambda pod: cache.put_pod(pod, clock())),
                 _each(*(one.delete_pod for one in followers), cache.delete_pod),
                 _each(*(one.retain_pods for one in followers), cache.retain_pods),
+                check=check_placed_pod,
             ),
             *(source for one in kept for source in one.sources()),
         )
         """What is watched."""
+        self._unreadable = {
+            source.kind: Unreadable(source.kind.removesuffix("s"), source.check) for source in self.sources
+        }
 
     @property
     def synced(self) -> bool:
@@ -126,7 +118,8 @@ class ClusterWatch:
     @property
     def unreadable(self) -> AbstractSet[str]:
         """Objects that could not be understood when they last changed, as "Kind name" or "Kind namespace/name"."""
-        return {*self._unreadable.values(), *(f"Node {name}" for name in self._cache.failures)}
+        named = (name for each in self._unreadable.values() for name in each.named.values())
+        return {*named, *(f"Node {name}" for name in self._cache.failures)}
 
     def complaints(self, stale_seconds: float) -> list[str]:
         """What keeps the cache from being trusted, one sentence each; empty when all is well.
@@ -156,23 +149,20 @@ class ClusterWatch:
             if isinstance(change, Relisted):
                 listed = set(change.items)
                 source.retain(listed)
-                for kind, gone in [key for key in self._unreadable if key[0] == source.kind and key[1] not in listed]:
-                    del self._unreadable[kind, gone]
+                self._unreadable[source.kind].retain(listed)
                 self._settle()
             elif change.type == "DELETED":
-                gone = source.identity(change.object)
-                source.delete(gone)
-                self._unreadable.pop((source.kind, gone), None)
+                self._attempt(source, change.object, lambda item: source.delete(source.identity(item)))
             else:
-                self._put(source, change.object)
+                self._attempt(source, change.object, source.put)
 
     def _take(self, source: Source, item: Json) -> str:
         """Take one object of a list; all that is kept of it here is what it is known by."""
-        self._put(source, item)
+        identity = self._attempt(source, item, source.put)
         if source.path == paths.PODS and not source.health.synced:
-            with suppress(*MALFORMED):
+            with suppress(Exception):  # the watch has told of it
                 self._cache.doubt(item, self._clock())
-        return source.identity(item)
+        return identity
 
     def _settle(self) -> None:
         """Once everything has been listed, look no more for garbage in it: it is freed without, and a look takes long.
@@ -184,22 +174,14 @@ class ClusterWatch:
             gc.collect()
             gc.freeze()
 
-    def _put(self, source: Source, item: Json) -> None:
-        """Take one object. One that cannot be understood is told once; what was known of it stays."""
-        key = source.kind, source.identity(item)
+    def _attempt(self, source: Source, item: Json, take: Callable[[Json], None]) -> str:
+        """Take one object, and what it is known by. Of one that cannot be understood stays what was known of it."""
         try:
-            source.put(item)
-        except MALFORMED as error:
-            metadata = item["metadata"]
-            place = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
-            name = f"{source.kind.removesuffix('s')} {place}"
-            if key not in self._unreadable:
-                shaped = source.path in {paths.PODS, paths.NODES}
-                why = reason(item, error, pod=source.path == paths.PODS) if shaped else error
-                _LOG.warning("%s cannot be understood, its last good state counts: %s", name, why)
-            self._unreadable[key] = name
-        else:
-            self._unreadable.pop(key, None)
+            identity = source.identity(item)
+        except (KeyError, TypeError):  # the API server lets nothing in without a name and a uid
+            identity = ""
+        self._unreadable[source.kind].attempt(identity, item, take)
+        return identity
 
 
 def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:
@@ -208,7 +190,13 @@ def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:
         return takers[0]
 
     def take(taken: _Taken) -> None:
+        troubles = []
         for taker in takers:
-            taker(taken)
+            try:
+                taker(taken)
+            except Exception as error:  # noqa: BLE001 - what one cannot take, the others may
+                troubles.append(error)
+        if troubles:
+            raise troubles[0]
 
     return take

@@ -85,7 +85,7 @@ class Entry:
         self.wakes = min(self.wakes + 1, 16)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Group:
     """Pods that differ in name and age alone."""
 

@@ -12,7 +12,6 @@ from scheduler_plugins.framework.cycle import Cycle
 from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.watch import MALFORMED
 from scheduler_plugins.waking.adoption import Adoption
 from scheduler_plugins.waking.groups import Entry
 from scheduler_plugins.waking.metrics import WakingMetrics
@@ -81,7 +80,7 @@ class Waking:
         try:
             for tell in self._told:
                 tell(pod, json_pod, names, verdict)
-        except MALFORMED as error:  # the pod was answered for all the same
+        except Exception as error:  # noqa: BLE001 - the pod was answered for all the same
             _LOG.debug("Pod %s cannot be remembered: %s", pod.key, error)
 
     def put_pod(self, pod: Mapping[str, Any]) -> None:

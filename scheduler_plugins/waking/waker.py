@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
+from weakref import WeakSet
 
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.snapshot.arrays import Snapshot
@@ -76,6 +77,7 @@ class Waker:
         self._turn = 0
         self._behind = False
         self._last_trouble = ""
+        self._unjudged: WeakSet[Group] = WeakSet()
 
     async def run(self) -> None:
         """Look, and wake, until cancelled."""
@@ -166,7 +168,7 @@ class Waker:
         self._behind = False
         for number in range(len(groups)):
             group = groups[(self._turn + number) % len(groups)]
-            self._look_at(group, snapshot)
+            self._attempt(group, snapshot)
             if (slice_ := time.perf_counter() - started) >= _SLICE_SECONDS:
                 spent += slice_
                 if spent >= _ROUND_SECONDS:
@@ -176,6 +178,18 @@ class Waker:
                 await asyncio.sleep(0)
                 started = time.perf_counter()
         self._metrics.round_seconds.observe(spent + time.perf_counter() - started)
+
+    def _attempt(self, group: Group, snapshot: Snapshot) -> None:
+        """Look at a group; one that cannot be judged is named once and stops no other."""
+        try:
+            self._look_at(group, snapshot)
+        except Exception as error:  # noqa: BLE001 - whatever its pods hold
+            if group not in self._unjudged:
+                self._unjudged.add(group)
+                key = next((entry.key for entry in group.entries.values()), group.pod.key)
+                _LOG.error("Pod %s waits and cannot be judged, nor can those like it: %s", key, error)
+        else:
+            self._unjudged.discard(group)
 
     def _look_at(self, group: Group, snapshot: Snapshot) -> None:
         rows = self._waiting.numbers.rows(group.pending, snapshot)

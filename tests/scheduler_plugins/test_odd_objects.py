@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from crds.placement_shape import check_placed_pod
+from kubeapi.unreadable import reason
 from scheduler_plugins.extender.debug import NodePage
-from scheduler_plugins.snapshot.watch import reason
 from service.http import Request
 from tests.scheduler_plugins.objects import NOW, World, node, pod
 from tests.scheduler_plugins.reclaim.plays import OURS, Play
@@ -32,7 +33,7 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
     """What is wrong with a pod is said by the name of its field, not by what Python makes of it."""
     item = pod()
     item = {**item, "metadata": {**item["metadata"], **metadata}, "spec": {**item["spec"], **spec}}
-    assert field in reason(item, TypeError("'int' object is not iterable"), pod=True)
+    assert field in reason(item, TypeError("'int' object is not iterable"), check_placed_pod)
 
 
 async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) -> None:

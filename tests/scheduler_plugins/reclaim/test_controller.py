@@ -14,7 +14,7 @@ from tests.scheduler_plugins.reclaim.plays import OURS, Play
 from tests.scheduler_plugins.reclaim.worlds import GPU, NOW
 
 
-class Died(Exception):  # noqa: N818 - it is no error of the program
+class Died(BaseException):
     """The process ended here."""
 
 

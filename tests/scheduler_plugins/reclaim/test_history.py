@@ -14,7 +14,7 @@ from tests.scheduler_plugins.reclaim.plays import OURS, Play
 ROUNDS = 60
 
 
-class Died(Exception):  # noqa: N818 - it is no error of the program
+class Died(BaseException):
     """The process ended here."""
 
 

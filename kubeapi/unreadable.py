@@ -1,0 +1,68 @@
+"""Objects that cannot be understood: each is named once, and none stops the others."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+_Taken = TypeVar("_Taken")
+
+_LONGEST: Final = 200
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+def reason(item: Any, error: Exception, check: Callable[[Any], None] | None) -> str:  # noqa: ANN401 - JSON
+    """What is wrong with an object: the field that has no such value, where that is known.
+
+    Args:
+        item: the object.
+        error: what reading it raised.
+        check: raises a ValueError that names the first field of another shape.
+    """
+    if check is not None:
+        try:
+            check(item)
+        except ValueError as found:
+            return str(found)
+        except RecursionError:
+            return "it is nested deeper than can be read"
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+
+
+class Unreadable:
+    """Which objects of one kind could not be understood when they last changed.
+
+    Args:
+        kind: what one is called in messages.
+        check: names the field of another shape, see `reason`.
+    """
+
+    def __init__(self, kind: str, check: Callable[[Any], None] | None = None) -> None:
+        self.kind, self._check = kind, check
+        self.named: dict[str, str] = {}
+        """What they are called, by what they are known by."""
+
+    def attempt(self, key: str, item: Any, take: Callable[[Any], _Taken]) -> _Taken | None:  # noqa: ANN401 - JSON
+        """What comes of taking an object; None where that fails, which is told once until it is well again."""
+        try:
+            taken = take(item)
+        except Exception as error:  # noqa: BLE001 - one odd object must not stop the others, whatever it makes of us
+            name = f"{self.kind} {_place(item)}"
+            if key not in self.named:
+                why = reason(item, error, self._check)
+                _LOG.warning("%s cannot be understood, its last good state counts: %s", name, why)
+            self.named[key] = name
+            return None
+        self.named.pop(key, None)
+        return taken
+
+    def retain(self, keys: set[str]) -> None:
+        """Forget all but these."""
+        self.named = {key: name for key, name in self.named.items() if key in keys}
+
+
+def _place(item: Any) -> str:  # noqa: ANN401 - JSON
+    metadata = item.get("metadata") if isinstance(item, Mapping) else None
+    if not isinstance(metadata, Mapping):
+        return "without metadata"
+    return "/".join(str(metadata[part])[:_LONGEST] for part in ("namespace", "name") if part in metadata)

@@ -215,13 +215,14 @@ def _export(database: Inspection, given: argparse.Namespace) -> int:
     if len(metrics) > 1 and not target.is_dir():
         raise WrongSetting("--to must be a folder, because several metrics are a file each; or give one --metric")
     for metric in metrics:
-        columns = export.collect(database, metric, start, end, period, highest=given.aggregate == "max")
-        wanted = given.entity or export.pods(columns)
-        missing = [one for one in wanted if one not in columns]
+        extract = export.Extract(database, metric, start, end, period, highest=given.aggregate == "max")
+        known = extract.entities()
+        wanted = given.entity or export.pods(known)
+        missing = [one for one in wanted if one not in known]
         if missing:
             raise WrongSetting(f"there is no {metric} of {missing[0]!r} in this window; `db series` lists all series")
         uids.update(export.pods(wanted))
-        lines = export.rows(metric, {name: columns[name] for name in wanted}, period)
+        lines = extract.rows(set(wanted))
         if given.to == "-":
             export.write_to(sys.stdout.buffer, lines)
         else:

@@ -10,6 +10,7 @@ import csv
 import gzip
 import io
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
@@ -19,10 +20,14 @@ from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.store import rollup
 from agent.store.inspection import Inspection
 from agent.store.rollup import Points
+from agent.store.schema import MINUTES, RAW
 from agent.store.series import Floats, Series
 
 RAW_SECONDS: Final = 0
 """Resolution of single samples."""
+_SLICE_SECONDS: Final = 6 * 3600
+"""How much of the minutes is read at a time; every shorter period is a part of it."""
+_RAW_SLICE_SECONDS: Final = 600
 _UNITS: Final = {CPU: 1000.0}
 _MIB: Final = float(1 << 20)
 _FILES: Final = {CPU: "cpu_millicores.csv.gz", MEMORY: "mem_mib.csv.gz"}
@@ -63,22 +68,69 @@ def pods(entities: Iterable[str]) -> list[str]:
     return [one for one in entities if one not in (NODE, SYS)]
 
 
-def rows(metric: str, columns: Mapping[str, Series], period_seconds: int) -> Iterator[list[str]]:
-    """The lines of the file: a header, then one per time.
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """One metric of a window, as it is to be written.
 
-    Args:
-        metric: Which metric; says the unit.
-        columns: Values by entity.
-        period_seconds: As for `collect`.
+    It is read a slice of time after the other, once for the names of its columns and once for its lines: whoever
+    exports does so inside the agent's container, whose memory the agent needs, and a window may be of weeks.
     """
-    names = sorted(columns)
-    yield ["ts", *names]
-    times = _times(columns, period_seconds)
-    table = np.full((len(times), len(names)), np.nan)
-    for place, name in enumerate(names):
-        table[np.searchsorted(times, columns[name].times), place] = columns[name].values * _unit(metric)
-    for time, row in zip(times.tolist(), table, strict=True):
-        yield [f"{time:.3f}".rstrip("0").rstrip("."), *("" if value != value else f"{value:.10g}" for value in row)]  # noqa: PLR0124 - what is no number differs from itself
+
+    database: Inspection
+    """Where it is."""
+    metric: str
+    """Which metric; says the unit."""
+    start: float
+    """As for `collect`. [seconds since 1970]"""
+    end: float
+    """As for `collect`. [seconds since 1970]"""
+    period_seconds: int
+    """As for `collect`. [s]"""
+    highest: bool = False
+    """As for `collect`."""
+
+    def entities(self) -> list[str]:
+        """Who has anything in the window, sorted."""
+        return sorted({name for columns in self._slices() for name in columns})
+
+    def rows(self, entities: Iterable[str]) -> Iterator[list[str]]:
+        """The lines of the file: a header with these entities, sorted, then one line per time."""
+        names = sorted(entities)
+        yield ["ts", *names]
+        places = {name: place for place, name in enumerate(names, 1)}
+        due: float | None = None
+        for found in self._slices():
+            columns = {name: series for name, series in found.items() if name in places and len(series)}
+            if not columns:
+                continue
+            times = _times(columns, self.period_seconds)
+            while due is not None and due < times[0]:  # periods follow each other without a gap
+                yield [_shown_time(due), *[""] * len(names)]
+                due += self.period_seconds
+            due = times[-1] + self.period_seconds if self.period_seconds != RAW_SECONDS else None
+            table = np.full((len(times), len(columns)), np.nan)
+            for number, series in enumerate(columns.values()):
+                table[np.searchsorted(times, series.times), number] = series.values * _unit(self.metric)
+            into = [places[name] for name in columns]
+            for time, values in zip(times.tolist(), table, strict=True):
+                line = [_shown_time(time), *[""] * len(names)]
+                for place, value in zip(into, values.tolist(), strict=True):
+                    if value == value:  # noqa: PLR0124 - what is no number differs from itself
+                        line[place] = f"{value:.10g}"
+                yield line
+
+    def _slices(self) -> Iterator[dict[str, Series]]:
+        """What was recorded, slice by slice; each begins where a period does."""
+        raw = self.period_seconds == RAW_SECONDS
+        reach = self.database.queries.reach(RAW if raw else MINUTES)
+        if reach is None:
+            return
+        length = _RAW_SLICE_SECONDS if raw else max(_SLICE_SECONDS, self.period_seconds)
+        begin, end = max(self.start, reach[0]), min(self.end, reach[1])
+        while begin < end:
+            after = min((begin // length + 1) * length, end)
+            yield collect(self.database, self.metric, begin, after, self.period_seconds, highest=self.highest)
+            begin = after
 
 
 def write(path: Path, lines: Iterable[list[str]]) -> int:
@@ -117,11 +169,12 @@ def write_to(stream: IO[bytes] | io.BufferedWriter, lines: Iterable[list[str]]) 
     return count
 
 
+def _shown_time(time: float) -> str:
+    return f"{time:.3f}".rstrip("0").rstrip(".")
+
+
 def _times(columns: Mapping[str, Series], period_seconds: int) -> Floats:
-    found = [series.times for series in columns.values() if len(series)]
-    if not found:
-        return np.empty(0)
-    times = np.unique(np.concatenate(found))
+    times = np.unique(np.concatenate([series.times for series in columns.values()]))
     if period_seconds == RAW_SECONDS:
         return times
     return np.arange(times[0], times[-1] + period_seconds / 2, period_seconds, dtype=float)

@@ -96,6 +96,18 @@ class Queries:
         known = {row[0] for row in self._read(lambda file: file.execute("SELECT DISTINCT metric FROM series"))}
         return sorted(known | self._catalog.metrics())
 
+    def reach(self, tier: int) -> tuple[float, float] | None:
+        """A window that has all that was recorded; None when nothing was. [seconds since 1970]
+
+        Args:
+            tier: `RAW` for samples, `MINUTES` for 1-minute points.
+        """
+        found = self._runs(tier).values()
+        if not found:
+            return None
+        first, last = min(start for start, _ in found), max(end for _, end in found)
+        return (first // MINUTE_MS * MINUTE_MS - 1) / 1000.0, (last // MINUTE_MS + 1) * MINUTE_MS / 1000.0
+
     def knows(self, metric: str, entity: str, container: str = "") -> bool:
         """Whether there is such a series."""
         query = "SELECT 1 FROM series WHERE metric = ? AND entity = ? AND container = ? LIMIT 1"

@@ -7,7 +7,7 @@ import json
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from agent import database
 from agent.flags import WrongSetting
 from agent.samples import CPU, MEMORY, Sample
+from agent.store.queries import Queries
 from agent.store.schema import StoreError
 from agent.store.settings import StoreSettings
 from agent.store.tsdb import Tsdb
@@ -143,6 +144,50 @@ def test_export_of_highest(run: Callable[..., str]) -> None:
     """A period may be worth its highest sample."""
     _, rows = _read(run("export", "--metric", "cpu", "--entity", "node", "--aggregate", "max", "--resolution", "1m"))
     assert rows[0] == [f"{START:.0f}", "59"]
+
+
+@pytest.mark.parametrize("resolution", ["raw", "5m", "1d"])
+def test_export_holds_a_slice(
+    tmp_path: Path, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, resolution: str
+) -> None:
+    """However long the window is, a slice of it is held at a time; the lines are those of the whole, in order."""
+    hours, away, pods = 60, range(20, 45), ("a", "b", "late")
+    moments = [START + step * 150 for step in range(hours * 24) if step // 24 not in away]
+    value = {time: (int(time) % 977) / 1000 for time in moments}
+    with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=60, raw_seconds=30 * 86400)) as store:
+        for time in moments:
+            there = pods if time > START + 50 * 3600 else pods[:2]
+            store.append(time, [Sample(CPU, pod, time, value[time]) for pod in there])
+            store.maintain(time)
+    held: list[int] = []
+    name, slice_seconds = {"raw": ("windows", 600), "5m": ("minutes", 6 * 3600), "1d": ("minutes", 86400)}[resolution]
+    ask = getattr(Queries, name)
+
+    def counted(*given: object) -> dict[str, Sized]:
+        found: dict[str, Sized] = ask(*given)
+        held.append(sum(map(len, found.values())))
+        return found
+
+    monkeypatch.setattr(Queries, name, counted)
+    header, rows = _read(
+        run("export", "--metric", "cpu", "--window", "30d", "--resolution", resolution, folder=tmp_path)
+    )
+    assert header == ["ts", *pods]
+    assert 0 < max(held) <= len(pods) * slice_seconds // 150
+    period = {"raw": 1, "5m": 300, "1d": 86400}[resolution]
+    expected: dict[float, list[float]] = {}
+    for time in moments:
+        expected.setdefault(time // period * period, []).append(value[time])
+    if resolution != "raw":
+        times = np.arange(min(expected), max(expected) + 1, period).tolist()
+        assert [float(row[0]) for row in rows] == times
+    else:
+        assert [float(row[0]) for row in rows] == list(expected)
+    for row in rows:
+        of_period = expected.get(float(row[0]))
+        assert (
+            (row[1] == row[2] == "") if of_period is None else float(row[1]) == pytest.approx(1000 * np.mean(of_period))
+        )
 
 
 def test_empty_database_exports_headers(tmp_path: Path, run: Callable[..., str]) -> None:

@@ -10,6 +10,7 @@ from agent.accuracy import Accuracy
 from agent.numerics.arrays import FloatArray
 from agent.pods import Resources
 from agent.prediction import PROD, UNITS, NodeFacts, NodePrediction
+from agent.reporter.pressure import Pressure
 from agent.reporter.usage import Amounts, Usages
 from agent.samples import CPU, MEMORY
 from agent.store.size import StoreSize
@@ -50,6 +51,18 @@ def show_report(metrics: Metrics, usages: Usages, prediction: NodePrediction, no
     _amounts(metrics.system_usage, metrics.node, usages.system)
     _amounts(metrics.allocatable, metrics.node, _in_units(node.allocatable))
     _show_predicted(metrics, prediction)
+
+
+def show_pressure(metrics: Metrics, pressure: Pressure) -> None:
+    """Show how long tasks waited; of the pods the worst alone, because a label per pod would be a series per pod."""
+    _fresh(metrics.node_pressure, metrics.pod_pressure, metrics.pod_throttled)
+    for (resource, kind), share in pressure.node.items():
+        metrics.node_pressure.labels(metrics.node, resource, kind).set(share)
+    for resource, shares in pressure.pods.items():
+        if shares:
+            metrics.pod_pressure.labels(metrics.node, resource).set(max(shares.values()))
+    if pressure.throttled:
+        metrics.pod_throttled.labels(metrics.node).set(max(pressure.throttled.values()))
 
 
 def show_store(metrics: Metrics, size: StoreSize) -> None:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from agent.consistency import PRESENT_SECONDS
-from agent.exposition import show_accuracy, show_learning, show_report
+from agent.exposition import show_accuracy, show_learning, show_pressure, show_report
 from agent.pipeline import Pipeline
 from agent.pod_source import PodSource
 from agent.prediction import PROD, NodeFacts, NodePrediction, predict
 from agent.reporter.conditions import Circumstances, Standing, conditions
 from agent.reporter.node_metric import build_status, fast_status
+from agent.reporter.pressure import extensions, measure_pressure
 from agent.reporter.report import Report
 from agent.reporter.spec import SpecInForce
 from agent.reporter.usage import Usages, measure, present
@@ -111,6 +112,7 @@ class Reports:
             raise RuntimeError("the pods of this node are not listed yet")
         pods, prediction = self._pods.pods(), self.predict(now, spec)
         usages = self._usages(now, spec)
+        pressure = measure_pressure(now, self._pipeline.store, usages.pods.keys(), spec.window_seconds)
         status = build_status(
             usages,
             prediction,
@@ -118,8 +120,10 @@ class Reports:
             as_of=self._measured_at,
             predicted_as_of=self._predicted_as_of(),
             conditions=self._conditions(now, usages, prediction, spec, Standing(previous, spec.generation), problems),
+            extensions=extensions(pressure),
         )
         show_report(self._metrics, usages, prediction, self._node.facts)
+        show_pressure(self._metrics, pressure)
         show_learning(self._metrics, self._pipeline.learning.learner)
         return Report(to_json(status), prediction)
 

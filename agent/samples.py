@@ -17,6 +17,19 @@ MEMORY_WITH_PAGE_CACHE: Final = "memory_with_page_cache"
 CPU_THROTTLED: Final = "cpu_throttled"
 """Share of the quota periods in which the pod was held back. [0..1]"""
 
+PSI_RESOURCES: Final = ("cpu", "memory", "io")
+"""What tasks may wait for, as the kernel's pressure stall information tells."""
+SOME: Final = "some"
+"""Some of the tasks waited."""
+PSI_KINDS: Final = (SOME, "full")
+"""Some of the tasks waited, or all of them."""
+
+
+def psi(resource: str, kind: str) -> str:
+    """The series of the share of time in which tasks waited. [0..1]"""
+    return f"psi_{resource}_{kind}"
+
+
 VANISHED: Final = "vanished"
 INPUT_MISSING: Final = "input-missing"
 NOT_FINITE: Final = "not-finite"

@@ -50,6 +50,7 @@ class Metrics:
         self._collecting()
         self._learning()
         self._reporting()
+        self._waiting()
         self._accuracy()
         self._of_the_reference()
 
@@ -99,6 +100,17 @@ class Metrics:
         self.usage = self._gauge("usage", "Mean usage in the report window [cores, bytes].", "class", "resource")
         self.peak = self._gauge("peak", "Predicted peak, margin included [cores, bytes].", "class", "resource")
         self.reclaimable = self._gauge("reclaimable", "Prod requests that may be resold [cores, bytes].", "resource")
+
+    def _waiting(self) -> None:
+        self.node_pressure = self._gauge(
+            "node_pressure_ratio", "Share of time in which tasks of the node waited.", "node", "resource", "kind"
+        )
+        self.pod_pressure = self._gauge(
+            "pod_pressure_max_ratio", "The same of the pod that waited most.", "node", "resource"
+        )
+        self.pod_throttled = self._gauge(
+            "pod_cpu_throttled_max_ratio", "Share of quota periods in which the worst pod was held back.", "node"
+        )
 
     def _accuracy(self) -> None:
         self.judged = self._gauge("prediction_judged", "Predictions judged, of the last 24 hours.", *_JUDGED)

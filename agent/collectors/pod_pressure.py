@@ -10,10 +10,8 @@ from agent.host.cgroup_files import FILES
 from agent.host.files import HeldFile, Unreadable
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
-from agent.samples import Harvest, Missing, Sample
+from agent.samples import PSI_RESOURCES, SOME, Harvest, Missing, Sample, psi
 
-RESOURCES = ("cpu", "memory", "io")
-KIND = "some"
 SHARE = 10
 _MICRO = 1e6
 _HIGHEST = 1.5 * _MICRO
@@ -39,7 +37,7 @@ class PodPressureCollector:
         cgroups = self._cgroups.latest  # what the pod collector found in this tick
         self._forget_all_but({cgroup.path for cgroup in cgroups.values()})
         self._ticks += 1
-        if cgroups and not self._path(next(iter(cgroups.values())), RESOURCES[0]).exists():
+        if cgroups and not self._path(next(iter(cgroups.values())), PSI_RESOURCES[0]).exists():
             raise NoData("this kernel has no pressure stall information per cgroup")
         known = tick.by_cgroup()
         harvest, slept = Harvest(), self._machine.slept()
@@ -52,10 +50,10 @@ class PodPressureCollector:
     def _collect_pod(self, harvest: Harvest, cgroup: PodCgroup, entity: str, now: float, slept: float) -> None:
         files = self._files.get(cgroup.path)
         if files is None:
-            files = {name: self._machine.open(self._path(cgroup, name)) for name in RESOURCES}
+            files = {name: self._machine.open(self._path(cgroup, name)) for name in PSI_RESOURCES}
             self._files[cgroup.path] = files
         for name, file in files.items():
-            metric = f"psi_{name}_{KIND}"
+            metric = psi(name, SOME)
             rate = self._rate((cgroup.path, name), file, slept)
             if isinstance(rate, Gap):
                 harvest.missing.append(Missing(metric, entity, rate))
@@ -64,7 +62,7 @@ class PodPressureCollector:
 
     def _rate(self, key: tuple[str, str], file: HeldFile, slept: float) -> float | Gap:
         try:
-            total = procfs.pressure_totals(file.read()).get(KIND)
+            total = procfs.pressure_totals(file.read()).get(SOME)
         except Unreadable as error:
             return Gap.VANISHED if error.gone else Gap.UNREADABLE
         except Malformed:

@@ -5,9 +5,8 @@ from agent.host import procfs
 from agent.host.files import HeldFile, Unreadable
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap
-from agent.samples import NODE, Harvest, Missing, Sample
+from agent.samples import NODE, PSI_RESOURCES, SOME, Harvest, Missing, Sample, psi
 
-RESOURCES = ("cpu", "memory", "io")
 _MICRO = 1e6
 _HIGHEST = 1.5 * _MICRO
 
@@ -16,7 +15,7 @@ class PressureCollector:
     """Series ``psi_<resource>_<some|full>``: growth of the stall counter per elapsed time, 0 to 1."""
 
     def __init__(self, machine: Machine) -> None:
-        self._files = {name: machine.open(machine.paths.proc / "pressure" / name) for name in RESOURCES}
+        self._files = {name: machine.open(machine.paths.proc / "pressure" / name) for name in PSI_RESOURCES}
         self._slept = machine.slept
         self._rates = machine.rates()
 
@@ -30,14 +29,14 @@ class PressureCollector:
             except Unreadable as error:
                 lacking.append(str(error))
             except Malformed:
-                harvest.missing.append(Missing(f"psi_{name}_some", NODE, Gap.MALFORMED))
-        if len(lacking) == len(RESOURCES):
+                harvest.missing.append(Missing(psi(name, SOME), NODE, Gap.MALFORMED))
+        if len(lacking) == len(PSI_RESOURCES):
             raise NoData(f"this kernel has no pressure stall information: {lacking[0]}")
         return harvest
 
     def _collect(self, harvest: Harvest, name: str, file: HeldFile, now: float, slept: float) -> None:
         for kind, total in procfs.pressure_totals(file.read()).items():
-            metric = f"psi_{name}_{kind}"
+            metric = psi(name, kind)
             rate = self._rates.rate(metric, total, file.at, slept=slept, highest=_HIGHEST)
             if isinstance(rate, Gap):
                 harvest.missing.append(Missing(metric, NODE, rate))

@@ -34,6 +34,8 @@ from crds.quantity import format_bytes, format_milli_cores, short_bytes
 
 MOST_COLD_NAMES: Final = 10
 """At most so many cold pods are named."""
+NO_EXTENSIONS: Final[Mapping[str, Mapping[str, Any]]] = {}
+"""Nothing else is said of any pod."""
 _NOTHING: Final = ClassNumbers({}, {}, {}, 0, 0)
 
 
@@ -45,6 +47,7 @@ def build_status(
     as_of: float | None,
     predicted_as_of: float | None,
     conditions: Sequence[Condition] = (),
+    extensions: Mapping[str, Mapping[str, Any]] = NO_EXTENSIONS,
 ) -> NodeMetricStatus:
     """The full report.
 
@@ -55,6 +58,7 @@ def build_status(
         as_of: when the node was last measured; None when it never was. [seconds since 1970]
         predicted_as_of: up to when the prediction knows what happened. [seconds since 1970]
         conditions: what is wrong.
+        extensions: what else is to be said of pods, by uid.
     """
     fast = fast_status(usages, prediction, predicted_as_of=predicted_as_of, conditions=conditions)
     return replace(
@@ -67,7 +71,7 @@ def build_status(
             aggregated_system_usages=tuple(aggregated(window) for window in usages.system_windows),
         ),
         pods_metric=tuple(
-            pod_metric(pod, usages.pods[pod.uid])
+            pod_metric(pod, usages.pods[pod.uid], extensions.get(pod.uid))
             for pod in sorted(pods, key=lambda pod: (pod.namespace, pod.name))
             if pod.uid in usages.pods and not pod.terminal
         ),
@@ -155,7 +159,7 @@ def aggregated(window: Window) -> AggregatedUsage:
     )
 
 
-def pod_metric(pod: PodRef, amounts: Amounts) -> PodMetric:
+def pod_metric(pod: PodRef, amounts: Amounts, extensions: Mapping[str, Any] | None = None) -> PodMetric:
     """Usage of one pod, with the band and QoS class that it has by label, number or default."""
     return PodMetric(
         name=pod.name,
@@ -163,6 +167,7 @@ def pod_metric(pod: PodRef, amounts: Amounts) -> PodMetric:
         pod_usage=resource_map(amounts),
         priority=pod.priority_label or None,
         qos=str(pod.qos) or None,
+        extensions=extensions,
     )
 
 

@@ -21,6 +21,7 @@ from agent.reporter.report import Report
 from agent.reporter.spec import SpecInForce
 from agent.reporter.times import timestamp
 from agent.reports import Reports
+from agent.samples import NODE, Sample
 from agent.settings import LearnSettings, load
 from agent.store.tsdb import Tsdb
 from agent.telemetry import Metrics
@@ -69,6 +70,23 @@ def test_report_shows_machine(recorded: Make, tmp_path: Path) -> None:
     assert prod is not None
     assert 0.4 < prod < 0.9
     assert value("headroom_agent_pods", {"state": "warm"}) == found.prediction.warm
+    pipeline.close(START)
+
+
+def test_report_tells_what_waited(recorded: Make, tmp_path: Path) -> None:
+    """What the store has of throttling and pressure is in the full report of a recorded machine, and in metrics."""
+    machine = recorded("v2-systemd")
+    reports, pipeline, metrics = _reports(machine, tmp_path)
+    now, uid = START + machine.now, machine.uid("b1")
+    pipeline.store.append(
+        now + 1, [Sample("psi_memory_some", uid, now + 1, 0.25), Sample("psi_cpu_some", NODE, now + 1, 0.5)]
+    )
+    (told,) = (
+        one["extensions"] for one in reports.full(now + 1, specs.default()).status["podsMetric"] if one["name"] == uid
+    )
+    assert told["pressurePercent"] == {"memory": 25}
+    labels = {"node": "n1", "resource": "cpu", "kind": "some"}
+    assert metrics.registry.get_sample_value("headroom_agent_node_pressure_ratio", labels) == 0.5
     pipeline.close(START)
 
 

@@ -1,0 +1,73 @@
+"""How long tasks waited lately: pressure of the node and its pods, and throttling; averages from the store."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from agent.reporter.usage import UsageStore
+from agent.samples import CPU_THROTTLED, NODE, PSI_KINDS, PSI_RESOURCES, SOME, psi
+
+MOST_PODS: Final = 10
+"""So many pods are told of in a report, those that waited most."""
+LEAST: Final = 0.05
+"""A pod that waited for less than this share of the time is not told of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pressure:
+    """Means over the window of a report, each a share of the time (0 to 1); what was not measured is absent."""
+
+    node: Mapping[tuple[str, str], float]
+    """By resource (cpu, memory, io) and kind: some of the tasks waited, or all of them (full)."""
+    pods: Mapping[str, Mapping[str, float]]
+    """By resource and pod uid: some of the pod's tasks waited."""
+    throttled: Mapping[str, float]
+    """By pod uid: the share of the quota's periods in which it was held back; pods with a CPU limit have it."""
+
+
+def measure_pressure(now: float, store: UsageStore, uids: Collection[str], window_seconds: float) -> Pressure:
+    """Everything that a report says of waiting.
+
+    Args:
+        now: the time. [seconds since 1970]
+        store: the samples.
+        uids: the pods that the report is about.
+        window_seconds: length of the averages. [s]
+    """
+    start = now - window_seconds
+
+    def of_pods(metric: str) -> dict[str, float]:
+        found = store.windows(metric, start, now)
+        return {uid: float(np.mean(found[uid].values)) for uid in uids if uid in found and found[uid].values.size}
+
+    of_node = {
+        (resource, kind): store.window(psi(resource, kind), NODE, start, now).values
+        for resource in PSI_RESOURCES
+        for kind in PSI_KINDS
+    }
+    return Pressure(
+        node={key: float(np.mean(values)) for key, values in of_node.items() if values.size},
+        pods={resource: of_pods(psi(resource, SOME)) for resource in PSI_RESOURCES},
+        throttled=of_pods(CPU_THROTTLED),
+    )
+
+
+def extensions(pressure: Pressure) -> dict[str, dict[str, Any]]:
+    """`podsMetric[].extensions` of the pods that waited most, by uid, in whole percent; of at most `MOST_PODS` pods.
+
+    A report is kept in etcd and sent to every watcher, so that it names those alone that somebody would look for.
+    """
+    everything = [pressure.throttled, *pressure.pods.values()]
+    worst = {uid: max(one.get(uid, 0.0) for one in everything) for uid in set().union(*everything)}
+    chosen = sorted((uid for uid in worst if worst[uid] >= LEAST), key=lambda uid: (-worst[uid], uid))[:MOST_PODS]
+    return {uid: _extension(pressure, uid) for uid in chosen}
+
+
+def _extension(pressure: Pressure, uid: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if uid in pressure.throttled:
+        found["cpuThrottledPercent"] = round(100 * pressure.throttled[uid])
+    waited = {resource: round(100 * shares[uid]) for resource, shares in pressure.pods.items() if uid in shares}
+    return found | ({"pressurePercent": waited} if waited else {})

@@ -154,10 +154,9 @@ def _written(pod: Mapping[str, Any]) -> float | None:
 
 
 def _has_preferences(spec: Mapping[str, Any]) -> bool:
-    affinities = (spec.get("affinity") or {}).values()
-    return any(
-        (affinity or {}).get("preferredDuringSchedulingIgnoredDuringExecution") for affinity in affinities
-    ) or any(
+    affinity = spec.get("affinity") or {}
+    affinities = [affinity.get(name) for name in ("nodeAffinity", "podAffinity", "podAntiAffinity")]
+    return any((each or {}).get("preferredDuringSchedulingIgnoredDuringExecution") for each in affinities) or any(
         constraint.get("whenUnsatisfiable") == "ScheduleAnyway"
         for constraint in spec.get("topologySpreadConstraints") or ()
     )

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.errors import DevClusterError, MissingRequirementError
+from devcluster.lock import file_lock
 from devcluster.network import CNI_FOLDERS, CNI_PLUGINS
+from devcluster.places import cache_directory
 
 ADMINISTRATOR_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"
 """Where some of the programs are, which a user's PATH may leave out."""
@@ -117,16 +119,18 @@ def update_lists(say: Say = print) -> None:
 
 
 def _apt_get(command: Sequence[str], hint: str) -> None:
-    done = subprocess.run(
-        ["apt-get", "-qq", *command],
-        check=False,
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=INSTALL_SECONDS,
-    )
+    # Rows of tests begin beside each other, and apt-get fails where another one is at work.
+    with file_lock(cache_directory() / "apt-get.lock", "apt-get"):
+        done = subprocess.run(
+            ["apt-get", "-qq", *command],
+            check=False,
+            env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=INSTALL_SECONDS,
+        )
     if done.returncode != 0:
         last = "\n".join(f"    {line}" for line in done.stdout.splitlines()[-10:])
         raise DevClusterError(f"`apt-get {' '.join(command)}` failed; {hint}:\n{last}")

@@ -1,6 +1,7 @@
 """System packages: what is missing is named, and installed only where that can work."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,18 @@ def test_installs_and_names_first(missing: Path) -> None:
         "-qq update",
         "-qq install -y --no-install-recommends demo-tools",
     ]
+
+
+def test_installs_take_turns(missing: Path) -> None:
+    """Of two that install at once, one waits: apt-get fails where another one is at work."""
+    program = missing / ABSENT.programs[0]
+    _apt(
+        missing,
+        f"mkdir {missing}/busy || exit 100; sleep 0.3; touch {program}; chmod +x {program}; rmdir {missing}/busy",
+    )
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(packages.install_packages, [ABSENT], lambda _: None) for _ in range(2)]:
+            done.result()
 
 
 def test_failed_install_is_shown(missing: Path) -> None:

@@ -21,6 +21,7 @@ from backtest.score import Result
 from backtest.trace import Resource, Trace
 from crds.codec import json_name
 from crds.predict_policy import effective
+from service.printable import printable
 
 KIND: Final = "Backtest"
 """Kind of the JSON document."""
@@ -121,7 +122,7 @@ def csv_text(report: Report) -> str:
         found = _result(each)
         violation = found["violationPercent"]
         seeds = " ".join(map(str, each.seeds))
-        head = [found["policy"], found["resource"], found["horizonSeconds"], found["machines"], seeds]
+        head = [printable(found["policy"]), found["resource"], found["horizonSeconds"], found["machines"], seeds]
         tail = [found["severityPercent"], found["savingsPercent"]]
         writer.writerow([*head, *(violation[name] for name in ("mean", "p50", "p90")), *tail])
     return out.getvalue()

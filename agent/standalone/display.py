@@ -25,6 +25,7 @@ from agent.standalone.words import cores, size
 from crds.codec import to_json
 from crds.names import CONDITION_PREDICTION_READY
 from crds.node_metric import NodeMetric
+from service.printable import printable_json
 
 log = logging.getLogger(__name__)
 
@@ -88,11 +89,14 @@ class Display:
 
     def json(self) -> str:
         """The NodeMetric of this moment as JSON."""
-        return json.dumps(self.node_metric(), indent=2, ensure_ascii=False) + "\n"
+        return printable_json(json.dumps(self.node_metric(), indent=2, ensure_ascii=False)) + "\n"
 
     def yaml(self) -> str:
         """The NodeMetric of this moment as YAML."""
-        return yaml.safe_dump(self.node_metric(), sort_keys=False, allow_unicode=True, width=120)
+        metric = self.node_metric()
+        text = yaml.safe_dump(metric, sort_keys=False, allow_unicode=True, width=120)
+        sound = text.replace("\n", "").isprintable()
+        return text if sound else yaml.safe_dump(metric, sort_keys=False, width=float("inf"))
 
     def text(self) -> str:
         """The table of this moment, all of it."""
@@ -129,7 +133,7 @@ class Display:
         elif self.settings.once:
             self._write(self.json())
         else:  # one document per line, so that a program can tell where one ends
-            self._write(json.dumps(self.node_metric(), ensure_ascii=False) + "\n")
+            self._write(printable_json(json.dumps(self.node_metric(), ensure_ascii=False)) + "\n")
 
     def _report(self) -> None:
         """Make a full report now and then, as for a cluster: /metrics shows its numbers."""

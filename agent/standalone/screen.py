@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
+from service.printable import printable
+
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"  # the other screen, no cursor
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 _HOME: Final = "\x1b[H"
@@ -51,12 +53,13 @@ class Screen:
         Raises:
             OSError: Nobody reads it any more.
         """
+        lines = [printable(line) for line in lines]
         if not self.live:
             self._write(("\n" if self._last else "") + "".join(f"{line}\n" for line in lines))
-            self._last = list(lines)
+            self._last = lines
             return
         columns, height = self._size()
-        self._last = list(lines)
+        self._last = lines
         shown = [line[:columns] for line in [*lines, *self.messages][:height]]
         start = _HOME if self._entered else _ENTER + _HOME
         self._entered = True

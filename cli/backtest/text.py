@@ -11,6 +11,7 @@ from backtest.report import Report
 from backtest.score import Result
 from backtest.trace import Trace
 from cli import table
+from cli.output import line
 from cli.table import Cell, Column
 
 _COLUMNS: Final = (
@@ -43,7 +44,7 @@ def show(found: Report, *, wide: bool) -> None:
         wide: all columns, notes and policies.
     """
     for trace in found.traces if wide else found.traces[:_MOST_TRACES]:
-        print(_told(trace))
+        line(_told(trace))
     if len(found.traces) > _MOST_TRACES and not wide:
         print(f"… and {len(found.traces) - _MOST_TRACES} more")
     print(f"{placed(found)} The first {short_span(found.plan.warm_up_seconds)} are not counted.\n")
@@ -53,10 +54,10 @@ def show(found: Report, *, wide: bool) -> None:
     for choice in found.choices:
         meaning = report.meaning(choice)
         if wide or choice.name == DEFAULT:
-            print(f"{choice.name} is {meaning}")
+            line(f"{choice.name} is {meaning}")
     notes = found.said if wide else found.said[:_MOST_NOTES]
     for note in notes:
-        print(f"- {note}")
+        line(f"- {note}")
     if len(found.said) > len(notes):
         print(f"… and {len(found.said) - len(notes)} more notes: -o wide")
     print(_LEGEND)

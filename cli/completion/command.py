@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cli import arguments
 from cli.completion.words import Candidate, Names, Next, after
+from service.printable import printable
 
 PATIENCE_SECONDS: Final = 2.0
 """Nobody waits longer for a completion. [s]"""
@@ -25,8 +26,9 @@ def run(words: Sequence[str]) -> None:
     found = after(arguments.parser(), words)
     typed = words[-1] if words else ""
     for word, told in (*found.candidates, *_names(found, typed)):
-        if word.startswith(typed):
-            print(f"{word}\t{told}" if told else word)
+        # An escaped name would be another name, and one as it is could forge a line: what cannot be shown is left out.
+        if word.startswith(typed) and word.isprintable():
+            print(f"{word}\t{printable(told)}" if told else word)
     print(_FILES_TOO if found.files else _ONLY_THESE)
 
 

@@ -6,6 +6,7 @@ A counterpart of Koordinator's plugin of that name: same arguments, annotations 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import or_
 from typing import Any, Final
 
 import numpy as np
@@ -51,12 +52,18 @@ class LoadAware(LoadAwareArguments):
                 ("prod_load", np.int64, shape),  # the part of the Prod pods
                 ("updated", np.float64),  # time of the report; -inf: it states none [unix s]
                 ("reported", np.bool_),  # there is a NodeMetric
-                ("measured", np.bool_),  # it says something about the node itself
+                (
+                    "measured",
+                    np.bool_,
+                    shape,
+                ),  # it says how much of a resource the node uses, as the filter looks at it
+                ("scored", np.bool_),  # the same of every resource that weighs in the score
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
                 *(
                     [
                         ("peak_load", np.int64, shape),  # predicted and expected; measured where nothing is predicted
+                        ("peaked", np.bool_, shape),  # where that is known
                         ("predicted", np.float64),  # time of the prediction; -inf: there is none to go by [unix s]
                     ]
                     if self.use_prediction
@@ -71,47 +78,56 @@ class LoadAware(LoadAwareArguments):
         thresholds = self.thresholds(node.annotations)
         group = thresholds.aggregated
         limit = group.usage_thresholds if group.filters else thresholds.usage
-        load = ledger.load((group.usage_aggregation_type, group.usage_aggregated_duration) if group.filters else None)
+        statistic = (group.usage_aggregation_type, group.usage_aggregated_duration) if group.filters else None
         by_score = self.aggregated
         scored = (by_score.score_aggregation_type, by_score.score_aggregated_duration) if by_score else ("", LONGEST)
         allocatable, limits = _vector(resources, node.allocatable), _vector(resources, limit)
-        judged = report is not None and report.node_usage is not None
+        measured = ledger.measured(statistic)
         prod_limit = _vector(resources, thresholds.prod)
         return (
             allocatable,
             limits,
-            tuple(map(ceiling, limits, allocatable)) if judged else (INT64_MAX,) * len(resources),
+            tuple(map(ceiling, [limit * known for limit, known in zip(limits, measured, strict=True)], allocatable)),
             prod_limit,
-            load,
+            ledger.load(statistic),
             ledger.load(scored if scored[0] else None),
             ledger.prod_load,
             -np.inf if report is None or report.update_time is None else report.update_time,
             report is not None,
-            report is not None and report.node_usage is not None,
+            measured,
+            all(map(or_, ledger.measured(scored if scored[0] else None), self._weightless)),
             group.filters,
             any(prod_limit),
             *(self._peak(ledger) if self.use_prediction else ()),
         )
+
+    @property
+    def _weightless(self) -> tuple[bool, ...]:
+        """Which resources do not count in the score."""
+        weights = self.resource_weights or {}
+        return tuple([not weights.get(name) and not self.dominant_resource_weight for name in self.resources])
 
     def annotation_problems(self, annotations: Mapping[str, str]) -> Sequence[str]:
         """Why a node's own thresholds do not count."""
         problem = custom_thresholds(annotations)[1]
         return [problem] if problem else []
 
-    def _peak(self, ledger: NodeLedger) -> tuple[Vector, float]:
-        """Predicted peak with the pods that it cannot know yet, and the time of the prediction.
+    def _peak(self, ledger: NodeLedger) -> tuple[Vector, tuple[bool, ...], float]:
+        """Predicted peak with the pods that it cannot know yet, where it is known, and the time of the prediction.
 
         A resource without a peak counts as measured. -inf where there is no prediction, or none that can be acted on.
         """
-        load, report = ledger.load(), ledger.report
+        load, known, report = ledger.load(), ledger.measured(), ledger.report
         prediction = report.prediction if report else None
         if report is None or prediction is None or prediction.time is None or not prediction.peak:
-            return load, -np.inf
+            return load, known, -np.inf
         if not report.conditions.get(names.CONDITION_PREDICTION_READY, True):
-            return load, -np.inf
+            return load, known, -np.inf
         peak = prediction.peak
         columns = zip(self.resources, load, ledger.unreported, strict=True)
-        return tuple([peak[name] + more if name in peak else used for name, used, more in columns]), prediction.time
+        loads = tuple([peak[name] + more if name in peak else used for name, used, more in columns])
+        peaked = tuple([name in peak or has for name, has in zip(self.resources, known, strict=True)])
+        return loads, peaked, prediction.time
 
     # Filter and score
 
@@ -137,7 +153,7 @@ class LoadAware(LoadAwareArguments):
     def _judge(self, account: Account) -> IntArray:
         """Indices into the refusals, shape (N,)."""
         refused = np.full(len(account.checked), PASSES, np.int64)
-        exceeds = account.checked & ~account.expired & account.known & account.over.any(axis=1)
+        exceeds = account.checked & ~account.expired & account.over.any(axis=1)
         if exceeds.any():
             which = account.groups() * len(self.resources) + account.over.argmax(axis=1)
             refused[exceeds] = which[exceeds]
@@ -154,12 +170,13 @@ class LoadAware(LoadAwareArguments):
         table = nodes.tables[NAME]
         by_prod, aggregated = table["by_prod"] & pod.prod, table["aggregated"]
         by_peak = self.by_peak(table, nodes.now) & ~aggregated & ~by_prod
-        limit, load = table["limit"], table["load"] + nodes.in_flight
+        limit, load, known = table["limit"], table["load"] + nodes.in_flight, table["measured"]
         if by_prod.any():
             limit = np.where(by_prod[:, None], table["prod_limit"], limit)
             load = np.where(by_prod[:, None], table["prod_load"] + nodes.in_flight_prod, load)
         if by_peak.any():
             load = np.where(by_peak[:, None], table["peak_load"] + nodes.in_flight, load)
+            known = np.where(by_peak[:, None], table["peaked"], known)
         load = load + np.array(pod.estimate, np.int64)
         percent = usage_percent(load, table["allocatable"])
         return Account(
@@ -169,10 +186,10 @@ class LoadAware(LoadAwareArguments):
             limit=limit,
             load=load,
             percent=percent,
-            over=(limit != 0) & (table["allocatable"] != 0) & (percent > limit),
+            over=known & (limit != 0) & (table["allocatable"] != 0) & (percent > limit),
             checked=limit.any(axis=1) & table["reported"],
             expired=self.expired(table, nodes.now) & (self.filter_expired_node_metrics is True),
-            known=table["measured"] | by_peak,
+            known=known,
         )
 
     def expired(self, table: Table, now: float) -> BoolArray:
@@ -212,12 +229,12 @@ class LoadAware(LoadAwareArguments):
         if not self.scoring_enabled:
             return np.zeros(len(nodes), np.int64)
         by_prod = pod.prod and bool(self.score_according_prod_usage)
-        known = table["measured"]
+        known = table["scored"]
         if by_prod:
             load = table["prod_load"] + nodes.in_flight_prod
         elif self.use_prediction:
             by_peak = self.by_peak(table, nodes.now)
-            known = known | by_peak
+            known = np.where(by_peak, (table["peaked"] | self._weightless).all(axis=1), known)
             load = np.where(by_peak[:, None], table["peak_load"], table["score_load"]) + nodes.in_flight
         else:
             load = table["score_load"] + nodes.in_flight

@@ -61,13 +61,13 @@ class Account:
     percent: IntArray
     """The same in percent of allocatable, shape (N, R)."""
     over: BoolArray
-    """Where it is more than the threshold, shape (N, R)."""
+    """Where it is known to be more than the threshold, shape (N, R)."""
     checked: BoolArray
     """Where there are a threshold and a NodeMetric, shape (N,)."""
     expired: BoolArray
     """Where the report is too old, and that matters, shape (N,)."""
     known: BoolArray
-    """Where there is a usage to compare, shape (N,)."""
+    """Where there is a usage to compare, shape (N, R)."""
 
     def groups(self) -> IntArray:
         """The `Group` that judges each node, shape (N,)."""
@@ -141,8 +141,12 @@ def _notes(
         return
     if not account.limit[row].any():
         yield "no threshold holds here: nothing is checked, not even the age of the report"
-    if not account.known[row]:
+    unknown = [name for name, known in zip(args.resources, account.known[row], strict=True) if not known]
+    if unknown and not account.known[row][[each in {"cpu", "memory"} for each in args.resources]].any():
         yield "the NodeMetric says nothing about the node itself: nothing is checked, and the score is 0"
+    elif unknown:
+        named = " and ".join(unknown)
+        yield f"the NodeMetric does not say how much {named} is used: that is not checked, and the score is 0"
     if args.use_prediction and not account.by_peak[row]:
         yield _why_not_predicted(args, record, account, row)
 
@@ -168,7 +172,7 @@ def _binding(args: LoadAwareArguments, pod: PodRequest, nodes: Nodes, account: A
         age = nodes.now - float(nodes.tables[_NAME]["updated"][row])
         stated = f"is {age:.0f} s old" if np.isfinite(age) else "states no time"
         return f"the NodeMetric {stated}, nodeMetricExpirationSeconds is {args.node_metric_expiration_seconds}"
-    if not (account.known[row] and account.over[row].any()):
+    if not account.over[row].any():
         return ""
     index, group = int(account.over[row].argmax()), Group(int(account.groups()[row]))
     resource = args.resources[index]

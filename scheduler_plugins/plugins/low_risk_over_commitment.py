@@ -172,9 +172,7 @@ class LowRiskOverCommitment:
             return None
         stdev = report.aggregated.get(("stdev", _window(report, self.node_metric_aggregated_duration)))
         order = node.ledger.rules.resources
-        cpu, memory = (
-            Statistic(average[order.index(name)], stdev[order.index(name)] if stdev else 0) for name in RESOURCES
-        )
+        cpu, memory = (_statistic(average[each], stdev[each] if stdev else 0) for each in map(order.index, RESOURCES))
         return Utilisation(cpu, memory, -np.inf if report.update_time is None else report.update_time, smoothed=False)
 
     # Score
@@ -247,6 +245,11 @@ class LowRiskOverCommitment:
             }
             for row in range(len(nodes))
         ]
+
+
+def _statistic(average: int | None, stdev: int | None) -> Statistic | None:
+    """None: the report does not state the resource. A deviation that it does not state is 0."""
+    return None if average is None else Statistic(average, stdev or 0)
 
 
 def _by_resource(columns: NDArray[_Scalar]) -> NDArray[_Scalar]:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
-from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.snapshot.units import Usage, Vector
 
 NEVER: Final = float("-inf")
 """The time of a measurement that was never taken. [unix s]"""
@@ -47,7 +47,7 @@ class Terms(NamedTuple):
     prod_usage: Vector
     """Measured usage, if it is Prod both by its spec and by the report."""
     unreported: Vector
-    """Expected in all, if the report does not name it: its node's agent, and so its prediction, may not know it."""
+    """Expected in all of what the report does not name: its node's agent, and so its prediction, may not know it."""
 
 
 def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing: Vector) -> Terms:
@@ -55,6 +55,7 @@ def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing
 
     An estimate counts beyond what was measured while the measurement does not cover a whole report interval of the pod
     (`updated - interval < scheduled`), or within its forced window. A measured value above the estimate adds nothing.
+    A resource that the report does not state of the pod counts with its estimate, as a pod that is not reported does.
 
     Args:
         assigned: the pod.
@@ -69,15 +70,17 @@ def terms(assigned: Assigned, report: NodeReport | None, updated: float, nothing
         return Terms(expected, expected if prod else nothing, expected, nothing, expected)
     deadline = assigned.deadline
     recent = updated - report.interval < assigned.timestamp
-    beyond = nothing
+    missing = nothing if None not in used else _where_unknown(used, expected, nothing)
+    measured = _known(used, nothing)
+    beyond = missing
     if recent or (deadline is not None and deadline > updated):
-        beyond = tuple([max(0, guess - usage) for guess, usage in zip(expected, used, strict=True)])
+        beyond = tuple([max(0, guess - usage) for guess, usage in zip(expected, measured, strict=True)])
     if not prod:
-        return Terms(beyond, nothing, expected, nothing, nothing)
+        return Terms(beyond, nothing, expected, nothing, missing)
     if pod.key in report.prod_pods:
-        return Terms(beyond, beyond, expected, used, nothing)
+        return Terms(beyond, beyond, expected, measured, missing)
     # The Prod sum holds no usage of a pod that the report calls something else: all of its estimate is missing there.
-    return Terms(beyond, expected, expected, nothing, nothing)
+    return Terms(beyond, expected, expected, nothing, missing)
 
 
 class NodeLedger:
@@ -128,7 +131,7 @@ class NodeLedger:
     def prod_usage(self) -> Vector:
         """Measured usage of the Prod pods that are still here, and of the system where the rules say so."""
         system = self.report.system_usage if self.report and self.rules.prod_includes_system else None
-        return _plus(self._prod_measured, system) if system else self._prod_measured
+        return _plus(self._prod_measured, _known(system, self._nothing)) if system else self._prod_measured
 
     @property
     def prod_load(self) -> Vector:
@@ -136,21 +139,39 @@ class NodeLedger:
         return _plus(self.prod_usage, self.prod_delta)
 
     def load(self, aggregation: tuple[str, float] | None = None) -> Vector:
-        """Usage of the node, measured and expected; the sum of all estimates where nothing was measured.
+        """Usage of the node, measured and expected; of what was not measured the sum of all estimates.
 
         Args:
             aggregation: which aggregation (type, duration in seconds) to take for measured; None: the plain usage.
         """
-        if self.report is None:
+        base = self._base(aggregation)
+        if base is None:
             return self.node_estimated
-        base = self.report.node_usage if aggregation is None else self.report.aggregated_usage(*aggregation)
-        return self.node_estimated if base is None else _plus(base, self.node_delta)
+        loaded = _plus(_known(base, self._nothing), self.node_delta)
+        return loaded if None not in base else _known(_where_known(base, loaded), self.node_estimated)
+
+    def measured(self, aggregation: tuple[str, float] | None = None) -> tuple[bool, ...]:
+        """Of which resources the node's usage is known, as `load` counts it.
+
+        Koordinator judges by estimates where a whole aggregation is missing; one that lacks a resource says nothing of
+        that resource.
+        """
+        plain, base = self._base(None), self._base(aggregation)
+        if plain is None:
+            return (False,) * len(self._nothing)
+        pairs = zip(plain, plain if base is None else base, strict=True)
+        return tuple([one is not None and other is not None for one, other in pairs])
+
+    def _base(self, aggregation: tuple[str, float] | None) -> Usage | None:
+        if self.report is None:
+            return None
+        return self.report.node_usage if aggregation is None else self.report.aggregated_usage(*aggregation)
 
     def relief(self, uids: Iterable[str]) -> Vector:
         """How much less the node uses once some of its pods are gone: what was measured of each, else its estimate."""
         report = self.report.pods if self.report is not None else {}
         pods = [self._pods[uid].pod for uid in uids if uid in self._pods]
-        return _sum((report.get(pod.key, pod.estimate) for pod in pods), self._nothing)
+        return _sum((_known(report.get(pod.key, pod.estimate), pod.estimate) for pod in pods), self._nothing)
 
     def left_behind(self, uids: Iterable[str], measured: Mapping[str, int]) -> Vector:
         """Of what was measured of some pods together, the part of those that are not here any more.
@@ -215,6 +236,22 @@ class NodeLedger:
 
 def _sum(vectors: Iterable[Vector], nothing: Vector) -> Vector:
     return reduce(_plus, vectors, nothing)
+
+
+def _known(usage: Usage, instead: Vector) -> Vector:
+    """What was measured, and of what was not something instead."""
+    return tuple([other if amount is None else amount for amount, other in zip(usage, instead, strict=True)])
+
+
+def _where_known(usage: Usage, amounts: Vector) -> Usage:
+    """Amounts of what was measured alone."""
+    return tuple([None if known is None else amount for known, amount in zip(usage, amounts, strict=True)])
+
+
+def _where_unknown(usage: Usage, amounts: Vector, instead: Vector) -> Vector:
+    """Amounts of what was not measured, and of what was something instead."""
+    triples = zip(usage, amounts, instead, strict=True)
+    return tuple([amount if known is None else other for known, amount, other in triples])
 
 
 def _plus(left: Vector, right: Vector) -> Vector:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from crds.duration import parse_duration
 from crds.priority import PriorityBand
-from scheduler_plugins.snapshot.units import Vector, units, unix_time, vector
+from scheduler_plugins.snapshot.units import Usage, units, unix_time, usage
 
 DEFAULT_REPORT_INTERVAL: Final = 60.0
 """How often a node is taken to report when its NodeMetric does not say. [s]"""
@@ -40,13 +40,13 @@ class NodeReport:
     """When it was measured, by the node's clock; None: never. [unix s]"""
     interval: float = DEFAULT_REPORT_INTERVAL
     """Time between two reports. [s]"""
-    node_usage: Vector | None = None
+    node_usage: Usage | None = None
     """Usage of the whole node; None while it reports nothing about itself."""
-    system_usage: Vector | None = None
+    system_usage: Usage | None = None
     """The part of it that belongs to no pod."""
-    aggregated: Mapping[tuple[str, float], Vector] = field(default_factory=lambda: _NOTHING)
+    aggregated: Mapping[tuple[str, float], Usage] = field(default_factory=lambda: _NOTHING)
     """Usage of the node by (aggregation type, duration in seconds); duration `LONGEST` is the longest of its type."""
-    pods: Mapping[str, Vector] = field(default_factory=lambda: _NOTHING)
+    pods: Mapping[str, Usage] = field(default_factory=lambda: _NOTHING)
     """What was measured of the pods, by `namespace/name`."""
     prod_pods: AbstractSet[str] = frozenset()
     """The pods that the report calls Prod."""
@@ -84,7 +84,7 @@ class NodeReport:
             prediction=_prediction(status.get("prediction"), resources),
         )
 
-    def aggregated_usage(self, kind: str, duration: float) -> Vector | None:
+    def aggregated_usage(self, kind: str, duration: float) -> Usage | None:
         """Usage of the node by one aggregation, or None when nothing stands for it.
 
         Without a duration (`LONGEST`) it is the longest one that was reported of that type, and the plain node usage
@@ -94,38 +94,37 @@ class NodeReport:
         return self.node_usage if found is None and duration == LONGEST else found
 
 
-def _usage(resource_map: Mapping[str, Any] | None, resources: Sequence[str]) -> Vector | None:
+def _usage(resource_map: Mapping[str, Any] | None, resources: Sequence[str]) -> Usage | None:
     """Amounts in order of the resources; None where there are none, as of koordlet without a collector."""
-    amounts = (resource_map or {}).get("resources")
-    return vector(resources, amounts) if amounts else None
+    return usage(resources, (resource_map or {}).get("resources"))
 
 
-def _aggregated(measured: Mapping[str, Any], resources: Sequence[str]) -> dict[tuple[str, float], Vector]:
-    usages: dict[tuple[str, float], Vector] = {}
+def _aggregated(measured: Mapping[str, Any], resources: Sequence[str]) -> dict[tuple[str, float], Usage]:
+    usages: dict[tuple[str, float], Usage] = {}
     longest: dict[str, float] = {}
     for window in measured.get("aggregatedNodeUsages") or ():
         duration = _seconds(window.get("duration") or "0s")
         for kind, resource_map in (window.get("usage") or {}).items():
-            if (usage := _usage(resource_map, resources)) is None:
+            if (found := _usage(resource_map, resources)) is None:
                 continue
-            usages[kind, duration] = usage
+            usages[kind, duration] = found
             longest[kind] = max(duration, longest.get(kind, duration))
     return usages | {(kind, LONGEST): usages[kind, duration] for kind, duration in longest.items()}
 
 
-def _pods(status: Mapping[str, Any], resources: Sequence[str]) -> tuple[dict[str, Vector], AbstractSet[str]]:
+def _pods(status: Mapping[str, Any], resources: Sequence[str]) -> tuple[dict[str, Usage], AbstractSet[str]]:
     """What was measured of the pods, and which of them are called Prod.
 
     An entry without amounts counts as unreported, one with zeros as reported.
     """
-    usages: dict[str, Vector] = {}
+    usages: dict[str, Usage] = {}
     prod: set[str] = set()
     for pod in status.get("podsMetric") or ():
-        amounts = ((pod or {}).get("podUsage") or {}).get("resources")
-        if amounts:
+        measured = _usage((pod or {}).get("podUsage"), resources)
+        if measured is not None:
             # The same text as the key of the pod itself, so that 150,000 of them are kept once.
             key = sys.intern(f"{pod.get('namespace', '')}/{pod.get('name', '')}")
-            usages[key] = vector(resources, amounts)
+            usages[key] = measured
             (prod.add if pod.get("priority") == PriorityBand.PROD else prod.discard)(key)
     return usages, prod
 

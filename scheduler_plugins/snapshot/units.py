@@ -8,6 +8,8 @@ from crds.quantity import QuantityError, milli_value, value
 
 Vector: TypeAlias = tuple[int, ...]
 """One amount per resource of the load rules, in their order. [milli-cores for cpu, else base units]"""
+Usage: TypeAlias = tuple[int | None, ...]
+"""The same as measured; None: nothing is known of that resource. [milli-cores for cpu, else base units]"""
 LARGEST: Final = 2**53
 """The largest amount. [milli-cores for cpu, else base units]"""
 INT64_MAX: Final = 2**63 - 1
@@ -61,10 +63,16 @@ def _plain(text: str, *, cpu: bool) -> int | None:
     return None
 
 
-def vector(resources: Sequence[str], amounts: Mapping[str, Any] | None) -> Vector:
-    """The amounts of these resources; one that is not named counts 0."""
-    given = amounts or {}
-    return tuple([units(name, given[name]) if name in given else 0 for name in resources])
+def usage(resources: Sequence[str], amounts: Mapping[str, Any] | None) -> Usage | None:
+    """What was measured of these resources; None where there are no amounts at all.
+
+    Everything uses CPU and memory, so that of these an amount that is not stated is unknown. Of other resources it
+    is 0: what has no devices reports none.
+    """
+    if not amounts:
+        return None
+    absent = {"cpu": None, "memory": None}
+    return tuple([units(name, amounts[name]) if name in amounts else absent.get(name, 0) for name in resources])
 
 
 def unix_time(text: str | None) -> float | None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport
-from scheduler_plugins.snapshot.units import Vector
+from scheduler_plugins.snapshot.units import Usage
 from scheduler_plugins.watcher.document import PREFERRED, Document, Metric, short_duration, window_of
 
 SOURCE: Final = "Headroom"
@@ -91,11 +91,11 @@ def metrics_of(
     """
     window = window_of(length for kind, length in report.aggregated if kind == _AVERAGE and length > LONGEST)
     average = report.node_usage if window is None else report.aggregated[_AVERAGE, window]
-    # A report that does not state a resource reads as zero. No node runs without memory; one without CPU time is idle.
+    # No node runs without memory; one without CPU time is idle.
     whole = {
         resource: allocatable[resource]
         for resource, amount in zip(resources, average or (), strict=False)
-        if allocatable.get(resource, 0) > 0 and (amount > 0 or resource == "cpu")
+        if amount is not None and allocatable.get(resource, 0) > 0 and (amount > 0 or resource == "cpu")
     }
     if window is None:
         return _shares(average, resources, whole, _LATEST, ""), 0.0
@@ -107,7 +107,7 @@ def metrics_of(
 
 
 def _shares(
-    usage: Vector | None, resources: Sequence[str], whole: Mapping[str, int], operator: str, rollup: str
+    usage: Usage | None, resources: Sequence[str], whole: Mapping[str, int], operator: str, rollup: str
 ) -> list[Metric]:
     return [
         {
@@ -118,5 +118,5 @@ def _shares(
             "value": 100 * max(amount, 0) / whole[resource],
         }
         for resource, amount in zip(resources, usage or (), strict=False)
-        if resource in _TYPES and resource in whole
+        if amount is not None and resource in _TYPES and resource in whole
     ]

@@ -17,6 +17,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "backtest": (
         "backtest",
         "crds",
+        "service.printable",
         "agent.identities",
         "agent.numerics",
         "agent.pods",

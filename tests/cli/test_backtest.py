@@ -3,13 +3,16 @@
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
+from backtest.report import Report
 from cli.__main__ import main
+from cli.backtest import command
 from cli.backtest.bar import Bar
 from cli.errors import UNAVAILABLE, USAGE
 from crds.models import COMBINING, MODELS
@@ -84,6 +87,26 @@ def test_wide_table_tells_all(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert "BEATEN BY" in out
     assert "sum-max:margin=0 is sum-max windowDays 7, margin 0 %; cold for 24h" in out
     assert "packed on 1 machine (--machines)" in out
+
+
+@pytest.mark.parametrize("output", ["table", "wide", "json", "yaml", "csv"])
+def test_names_control_no_terminal(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    """What a trace is called, and what its files and Prometheus's labels say, is escaped in every form."""
+    hostile = "\x1b[2J\r\nFORGED\u202e\x9b31m"
+    shown = command._show
+
+    def spoilt(found: Report, form: str) -> None:
+        notes = (f"a note{hostile}",)
+        traces = tuple(replace(each, source=f"{each.source}{hostile}", notes=notes) for each in found.traces)
+        results = tuple(replace(each, policy=f"{each.policy}{hostile}") for each in found.results)
+        shown(replace(found, traces=traces, results=results), form)
+
+    monkeypatch.setattr(command, "_show", spoilt)
+    out = told(capsys, "--trace", folder, "--machines", "2", "-o", output)
+    assert not {each for each in out if not each.isprintable() and each != "\n"}
+    assert not [each for each in out.split("\n") if each.lstrip(" -").startswith("FORGED")]
 
 
 def test_programs_read_the_same(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,3 +181,13 @@ def test_bash_completes(line: str, offered: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([bash, "-c", asks], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [offered]
+
+
+def test_names_forge_no_candidate(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name or a description that could control the terminal or forge a line is left out, or escaped."""
+    listed = [("sound", "told\x1b[2J\nFORGED\tword"), ("bad\nFORGED", ""), ("\x1b]0;title\x07", "")]
+    monkeypatch.setattr(command, "_names", lambda _found, _typed: listed)
+    command.run(["explain", "node", ""])
+    lines = capsys.readouterr().out.split("\n")
+    assert "sound\ttold\\x1b[2J\\nFORGED\\tword" in lines
+    assert not [line for line in lines if line.startswith(("FORGED", "bad", "\x1b"))]

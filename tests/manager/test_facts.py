@@ -8,6 +8,7 @@ from crds import names
 from crds.priority import PriorityBand
 from manager.calculators.mid import calculate
 from manager.facts import Amounts, Measured, PodFacts, ReportFacts, from_objects
+from manager.facts.amounts import UNKNOWN
 from manager.facts.reading import parse_time
 from manager.facts.report import age_seconds
 from tests.manager.made import NOW, facts, mid_pod, node, pod, report, strategy
@@ -60,6 +61,27 @@ def test_report_from_our_agent() -> None:
 def test_age_of_report(reported: float | None, received: float | None, age: float | None) -> None:
     """The age is the longer of the time since the report says it was sent and the time since we saw it."""
     assert age_seconds(reported, received, NOW) == age
+
+
+@pytest.mark.parametrize("empty", [{}, {"resource": {}}, {"resource": {"resources": {}}}, {"resource": None}])
+@pytest.mark.parametrize("mid", [None, ("2", "1Gi")])
+def test_unpredicted_is_unknown(empty: dict[str, Any], mid: tuple[str, str] | None) -> None:
+    """What koordlet writes while it cannot predict is unknown, and publishes nothing."""
+    metric = report(mid=mid)
+    metric["status"]["prodReclaimableMetric"] = empty
+    found = facts(node(), metric)
+    assert found.report is not None
+    assert found.report.reclaimable == UNKNOWN
+    assert calculate(found).calculated == Amounts()
+
+
+@pytest.mark.parametrize("empty", [{}, {"resources": {}}, None])
+@pytest.mark.parametrize("percent", [0, 100])
+def test_empty_usage_is_unknown(empty: dict[str, Any] | None, percent: int) -> None:
+    """A usage without amounts (koordlet without its page-cache collector) is no idle node: nothing is published."""
+    metric = report(mid=None, nodeMetric={"nodeUsage": empty, "systemUsage": empty})
+    found = facts(node(), metric, midUnallocatedPercent=percent)
+    assert calculate(found).calculated == Amounts()
 
 
 @pytest.mark.parametrize("annotation", ["no", "[]", "null", '{"resources": 3}', "[" * 100000])

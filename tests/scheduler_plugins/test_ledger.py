@@ -66,6 +66,18 @@ def test_empty_usage_is_unreported(usage: dict[str, str], delta: int) -> None:
     assert _ledger(_report(pods=[entry]), _pod(scheduled=-3600)).node_delta[0] == delta
 
 
+def test_missing_memory_is_estimated() -> None:
+    """What a report does not say of a pod or of the node counts with the estimates, not as nothing."""
+    entry = pod_metric() | {"podUsage": {"resources": {"cpu": "2"}}}
+    ledger = _ledger(_report(pods=[entry]), _pod(scheduled=-3600))
+    assert ledger.node_delta == ledger.prod_delta == ledger.unreported == (0, 10 * GI)
+    assert ledger.relief(ledger.pods) == (2000, 10 * GI)
+    metric = node_metric(pods=[pod_metric()])
+    del metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
+    partly = _ledger(NodeReport.from_json(metric, RULES.resources), _pod(scheduled=-3600))
+    assert (partly.load(), partly.measured()) == ((50_000, 10 * GI), (True, False))
+
+
 def test_measured_above_estimate_adds_nothing() -> None:
     """Where a pod uses more than was expected, the measured usage stands alone."""
     assert _ledger(_report(pods=[pod_metric(cpu="12", memory="1Gi")]), _pod()).node_delta == (0, 9 * GI)

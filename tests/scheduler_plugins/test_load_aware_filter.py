@@ -49,6 +49,20 @@ def test_rounding_is_upstreams(used: str, threshold: int, *, passes: bool) -> No
     assert world.reasons(TINY) == [None if passes else CPU]
 
 
+def test_missing_memory_is_not_judged() -> None:
+    """Of a report with CPU alone the CPU is judged; memory is not, by what pods are expected to use either."""
+    metric = node_metric(cpu="60")
+    del metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
+    full = pod("there", {"memory": "99Gi"}, limits={"memory": "99Gi"}, node="n", priority=9500)
+    world = World(load_aware(usage_thresholds={"cpu": 65, "memory": 50})).put(node(), metric, full)
+    assert world.reasons(TINY) == [None]
+    assert world.reasons(pod(requests={"cpu": "9"})) == [CPU]
+    (told,) = world.plugin.explain(world.request(TINY), world.nodes("n"))
+    assert told["notes"] == [
+        "the NodeMetric does not say how much memory is used: that is not checked, and the score is 0"
+    ]
+
+
 def test_pod_estimate_is_added() -> None:
     """What the incoming pod is expected to use counts: 60 + 5 pass at 65, 60 + 6 do not."""
     world = World().put(node(), node_metric(cpu="60"))

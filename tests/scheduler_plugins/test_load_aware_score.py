@@ -66,6 +66,15 @@ def test_usage_without_amounts_is_not_idle() -> None:
     assert _scores(World(load_aware()).put(node(), empty), "n") == [0]
 
 
+def test_missing_memory_is_not_idle() -> None:
+    """A report with CPU and no memory says nothing of memory: it is not taken for none used."""
+    partly = node_metric(cpu="10")
+    del partly["status"]["nodeMetric"]["nodeUsage"]["resources"]["memory"]
+    assert _scores(World(load_aware()).put(node(), partly), "n") == [0]
+    cpu_alone = World(load_aware(resource_weights={"cpu": 1})).put(node(), partly)
+    assert _scores(cpu_alone, "n") == [90]
+
+
 def test_zero_weights_switch_off() -> None:
     """Without any weight every score is 0."""
     plugin = LoadAware(resource_weights={"cpu": 0}, estimated_scaling_factors={"cpu": 100})

@@ -173,3 +173,14 @@ async def test_failing_store_is_told(display: Display, caplog: pytest.LogCapture
     display.settings = replace(display.settings, once=False, refresh_seconds=0.0001)
     await display.run()
     assert caplog.text.count("nothing can be shown now: cannot read t.db") == 2
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_programs_get_escapes(display: Display, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """The NodeMetric holds no control character or mark of direction, and reads back as it is."""
+    hostile = {"name": "\x1b[2Jcart\nFORGED\u202e\x9b31m"}
+    monkeypatch.setattr(Display, "node_metric", lambda _self: hostile)
+    text = getattr(display, form)()
+    assert text.replace("\n", "").isprintable()
+    assert yaml.safe_load(text) == hostile
+    assert not [line for line in text.split("\n") if line.startswith("FORGED")]

@@ -46,6 +46,18 @@ def test_stream_gets_tables_in_turn() -> None:
     assert out.getvalue() == "a\n\nb\nc\n"
 
 
+def test_names_control_no_terminal() -> None:
+    """What a pod is called is untrusted: nothing but the screen's own sequences reaches a terminal."""
+    hostile = "shop/\x1b[2Jcart\nFORGED\u202e"
+    for out in (io.StringIO(), Terminal()):
+        screen = Screen(out, {"TERM": "xterm"})
+        screen.show([hostile])
+        screen.close()
+        text = out.getvalue()
+        assert "\\x1b[2Jcart\\nFORGED\\u202e" in text
+        assert not [each for each in ("\x1b[2J", "\u202e", "\nFORGED") if each in text]
+
+
 def test_terminal_is_refreshed() -> None:
     """On a terminal the last table is written over, and the screen is given back with it."""
     out = Terminal()

@@ -12,7 +12,7 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import estimate_node, estimate_pod, estimation_window
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import LONGEST, NodeReport
-from scheduler_plugins.snapshot.units import units
+from scheduler_plugins.snapshot.units import Usage, Vector, units
 from tests.golden.adapters import Adapter
 from tests.golden.results import Amount, Exact
 
@@ -100,12 +100,18 @@ def _estimation_deadline(vector: dict[str, Any]) -> dict[str, Any]:
     return {"deadline": time_text(estimation_window(vector["pod"], rules).end(seconds(vector["assignedAt"])))}
 
 
+def stated(usage: Usage | None) -> Vector | None:
+    """A usage in the words of the reference, which has none for an amount that is not known: there it is 0."""
+    return None if usage is None else tuple([each or 0 for each in usage])
+
+
 def _select_aggregated_usage(vector: dict[str, Any]) -> dict[str, Any]:
     rules = plugin_of(vector).load_rules()
     report = NodeReport.from_json(vector["nodeMetric"], rules.resources)
     duration = vector.get("aggregatedDuration")
     usage = report.aggregated_usage(vector["aggregationType"], parse_duration(duration) if duration else LONGEST)
-    return {"usage": None if usage is None else Exact(zip(rules.resources, usage, strict=True))}
+    amounts = stated(usage)
+    return {"usage": None if amounts is None else Exact(zip(rules.resources, amounts, strict=True))}
 
 
 ARGUMENTS: Final[Mapping[str, Adapter]] = {"defaults": _defaults, "validate": _validate}

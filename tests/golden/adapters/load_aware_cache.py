@@ -9,7 +9,7 @@ from scheduler_plugins.snapshot.ledger import NEVER, Assigned, NodeLedger
 from scheduler_plugins.snapshot.report import NodeReport
 from scheduler_plugins.snapshot.units import Vector
 from tests.golden.adapters import Adapter
-from tests.golden.adapters.load_aware import plugin_of, seconds, time_text
+from tests.golden.adapters.load_aware import plugin_of, seconds, stated, time_text
 from tests.golden.results import Exact, UnsupportedVectorError
 
 Json = dict[str, Any]
@@ -76,10 +76,10 @@ def _measured(ledger: NodeLedger, report: NodeReport, amounts: Any) -> Json:  # 
     return {
         "updateTime": time_text(None if ledger.update_time == NEVER else ledger.update_time),
         "reportIntervalSeconds": report.interval,
-        "nodeUsage": amounts(report.node_usage),
+        "nodeUsage": amounts(stated(report.node_usage)),
         "prodUsage": amounts(ledger.prod_usage),
         "aggregatedUsages": [
-            {"type": kind, "durationSeconds": duration, "usage": amounts(usage)}
+            {"type": kind, "durationSeconds": duration, "usage": amounts(stated(usage))}
             for (kind, duration), usage in sorted(report.aggregated.items())
         ],
     }

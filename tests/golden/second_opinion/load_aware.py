@@ -274,13 +274,17 @@ class Model:
         found = estimate(pod, self.args, ours=self.ours)
         return {name: found.get(name, 0) for name in self.resources}
 
-    def _reported(self, node: _Node) -> dict[str, tuple[Amounts, bool]]:
+    def _reported(self, node: _Node) -> dict[str, tuple[Amounts, bool, set[str]]]:
         found = {}
         for each in ((node.metric or {}).get("status") or {}).get("podsMetric") or ():
             amounts = ((each or {}).get("podUsage") or {}).get("resources")
             if amounts:
                 key = f"{each.get('namespace', '')}/{each.get('name', '')}"
-                found[key] = (self._vector(amounts), each.get("priority") == "koord-prod")
+                found[key] = (
+                    self._vector(amounts),
+                    each.get("priority") == "koord-prod",
+                    {"cpu", "memory"} - {*amounts},
+                )
         return found
 
     def parts(self, name: str) -> list[_Part]:
@@ -292,12 +296,12 @@ class Model:
         nothing = dict.fromkeys(self.resources, 0)
         key = f"{pod['metadata'].get('namespace', '')}/{pod['metadata'].get('name', '')}"
         expected, prod = self._estimate(pod), priority_class(pod) == "koord-prod"
-        usage, called_prod = self._reported(node).get(key, (None, False))
+        usage, called_prod, unknown = self._reported(node).get(key, (None, False, set()))
         interval = self._interval(node)
         end = deadline(pod, since, self.args)
         should = usage is None or node.updated - interval < since or (end is not None and end > node.updated)
         beyond = {name: max(0, expected[name] - (usage or nothing)[name]) for name in self.resources}
-        delta = beyond if should else nothing
+        delta = {name: beyond[name] if should or (self.ours and name in unknown) else 0 for name in self.resources}
         if not prod:
             prod_delta = nothing
         elif usage is not None and not called_prod:

@@ -279,12 +279,8 @@ class Model:
         for each in ((node.metric or {}).get("status") or {}).get("podsMetric") or ():
             amounts = ((each or {}).get("podUsage") or {}).get("resources")
             if amounts:
-                key = f"{each.get('namespace', '')}/{each.get('name', '')}"
-                found[key] = (
-                    self._vector(amounts),
-                    each.get("priority") == "koord-prod",
-                    {"cpu", "memory"} - {*amounts},
-                )
+                key, prod = f"{each.get('namespace', '')}/{each.get('name', '')}", each.get("priority") == "koord-prod"
+                found[key] = (self._vector(amounts), prod, {"cpu", "memory"} - {*amounts})
         return found
 
     def parts(self, name: str) -> list[_Part]:

@@ -171,11 +171,12 @@ class _Round:
         trouble = Trouble(self.cluster, NAMESPACE, CONFIG, self.count, manager.process, manager.pauses)
         self.figures["pause"] = longest(manager.pauses, self.steady_at) * 1000
         self.figures |= trouble.edit()
-        if self.plan.trouble:
-            self.figures |= {**trouble.stalls(), **trouble.hostile()}
         self.figures["stop"] = manager.stop()
         second = self._manager()
         self._restart(second)
+        if self.plan.trouble:  # after it conditions of the hostile node are still held back
+            trouble.manager, trouble.pauses = second.process, second.pauses
+            self.figures |= {**trouble.stalls(), **trouble.hostile()}
         second.stop()
         return self.figures
 

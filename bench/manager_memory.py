@@ -45,11 +45,8 @@ def fill(cluster: Cluster, nodes: int) -> None:
     for number in range(nodes):
         cluster.put_node(_identified(parsed(made.node(number, NOW)), f"node-{number}"), listed=True)
         cluster.put_node_metric(parsed(made.node_metric(number, number % made.LEVELS, NOW)), NOW, listed=True)
-    cluster.put_pods(
-        PodFacts.from_object(_identified(parsed(made.pod(each, number)), f"pod-{number}-{each}"))
-        for number in range(nodes)
-        for each in range(PODS_PER_NODE)
-    )
+        for each in range(PODS_PER_NODE):
+            cluster.put_pod(PodFacts.from_object(_identified(parsed(made.pod(each, number)), f"pod-{number}-{each}")))
 
 
 def _identified(obj: dict[str, Any], uid: str) -> dict[str, Any]:

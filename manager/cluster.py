@@ -16,6 +16,8 @@ Json = Mapping[str, Any]
 _ANNOTATIONS: Final = frozenset(
     {names.ANNOTATION_RAW_ALLOCATABLE, names.ANNOTATION_NODE_RESERVATION, names.ANNOTATION_COLOCATION_STRATEGY}
 )
+LARGE_PAGE: Final = 50
+"""Nodes and NodeMetrics per page of a list: each takes some 20 KiB, and nothing else runs while a page is parsed."""
 _RESOURCES: Final = frozenset({"cpu", "memory", names.MID_CPU, names.MID_MEMORY})
 
 
@@ -164,13 +166,9 @@ class Cluster:
         if known is not None and known.uid == uid:
             del self.node_metrics[name]
 
-    def put_pods(self, pods: Iterable[PodFacts]) -> set[str]:
-        """Replace all pods; the nodes on which something changed."""
-        before, self._pods, self._node_of_pod = self._pods, {}, {}
-        for pod in pods:
-            self._put(pod)
-        self.pods_synced = True
-        return {node for node in before.keys() | self._pods.keys() if before.get(node) != self._pods.get(node)}
+    def pod_uids(self) -> set[str]:
+        """The pods that are remembered."""
+        return set(self._node_of_pod)
 
     def put_pod(self, pod: PodFacts) -> set[str]:
         """Remember a pod (or that it ended); the nodes on which something changed."""

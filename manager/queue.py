@@ -59,6 +59,10 @@ class NodeQueue:
                 self._heap = [(due, each) for each, due in self._later.items()]
                 heapq.heapify(self._heap)
 
+    def planned(self, name: str) -> float | None:
+        """The moment that work on a node was last asked for; `None` where there is none to come. [s]"""
+        return self._later.get(name)
+
     def release_due(self) -> None:
         """Add the nodes whose moment has come."""
         now = self._clock()

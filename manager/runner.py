@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
 from kubeapi.events import EventRecorder
+from manager.cluster import LARGE_PAGE
 from manager.context import Context, Run
 from manager.facts.reading import part
 from manager.handlers import config, node_metric_watch, pods
@@ -170,7 +171,7 @@ async def relist(run: Run) -> None:
         return name
 
     known = {name: node["metadata"]["uid"] for name, node in cluster.nodes.items()}
-    nodes, _ = await run.api.list(paths.NODES, keep=put_node)
+    nodes, _ = await run.api.list(paths.NODES, {"limit": LARGE_PAGE}, put_node)
     run.context.progress.nodes_listed = True
     for name in known.keys() - set(nodes):
         cluster.drop_node(name, known[name])

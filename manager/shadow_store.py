@@ -1,6 +1,7 @@
 """Reads and writes the accounts of shadow mode in the ConfigMaps that hold them."""
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,8 +12,14 @@ from crds.shadow_accounts import Kept
 from kubeapi import ApiError, paths
 from manager.context import Run
 
+_LOG: Final = logging.getLogger(__name__)
 PAUSE_SECONDS: Final = 5.0
-"""Many nodes may begin at once: one ConfigMap is written at most this often. [s]"""
+"""Many nodes may begin at once: one ConfigMap is written at most this often, and less while that fails. [s]"""
+FORBIDDEN_SECONDS: Final = 300.0
+"""A right that is missing is asked for again after this long: some node's turn finds that it has come. [s]"""
+_FORBIDDEN: Final = 403
+_MOST_DOUBLINGS: Final = 10
+"""The pause doubles with each failure: all nodes of a ConfigMap wait for it, and each looks again after it."""
 
 
 @dataclass(slots=True)
@@ -21,31 +28,44 @@ class ShadowStore:
 
     _read: dict[str, dict[str, Kept | None]] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    _written_at: dict[str, float] = field(default_factory=dict)
+    _rested_at: dict[str, float] = field(default_factory=dict)
+    _failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    _forbidden_until: float = float("-inf")
+    _told: bool = False
 
     def clear(self) -> None:
         """Forget everything: another replica may write now."""
         self._read.clear()
-        self._written_at.clear()
+        self._rested_at.clear()
 
-    async def of(self, run: Run, node: str) -> Mapping[str, Kept | None]:
-        """The accounts in the ConfigMap that a node's is in, by name of the node.
+    async def of(self, run: Run, node: str) -> Mapping[str, Kept | None] | None:
+        """The accounts in the ConfigMap that a node's is in, by name of the node; `None` while the right is missing.
 
         Raises:
-            ApiError: the API server refuses.
+            ApiError: the API server refuses for another reason than a missing right.
             ApiUnavailable: it is away.
         """
         name = shadow_accounts.name_of(node)
         async with self._reading[name]:
             if name not in self._read:
-                self._read[name] = shadow_accounts.read(await _get(run, name))
+                if self.forbidden(run.context.steady()):
+                    return None
+                try:
+                    self._read[name] = shadow_accounts.read(await _get(run, name))
+                except ApiError as error:
+                    self._forbid(error, run.context.steady())
+                    return None
         return self._read[name]
 
-    def may_write(self, node: str, now: float) -> bool:
-        """Whether the ConfigMap with a node's account was not written just now. [s]"""
-        return now - self._written_at.get(shadow_accounts.name_of(node), -PAUSE_SECONDS) >= PAUSE_SECONDS
+    def forbidden(self, now: float) -> bool:
+        """Whether the API server said lately that the right is missing."""
+        return now < self._forbidden_until
 
-    async def write(self, run: Run, node: str, accounts: Mapping[str, Kept | None]) -> None:
+    def wait(self, node: str, now: float) -> float:
+        """How long the ConfigMap with a node's account is not to be written; 0 when it may be now. [s]"""
+        return max(self._rested_at.get(shadow_accounts.name_of(node), now) - now, 0.0)
+
+    async def write(self, run: Run, node: str, accounts: Mapping[str, Kept | None]) -> bool:
         """Write accounts of one ConfigMap; those of nodes that are not in the cluster any more go with that.
 
         Args:
@@ -53,18 +73,45 @@ class ShadowStore:
             node: a node whose account is in it.
             accounts: name of a node -> its account, `None` to take it away.
 
+        Returns:
+            Whether they were written; they are not while the right is missing.
+
         Raises:
-            ApiError: the API server refuses.
+            ApiError: the API server refuses for another reason than a missing right.
             ApiUnavailable: it is away.
         """
         name, known = shadow_accounts.name_of(node), await self.of(run, node)
+        now = run.context.steady()
+        if known is None or self.forbidden(now):
+            return False
         gone = dict.fromkeys(known.keys() - run.context.cluster.nodes.keys())
         changes = {**gone, **accounts}
-        self._written_at[name] = run.context.steady()
+        self._rested_at[name] = now + min(PAUSE_SECONDS * 2.0 ** self._failures[name], FORBIDDEN_SECONDS)
+        self._failures[name] = min(self._failures[name] + 1, _MOST_DOUBLINGS)
         texts = {each: None if kept is None else shadow_accounts.written(kept) for each, kept in changes.items()}
-        await _put(run, name, texts)
+        try:
+            await _put(run, name, texts)
+        except ApiError as error:
+            self._forbid(error, now)
+            return False
+        self._rested_at[name], self._failures[name], self._told = now + PAUSE_SECONDS, 0, False
         self._read[name] = {each: kept for each, kept in {**known, **changes}.items() if texts.get(each, "")}
         run.context.telemetry.writes.labels("shadow", "patched").inc()
+        return True
+
+    def _forbid(self, error: ApiError, now: float) -> None:
+        """Leave the ConfigMaps alone for a while, and say so once; any other refusal is the caller's."""
+        if error.status != _FORBIDDEN:
+            raise error
+        self._forbidden_until = now + FORBIDDEN_SECONDS
+        self._rested_at.clear()
+        if not self._told:
+            self._told = True
+            _LOG.warning(
+                "The accounts of shadow mode cannot be kept, all else goes on: %s. Is the manager's role older than "
+                "the manager? Upgrade the Helm release as a whole.",
+                error,
+            )
 
 
 async def _get(run: Run, name: str) -> dict[str, object] | None:

@@ -1,6 +1,7 @@
 """Looking at nodes: several at a time, each again later where a write failed, and none stopped by another."""
 
 import logging
+import math
 import random
 from typing import Final
 
@@ -54,7 +55,7 @@ class Workers:
             memory.failures += 1
             self._complain(name, error)
             asked = min(getattr(error, "retry_after", None) or 0.0, _LONGEST_RETRY_AFTER_SECONDS)
-            self._again(name, max(asked, self._pause(memory.failures)))
+            self._again(name, max(asked, self._pause(memory.failures)), asked)
             if isinstance(error, ApiUnavailable) and error.status is None:
                 self._note_silence()
         except Exception:  # noqa: BLE001 - the outer runner: what one node has, however odd, must not stop the others
@@ -65,8 +66,11 @@ class Workers:
         else:
             memory.failures = self._silences = 0
 
-    def _again(self, name: str, pause: float) -> None:
-        self._run.queue.add_at(name, self._run.context.steady() + pause)
+    def _again(self, name: str, pause: float, asked: float = 0.0) -> None:
+        """Look again after a pause, or when the look that failed in a part of it has found that something falls due."""
+        queue, now = self._run.queue, self._run.context.steady()
+        planned, least = queue.planned(name), max(asked, self._run.context.settings.pace.first_retry_seconds)
+        queue.add_at(name, min(now + pause, math.inf if planned is None else max(planned, now + least)))
 
     def _pause(self, failures: int) -> float:
         pace = self._run.context.settings.pace

@@ -4,10 +4,13 @@ They come from our own watch instead of kopf's. It leaves ended and unbound pods
 listed everything again: a pod whose deletion nobody saw would otherwise be charged to its node for ever.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from crds.placement_shape import check_placed_pod
 from kubeapi import Relisted, list_and_watch, paths
+from kubeapi.slices import in_slices
 from kubeapi.unreadable import Unreadable
 from manager.context import Run
 from manager.facts import PodFacts
@@ -19,25 +22,38 @@ SELECTOR: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 async def follow(run: Run) -> None:
     """Keep the pods up to date, for ever."""
-    cluster, unreadable = run.context.cluster, Unreadable("Pod", check_placed_pod)
-
-    def read(pod: Json) -> PodFacts | None:
-        uid = str(part(pod, "metadata", "uid") or "")
-        return unreadable.attempt(uid, pod, PodFacts.from_object) or cluster.pod(uid)
-
+    unreadable = Unreadable("Pod", check_placed_pod)
+    take = partial(_take, run, unreadable)
     async for change in list_and_watch(
-        run.api, paths.PODS, field_selector=SELECTOR, health=run.context.progress.pods, keep=read
+        run.api, paths.PODS, field_selector=SELECTOR, health=run.context.progress.pods, keep=take
     ):
         if isinstance(change, Relisted):
-            first = not cluster.pods_synced
-            listed = [pod for pod in change.items if pod is not None]
-            touched = cluster.put_pods(listed)
-            unreadable.retain({pod.uid for pod in listed})
-            if first:
-                run.everything_changed()
+            unreadable.retain(set(change.items))
+            await _drop_others(run, change.items)
         elif change.type == "DELETED":
-            touched = cluster.drop_pod(str(part(change.object, "metadata", "uid") or ""))
+            _drop(run, str(part(change.object, "metadata", "uid") or ""))
         else:
-            pod = read(change.object)
-            touched = cluster.put_pod(pod) if pod is not None else set()
+            take(change.object)
+
+
+def _take(run: Run, unreadable: Unreadable, obj: Json) -> str:
+    """Remember a pod, if it can be understood; all that a list itself keeps of it is its uid."""
+    uid = str(part(obj, "metadata", "uid") or "")
+    pod = unreadable.attempt(uid, obj, PodFacts.from_object)
+    touched = set() if pod is None else run.context.cluster.put_pod(pod)
+    if run.context.cluster.pods_synced:  # before that nothing can be calculated
         run.queue.add_all(touched)
+    return uid
+
+
+def _drop(run: Run, uid: str) -> None:
+    run.queue.add_all(run.context.cluster.drop_pod(uid))
+
+
+async def _drop_others(run: Run, listed: Sequence[str]) -> None:
+    """Forget the pods that a list has not told of; with the first list all are known."""
+    cluster = run.context.cluster
+    await in_slices(cluster.pod_uids() - set(listed), partial(_drop, run), [])
+    if not cluster.pods_synced:
+        cluster.pods_synced = True
+        run.everything_changed()

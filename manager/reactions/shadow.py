@@ -33,10 +33,12 @@ class ShadowMemory:
     """Which Node of that name."""
     written_at: float | None = None
     """When the account was last written. [s]"""
+    unread: bool = False
+    """Whether it began while nobody could tell what was written of it before."""
 
     def clear(self) -> None:
         """Forget it; what was written can be read again."""
-        self.rehearsal, self.node_uid, self.written_at = None, "", None
+        self.rehearsal, self.node_uid, self.written_at, self.unread = None, "", None, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ class ShadowAccounts:
         window = stated or DEFAULTS.metric_aggregate_duration_seconds or 0
         wait = rehearsal.look(facts, active, window, context.steady())
         context.telemetry.part(ShadowMetrics).show(look.name, rehearsal.account, rehearsal.offered)
-        await self._write(run, look.name, memory, rehearsal)
-        return wait
+        pause = await self._write(run, look.name, memory, rehearsal)
+        return min((each for each in (wait, pause) if each is not None), default=None)
 
     def forget(self, context: Context, name: str) -> None:
         """Show nothing more about a node; another replica, or a later look, reads what was written."""
@@ -71,10 +73,14 @@ class ShadowAccounts:
     async def _rehearsal(run: Run, name: str, memory: ShadowMemory) -> Rehearsal:
         """The one under way, else the one that was written, else a new one."""
         context = run.context
-        written = (await context.part(ShadowStore).of(run, name)).get(name)
+        kept = await context.part(ShadowStore).of(run, name)
+        written = None if kept is None else kept.get(name)
         uid = context.cluster.nodes[name]["metadata"]["uid"] if name in context.cluster.nodes else memory.node_uid
         if memory.rehearsal is not None and memory.node_uid == uid:
-            return memory.rehearsal
+            found_after_all = memory.unread and written is not None and written.node_uid == uid
+            memory.unread = memory.unread and kept is None
+            if not found_after_all:
+                return memory.rehearsal
         known = context.cluster.node_metrics.get(name)
         if written is not None:
             stored = Stored.of(written.account) if written.node_uid == uid else None
@@ -82,7 +88,7 @@ class ShadowAccounts:
             stored = Stored.read(known.shadow) if known and not known.kept.of_another_node(uid) else None
         now, wall = context.steady(), context.wall()
         memory.clear()
-        memory.node_uid = uid
+        memory.node_uid, memory.unread = uid, kept is None
         memory.rehearsal = Rehearsal(Account(wall), None, now)
         if stored is not None:
             memory.rehearsal = Rehearsal(stored.account, stored.offered, now)
@@ -90,36 +96,45 @@ class ShadowAccounts:
         return memory.rehearsal
 
     @staticmethod
-    async def _write(run: Run, name: str, memory: ShadowMemory, rehearsal: Rehearsal) -> None:
-        """Write the account when it is time, and with it those that are in the same ConfigMap."""
+    async def _write(run: Run, name: str, memory: ShadowMemory, rehearsal: Rehearsal) -> float | None:
+        """Write the account when it is time, and with it those that are in the same ConfigMap.
+
+        Returns:
+            In how many seconds to look again, where it is time and the ConfigMap may not be written yet. [s]
+        """
         context = run.context
         now, age = context.steady(), context.wall() - rehearsal.account.since
         longest = WRITE_SECONDS + zlib.crc32(name.encode()) % _SPREAD_SECONDS
         pause = min(longest, max(age / 2, _FIRST_WRITE_SECONDS))
         if memory.written_at is not None and now - memory.written_at < pause:
-            return
+            return None
         store = context.part(ShadowStore)
-        if not store.may_write(name, now):
-            return  # the next look does it
+        if store.forbidden(now):
+            return None  # some look after this finds out that it may be written again
+        held_back = store.wait(name, now)
+        if held_back:
+            return held_back
         where, wall = name_of(name), context.wall()
         same = {each: found.part(ShadowMemory) for each, found in context.memories.items() if name_of(each) == where}
-        due = {each: found for each, found in same.items() if found.rehearsal is not None}
+        due = {each: found for each, found in same.items() if found.rehearsal is not None and not found.unread}
         accounts = {
             each: Kept(found.node_uid, found.rehearsal.to_status(wall))
             for each, found in due.items()
             if found.rehearsal is not None
         }
-        await store.write(run, name, accounts)
+        if not await store.write(run, name, accounts):
+            return None
         for found in due.values():
             found.written_at = now
         await _remove_from_status(run, name)
+        return None
 
     @staticmethod
     async def _end(run: Run, name: str, memory: ShadowMemory) -> None:
         memory.clear()
         run.context.telemetry.part(ShadowMetrics).forget(name)
         store = run.context.part(ShadowStore)
-        if name in await store.of(run, name):
+        if name in (await store.of(run, name) or ()):
             await store.write(run, name, {name: None})
         await _remove_from_status(run, name)
 

@@ -14,7 +14,7 @@ from tests.fuzz.inputs import Json, any_json, damaged, objects
 from tests.fuzz.originals import CONFIG, NODE, REPORT
 from tests.fuzz.strength import fuzz
 from tests.fuzz.test_manager_facts import ANNOTATIONS, LARGEST, PODS
-from tests.manager.made import mid_pod
+from tests.manager.made import mid_pod, put_pods
 from tests.manager.test_look_at import METRIC, World
 from tests.manager.test_look_at import NODE as PATH
 
@@ -72,7 +72,7 @@ def _happens(world: World, step: Json) -> None:
         node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, changed))
     if "pods" in step:
         on_it = [{**pod, "spec": {**pod["spec"], "nodeName": "n1"}} for pod in step["pods"]]
-        world.run.context.cluster.put_pods([PodFacts.from_object(pod) for pod in (*on_it, mid_pod("own"))])
+        put_pods(world.run.context.cluster, [PodFacts.from_object(pod) for pod in (*on_it, mid_pod("own"))])
 
 
 def _wrote_numbers(world: World) -> None:

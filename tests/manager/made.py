@@ -1,7 +1,7 @@
 """Kubernetes objects for tests, as short as what a test says about them, and an API server in memory."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +10,8 @@ from crds.codec import from_json
 from crds.colocation import ColocationStrategy
 from kubeapi import APPLY, ApiError, ApiUnavailable
 from kubeapi.connection import Connection
-from manager.facts import NodeFacts, Received, from_objects
+from manager.cluster import Cluster
+from manager.facts import NodeFacts, PodFacts, Received, from_objects
 from tests.kubeapi.preconditions import check_options, check_patch
 from tests.manager import applied
 
@@ -244,3 +245,12 @@ def merge(target: Json, patch: Json) -> Json:
         else:
             merged[key] = value
     return merged
+
+
+def put_pods(cluster: Cluster, pods: Iterable[PodFacts]) -> set[str]:
+    """Have a cluster know these pods and no others; the nodes on which something changed."""
+    found = list(pods)
+    touched = {node for pod in found for node in cluster.put_pod(pod)}
+    gone = cluster.pod_uids() - {pod.uid for pod in found}
+    cluster.pods_synced = True
+    return touched | {node for uid in gone for node in cluster.drop_pod(uid)}

@@ -4,7 +4,7 @@ from typing import Any
 
 from manager.cluster import Cluster
 from manager.facts import PodFacts
-from tests.manager.made import NOW, at, mid_pod, node, pod, report
+from tests.manager.made import NOW, at, mid_pod, node, pod, put_pods, report
 
 
 def _version(obj: dict[str, Any], version: int) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_first_report_is_received_when_it_comes() -> None:
 def test_pods_are_kept_by_node() -> None:
     """Bound pods that have not ended are kept, and every change names the nodes it touches."""
     cluster = Cluster()
-    assert cluster.put_pods([_pod("a"), _pod("b", on="n2"), _pod("w", on=""), _pod("e", phase="Failed")]) == {
+    assert put_pods(cluster, [_pod("a"), _pod("b", on="n2"), _pod("w", on=""), _pod("e", phase="Failed")]) == {
         "n1",
         "n2",
     }
@@ -83,6 +83,6 @@ def test_pods_are_kept_by_node() -> None:
 def test_relist_drops_unseen_deletions() -> None:
     """After a new list only its pods remain, and only nodes with a difference are touched."""
     cluster = Cluster()
-    cluster.put_pods([_pod("a"), _pod("b", on="n2")])
-    assert cluster.put_pods([_pod("a"), _pod("c", on="n3")]) == {"n2", "n3"}
+    put_pods(cluster, [_pod("a"), _pod("b", on="n2")])
+    assert put_pods(cluster, [_pod("a"), _pod("c", on="n3")]) == {"n2", "n3"}
     assert cluster.pod_count == 2

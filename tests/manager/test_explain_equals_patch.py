@@ -12,7 +12,7 @@ from crds import names
 from manager.explain import document as explain_json
 from manager.facts import PodFacts, Resource
 from tests.manager.explained import Explained, explanation_of
-from tests.manager.made import Json, mid_pod, node, pod, report
+from tests.manager.made import Json, mid_pod, node, pod, put_pods, report
 from tests.manager.test_look_at import NODE, World
 
 AMOUNT = st.integers(0, 64)
@@ -125,7 +125,7 @@ def test_explain_says_what_is_patched(
     # Nothing waits: without a hold, and with every difference worth a write.
     at_once = {"enable": True, "midIncreaseHoldSeconds": 0, "resourceDiffThreshold": 0.001}
     world.configure(json.dumps({**at_once, **cluster_part, "nodeConfigs": [selected]}))
-    world.run.context.cluster.put_pods(PodFacts.from_object(each) for each in pods)
+    put_pods(world.run.context.cluster, map(PodFacts.from_object, pods))
     if metric is not None:
         world.reports(metric)
     world.has_node(the_node)

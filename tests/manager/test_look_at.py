@@ -22,7 +22,7 @@ from manager.runner import serve
 from manager.settings import LeaderSettings, Settings
 from manager.telemetry import Telemetry
 from manager.workers import Workers
-from tests.manager.made import NOW, FakeApi, Json, mid_pod, node, report
+from tests.manager.made import NOW, FakeApi, Json, mid_pod, node, put_pods, report
 from tests.manager.test_queue import Clock
 
 METRIC = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
@@ -42,7 +42,7 @@ class World:
         leader = Leadership(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
         queue = NodeQueue(0.0, self.steady)
         self.run = Run(context, api, queue, leader, EventRecorder(api, "headroom-manager", clock=self.wall))
-        context.cluster.put_pods([])
+        put_pods(context.cluster, [])
         self.configure(ENABLED)
 
     def configure(self, text: str) -> None:

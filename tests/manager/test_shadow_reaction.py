@@ -3,6 +3,7 @@
 import asyncio
 import copy
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,19 +12,20 @@ from hypothesis import strategies as st
 from prometheus_client import generate_latest
 
 from crds.shadow_accounts import name_of
-from kubeapi import ApiError, paths
+from kubeapi import ApiError, ApiUnavailable, paths
 from manager.facts import PodFacts
 from manager.handlers import node_metric, nodes
 from manager.leader import Leadership
 from manager.reactions.shadow import ShadowMemory
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings
 from manager.shadow import Account, Rehearsal
-from manager.shadow_store import ShadowStore
-from tests.manager.made import FakeApi, Json, at, mid_pod, node, report
+from manager.shadow_store import FORBIDDEN_SECONDS, ShadowStore
+from tests.manager.made import FakeApi, Json, at, mid_pod, node, put_pods, report
 from tests.manager.test_look_at import ENABLED, METRIC, World
 
 SHADOW = '{"enable": true, "midIncreaseHoldSeconds": 0, "mode": "shadow"}'
 GI = 1024**3
+FORBIDDEN = ApiError(403, "Forbidden", "configmaps is forbidden")
 ACCOUNTS = paths.config_map(DEFAULT_NAMESPACE, name_of("n1"))
 
 
@@ -103,7 +105,7 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
                 world.wall.now += 60 * (silent - 1)
                 world.steady.now += 60 * (silent - 1)
                 bought = PodFacts.from_object(mid_pod("m", cpu="2500", memory="3Gi"))
-                world.run.context.cluster.put_pods([bought] if has_pod else [])
+                put_pods(world.run.context.cluster, [bought] if has_pod else [])
                 await world.look()
                 await world.minute(usage=str(usage), reclaimable=str(reclaimable))
             rehearsal = one.run.context.memory("n1").part(ShadowMemory).rehearsal
@@ -194,7 +196,7 @@ async def test_leaving_resets(world: Shadowed, config: str) -> None:
 
 async def test_leaving_publishes_at_once(world: Shadowed) -> None:
     """Active mode after shadow mode begins like a first publication, also where the account cannot be taken away."""
-    world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(403, "Forbidden", "no")
+    world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(422, "Invalid", "no")
     world.configure(ENABLED)
     with pytest.raises(ApiError):
         await world.look()
@@ -280,6 +282,74 @@ async def test_many_nodes_begin_at_once(world: Shadowed) -> None:
         world.run.context.memory("n1").part(ShadowMemory).written_at = None
         await world.look()
     assert len(world.api.written("PATCH", ACCOUNTS)) - before <= 1
+
+
+async def test_failed_write_is_queued_again_soon(world: Shadowed) -> None:
+    """An account that could not be written is due a few seconds later, not when the node has its next turn."""
+    world.api.fails[f"PATCH {ACCOUNTS}"] = ApiUnavailable("away", status=500)
+    memory = world.run.context.memory("n1").part(ShadowMemory)
+    memory.written_at = None
+    with pytest.raises(ApiUnavailable):
+        await world.minute()
+    world.steady.now += 1
+    await world.look()  # the worker tries again
+    assert [memory.written_at, world.due_in()] == [None, 4.0]
+    del world.api.fails[f"PATCH {ACCOUNTS}"]
+    world.steady.now += 4
+    await world.look()
+    assert world.run.context.memory("n1").part(ShadowMemory).written_at == world.steady.now
+    assert (world.account() or {})["observedSeconds"] == 240
+
+
+async def test_lasting_failure_is_not_tried_ever_again(world: Shadowed) -> None:
+    """All nodes of a ConfigMap wait for it: the longer it cannot be written, the longer."""
+    world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(422, "Invalid", "too large")
+    memory = world.run.context.memory("n1").part(ShadowMemory)
+    memory.written_at = None
+    looks = 0
+    while world.steady.now < 3600:
+        with suppress(ApiError):
+            await world.look()
+        looks += 1
+        world.steady.now += max(world.due_in() or 0.0, 1.0)
+    assert looks < 60
+
+
+@pytest.mark.parametrize("mode", ["shadow", "active"])
+@pytest.mark.parametrize("verb", ["GET", "PATCH", "POST", ""])
+async def test_missing_right_stops_nothing_else(mode: str, verb: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With a role that does not know the ConfigMaps all else is done; it is said once and costs few requests."""
+    world = Shadowed()
+    world.api.fails[f"{verb} /api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps".strip()] = FORBIDDEN
+    world.configure(SHADOW.replace("shadow", mode))
+    await world.look()
+    for _ in range(30):
+        await world.minute(reclaimable="5")
+    assert world.offered() == ({} if mode == "shadow" else {"cpu": "5000", "memory": str(10 * GI)})
+    warned = [each for each in caplog.messages if "accounts of shadow mode cannot be kept" in each]
+    needed = mode == "shadow" or verb in {"GET", ""}
+    assert len(warned) == (1 if needed else 0)
+    asked = [each for each in world.api.calls if "/configmaps" in each[1]]
+    assert len(asked) <= 2 + 2 * (30 * 60 // FORBIDDEN_SECONDS + 1)
+    if mode == "shadow":
+        assert 'shadow_observed_seconds{node="n1"} 1800.0' in world.metrics()
+
+
+async def test_right_comes_back(world: Shadowed) -> None:
+    """What was written before the right was missing is not replaced by what began without knowing it."""
+    for _ in range(30):
+        await world.minute()
+    before = (world.account() or {})["observedSeconds"]
+    world.run.context.memories.clear()
+    world.run.context.part(ShadowStore).clear()
+    world.api.fails[ACCOUNTS] = FORBIDDEN
+    for _ in range(3):
+        await world.minute()
+    assert (world.account() or {})["observedSeconds"] == before
+    del world.api.fails[ACCOUNTS]
+    for _ in range(40):
+        await world.minute()
+    assert (world.account() or {})["observedSeconds"] >= before + 20 * 60
 
 
 async def test_unreadable_account_begins_anew(world: Shadowed) -> None:

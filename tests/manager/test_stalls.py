@@ -20,7 +20,7 @@ from manager.runner import _tick
 from manager.settings import LeaderSettings, Settings
 from manager.telemetry import Telemetry
 from manager.workers import Workers
-from tests.manager.made import NOW, FakeApi, Json, node, report
+from tests.manager.made import NOW, FakeApi, Json, node, put_pods, report
 
 STALL_AT = 100.0
 DEGRADE_SECONDS = 900.0
@@ -91,7 +91,7 @@ class Cluster:
         self.running.set()
         context = Context(Settings(), Telemetry(), wall=lambda: NOW + loop.now, steady=loop.time)
         context.in_force = judge(InForce(), '{"enable": true, "midIncreaseHoldSeconds": 0}', present=True)
-        context.cluster.put_pods([])
+        put_pods(context.cluster, [])
         session = cast("ApiServer", HeldBack(self.server, self.running, lambda: TIMEOUT_SECONDS))
 
         def leader_changed() -> None:

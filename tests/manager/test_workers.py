@@ -100,6 +100,21 @@ async def test_server_may_ask_for_time() -> None:
     assert crowd.offering() == {"a"}
 
 
+async def test_deadline_is_not_put_off() -> None:
+    """Where a NodeMetric cannot be written, its node publishes nothing once its report expires, and no later."""
+    crowd = Crowd(["a"])
+    crowd.api.fails["nodemetrics/a"] = ApiError(422, "Invalid", "bad")
+    await crowd.work()
+    while crowd.steady.now < 880.0:
+        await crowd.work(10.0)
+    assert crowd.offering() == {"a"}
+    assert crowd.run.context.memory("a").failures > 9  # the pauses have grown by now
+    crowd.run.queue.add_at("a", 890.0)  # a look from which the next try would be after the report has expired
+    for _ in range(22):
+        await crowd.work(1.0)
+    assert crowd.offering() == set()
+
+
 async def test_silence_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
     """While the server does not answer, few of many nodes find that out, and one line tells."""
     crowd = Crowd()

@@ -18,7 +18,7 @@ from manager.reactions.eviction import EvictionsEverywhere, MidEvictions
 from manager.settings import LeaderSettings, Settings
 from manager.telemetry import Telemetry
 from tests.kubeapi.preconditions import check_options
-from tests.manager.made import NOW, FakeApi, Json, at, node, report
+from tests.manager.made import NOW, FakeApi, Json, at, node, put_pods, report
 from tests.manager.test_queue import Clock
 
 PODS = "/api/v1/namespaces/shop/pods"
@@ -63,7 +63,7 @@ class Stage:
         self.leader = Leadership(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
         events = EventRecorder(api, "headroom-manager", clock=self.wall)
         self.run = Run(self.context, api, NodeQueue(0.0, self.steady), self.leader, events)
-        self.context.cluster.put_pods([])
+        put_pods(self.context.cluster, [])
         self.context.cluster.put_node(node())
         self.context.part(EvictionsEverywhere).guard.begin(0.0, NOW - 1000)
         self.cpu = cpu

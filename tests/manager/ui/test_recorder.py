@@ -11,7 +11,7 @@ from manager.ui import recorder as recording
 from manager.ui.history import Series
 from manager.ui.recorder import Recorder, record
 from manager.ui.state import MEANINGS, State
-from tests.manager.made import mid_pod, node, pod, report
+from tests.manager.made import mid_pod, node, pod, put_pods, report
 from tests.manager.ui.made_cluster import World, metric, prediction_ready, published, typical
 
 
@@ -129,7 +129,7 @@ def test_history_survives_a_new_list() -> None:
     world.now += 60
     again = node("n1", mid=("4000", "10Gi"))
     world.context.cluster.put_node(again, listed=True)
-    world.context.cluster.put_pods([])
+    put_pods(world.context.cluster, [])
     world.look()
     offered = world.recorder.history.plot("n1", "2h", world.now).of(Series.OFFERED, "cpu")
     assert offered[-2:].tolist() == [4.0, 4.0]

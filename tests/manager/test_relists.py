@@ -1,0 +1,137 @@
+"""What a list brings is taken a little at a time: no deadline, renewal or decrease waits for all of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from kubeapi.slices import SLICE
+from manager.facts import PodFacts
+from manager.handlers import node_metric_watch, pods
+from manager.runner import relist
+from tests.kubeapi.fake import FakeServer, answer, serving
+from tests.manager.made import Json, mid_pod, node, put_pods, report
+from tests.manager.test_look_at import World
+
+COUNT = 1000
+LARGE = 64
+"""At most so many objects of 20 KiB are read as one piece of JSON."""
+
+
+class _Turns:
+    """Counts what is done with objects between two turns of somebody else on the loop."""
+
+    def __init__(self) -> None:
+        self.done = self.most = self.all = 0
+
+    def watch(self, monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
+        """Count the calls of a method."""
+        original = getattr(kind, name)
+
+        def counted(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+            self.done += 1
+            self.all += 1
+            self.most = max(self.most, self.done)
+            return original(*given, **named)
+
+        monkeypatch.setattr(kind, name, counted)
+
+    async def live(self) -> None:
+        """Have turns, for ever."""
+        while True:
+            self.done = 0
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[FakeServer, World]]:
+    """A manager at an API server that answers what it is told to."""
+    async with serving() as (server, api):
+        world = World()
+        world.run.api = api
+        yield server, world
+
+
+def _listed(objects: list[Json]) -> Json:
+    for number, each in enumerate(objects):
+        each["metadata"] |= {"uid": f"uid-{number}", "resourceVersion": str(number + 1)}
+    return {"items": objects, "metadata": {"resourceVersion": "9999"}}
+
+
+def _pods(count: int) -> list[Json]:
+    found = [mid_pod(f"p{number}") for number in range(count)]
+    for number, pod in enumerate(found):
+        pod["spec"]["nodeName"] = f"n{number % 7}"
+    return found
+
+
+async def _beside(turns: _Turns, work: Any, until: Any) -> None:  # noqa: ANN401
+    living, working = asyncio.create_task(turns.live()), asyncio.create_task(work)
+    while not until():
+        await asyncio.sleep(0.01)
+        if working.done():
+            working.result()
+            break
+    for task in (living, working):
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_pods_come_in_slices(served: tuple[FakeServer, World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is with pods at the start, and each node is looked at once all are known."""
+    server, world = served
+    cluster, turns = world.run.context.cluster, _Turns()
+    cluster.pods_synced = False
+    world.has_node(node())
+    await world.run.queue.take()
+    world.run.queue.done("n1")
+    turns.watch(monkeypatch, type(cluster), "_put")
+    server.add("list", answer(_listed(_pods(COUNT))))
+    await _beside(turns, pods.follow(world.run), lambda: cluster.pods_synced)
+    assert turns.all == cluster.pod_count == COUNT
+    assert turns.most <= SLICE
+    assert world.run.queue.holds("n1")
+
+
+async def test_pods_go_in_slices(served: tuple[FakeServer, World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is with those that are not on a list any more; the nodes that they were on are looked at."""
+    server, world = served
+    cluster, turns = world.run.context.cluster, _Turns()
+    put_pods(cluster, [PodFacts.from_object(each) for each in _listed(_pods(COUNT))["items"]])
+    turns.watch(monkeypatch, type(cluster), "drop_pod")
+    server.add("list", answer(_listed(_pods(6))))
+    await _beside(turns, pods.follow(world.run), lambda: cluster.pod_count == 6)
+    assert cluster.pod_count == 6
+    assert turns.most <= SLICE
+    assert all(world.run.queue.holds(f"n{number}") for number in range(7))
+
+
+async def test_nodes_come_in_slices(served: tuple[FakeServer, World], monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is with Nodes; no page has many of them, for the JSON of a page is read in one go."""
+    server, world = served
+    cluster, turns = world.run.context.cluster, _Turns()
+    turns.watch(monkeypatch, type(cluster), "put_node")
+    server.add("list", answer(_listed([node(f"n{number}") for number in range(COUNT)])))
+    await _beside(turns, relist(world.run), lambda: False)
+    assert len(cluster.nodes) == turns.all == COUNT
+    assert turns.most <= SLICE
+    assert int(server.queries("list")[0]["limit"]) <= LARGE
+
+
+@pytest.mark.parametrize("what", ["read", "follow"])
+async def test_node_metrics_come_in_slices(
+    served: tuple[FakeServer, World], monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """So it is with NodeMetrics, at the start as when a watch begins anew."""
+    server, world = served
+    cluster, turns = world.run.context.cluster, _Turns()
+    turns.watch(monkeypatch, type(cluster), "put_node_metric")
+    server.add("list", answer(_listed([report(name=f"n{number}") for number in range(COUNT)])))
+    reading = node_metric_watch.read(world.run) if what == "read" else node_metric_watch.follow(world.run, "")
+    await _beside(turns, reading, lambda: len(server.requests) > 1)
+    assert len(cluster.node_metrics) == turns.all == COUNT
+    assert turns.most <= SLICE
+    assert int(server.queries("list")[0]["limit"]) <= LARGE

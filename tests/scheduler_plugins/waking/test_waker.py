@@ -285,7 +285,7 @@ async def test_failed_plugin_is_survived(caplog: pytest.LogCaptureFixture) -> No
         await site.waker.look_and_survive()
         site.now += 5
     assert [record.message for record in caplog.records] == [
-        "Waiting pods cannot be judged: Room could not filter: ValueError: broken"
+        "Pod default/p waits and cannot be judged, nor can those like it: Room could not filter: ValueError: broken"
     ]
 
 

@@ -64,15 +64,16 @@ class MidNode:
     def report(self, reclaimable: str, usage: str = "300m") -> None:
         """A full report: what can be reclaimed of Prod, and what the whole node uses. Mid pods use nothing."""
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        nothing = {"cpu": "0", "memory": "0"}
+        used = {
+            "node": {"cpu": usage, "memory": "1Gi"},
+            "sys": {"cpu": "100m", "memory": "512Mi"},
+            "mid": {"cpu": "0", "memory": "0"},
+        }
         status = {
             "updateTime": now,
-            "nodeMetric": {
-                "nodeUsage": {"resources": {"cpu": usage, "memory": "1Gi"}},
-                "systemUsage": {"resources": {"cpu": "100m", "memory": "512Mi"}},
-            },
+            "nodeMetric": {"nodeUsage": {"resources": used["node"]}, "systemUsage": {"resources": used["sys"]}},
             "prodReclaimableMetric": {"resource": {"resources": {"cpu": reclaimable, "memory": "1Gi"}}},
-            "prediction": {"time": now, "classes": [{"name": "mid", "usage": nothing}]},
+            "prediction": {"time": now, "classes": [{"name": name, "usage": used[name]} for name in used]},
         }
         patch = json.dumps({"status": status})
         self.cluster.kubectl("patch", "nodemetric", self.name, "--subresource=status", "--type=merge", "-p", patch)

@@ -38,6 +38,8 @@ SOLD = {"enable": True, "degradeTimeMinutes": DEGRADE_MINUTES, "midIncreaseHoldS
 METRICS = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics"
 NODES = "/api/v1/nodes"
 CPU = "kubernetes.io/mid-cpu"
+_USAGE = (("node", "6", "24Gi"), ("sys", "1", "2Gi"), ("mid", "0", "0"))
+"""What the agents say that each class uses: cores and memory."""
 
 
 def eventually(holds: Callable[[], bool], what: str | Callable[[], str], seconds: float = 120.0) -> None:
@@ -202,14 +204,15 @@ class Stage:
             OSError: it is away.
         """
         moment = (datetime.now(UTC) - timedelta(seconds=age_seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        usage = {name: {"cpu": cpu, "memory": memory} for name, cpu, memory in _USAGE}
         status = {
             "updateTime": moment,
             "nodeMetric": {
-                "nodeUsage": {"resources": {"cpu": "6", "memory": "24Gi"}},
-                "systemUsage": {"resources": {"cpu": "1", "memory": "2Gi"}},
+                "nodeUsage": {"resources": usage["node"]},
+                "systemUsage": {"resources": usage["sys"]},
             },
             "prodReclaimableMetric": {"resource": {"resources": {"cpu": reclaimable_cpu, "memory": "10Gi"}}},
-            "prediction": {"time": moment, "classes": [{"name": "mid", "usage": {"cpu": "0", "memory": "0"}}]},
+            "prediction": {"time": moment, "classes": [{"name": name, "usage": usage[name]} for name in usage]},
         }
         self.cluster.api.merge(f"{METRICS}/{node}/status", {"status": status})
 

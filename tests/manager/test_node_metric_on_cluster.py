@@ -19,6 +19,7 @@ from agent.reporter.publisher import Publisher
 from agent.reporter.report import Report
 from agent.reporter.spec import SpecInForce
 from agent.telemetry import Metrics
+from crds import shadow_accounts
 from devcluster import Cluster
 from devcluster.api import ApiError
 from tests.agent.reporter.stage import NO_JITTER, PREDICTION, FakeReports
@@ -205,14 +206,15 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
 
 @pytest.mark.usefixtures("manager")
 def test_shadow_mode(stage: Stage) -> None:
-    """In shadow mode the account is on the NodeMetric and nothing on the Node; active mode publishes at once."""
+    """In shadow mode the account is in a ConfigMap and nothing on the Node; active mode publishes at once."""
+    kept = f"/api/v1/namespaces/{stage.namespace}/configmaps/{shadow_accounts.name_of('dark')}"
     stage.add_node("dark", **SHADOW)  # from the beginning: the manager may see a report before a label
     stage.report("dark", "4")
     eventually(lambda: _conditions(stage, "dark").get("MidPublished") == ("False", "Shadow"), "the condition says so")
-    eventually(lambda: "shadow" in stage.found(f"{METRICS}/dark")["status"], "there is an account")
+    eventually(lambda: "dark" in stage.found(kept).get("data", {}), "there is an account")
     assert stage.offers("dark") == {}
     shown = subprocess.run(
-        [sys.executable, "-m", "cli", "shadow", "-l", "shadow=yes", "-o", "json"],
+        [sys.executable, "-m", "cli", "shadow", "-n", stage.namespace, "-l", "shadow=yes", "-o", "json"],
         cwd=ROOT,
         env={**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)},
         check=True,
@@ -223,7 +225,7 @@ def test_shadow_mode(stage: Stage) -> None:
     assert [each["node"] for each in json.loads(shown.stdout)["nodes"]] == ["dark"]
     stage.cluster.kubectl("label", "node", "dark", "shadow-")
     stage.expect_cpu("dark", "4k")
-    eventually(lambda: "shadow" not in stage.found(f"{METRICS}/dark")["status"], "the account is gone")
+    eventually(lambda: "dark" not in stage.found(kept).get("data", {}), "the account is gone")
     eventually(lambda: _conditions(stage, "dark")["MidPublished"] == ("True", "Published"), "the condition says so")
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from cli.doctor.objects import AGENT, MANAGER, SCHEDULER
 from cli.doctor.rights import WEBHOOK
+from crds import shadow_accounts
 from crds.elastic_quota import GROUP as QUOTA_GROUP
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
 from crds.node_metric import GROUP, PLURAL
@@ -93,7 +94,8 @@ def _manager(how: Installed) -> Iterator[Grant]:
     yield Grant(GROUP, PLURAL, ("get", "list", "watch", "create", "patch", "delete"))
     yield Grant(GROUP, f"{PLURAL}/status", ("patch",))
     yield Grant("", "configmaps", ("get", "list", "watch", "patch"), own, how.config_name)
-    yield Grant("", "configmaps", ("get", "patch"), own, LAST_GOOD_NAME)
+    for name in (LAST_GOOD_NAME, *shadow_accounts.NAMES):
+        yield Grant("", "configmaps", ("get", "patch"), own, name)
     yield Grant("", "configmaps", ("create",), own)
     yield Grant(_LEASES, "leases", ("create",), own)
     yield Grant(_LEASES, "leases", ("get", "patch"), own, MANAGER)

@@ -59,6 +59,7 @@ def _bind_mid_pod(stage: Stage) -> None:
         "spec": {"nodeName": NODE, "tolerations": [{"operator": "Exists"}], "containers": [container]},
     }
     stage.cluster.kubectl("create", "-f", "-", stdin=json.dumps(pod))
+    stage.admit("mid")
 
 
 def _defined(manager: Manager) -> bool:

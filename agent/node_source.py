@@ -62,8 +62,8 @@ class ApiNode:
             self._facts, self._missing = NodeFacts(), True
             return
         self._missing = False
-        self.kubelet = kubelet_address(nodes[0]) or self.kubelet
-        self._facts, problems = node_facts(nodes[0])
+        self._facts, problems, kubelet = _read(nodes[0])
+        self.kubelet = kubelet or self.kubelet
         if problems != self._problems:
             for problem in problems:
                 log.warning("node %s: %s", self._name, problem)
@@ -103,10 +103,25 @@ def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
     Returns:
         The facts, and one sentence for each thing that could not be used.
     """
+    facts, problems, _ = _read(node)
+    return facts, problems
+
+
+def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Host and port of a Node's kubelet: its first InternalIP, as the API server is told to prefer it.
+
+    Args:
+        node: Kubernetes JSON.
+    """
+    return _read(node)[2]
+
+
+def _read(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...], tuple[str, int] | None]:
+    """What `node_facts` and `kubelet_address` say, of a Node that is checked once."""
     try:
         check_node(node)
     except CodecError as error:
-        return NodeFacts(), (f"{error}; the whole Node is ignored",)
+        return NodeFacts(), (f"{error}; the whole Node is ignored",), None
     status, problems = node.get("status") or {}, _Problems()
     annotations = (node.get("metadata") or {}).get("annotations") or {}
     stated = problems.amounts(status.get("allocatable"), "status.allocatable")
@@ -121,20 +136,10 @@ def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
         capacity=problems.amounts(status.get("capacity"), "status.capacity"),
         reservation=_reservation(problems, annotations),
     )
-    return facts, tuple(problems.found)
+    return facts, tuple(problems.found), _kubelet(status)
 
 
-def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Host and port of a Node's kubelet: its first InternalIP, as the API server is told to prefer it.
-
-    Args:
-        node: Kubernetes JSON.
-    """
-    try:
-        check_node(node)
-    except CodecError:  # `node_facts` says so
-        return None
-    status = node.get("status") or {}
+def _kubelet(status: Mapping[str, Any]) -> tuple[str, int] | None:
     addresses = status.get("addresses") or ()
     host = next((one.get("address") for one in addresses if one.get("type") == "InternalIP"), None)
     endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}

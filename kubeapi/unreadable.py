@@ -11,7 +11,7 @@ _LONGEST: Final = 200
 _LOG: Final = logging.getLogger(__name__)
 
 
-def reason(item: Any, error: Exception, check: Callable[[Any], None] | None) -> str:  # noqa: ANN401 - JSON
+def reason(item: Any, error: Exception, check: Callable[[Any], object] | None) -> str:  # noqa: ANN401 - JSON
     """What is wrong with an object: the field that has no such value, where that is known.
 
     Args:
@@ -37,7 +37,7 @@ class Unreadable:
         check: names the field of another shape, see `reason`.
     """
 
-    def __init__(self, kind: str, check: Callable[[Any], None] | None = None) -> None:
+    def __init__(self, kind: str, check: Callable[[Any], object] | None = None) -> None:
         self.kind, self._check = kind, check
         self.named: dict[str, str] = {}
         """What they are called, by what they are known by."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crds.placement_shape import check_node_metric, check_offered_node
+from crds.shape import check_node, check_node_metric
 from kubeapi import ApiServer
 from kubeapi.events import EventRecorder
 from kubeapi.unreadable import Unreadable
@@ -64,7 +64,7 @@ class Context:
     """Node name -> what is remembered of it."""
     progress: Progress = field(default_factory=Progress)
     """How far the manager has come, for the health pages."""
-    unreadable_nodes: Unreadable = field(default_factory=lambda: Unreadable("Node", check_offered_node))
+    unreadable_nodes: Unreadable = field(default_factory=lambda: Unreadable("Node", check_node))
     """Nodes that could not be understood."""
     unreadable_node_metrics: Unreadable = field(default_factory=lambda: Unreadable("NodeMetric", check_node_metric))
     """The same for NodeMetrics."""

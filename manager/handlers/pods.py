@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from crds.placement_shape import check_placed_pod
+from crds.shape import check_placed_pod
 from kubeapi import Relisted, list_and_watch, paths
 from kubeapi.slices import in_slices
 from kubeapi.unreadable import Unreadable

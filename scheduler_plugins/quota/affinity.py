@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crds.placement_shape import check_pod_terms
 from crds.selector import matches
+from crds.shape import check_pod_terms
 from service.memo import Memo, of_json
 
 Json = Mapping[str, Any]

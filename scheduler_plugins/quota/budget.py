@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crds.placement_shape import check_budget
+from crds.shape import check_budget
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
-from crds.placement_shape import check_budget, check_elastic_quota, check_namespace
+from crds.shape import check_budget, check_elastic_quota, check_namespace
 from scheduler_plugins.quota import described
 from scheduler_plugins.quota.allowances import Allowances
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus

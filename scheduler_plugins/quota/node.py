@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crds.placement_shape import check_offered_node
+from crds.shape import check_node
 from scheduler_plugins.quota.amounts import Amounts, amounts_of
 
 
@@ -31,7 +31,7 @@ class QuotaNode:
             QuantityError: an amount is not a quantity.
             CodecError: a field has another shape than it should.
         """
-        check_offered_node(node)
+        check_node(node)
         metadata, spec, status = (node.get(part) or {} for part in ("metadata", "spec", "status"))
         return cls(
             name=str(metadata["name"]),

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Final, Protocol
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION, ElasticQuota
-from crds.placement_shape import check_elastic_quota
+from crds.shape import check_elastic_quota
 from kubeapi import MERGE_PATCH, ApiError, ApiUnavailable, paths
 from kubeapi.unreadable import Unreadable
 from scheduler_plugins.quota.cluster import QuotaCluster

@@ -35,7 +35,7 @@ class Source:
     """How the watch is doing."""
     absent_is_empty: bool = False
     """Whether a cluster that does not know the kind counts as one without such objects; else nothing is answered."""
-    check: Callable[[Any], None] | None = None
+    check: Callable[[Any], object] | None = None
     """Raises a ValueError that names the field of an object that has another shape than it should."""
 
     def complaint(self, stale_seconds: float) -> str:

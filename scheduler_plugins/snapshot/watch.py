@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
-from crds.placement_shape import check_node_metric, check_offered_node, check_placed_pod
+from crds.shape import check_node, check_node_metric, check_placed_pod
 from kubeapi import ApiServer, Relisted, WatchTiming, list_and_watch, paths
 from kubeapi.unreadable import Unreadable, reason
 from scheduler_plugins.snapshot.cache import ClusterCache
@@ -79,7 +79,7 @@ class ClusterWatch:
                 _each(*(one.put_node for one in kept), cache.put_node),
                 _each(*(one.delete_node for one in kept), cache.delete_node),
                 _each(*(one.retain_nodes for one in kept), cache.retain_nodes),
-                check=check_offered_node,
+                check=check_node,
             ),
             Source(
                 "NodeMetrics",

@@ -1,11 +1,17 @@
 """What is read of pods and Nodes has the types that it should have."""
 
+from collections import UserDict
+from collections.abc import Callable, ItemsView
 from typing import Any
 
 import pytest
 
+import kubeapi
+from agent.node_source import ApiNode
 from crds.codec import CodecError
-from crds.shape import check_node, check_pod
+from crds.shape import check_node, check_placed_pod, check_pod
+from scheduler_plugins.quota.node import QuotaNode
+from tests.agent.test_sources import NOBODY
 
 
 @pytest.mark.parametrize("pod", [{}, {"metadata": None, "spec": {"containers": None}}, {"spec": {"volumes": 5}}])
@@ -39,3 +45,31 @@ def test_wrong_node_is_named() -> None:
     check_node({"status": {"capacity": {"cpu": []}}})
     with pytest.raises(CodecError, match=r"status\.allocatable: must be an object"):
         check_node({"status": {"allocatable": [1]}})
+
+
+class Counted(UserDict[str, Any]):
+    """An object that counts how often all of its fields are gone through."""
+
+    passes = 0
+
+    def items(self) -> ItemsView[str, Any]:
+        """All fields, and one pass more."""
+        self.passes += 1
+        return super().items()
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        QuotaNode.from_json,
+        lambda node: ApiNode(NOBODY, "worker").apply(kubeapi.Changed("MODIFIED", node)),
+        check_placed_pod,
+        check_pod,
+    ],
+)  # fmt: skip
+def test_each_object_is_checked_in_one_pass(take: Callable[[Any], object]) -> None:
+    """A change of an object is gone through once, however many ask for it."""
+    metadata = Counted(name="worker", labels={"a": "b"})
+    changed = Counted(metadata=metadata, spec={}, status={"capacity": {"cpu": "8"}})
+    take(changed)
+    assert (changed.passes, metadata.passes) == (1, 1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from crds.placement_shape import check_placed_pod
+from crds.shape import check_placed_pod
 from kubeapi.unreadable import reason
 from scheduler_plugins.extender.debug import NodePage
 from service.http import Request

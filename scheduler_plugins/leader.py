@@ -16,7 +16,10 @@ from scheduler_plugins.snapshot.units import unix_time
 from service.elapsed import perhaps_elapsed
 
 POLL_SECONDS: Final = 2.0
-"""How often the Lease is read, which is as often as kube-scheduler renews it by default."""
+"""How often the Lease is read, which is as often as kube-scheduler renews it by default. [s]"""
+
+_READS: Final = 5
+"""So often a Lease is read at least while it lasts: the right to write runs from the read before the last renewal."""
 
 _DEFAULT_DURATION_SECONDS: Final = 15.0
 _LOG: Final = logging.getLogger(__name__)
@@ -136,6 +139,11 @@ class Leader:
             return f"stands by: nobody is known to hold the Lease {self._lease}"
         return f"begins soon: {holder} leads" if self._ours(holder) else f"stands by: {holder} leads"
 
+    @property
+    def poll_seconds(self) -> float:
+        """After which time the Lease is read again: sooner where it is a short one. [s]"""
+        return min(POLL_SECONDS, (self._record.duration if self._record else _DEFAULT_DURATION_SECONDS) / _READS)
+
     async def run(self) -> None:
         """Read the Lease, for ever."""
         led = False
@@ -144,7 +152,7 @@ class Leader:
             if self.leads() != led:
                 led = not led
                 _LOG.info("This replica %s", self.words)
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(self.poll_seconds)
 
     async def poll(self) -> None:
         """Read the Lease once. While it cannot be read, what was read last counts until it expires."""

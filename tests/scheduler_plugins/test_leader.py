@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeapi import ApiUnavailable
-from scheduler_plugins.leader import Leader, LeaseName, NotLeading
+from scheduler_plugins.leader import POLL_SECONDS, Leader, LeaseName, NotLeading
 
 LEASE = LeaseName("kube-system", "headroom-scheduler")
 ZERO = 1_700_000_000.0
@@ -91,6 +91,22 @@ async def test_first_holder_leads_once_renewed(kubernetes: Kubernetes) -> None:
     assert leader.leads()
     assert leader.may_write_for() == 15 - 2  # renewed after the read 2 s ago
     assert leader.words == "leads"
+
+
+async def test_short_lease_is_read_often_enough(kubernetes: Kubernetes) -> None:
+    """Who holds a Lease of 3 s and renews it leads all the time: no right ends between two reads."""
+    leader = replica(kubernetes, "a")
+    kubernetes.acquired("a", transitions=0)
+    kubernetes.spec["leaseDurationSeconds"] = 3
+    await leader.poll()
+    for _ in range(20):
+        kubernetes.now += leader.poll_seconds
+        kubernetes.renewed()
+        await leader.poll()
+        assert leader.may_write_for() > 2 * leader.poll_seconds
+    kubernetes.acquired("a")
+    await leader.poll()
+    assert leader.poll_seconds == POLL_SECONDS
 
 
 async def test_right_ends_with_the_lease(kubernetes: Kubernetes) -> None:

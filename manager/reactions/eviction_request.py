@@ -77,7 +77,9 @@ async def _once(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
     except ApiUnavailable as error:
         if _by_budget(error):
             return Answer.BUDGET, "is kept by its PodDisruptionBudget"
-        raise
+        if is_refusal(error) or await look_again(api, pod) != (Answer.GONE, ""):
+            raise
+        # only the answer was lost
     return Answer.EVICTED, ""
 
 

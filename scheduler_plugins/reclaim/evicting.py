@@ -1,5 +1,6 @@
 """One eviction at the API server: the pod is looked at once more, then it has to leave, never by force."""
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -72,12 +73,18 @@ async def evict(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: st
 
     Raises:
         ApiError: it cannot be read.
-        ApiUnavailable: the API server is away, or this replica does not lead any more; the pod may leave all the same.
+        ApiUnavailable: the API server is away, or this replica does not lead any more, and the pod was there still, or
+            cannot be read: it may leave all the same.
     """
     for _ in range(_ATTEMPTS):
         if await _read(api, victim) is None:
             return Outcome(Evicted.GONE)
-        outcome = await _once(api, victim, rule, message, now)
+        try:
+            outcome = await _once(api, victim, rule, message, now)
+        except ApiUnavailable:
+            if await _read(api, victim) is not None:
+                raise
+            return Outcome(Evicted.EVICTED)  # only the answer was lost
         if outcome is not None:
             return outcome
     return Outcome(Evicted.REFUSED, f"it has changed each of {_ATTEMPTS} times")
@@ -90,8 +97,10 @@ async def _once(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: st
         return await _delete(api, victim) if unmarked is None else _refused(unmarked)
     outcome = await _ask(api, victim)
     if outcome is not None and outcome.result is Evicted.EVICTED:
-        # Only now: the Eviction API writes a condition of its own, and a pod that stays must not bear one.
-        await _mark(api, victim, message, now)
+        # Only now: the Eviction API writes a condition of its own, and a pod that stays must not bear one. It leaves in
+        # any case, also if nothing may be written any more by now.
+        with contextlib.suppress(ApiUnavailable):
+            await _mark(api, victim, message, now)
     return outcome
 
 

@@ -1,6 +1,7 @@
 """What counts against the limits of evictions, and who may set them."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from manager.leader import NotLeading
 from manager.reactions.eviction import EvictionsEverywhere
 from tests.manager.eviction.made_mid import three
 from tests.manager.eviction.stage import PODS, Stage
-from tests.manager.made import at
+from tests.manager.made import Json, at
 
 
 async def _fails_then_evicts(stage: Stage, error: Exception, part: str) -> None:
@@ -61,6 +62,24 @@ async def test_lost_answer_counts() -> None:
     stage.wait(5)
     await stage.look()
     assert stage.evicted() == ["young"]
+
+
+@pytest.mark.parametrize("error", [ApiUnavailable("no answer in time"), NotLeading("lapsed")])
+async def test_lost_answer_is_told(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that goes though the answer did not come has been evicted, and nobody has to find out why it went."""
+    stage = Stage(*three(), cpu="0", maxPerNodePerMinute=1)
+    create = stage.api.create
+
+    async def lost(path: str, body: Json, params: Any = None) -> Json:  # noqa: ANN401 - as the API has it
+        answer = await create(path, body, params)
+        if path.endswith("/eviction"):
+            raise error
+        return answer
+
+    monkeypatch.setattr(stage.api, "create", lost)
+    await stage.lasts()
+    assert stage.evicted() == ["young"]
+    assert [note for note in stage.told("MidPodEvicted") if "shop/young" in note]
 
 
 def test_one_node_raises_no_limit() -> None:

@@ -14,6 +14,9 @@ hours: for 5m those of today, for 24h those of yesterday, once half of their 24 
 pod of the set was not measured says nothing about that set, and one without system usage, which takes every pod's,
 says nothing about any: nobody knows what a pod used that left while the agent was away. Nothing is counted for a node
 without Prod pods.
+
+Slots are numbered by how they follow one another: after a clock that was set back, or on by more than a day, the next
+slot is the next number, so that no prediction is forgotten for it. An agent that was away for longer goes on likewise.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,8 +66,9 @@ class Accuracy:
     def __init__(self) -> None:
         self.slot = _NEVER
         """The slot whose prediction was remembered last, in slots since 1970."""
+        self._number = _NEVER
         self.arrived: dict[str, int] = {}
-        """The first slot whose prediction was about this pod, by uid, of the pods that are here."""
+        """The number of the first slot whose prediction was about this pod, by uid, of the pods that are here."""
         shape = (_SLOTS, len(RESOURCES))
         self._labels: IntArray = np.full(_SLOTS, _NEVER, dtype=np.intp)
         self._arrays: dict[str, FloatArray] = {
@@ -90,11 +94,15 @@ class Accuracy:
         if slot < 0 or slot == self.slot:
             return False
         here = {pod.uid for pod in pods if not pod.terminal and CLASS_NAMES[pod.band] == PROD}
-        if slot > self.slot != _NEVER:
-            for over in range(max(self.slot, slot - SLOTS_PER_DAY), slot):
-                self._judge(over, learner, here)
-        self._labels[self._labels >= slot] = _NEVER  # of a clock that was set back since
-        self._remember(slot, here, prediction)
+        if self.slot == _NEVER:
+            self._number = slot
+        else:
+            passed = slot - self.slot if 0 < slot - self.slot <= SLOTS_PER_DAY else 1  # else the clock was set
+            for over in range(passed):
+                self._judge(self.slot + over, self._number + over, learner, here)
+            self._number += passed
+        self.slot = slot
+        self._remember(here, prediction)
         self._packed = None
         return True
 
@@ -109,8 +117,8 @@ class Accuracy:
         predicted = self._arrays["predicted"][:, column]
         used = self._arrays["at_once" if length == 1 else "highest"][:, column]
         measured = ~np.isnan(used) if length == 1 else self._arrays["seen"][:, column] >= _ENOUGH * length
-        ended = (self._labels >= 0) & (self._labels + length <= self.slot)
-        recent = self._labels + length > self.slot - SLOTS_PER_DAY
+        ended = (self._labels >= 0) & (self._labels + length <= self._number)
+        recent = self._labels + length > self._number - SLOTS_PER_DAY
         judged: BoolArray = ended & recent & measured & ~np.isnan(predicted)
         if not judged.any():
             return None
@@ -131,7 +139,7 @@ class Accuracy:
         """Everything, as bytes of a size that does not grow with time; the same object while nothing changed."""
         if self._packed is not None:
             return self._packed
-        facts = {"slot": self.slot, "arrived": self.arrived, "resources": list(RESOURCES)}
+        facts = {"slot": self.slot, "number": self._number, "arrived": self.arrived, "resources": list(RESOURCES)}
         self._packed = pack(facts, {"labels": self._labels.astype(np.float64), **self._arrays})
         return self._packed
 
@@ -146,36 +154,37 @@ class Accuracy:
         shapes = {name: array.shape for name, array in mine.items()}
         if facts.get("resources") != list(RESOURCES) or {name: one.shape for name, one in arrays.items()} != shapes:
             raise CheckpointError("the checkpoint of the predictions' accuracy is of another layout")
-        self.slot, self.arrived = _whole(facts["slot"]), {uid: _whole(slot) for uid, slot in facts["arrived"].items()}
+        slot, arrived = _whole(facts["slot"]), {uid: _whole(first) for uid, first in facts["arrived"].items()}
+        self.slot, self._number, self.arrived = slot, _whole(facts.get("number", slot)), arrived
         self._labels = arrays.pop("labels").astype(np.intp)
         self._arrays, self._packed = arrays, data
 
-    def _judge(self, over: int, learner: Learner, here: set[str]) -> None:
-        """Compare the usage of one slot with every prediction of the 24 hours before it."""
-        live = np.flatnonzero((self._labels >= 0) & (self._labels <= over) & (self._labels > over - SLOTS_PER_DAY))
-        order = sorted((slot, uid) for uid, slot in self.arrived.items() if slot <= over)
+    def _judge(self, over: int, number: int, learner: Learner, here: set[str]) -> None:
+        """Compare the usage of one slot, which has that number, with every prediction of the 24 hours before it."""
+        live = np.flatnonzero((self._labels >= 0) & (self._labels <= number) & (self._labels > number - SLOTS_PER_DAY))
+        order = sorted((first, uid) for uid, first in self.arrived.items() if first <= number)
         arrivals = np.array([slot for slot, _ in order], dtype=np.intp)
         count = np.searchsorted(arrivals, self._labels[live], side="right")
         for column, resource in enumerate(RESOURCES):
             usage = _usage(learner, resource, [uid for _, uid in order], over, here)
             used = np.append(0.0, np.cumsum(usage))[count]
-            self._note(live, column, np.where(count > 0, used, np.nan), over)
+            self._note(live, column, np.where(count > 0, used, np.nan), number)
         for uid in self.arrived.keys() - here:
             del self.arrived[uid]
 
-    def _note(self, live: IntArray, column: int, used: FloatArray, over: int) -> None:
+    def _note(self, live: IntArray, column: int, used: FloatArray, number: int) -> None:
         known = ~np.isnan(used)
         highest, seen = self._arrays["highest"], self._arrays["seen"]
         highest[live, column] = np.fmax(highest[live, column], used)
         seen[live, column] += known
-        own = live[self._labels[live] == over]
-        self._arrays["at_once"][own, column] = used[self._labels[live] == over]
+        own = live[self._labels[live] == number]
+        self._arrays["at_once"][own, column] = used[self._labels[live] == number]
 
-    def _remember(self, slot: int, here: set[str], prediction: NodePrediction) -> None:
-        self.slot, place = slot, slot % _SLOTS
-        self.arrived = {uid: min(self.arrived.get(uid, slot), slot) for uid in here}
+    def _remember(self, here: set[str], prediction: NodePrediction) -> None:
+        number, place = self._number, self._number % _SLOTS
+        self.arrived = {uid: self.arrived.get(uid, number) for uid in here}
         peak = prediction.classes[PROD].peak if PROD in prediction.classes and here else {}
-        self._labels[place] = slot
+        self._labels[place] = number
         for name, empty in (("at_once", np.nan), ("highest", np.nan), ("seen", 0.0)):
             self._arrays[name][place] = empty
         self._arrays["predicted"][place] = [

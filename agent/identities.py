@@ -53,14 +53,17 @@ class Identity:
     limits: Resources
     """What it may use at most. [milli-cores, bytes]"""
     ended: float | None = None
-    """Since when it is no longer listed; None while it is. [seconds since 1970]"""
+    """Since when it is no longer listed; None while it is. [s of the roster's clock]"""
 
 
 _FIELDS: Final = tuple(field.name for field in fields(Identity))
 
 
 class Identities:
-    """The pods of this node, those that ended lately included."""
+    """The pods of this node, those that ended lately included.
+
+    Its times are of the roster's clock, which takes no part in jumps of the machine's: one makes no name be forgotten.
+    """
 
     def __init__(self, node: str = "") -> None:
         """Knows nobody yet.
@@ -80,7 +83,7 @@ class Identities:
         """Take in which pods are here now.
 
         Args:
-            now: The time. [seconds since 1970]
+            now: The time. [s of the roster's clock]
             pods: The pods on this node.
         """
         listed = tuple(pods)
@@ -138,6 +141,10 @@ class Identities:
             yield [uid, self.node, known.name, known.workload or "", known.class_name, *cpu, *memory]
 
     def _forget(self, now: float) -> None:
+        for uid, one in self.pods.items():
+            if one.ended is not None and one.ended > now:  # by another clock: of an older version, or begun anew since
+                self.pods[uid] = replace(one, ended=now)
+        self._packs = {number: (min(last, now), data) for number, (last, data) in self._packs.items()}
         ended = sorted((one.ended, uid) for uid, one in self.pods.items() if one.ended is not None)
         while len(ended) >= 2 * PACKED:
             first = {uid: self.pods.pop(uid) for _, uid in ended[:PACKED]}
@@ -164,7 +171,7 @@ def _unpacked(data: bytes) -> tuple[dict[str, Identity], str]:
 
 
 def _last(pods: Mapping[str, Identity]) -> float:
-    """When the last of some pods ended. [seconds since 1970]"""
+    """When the last of some pods ended. [s of the roster's clock]"""
     return max((one.ended or 0.0 for one in pods.values()), default=0.0)
 
 

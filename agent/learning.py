@@ -77,7 +77,7 @@ class Learning:
             return
         with self._metrics.training_seconds.time():
             self.learner.observe(now, self._store, pods)
-            self.identities.update(now, pods)
+            self.identities.update(self.learner.clock, pods)
         self._metrics.training_time.set(now)
         if self._saved_at is None or not 0 <= now - self._saved_at < self._settings.checkpoint_seconds:
             self._saved_at = now

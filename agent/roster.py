@@ -102,7 +102,8 @@ class Roster:
         self.members: dict[str, Member] = {entity: Member(row, row) for row, entity in enumerate(FIXED)}
         self.rows = len(FIXED)
         self._born = len(FIXED)
-        self._clock = 0.0
+        self.clock = 0.0
+        """For how long it was kept up to date. [s]"""
         self._updated: float | None = None
         self._looked = 0.0
         self._listed: tuple[PodRef, ...] | None = None
@@ -136,15 +137,15 @@ class Roster:
             richness: how much is known in a row; 0 for nothing.
         """
         if self._updated is not None:
-            self._clock += min(max(now - self._updated, 0.0), _LONGEST_STEP_SECONDS)
+            self.clock += min(max(now - self._updated, 0.0), _LONGEST_STEP_SECONDS)
         self._updated = now
         listed = tuple(pods)
         if listed != self._listed:
             self._listed, self._everyone = listed, None
             self._take_in(listed, richness)
-        if self._clock - self._looked >= _LOOK_EVERY_SECONDS:
-            self._looked = self._clock
-            self._retire(self._clock, richness)
+        if self.clock - self._looked >= _LOOK_EVERY_SECONDS:
+            self._looked = self.clock
+            self._retire(self.clock, richness)
 
     @property
     def everyone(self) -> Everyone:
@@ -168,7 +169,7 @@ class Roster:
         }
         return {
             "born": self._born,
-            "clock": self._clock,
+            "clock": self.clock,
             "updated": self._updated,
             "looked": self._looked,
             "members": members,
@@ -186,7 +187,7 @@ class Roster:
         members = {}
         for row, (entity, (born, class_name, workload, departed)) in enumerate(found.items()):
             members[entity] = Member(row, int(born), str(class_name), workload, departed)
-        self._born, self._clock = int(everyone["born"]), float(everyone["clock"])
+        self._born, self.clock = int(everyone["born"]), float(everyone["clock"])
         self._updated, self._looked = everyone["updated"], float(everyone["looked"])
         self._listed = self._everyone = None
         self.members, self.rows, self._free = members, len(members), []
@@ -197,7 +198,7 @@ class Roster:
             if uid in present:
                 member.departed = None
             elif member.departed is None:
-                member.departed = self._clock
+                member.departed = self.clock
         for uid, pod in present.items():
             member = self.members.get(uid) or self._welcome(uid)
             if member.workload is None and pod.workload is not None:

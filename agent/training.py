@@ -165,6 +165,11 @@ class Learner:
         return True
 
     @property
+    def clock(self) -> float:
+        """The roster's clock, which takes no part in jumps of the machine's. [s]"""
+        return self._roster.clock
+
+    @property
     def window_days(self) -> float:
         """How far back 5-minute averages are kept. [days]"""
         return max(history.windows.slots for history in self.histories.values()) / SLOTS_PER_DAY

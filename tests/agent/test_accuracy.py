@@ -10,7 +10,7 @@ import pytest
 from agent.accuracy import Accuracy, Score
 from agent.exposition import show_accuracy
 from agent.learning import Learning
-from agent.numerics.packing import CheckpointError
+from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import SLOTS_PER_DAY, PeakWindows
 from agent.pods import PodRef
 from agent.prediction import ClassNumbers, NodePrediction
@@ -206,18 +206,41 @@ def test_half_a_day_is_needed() -> None:
     assert scores(node, "24h") is None
 
 
-@pytest.mark.parametrize("jump", [-50, 100_000])
+@pytest.mark.parametrize("jump", [-24, 24, -1, -50, 100_000, -FIRST])
 def test_clock_may_jump(jump: int) -> None:
-    """A clock that is set makes predictions of a time that is not now, which are forgotten; judging goes on."""
+    """A clock that is set, by hours or to 1970, and set right again makes no prediction be forgotten."""
+    node = Node()
+    _slots(node, range(10), {5: 3.0})
+    for step in (jump, -jump):
+        node.slot += step
+        for cores in (1.0, 3.0):
+            node.measure({}, 0.0)
+            node.predict([A], 2.0)
+            node.use({"a": cores})
+    node.measure({}, 0.0)
+    node.predict([A], 2.0)
+    assert_score(scores(node), 14, 3, 0.5, 0.5)
+
+
+def test_slots_pass_after_a_set_clock() -> None:
+    """After a clock that was set back, predictions are followed for their 24 hours, and leave after 24 more."""
     node = Node()
     _slots(node, range(10), {})
-    node.slot += jump
-    for cores in (1.0, 3.0):
-        node.measure({}, 0.0)
-        node.predict([A], 2.0)
-        node.use({"a": cores})
-    node.predict([A], 2.0)
-    assert_score(scores(node), 2, 1, 0.5, 0.5)
+    node.slot -= 24
+    node.measure({}, 0.0)
+    _slots(node, range(SLOTS_PER_DAY), {0: 3.0})
+    assert_score(scores(node, "24h"), 12, 12, 0.5, 0.5)
+    assert_score(scores(node), SLOTS_PER_DAY, 1, 0.5, 0.5)
+
+
+def test_older_checkpoint_is_understood() -> None:
+    """A checkpoint of before slots had numbers of their own goes on."""
+    node, again = Node(), Accuracy()
+    _slots(node, range(5), {2: 3.0})
+    facts, arrays = unpack(node.accuracy.checkpoint())
+    del facts["number"]
+    again.restore(pack(facts, arrays))
+    assert list(again.scores()) == list(node.accuracy.scores())
 
 
 def test_cut_run_equals_uncut() -> None:

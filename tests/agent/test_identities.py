@@ -116,3 +116,29 @@ def test_learning_saves_them() -> None:
         learning.save(START + 30)
         again = Learning(store, LearnSettings())
         assert (again.identities.node, list(again.identities.pods)) == ("worker-1", ["a"])
+
+
+@pytest.mark.parametrize("jump", [7200.0, -7200.0, -START, 400 * 86400.0])
+def test_set_clock_forgets_nobody(jump: float) -> None:
+    """A clock that is set, by hours, a year or to 1970, and set right again makes no name be forgotten."""
+    with Tsdb.in_memory() as store:
+        learning, now = Learning(store, LearnSettings(interval_seconds=1.0)), START
+        for listed in ("ab", "ab", "a", "ac", "a", "ad"):
+            learning.step(now, [pod(name) for name in listed])
+            now += 30.0
+            if listed in ("a", "ac"):
+                now, jump = now + jump, -jump
+    assert sorted(learning.identities.everyone()) == ["a", "b", "c", "d"]
+
+
+def test_other_clock_is_none_of_ours() -> None:
+    """Times of an older version, or of a clock that began anew since, count as now: nobody is kept for ever."""
+    before = Identities()
+    before.update(START, [pod("a"), pod("b")])
+    before.update(START + 30, [pod("a")])
+    after = Identities()
+    after.restore(before.checkpoint())
+    after.update(60.0, [pod("a"), pod("c")])
+    assert after.pods["b"].ended == 60.0
+    after.update(61.0 + KEPT_SECONDS, [pod("a")])
+    assert sorted(after.everyone()) == ["a", "c"]

@@ -67,23 +67,20 @@ class Tick:
     def by_cgroup(self) -> dict[str, PodRef]:
         """The pods by the uid in their cgroup's name.
 
-        Of several under the same one the pod whose own uid it is goes first, then one that runs before one that ended:
-        what a mirror pod says of itself takes no other pod's samples.
+        Of several under the same one the pod whose own uid it is goes first, then one that runs, then one that has not
+        ended: what somebody who was let in by no kubelet says of himself takes no other pod's samples.
         """
         known: dict[str, PodRef] = {}
         for pod in self.pods:
             uid = pod.cgroup_uid or pod.uid
-            if uid not in known or (pod.uid == uid, not pod.terminal) > (
-                known[uid].uid == uid,
-                not known[uid].terminal,
-            ):
+            if uid not in known or _right(pod) > _right(known[uid]):
                 known[uid] = pod
         return known
 
 
-def _right(pod: PodRef) -> tuple[bool, bool]:
+def _right(pod: PodRef) -> tuple[bool, bool, bool]:
     """How good a pod's right to the cgroup is that it names."""
-    return pod.cgroup_uid in ("", pod.uid), not pod.terminal
+    return pod.cgroup_uid in ("", pod.uid), pod.running, not pod.terminal
 
 
 class Collector(Protocol):

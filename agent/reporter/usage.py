@@ -136,8 +136,8 @@ def present(
 ) -> dict[str, dict[str, float]]:
     """What the node, the system and the classes use now, by resource and class: averages over a window. [cores, bytes]
 
-    What the node and the system use is known even while the classes are not: no ticks have both, as long as a pod
-    cannot be measured.
+    What is known of any of them counts, alone too: as long as one pod cannot be measured no tick has the system, and
+    the other pods use what they use.
 
     Args:
         now: the time. [seconds since 1970]
@@ -150,8 +150,9 @@ def present(
     for name, amounts in _by_class(series, class_of).items():
         for metric, mean in amounts.items():
             found[metric][name] = mean
-    for name in (NODE, SYS):
-        for metric, mean in _means(series, name).items():
+    for metric, by_entity in series.items():
+        both = {name: mean for name in (NODE, SYS) for mean in _means({metric: by_entity}, name).values()}
+        for name, mean in (_of_pods(by_entity, class_of) | both).items():
             found[metric][name] = max(found[metric].get(name, 0.0), mean)
     return found
 
@@ -189,6 +190,15 @@ def _by_class(
         for name, mean in class_means(ticks, values, classes, CLASSES).items():
             found.setdefault(name, {})[metric] = mean
     return found
+
+
+def _of_pods(by_entity: Mapping[str, SeriesLike], class_of: Callable[[str], str | None]) -> dict[str, float]:
+    """Mean by class of what is known of the pods, over every tick that anything has."""
+    if not by_entity:
+        return {}
+    ticks, values = table([(series.times, series.values) for series in by_entity.values()])
+    own = [None if entity in (NODE, SYS) else class_of(entity) for entity in by_entity]
+    return class_means(np.ones(len(ticks), dtype=np.bool_), values, own)
 
 
 def _measured_at(*series: SeriesLike | None) -> float | None:

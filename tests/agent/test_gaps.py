@@ -14,13 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.consistency import PRESENT_SECONDS
 from agent.numerics.arrays import BoolArray, FloatArray
 from agent.pods import PodRef
-from agent.prediction import NodeFacts, predict
+from agent.prediction import PROD, NodeFacts, predict
+from agent.predictors import PREDICTORS
+from agent.reporter.usage import present
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.training import Learner, TrainingSettings
 from crds.predict_policy import ModelChoice, PredictPolicy
-from tests.agent.made import GIB, SLOT, SLOT_START, Series, SlotStore, pod
+from tests.agent.made import GIB, INTERVAL, SLOT, SLOT_START, Series, SlotStore, machine, pod
 
 FACTS = NodeFacts({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
 DAY = 86400.0
@@ -144,6 +147,29 @@ def test_unknown_facts_never_sell_more(
         for metric in data.draw(st.sets(st.sampled_from([CPU, MEMORY]))):
             del amounts[metric]  # type: ignore[attr-defined]
     assert at_most(reclaimable(learner, pods, policy, facts), reclaimable(learner, pods, policy))
+
+
+@pytest.mark.parametrize("model", sorted(PREDICTORS.keys() - {"max", "nsigma-v1", "percentile"}))
+@pytest.mark.parametrize("rounds", [2, 8])
+@pytest.mark.parametrize("hidden", ["idle", NODE])
+def test_rise_counts_beside_a_gap(model: str, rounds: int, hidden: str) -> None:
+    """A pod that has just risen is expected to go on, whether or not the node, or an idle pod, can be measured."""
+    reclaimed = []
+    for gone in ((), (hidden, SYS)):  # what the system uses is known while everything is
+        node, pods = machine(), [pod("busy", 8000, 8 * GIB), pod("idle", 1000, GIB)]
+        node.rounds(40, {"busy": 1.0, "idle": 0.0}, pods)
+        for _ in range(rounds):
+            cores = {"busy": 5.0, "idle": 0.0, SYS: 0.0, NODE: 5.0}
+            for entity in cores.keys() - set(gone):
+                node.store.put(CPU, entity, node.now, [cores[entity]] * int(INTERVAL))
+                node.store.put(MEMORY, entity, node.now, [cores[entity] * GIB] * int(INTERVAL))
+            node.now += INTERVAL
+            node.learner.observe(node.now, node.store, pods)
+        used = present(node.now, node.store, lambda uid, one=node: one.learner.class_of(uid), PRESENT_SECONDS)
+        policy = PredictPolicy(model=model, cold_start_period_seconds=60, safety_margin_percent=0)
+        reclaimed.append(predict(node.now, node.learner, pods, FACTS, policy, present=used).reclaimable)
+        assert used[CPU][PROD] == pytest.approx((5.0 * rounds + 1.0 * (10 - rounds)) / 10)
+    assert at_most(reclaimed[1], reclaimed[0])
 
 
 def _cold(policy: PredictPolicy, seconds: int) -> PredictPolicy:

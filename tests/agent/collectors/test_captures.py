@@ -239,6 +239,17 @@ def test_claims_take_no_samples(recorded: Make) -> None:
         assert not {"claims", "claims too"} & (measured.keys() | {one.entity for one in harvest.missing})
 
 
+def test_claims_take_no_static_pod(recorded: Make) -> None:
+    """A pod that calls itself the mirror of a static one, and that no kubelet runs, takes none of its samples."""
+    machine = recorded("v2-systemd")
+    static = machine.uid("s1")
+    pods = [_pod("claims", static, running=False), _pod("mirror", static), _pod("claims too", static, running=False)]
+    for order in (pods, pods[::-1]):
+        harvest = _collect(resolve(["pod"], machine.machine()), machine, *order)
+        assert "mirror" in _values(harvest, MEMORY)
+        assert not {"claims", "claims too"} & _values(harvest, MEMORY).keys()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_throttling_is_measured(kind: str, recorded: Make) -> None:
     """A pod at its quota is throttled in the share of periods that the kernel counted; one without has no series."""

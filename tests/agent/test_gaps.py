@@ -165,7 +165,7 @@ def test_rise_counts_beside_a_gap(model: str, rounds: int, hidden: str) -> None:
                 node.store.put(MEMORY, entity, node.now, [cores[entity] * GIB] * int(INTERVAL))
             node.now += INTERVAL
             node.learner.observe(node.now, node.store, pods)
-        used = present(node.now, node.store, lambda uid, one=node: one.learner.class_of(uid), PRESENT_SECONDS)
+        used = present(node.now, node.store, node.learner.class_of, PRESENT_SECONDS)
         policy = PredictPolicy(model=model, cold_start_period_seconds=60, safety_margin_percent=0)
         reclaimed.append(predict(node.now, node.learner, pods, FACTS, policy, present=used).reclaimable)
         assert used[CPU][PROD] == pytest.approx((5.0 * rounds + 1.0 * (10 - rounds)) / 10)

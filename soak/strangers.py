@@ -27,8 +27,10 @@ UNFINISHED: Final = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Padding: " + b"x" * 
 """Headers that never end, shorter than any limit on them."""
 ENDLESS: Final = b"GET /metrics HTTP/1.1\r\n" + b"X-Padding: x\r\n" * 15_000
 """Headers without an end, 200 KiB of them, each of them short."""
-PIPELINED: Final = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 100
+PIPELINED: Final = b"GET /metrics HTTP/1.1\r\n\r\n" * 2_500
 """Many questions whose answers nobody reads."""
+PARAMETERS: Final = (b"GET /metrics?" + b"&".join(b"%x" % each for each in range(1500)) + b" HTTP/1.1\r\n\r\n") * 10
+"""Questions with many parameters each."""
 MANY: Final = 600
 MOST_MIB: Final = 64.0
 """What they may cost a service together."""
@@ -155,7 +157,7 @@ def besiege(service: Besieged, goes_on: Callable[[], bool]) -> int:
     lost, first = 0, True
     while first or goes_on():
         first = False
-        for said in (UNFINISHED, ENDLESS, PIPELINED, b"GET", b""):
+        for said in (UNFINISHED, ENDLESS, PIPELINED, PARAMETERS, b"GET", b""):
             with strangers(service.port, MANY, said):
                 try:
                     lost += not service.answers()

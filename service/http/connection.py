@@ -14,7 +14,9 @@ import httptools
 from service.http.pages import Pages, Reply, Request, answer
 
 _PIPELINED: Final = 16
-"""Requests of one connection that wait for their turn before no more is read from it."""
+"""Requests of one connection that wait for their turn; a few bytes each, they take twenty times that once read."""
+_PARAMETERS: Final = 16
+"""Parameters of a request's query, which take a hundred times their text."""
 _STATUS_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
 
@@ -27,7 +29,7 @@ class Limits:
     head_bytes: int = 32 * 2**10
     """Longest request line and headers. [bytes]"""
     buffered_bytes: int = 128 * 2**20
-    """What unfinished requests of all connections may hold together. [bytes]"""
+    """What requests of all connections that are unfinished, or wait for their turn, may hold together. [bytes]"""
     unsent_bytes: int = 128 * 2**20
     """What answers that clients do not take may hold together. [bytes]"""
     kernel_bytes: int | None = None
@@ -61,7 +63,7 @@ class Shared:
     settled: Callable[[asyncio.Transport], None] = lambda _: None
     """Told each connection that has got as far as HTTP."""
     buffered: int = 0
-    """What unfinished requests hold. [bytes]"""
+    """What unfinished and waiting requests hold. [bytes]"""
     connections: dict["Connection", None] = field(default_factory=dict)
     """The open ones; the one that was quiet longest comes first."""
     closing: bool = False
@@ -122,9 +124,9 @@ class Connection(asyncio.Protocol):
         """The client is gone, or we closed."""
         self._shared.connections.pop(self, None)
         self._shared.left.set()
-        self._shared.buffered -= self._size + sum(asked.size for asked in self._waiting)
-        self._waiting.clear()
+        self._shared.buffered -= self._size
         self._size, self._transport = 0, None
+        self._drop_waiting()
         if self._task is not None:
             self._task.cancel()
 
@@ -143,7 +145,7 @@ class Connection(asyncio.Protocol):
         self._judge_size()
         if self._refused is not None:
             self._next()
-        elif len(self._waiting) > _PIPELINED:
+        elif self._waiting:
             self._transport.pause_reading()
 
     def eof_received(self) -> bool:
@@ -213,18 +215,24 @@ class Connection(asyncio.Protocol):
         """The request is complete."""
         if self._refused is not None or self._lingers:
             return
+        if len(self._waiting) >= _PIPELINED:
+            self._refused = _Refused(503, f"more than {_PIPELINED} requests wait for their turn")
+            return
         method = self._parser.get_method().decode("latin-1")
         try:
             url = httptools.parse_url(self._url)
             path = unquote((url.path or b"/").decode("latin-1"))
-            query = dict(parse_qsl((url.query or b"").decode("latin-1"), keep_blank_values=True))
+            text = (url.query or b"").decode("latin-1")
+            query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_PARAMETERS))
         except (httptools.HttpParserInvalidURLError, ValueError):
-            self._refused = _Refused(400, "the request's target is no URL")
+            self._refused = _Refused(400, f"the request's target is no URL, or has more than {_PARAMETERS} parameters")
             return
         asked = Request(method, path, query, bytes(self._body), self._host.decode("latin-1"))
         keep_alive = self._parser.should_keep_alive() and not self._parser.should_upgrade()
         old = self._parser.get_http_version() == "1.0"
-        self._waiting.append(_Asked(asked, keep_alive, old, self._size))
+        size = len(self._url) + len(self._body)
+        self._take(size - self._size)
+        self._waiting.append(_Asked(asked, keep_alive, old, size))
         self._forget_message()
         self._rest()
         self._next()
@@ -242,16 +250,22 @@ class Connection(asyncio.Protocol):
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     @property
-    def unfinished(self) -> int:
-        """What has come of a request that is not whole yet. [bytes]"""
-        return 0 if self._lingers or self._refused is not None else self._size
+    def held(self) -> int:
+        """What has come of requests that are not whole yet, or wait for their turn. [bytes]"""
+        waiting = sum(asked.size for asked in self._waiting)
+        return waiting if self._lingers or self._refused is not None else waiting + self._size
 
     def too_much(self) -> None:
-        """Give this request up, so that others can be read."""
+        """Give these requests up, so that others can be read."""
         self._refused, self._body = _Refused(503, "too much is being sent at once"), bytearray()
         self._shared.buffered -= self._size
         self._size = 0
+        self._drop_waiting()
         self._next()
+
+    def _drop_waiting(self) -> None:
+        self._shared.buffered -= sum(asked.size for asked in self._waiting)
+        self._waiting.clear()
 
     def _take(self, count: int) -> None:
         self._size += count
@@ -267,8 +281,8 @@ class Connection(asyncio.Protocol):
             self._refused = _Refused(431, f"the headers are longer than {self._limits.head_bytes} bytes")
         elif self._size > 2 * self._limits.body_bytes + self._limits.head_bytes:  # chunks and their frames
             self._too_large()
-        elif self._shared.buffered > self._limits.buffered_bytes:
-            max(self._shared.connections, key=lambda each: each.unfinished).too_much()
+        if self._shared.buffered > self._limits.buffered_bytes:
+            max(self._shared.connections, key=lambda each: each.held).too_much()
 
     def _too_large(self) -> None:
         self._refused = self._refused or _Refused(413, f"the body is larger than {self._limits.body_bytes} bytes")
@@ -331,8 +345,7 @@ class Connection(asyncio.Protocol):
         more = ("Connection: keep-alive\r\n" if asked.old else "") if keep_alive else "Connection: close\r\n"
         self._write(reply, more, head_only=asked.request.method == "HEAD")
         if not keep_alive:
-            self._shared.buffered -= sum(later.size for later in self._waiting)
-            self._waiting.clear()
+            self._drop_waiting()
             self._linger()
 
     def _refuse(self, status: int, text: str) -> None:

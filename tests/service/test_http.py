@@ -274,7 +274,7 @@ async def _is_closed(reader: asyncio.StreamReader) -> bool:
 
 async def test_answers_wait_for_readers(site: Site) -> None:
     """A client that sends and does not read gets as much as fits on the way, and the rest when it reads."""
-    count = 40
+    count = 16
     async with listening(site) as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port, limit=1000)
         writer.write(b"GET /large HTTP/1.1\r\n\r\n" * (count - 1) + b"GET /large HTTP/1.0\r\n\r\n")
@@ -290,10 +290,10 @@ async def test_answers_wait_for_readers(site: Site) -> None:
 
 
 async def test_pipelines_are_bounded(site: Site) -> None:
-    """No more is read from a client that has sent many requests in advance; all of them are answered in the end."""
+    """Of requests that are sent in advance sixteen wait for their turn; no more is read, and one more is refused."""
     async with listening(site) as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-        writer.write(b"GET /slow HTTP/1.1\r\n\r\n" * 30)
+        writer.write(b"GET /slow HTTP/1.1\r\n\r\n" * 16)
         await site.entered.wait()
         (connection,) = served._shared.connections
         assert connection._transport is not None
@@ -301,8 +301,29 @@ async def test_pipelines_are_bounded(site: Site) -> None:
         writer.write(b"GET /echo HTTP/1.0\r\n\r\n")
         site.go.set()
         async with asyncio.timeout(20):
-            assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 31
+            assert (await reader.read()).count(b"HTTP/1.1 200 OK") == 17
         writer.close()
+        answer = await say(served, b"GET /slow HTTP/1.1\r\n\r\n" * 3000)
+        assert (answer.count(b"HTTP/1.1 200 OK"), answer.count(b"HTTP/1.1 503 ")) == (17, 1)
+
+
+async def test_waiting_requests_are_counted(site: Site) -> None:
+    """What waits for its turn counts as unfinished requests do, and makes room for others."""
+    waiting = b"GET /slow HTTP/1.1\r\n\r\n" + b"GET /echo?%s HTTP/1.1\r\n\r\n" % (b"x" * 400) * 15
+    async with listening(site, Limits(buffered_bytes=5000)) as served:
+        answer = asyncio.create_task(say(served, waiting))
+        await site.entered.wait()
+        assert served._shared.buffered <= 5000
+        site.go.set()
+        assert b"HTTP/1.1 503 " in await answer
+        assert served._shared.buffered == 0
+
+
+@pytest.mark.parametrize("query", [b"&" * 400, b"a=1&" * 17, b"&".join(b"%d" % each for each in range(100))])
+async def test_parameters_are_bounded(send: Send, site: Site, query: bytes) -> None:
+    """Nobody's query becomes a hundred times as large as its text: one of many parameters is refused."""
+    assert (await send(b"GET /echo?%s HTTP/1.1\r\n\r\n" % query)).startswith(b"HTTP/1.1 400 ")
+    assert site.asked == []
 
 
 async def test_close_answers_what_is_under_way(site: Site) -> None:

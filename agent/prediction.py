@@ -321,7 +321,7 @@ def _reclaim(
 
 
 def _prod_peak(metric: str, peaks: Mapping[str, float], node: NodeFacts, own: Resale | None) -> int:
-    peak = peaks[PROD] + peaks[SYS] if own is None else own.peak
+    peak = peaks[PROD] + peaks[SYS] if own is None else max(own.peak, peaks[PROD])
     capacity = node.capacity[metric]
     return min(_up(peak * UNITS[metric]), capacity) if peak < math.inf else capacity
 

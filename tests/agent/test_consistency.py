@@ -103,6 +103,7 @@ def _check(status: NodeMetricStatus, found: NodePrediction, facts: NodeFacts) ->
             prod = (peaks[PROD] or 0.0) + (peaks[SYS] or 0.0)
             both = sum(_amount(classes[name].usage, resource) or 0.0 for name in (PROD, SYS))
             assert together / UNITS[resource] + slack >= min(both, most)
+            assert together / UNITS[resource] + slack >= (peaks[PROD] or 0.0)
             if not found.terms[resource].by_model:
                 assert together / UNITS[resource] <= (peaks[NODE] or 0.0) + 2 * slack
                 assert together / UNITS[resource] == pytest.approx(min(prod, most), abs=2 * slack)
@@ -186,6 +187,18 @@ def test_rise_is_in_the_prediction() -> None:
     own = predict(node.now, node.learner, pods, facts, replace(policy, model="percentile"), present=used)
     assert own.prod_peak[CPU] == 3250
     assert own.reclaimable[CPU] <= 4000 - 3000
+
+
+def test_rule_of_its_own_expects_no_less_than_prod() -> None:
+    """Koordinator's rule, which leaves cold pods out of one of its sums: Prod and the system are no less than Prod."""
+    node, pods = machine(), [pod("old", 4000, 4 * GIB), pod("new", 3000, 3 * GIB)]
+    node.rounds(40, {"old": 0.5}, pods[:1])
+    node.rounds(10, {"old": 0.5, "new": 2.5}, pods)
+    facts = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+    policy = PredictPolicy(cold_start_period_seconds=600, model="percentile", safety_margin_percent=0)
+    found = predict(node.now, node.learner, pods, facts, policy)
+    assert found.cold == ("shop/new",)
+    assert found.prod_peak[CPU] >= found.classes[PROD].peak[CPU]
 
 
 def test_capacity_is_the_most() -> None:

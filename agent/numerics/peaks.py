@@ -28,6 +28,7 @@ class PeakWindows:
         self.labels: IntArray = np.full(slots, _UNKNOWN, dtype=np.intp)
         self.sums: FloatArray = np.zeros(rows)
         self.seen: FloatArray = np.zeros(rows)
+        self._before: SingleArray = np.full(rows, np.nan, dtype=np.float32)  # of this slot, when it began again
         self.slot = _UNKNOWN
         self.changed: set[int] = set()
         """Slots written since somebody emptied this set: what a checkpoint has to write."""
@@ -42,6 +43,7 @@ class PeakWindows:
         self.averages = grown(self.averages, rows, np.nan)
         self.sums = grown(self.sums, rows, 0.0)
         self.seen = grown(self.seen, rows, 0.0)
+        self._before = grown(self._before, rows, np.nan)
 
     def resize(self, slots: int) -> None:
         """Make the ring longer or shorter; what still fits stays."""
@@ -57,11 +59,12 @@ class PeakWindows:
 
     def clear(self, rows: IntArray) -> None:
         """Forget everything in these rows."""
-        self.averages[rows], self.sums[rows], self.seen[rows] = np.nan, 0.0, 0.0
+        self.averages[rows], self._before[rows] = np.nan, np.nan
+        self.sums[rows], self.seen[rows] = 0.0, 0.0
 
     def copy(self, source: int, target: int) -> None:
         """Let one row continue another's history: in the slots gone by it stands where the other stood."""
-        self.averages[target] = self.averages[source]
+        self.averages[target], self._before[target] = self.averages[source], self._before[source]
         self.sums[target], self.seen[target] = 0.0, 0.0
         self.changed.add(self.slot)
 
@@ -88,7 +91,7 @@ class PeakWindows:
             seen = self.seen[rows]
             enough = seen * tick_seconds >= _ENOUGH * self.slot_seconds
             averages = np.where(enough, self.sums[rows] / np.maximum(seen, 1.0), np.nan)
-            self.averages[rows, self.slot % self.slots] = averages
+            self.averages[rows, self.slot % self.slots] = np.fmax(averages, self._before[rows])
             self.changed.add(self.slot)
 
     def fill(self, row: int, times: FloatArray, averages: FloatArray) -> None:
@@ -167,10 +170,12 @@ class PeakWindows:
         return columns
 
     def _turn_to(self, slot: int) -> None:
-        """Begin a slot; a clock set back begins its slot again."""
+        """Begin a slot. One that a clock set back begins again stays at least as high as it was."""
         if slot == self.slot:
             return
-        self.averages[:, slot % self.slots] = np.nan
-        self.labels[slot % self.slots] = slot
+        column = slot % self.slots
+        self._before[:] = self.averages[:, column] if self.labels[column] == slot else np.nan
+        self.averages[:, column] = self._before
+        self.labels[column] = slot
         self.sums[:], self.seen[:] = 0.0, 0.0
         self.slot = slot

@@ -78,10 +78,24 @@ def test_samples_split_between_slots() -> None:
 
 
 def test_clock_set_back_goes_on() -> None:
-    """A clock that jumps back begins its slot again; nothing is lost but that slot."""
+    """A clock that jumps back begins its slot again."""
     found = windows([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
     found.add(ROWS, np.arange(START + 300.0, START + 600.0, 60.0), np.full((2, 5), 5.0), 60.0)
     assert found.coincident(ROWS, 600.0) == 10.0
+
+
+@pytest.mark.parametrize("ticks", [1, 5])
+def test_clock_set_back_loses_no_peak(ticks: int) -> None:
+    """What a slot showed before it began again stays in it, however little is measured then, and for each by itself."""
+    found = windows([[4.0, 1.0], [2.0, 2.0]])
+    found.add(ROWS, np.arange(START, START + 60.0 * ticks, 60.0), np.tile([[0.5], [3.0]], ticks), 60.0)
+    assert found.highest(ROWS, DAY).tolist() == [4.0, 3.0 if ticks > 2 else 2.0]
+    found.add(ROWS, np.arange(START + 300.0, START + 600.0, 60.0), np.zeros((2, 5)), 60.0)
+    assert found.highest(ROWS, DAY).tolist() == [4.0, 3.0 if ticks > 2 else 2.0]
+    found.clear(np.array([0]))
+    assert math.isnan(found.highest(np.array([0]), DAY)[0])
+    found.add(ROWS, np.arange(START + 600.0, START + 900.0, 60.0), np.zeros((2, 5)), 60.0)
+    assert found.highest(ROWS, 300.0).tolist() == [0.0, 0.0]
 
 
 def test_fill_keeps_current_slot() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import difflib
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from cli.errors import UNAVAILABLE, CommandError
 from crds.node_metric import GROUP, PLURAL, VERSION
 
 Json = dict[str, Any]
+Clock = Callable[[], float]
+"""The present time. [unix s]"""
 
 NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 """Path of the NodeMetrics."""
@@ -38,6 +40,14 @@ class Login:
     """Groups that this user is in."""
     timeout_seconds: float = TIMEOUT_SECONDS
     """How long one request may take. [s]"""
+
+
+async def server_time(api: kubeapi.ApiServer) -> Clock:
+    """The API server's clock, by which ages are judged: ours may be wrong. It is asked where it never answered yet."""
+    if not api.server_time.is_known:
+        with suppress(kubeapi.ApiError):
+            await api.get("/version")
+    return api.server_time
 
 
 @asynccontextmanager

@@ -24,6 +24,11 @@ class ServerClock:
         self._known: tuple[float, float] | None = None
 
     @property
+    def is_known(self) -> bool:
+        """Whether the server has answered yet."""
+        return self._known is not None
+
+    @property
     def ahead_seconds(self) -> float:
         """How far our wall clock is ahead of the server's now; 0 while that is not known. [s]"""
         return self._wall() - self() if self._known is not None else 0.0

@@ -1,7 +1,6 @@
 """`kubectl headroom explain node NAME`: reads, then prints."""
 
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,12 +45,11 @@ async def node(
     Raises:
         CommandError: there is no such node, or the cluster does not know NodeMetrics.
     """
-    now = time.time()
     found, metric, pods, settings, kept = await live.together(
         live.node(api, name),
         live.node_metric(api, name),
         live.objects(api, kubeapi.paths.PODS, fieldSelector=f"spec.nodeName={name}"),
-        read_settings(api, namespace, config_name, now),
+        read_settings(api, namespace, config_name, api.server_time),
         live.if_allowed(api, kubeapi.paths.config_map(namespace, shadow_accounts.name_of(name))),
     )
     account = shadow_accounts.read(kept).get(name)
@@ -59,7 +57,7 @@ async def node(
         found,
         metric,
         pods,
-        now,
+        api.server_time(),
         lease=settings.lease,
         exclusion=settings.exclusion,
         shadow=account.account if account and account.node_uid == found["metadata"].get("uid") else None,
@@ -83,14 +81,14 @@ class Settings:
     """Which nodes the manager leaves alone."""
 
 
-async def read_settings(api: kubeapi.ApiServer, namespace: str, config_name: str, now: float) -> Settings:
+async def read_settings(api: kubeapi.ApiServer, namespace: str, config_name: str, clock: live.Clock) -> Settings:
     """Read what holds for every node.
 
     Args:
         api: the cluster.
         namespace: where Headroom's ConfigMap is.
         config_name: name of that ConfigMap.
-        now: the time to measure ages from. [unix s]
+        clock: the time to measure ages from, once all is read.
     """
     config_map, last_good, lease, deployment = await live.together(
         live.config_map(api, namespace, config_name),
@@ -98,6 +96,7 @@ async def read_settings(api: kubeapi.ApiServer, namespace: str, config_name: str
         live.if_allowed(api, kubeapi.paths.lease(namespace, manager_state.NAME)),
         live.if_allowed(api, manager_state.deployment_path(namespace)),
     )
+    now = clock()
     config = config_state(config_map, last_good, f"{namespace}/{config_name}", now)
     return Settings(config, lease_of(lease, now), manager_state.exclusion(deployment))
 

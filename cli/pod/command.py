@@ -1,6 +1,5 @@
 """`kubectl headroom explain pod NAME`: reads, judges, prints."""
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -36,7 +35,7 @@ async def pod(
     namespace: str | None,
     name: str,
     output: str,
-    clock: Callable[[], float] = time.time,
+    clock: live.Clock | None = None,
 ) -> None:
     """Print where a pod is and why, or why it is nowhere.
 
@@ -47,7 +46,7 @@ async def pod(
         namespace: of the pod; None: that of the login's context.
         name: of the pod.
         output: table, wide, json or yaml.
-        clock: the present time. [unix s]
+        clock: the present time; None: the API server's.
 
     Raises:
         CommandError: there is no such pod, or the cluster does not know NodeMetrics.
@@ -70,7 +69,7 @@ async def pod(
 
 
 async def read(
-    api: kubeapi.ApiServer, place: Place, config_name: str, namespace: str, name: str, clock: Callable[[], float]
+    api: kubeapi.ApiServer, place: Place, config_name: str, namespace: str, name: str, clock: live.Clock | None
 ) -> PodSeen:
     """Read a pod and what decides about it.
 
@@ -80,7 +79,7 @@ async def read(
         config_name: name of the colocation ConfigMap.
         namespace: of the pod.
         name: of the pod.
-        clock: the present time. [unix s]
+        clock: the present time; None: the API server's.
 
     Raises:
         CommandError: there is no such pod, or the cluster does not know NodeMetrics.
@@ -88,7 +87,7 @@ async def read(
     found = await live.optional(api, kubeapi.paths.pod(namespace, name))
     if found is None:
         raise CommandError(await _missing(api, namespace, name))
-    now = clock()
+    now = (clock or api.server_time)()
     if is_terminal(found):
         return PodSeen(found, now)
     chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
@@ -183,7 +182,7 @@ async def _node(
     """The pod's node as `explain node` sees it; None where it has none."""
     if gathered.node is None:
         return None
-    settings = await explain_node.read_settings(api, namespace, config_name, now)
+    settings = await explain_node.read_settings(api, namespace, config_name, lambda: now)
     seen = NodeSeen(
         gathered.node, gathered.metric, gathered.beside, now, lease=settings.lease, exclusion=settings.exclusion
     )

@@ -6,8 +6,7 @@ inForce, enforced, resources as `quota -o json` has them with "left": null for n
 findings as of `quota verify`, sentences, notes. Amounts are Kubernetes quantities.
 """
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import kubeapi
@@ -35,7 +34,7 @@ async def quota(
     namespace: str | None,
     name: str,
     output: str,
-    clock: Callable[[], float] = time.time,
+    clock: live.Clock | None = None,
 ) -> None:
     """Print who uses what of a quota, who waits and why, and what is wrong.
 
@@ -45,7 +44,7 @@ async def quota(
         namespace: of the quota; None: that of the login's context.
         name: of the quota.
         output: table, wide, json or yaml.
-        clock: the present time. [unix s]
+        clock: the present time; None: the API server's.
 
     Raises:
         CommandError: there is no such quota.

@@ -1,7 +1,6 @@
 """`kubectl headroom quota`, `quota explain POD` and `quota verify`: read, judge, print."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
@@ -35,7 +34,7 @@ Pause = Callable[[float], Awaitable[None]]
 
 
 async def quotas(
-    api: kubeapi.ApiServer, place: Place, namespace: str | None, output: str, clock: Callable[[], float] = time.time
+    api: kubeapi.ApiServer, place: Place, namespace: str | None, output: str, clock: live.Clock | None = None
 ) -> None:
     """Print who uses what of whose share.
 
@@ -44,7 +43,7 @@ async def quotas(
         place: where the profile is.
         namespace: only the quota of this one; None: all.
         output: table, wide, json or yaml.
-        clock: the present time. [unix s]
+        clock: the present time; None: the API server's.
 
     Raises:
         CommandError: there is no quota to show.
@@ -67,7 +66,7 @@ async def explain_pod(
     namespace: str | None,
     name: str,
     output: str,
-    clock: Callable[[], float] = time.time,
+    clock: live.Clock | None = None,
 ) -> None:
     """Print what quotas say of a pod, and who would be evicted for it; nobody is.
 
@@ -77,7 +76,7 @@ async def explain_pod(
         namespace: of the pod; None: that of the login's context.
         name: of the pod.
         output: table, wide, json or yaml.
-        clock: the present time. [unix s]
+        clock: the present time; None: the API server's.
 
     Raises:
         CommandError: there is no such pod, or it has ended.
@@ -106,7 +105,7 @@ async def verify(
     api: kubeapi.ApiServer,
     place: Place,
     output: str,
-    clock: Callable[[], float] = time.time,
+    clock: live.Clock | None = None,
     pause: Pause = asyncio.sleep,
 ) -> int:
     """Print what is wrong with quotas, and with what they say of themselves.
@@ -115,7 +114,7 @@ async def verify(
         api: the cluster.
         place: where the profile is.
         output: table, wide, json or yaml.
-        clock: the present time. [unix s]
+        clock: the present time; None: the API server's.
         pause: waits a number of seconds.
 
     Returns:

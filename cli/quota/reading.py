@@ -86,19 +86,19 @@ class Seen:
             self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
 
 
-async def read(api: kubeapi.ApiServer, place: Place, clock: Callable[[], float]) -> Seen:
+async def read(api: kubeapi.ApiServer, place: Place, clock: live.Clock | None) -> Seen:
     """Read the cluster.
 
     Args:
         api: the cluster.
         place: where the profile is.
-        clock: the present time. [unix s]
+        clock: the present time; None: the API server's.
 
     Raises:
         CommandError: the cluster does not know quotas, or its profile cannot be used.
     """
     chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
-    seen = Seen.empty(chosen, clock())
+    seen = Seen.empty(chosen, (clock or await live.server_time(api))())
     cluster = seen.cluster
     requests = [
         api.list(kubeapi.paths.NODES, keep=partial(seen.take, "Node", cluster.put_node)),

@@ -1,6 +1,5 @@
 """`kubectl headroom shadow`: what nodes in shadow mode would have sold."""
 
-import time
 from typing import Any, Final
 
 import kubeapi
@@ -35,7 +34,7 @@ async def nodes(api: kubeapi.ApiServer, namespace: str, selector: str | None, ou
         api.list(kubeapi.paths.NODES, wanted, _name_and_uid),
         *(live.config_map(api, namespace, name) for name in shadow_accounts.NAMES),
     )
-    found = accounts(config_maps, dict(listed), time.time())
+    found = accounts(config_maps, dict(listed), api.server_time())
     if not outputs.is_for_people(output):
         whole = as_json(total(found)) if found else None
         outputs.show({"nodes": [as_json(each) for each in found], "total": whole}, output)

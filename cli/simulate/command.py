@@ -1,7 +1,6 @@
 """`kubectl headroom simulate pod FILE|NAME`: reads, runs the plugins, prints."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -53,13 +52,13 @@ class Asked:
     """table, wide, json or yaml."""
 
 
-async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] = time.time) -> None:
+async def pod(api: kubeapi.ApiServer, asked: Asked, clock: live.Clock | None = None) -> None:
     """Print what our plugins say of pods.
 
     Args:
         api: the cluster.
         asked: what to simulate.
-        clock: the present time, by which ages are judged. [unix s]
+        clock: the present time, by which ages are judged; None: the API server's.
 
     Raises:
         CommandError: something that was asked for is not there, or cannot be understood.
@@ -67,7 +66,7 @@ async def pod(api: kubeapi.ApiServer, asked: Asked, clock: Callable[[], float] =
     chosen = asked.chosen or await profiles.of_cluster(api, asked.headroom_namespace, asked.scheduler_name)
     namespace = live.namespace_of(api, asked.namespace)
     given = asked.given.pods(namespace) if asked.given else [await _live_pod(api, namespace, asked.name)]
-    world = World.empty(chosen.profile, clock())
+    world = World.empty(chosen.profile, (clock or await live.server_time(api))())
     # Each object becomes numbers as its page arrives: of 150,000 pods nobody can hold the JSON.
     *_, classes, absent = await live.together(
         api.list(kubeapi.paths.NODES, keep=world.put_node),

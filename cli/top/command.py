@@ -1,7 +1,6 @@
 """`kubectl headroom top`: reads, then prints a table or JSON."""
 
 import sys
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
@@ -61,7 +60,7 @@ async def nodes(
             live.node(api, only), live.node_metric(api, only), _pods(api, None, only)
         )
         found, metrics = [one], [metric] if metric else []
-    rows = top_nodes.node_rows(found, metrics, bound, time.time())
+    rows = top_nodes.node_rows(found, metrics, bound, api.server_time())
     if not rows:
         raise CommandError(f"No node has the labels {labels}." if labels else "The cluster has no nodes.")
     _print_problems(row.report.problem for row in rows)
@@ -102,7 +101,7 @@ async def pods(
         requests = (_pods(api, namespace, node), live.node_metric(api, node), live.node(api, node))
         found, metric, _ = await live.together(*requests)
         metrics = [metric] if metric else []
-    rows = _sorted(top_pods.pod_rows(found, metrics, time.time()), top_pods.ORDERS.get(order))
+    rows = _sorted(top_pods.pod_rows(found, metrics, api.server_time()), top_pods.ORDERS.get(order))
     if not outputs.is_for_people(output):
         outputs.show(top_pods.as_json(rows), output)
     elif rows:

@@ -1,7 +1,6 @@
 """`kubectl headroom uninstall`: takes away what Headroom has written, after it has stopped; or lists it."""
 
 import sys
-import time
 
 import kubeapi
 from cli import live
@@ -85,7 +84,7 @@ async def _list(api: kubeapi.ApiServer, found: Found, plan: Plan, asked: Asked, 
     namespace = found.namespace
     deployment = await live.optional(api, services.MANAGER.deployment_path(namespace))
     first = _would_scale(namespace, services.MANAGER, deployment)
-    lease = lease_of(found.lease, time.time())
+    lease = lease_of(found.lease, api.server_time())
     foreign = [stopping.foreign(namespace, lease.holder)] if lease and lease.held and not first else []
     if asked.is_over(plan):
         first += _would_scale(namespace, services.scheduler(found.scheduler), found.scheduler)

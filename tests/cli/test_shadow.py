@@ -11,6 +11,7 @@ from cli.shadow.accounts import COLUMNS, accounts, as_json, cells, share, total
 from cli.table import plain
 from crds.shadow_accounts import read, written
 from kubeapi import ApiError, ApiServer
+from kubeapi.server_clock import ServerClock
 from tests.cli.recording import NOW, golden
 
 GI = 2**30
@@ -80,6 +81,8 @@ def test_json_has_units() -> None:
 
 class Recorded:
     """Answers with what is here."""
+
+    server_time = ServerClock()
 
     async def list(self, path: str, params: Any, keep: Any) -> tuple[list[Any], str]:  # noqa: ANN401
         """The nodes, all or of a selector."""

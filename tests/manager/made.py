@@ -10,6 +10,7 @@ from crds.codec import from_json
 from crds.colocation import ColocationStrategy
 from kubeapi import APPLY, ApiError, ApiUnavailable
 from kubeapi.connection import Connection
+from kubeapi.server_clock import ServerClock
 from manager.cluster import Cluster
 from manager.facts import NodeFacts, PodFacts, Received, from_objects
 from tests.kubeapi.preconditions import check_options, check_patch
@@ -136,6 +137,7 @@ class FakeApi:
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
         self.connection = Connection("http://nowhere", None, lambda: None)
+        self.server_time = ServerClock()
         self.calls: list[tuple[str, str, Any]] = []
         self.fails: dict[str, Exception] = {}
         self.unknown_fields: set[str] = set()

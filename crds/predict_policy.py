@@ -148,7 +148,11 @@ def _unwritable(policy: Mapping[str, Any]) -> str:
 def _choice_faults(choice: Mapping[str, Any], path: str, depth: int) -> Iterator[tuple[str, str]]:
     """What is wrong with one model and with those that it combines."""
     model, of, parameters = choice.get("model"), choice.get("of"), choice.get("parameters")
-    if isinstance(model, str) and len(model) > LONGEST_NAME:
+    if depth and model is None:
+        yield path, "model is missing: name one, such as nsigma-v2"
+    elif model == "":
+        yield below(path, "model"), "must be the name of a model, such as nsigma-v2"
+    elif isinstance(model, str) and len(model) > LONGEST_NAME:
         yield below(path, "model"), f"must have at most {LONGEST_NAME} characters, got {len(model)}"
     for name, value in parameters.items() if isinstance(parameters, Mapping) else ():
         if _holds_large_number(value):

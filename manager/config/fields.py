@@ -151,10 +151,7 @@ class Fields:
             return MISSING
         read = []
         for index, item in enumerate(value):
-            where = join(path, index)
-            clean = self.value(kind, item, where)
-            if kind is ModelChoice and isinstance(item, Mapping) and "model" not in clean:
-                self.error(where, "model is missing: name one, such as nsigma-v2")
+            clean = self.value(kind, item, join(path, index))
             if clean is not MISSING:
                 read.append(clean)
         return read

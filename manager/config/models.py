@@ -69,8 +69,6 @@ def _part(choice: Any, path: str, fields: Fields, depth: int) -> Any:  # noqa: A
     read = fields.read(ModelChoice, choice, path, {}) if depth > 1 else choice  # the first level has been read
     if not isinstance(read, Mapping):
         return choice
-    if depth > 1 and isinstance(choice, Mapping) and "model" not in read:
-        fields.error(path, "model is missing: name one, such as nsigma-v2")
     _choice(read, read.get("model"), path, fields, depth)
     return read
 
@@ -82,9 +80,9 @@ def _unknown(model: str, path: str, fields: Fields) -> None:
     elif model in RETIRED:
         instead = RETIRED[model]
         fields.warn(path, f"model {model} is no more: agents predict with {instead} in its place; name that, or none")
-    elif not model.strip():
+    elif model.isspace():
         fields.error(path, "must be the name of a model, such as nsigma-v2")
-    else:
+    elif model:  # an empty name is a fault of any policy, whoever judges it
         if not fields.looks_closer(path):
             return
         meant = nearest(model, MODELS)

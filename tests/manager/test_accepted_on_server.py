@@ -69,7 +69,7 @@ def _choice(draw: "DrawFn", depth: int = 0) -> Json:
     found: Json = {"model" if draw(st.integers(0, 9)) else "Model": model}
     if draw(st.booleans()):
         found["parameters"] = draw(_parameters(model) | st.none())
-    if model == "max" and depth < 5 and draw(st.integers(0, 20)):
+    if model in {"max", "theirs"} and depth < 5 and draw(st.integers(0, 20)):
         some = draw(st.lists(_choice(depth + 1), min_size=1, max_size=2))
         found["of"] = some * draw(st.sampled_from([1] * 12 + [8, 16, 17]))
     return found

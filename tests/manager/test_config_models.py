@@ -75,6 +75,7 @@ def _nested(levels: int) -> dict[str, Any]:
         ({"model": "max", "parameters": {"n": 1}, "of": [{"model": "sum-max"}]}, "parameters.n: model max has no such"),
         ({"model": "nsigma_V2"}, 'model: no model is named "nsigma_V2": write nsigma-v2'),
         ({"model": ""}, "model: must be the name of a model, such as nsigma-v2"),
+        ({"model": "theirs", "of": [{"model": ""}]}, "of[0].model: must be the name of a model, such as nsigma-v2"),
         ({"model": "sum-max", "of": [{"model": "max"}]}, "of: model sum-max combines no others: remove it, or use"),
         ({"cpu": {"parameters": {"a": 2}}}, "cpu.parameters.a: model diversity has no such parameter: it has w"),
         ({"model": "max", "of": [{"model": "percentile", "parameters": {"percentile": 0}}]}, "of[0].parameters.perc"),

@@ -1,5 +1,7 @@
 """A bad configuration never replaces a good one."""
 
+import pytest
+
 from crds.colocation import ColocationConfig
 from manager.config.in_force import InForce, Origin, at_start, judge
 
@@ -74,6 +76,18 @@ def test_stricter_version_keeps_the_rest() -> None:
     assert [entry.name for entry in now.config.node_configs or ()] == ["db", None]
     assert (now.origin, now.since) == (Origin.LAST_GOOD, 100.0)
     assert at_start(text, present=True, last_good=None).config == ColocationConfig()
+
+
+@pytest.mark.parametrize("of", ["[{}]", "[1]", "[null]", '[{"parameters": {}}, {"model": "nsigma-v2"}]'])
+@pytest.mark.parametrize("model", ["max", "theirs"])
+def test_models_without_a_name_are_not_salvaged(model: str, of: str) -> None:
+    """A fault of a list inside the policy takes the policy away, and is looked for once more at most."""
+    policy = f'{{"model": "{model}", "of": {of}}}'
+    text = f'{{"enable": true, "nodePredictPolicy": {policy}}}'
+    config = at_start(text, present=True, last_good=text).config
+    assert (config.enable, config.node_predict_policy) == (True, None)
+    part = f'{{"enable": true, "nodePredictPolicy": {{"cpu": {policy}}}}}'
+    assert at_start(part, present=True, last_good=part).config.enable
 
 
 def test_nothing_is_salvaged_from_bad_numbers() -> None:

@@ -121,6 +121,9 @@ def test_values_of_an_earlier_chart_are_refused(cluster: Cluster, group: str) ->
         ("agent.dataDir=/lib64/headroom", "/agent/dataDir'"),
         # Two values that would make one object of two.
         ("agent.kubeletCA=slo-controller-config", "are both"),
+        ("configMap.name=headroom-shadow-3", "/configMap/name'"),
+        ("agent.kubeletCA=headroom-shadow-15", "/agent/kubeletCA'"),
+        ("configMap.name=headroom-last-good-config", "/configMap/name'"),
         ("configMap.name=headroom-dashboard-cluster", "one of this chart's dashboards"),
     ],
 )

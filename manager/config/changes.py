@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import astuple, dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from crds.codec import to_json
 from crds.colocation import ColocationConfig
 from manager.config.overlay import NodeStrategyView, overlay
+
+_MOST_KNOWN: Final = 512
+"""Of so many pairs of strategies it is remembered what differs: nodes that are all unlike would take a gigabyte."""
 
 
 class NodeSetting(NamedTuple):
@@ -63,27 +66,30 @@ def differences(
 ) -> Iterator[tuple[str, tuple[FieldChange, ...]]]:
     """How the strategy of each node changes, one node after the other: whoever has other things to do can do them.
 
-    Nodes that are alike share the strategies before and after, and so what differs between these.
+    Nodes that are alike share the strategies before and after, and so what differs between these: what is equal is the
+    same object.
     """
     known: dict[tuple[int, int], tuple[NodeStrategyView, NodeStrategyView, tuple[FieldChange, ...]]] = {}
+    same: dict[str, tuple[FieldChange, ...]] = {}
     for name, labels, annotations in nodes:
         old, new = overlay(before, labels, annotations), overlay(after, labels, annotations)
         pair = id(old), id(new)
         if pair not in known:
-            known[pair] = old, new, _differences(old, new)
+            fields = _differences(old, new)
+            text = json.dumps([(each.path, each.old, each.old_source, each.new, each.new_source) for each in fields])
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[pair] = old, new, same.setdefault(text, fields)
         yield name, known[pair][-1]
 
 
 def changes(found: Iterable[tuple[str, tuple[FieldChange, ...]]]) -> tuple[Change, ...]:
-    """Nodes by what changes of them, most first."""
+    """What `differences` has found: nodes by what changes of them, most first."""
     alike: dict[int, tuple[tuple[FieldChange, ...], list[str]]] = {}
     for name, fields in found:
         if fields:
             alike.setdefault(id(fields), (fields, []))[1].append(name)
-    same: dict[str, tuple[tuple[FieldChange, ...], list[str]]] = {}
-    for fields, members in alike.values():
-        same.setdefault(json.dumps([astuple(each) for each in fields]), (fields, []))[1].extend(members)
-    made = [Change(tuple(sorted(members)), fields) for fields, members in same.values()]
+    made = [Change(tuple(sorted(members)), fields) for fields, members in alike.values()]
     return tuple(sorted(made, key=lambda change: (-len(change.nodes), change.nodes)))
 
 

@@ -135,9 +135,12 @@ def overlaps(config: ColocationConfig, matching: Iterable[tuple[str, tuple[int, 
         matching: name of each node, and the indexes of the entries that match it.
     """
     entries, found = config.node_configs or (), dict[tuple[int, int], list[str]]()
-    for name, indexes in matching:
+    alike = dict[tuple[int, ...], list[str]]()
+    for name, indexes in sorted(matching):
+        alike.setdefault(indexes, []).append(name)
+    for indexes, members in alike.items():  # thousands of nodes that many entries match are few kinds of nodes
         for other in indexes[1:]:
-            found.setdefault((indexes[0], other), []).append(name)
+            found.setdefault((indexes[0], other), []).extend(members)
     called = {index: entry_name(index, entries[index].name) for pair in found for index in pair}
     named_pairs = sorted((called[wins], called[loses], names) for (wins, loses), names in found.items())
     return tuple(Overlap(wins, loses, tuple(sorted(names))) for wins, loses, names in named_pairs)

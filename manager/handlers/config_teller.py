@@ -165,7 +165,7 @@ class ConfigTeller:
             self._counted, self._count_at = basis, steady + _RECOUNT_SECONDS
             each = ((node.name, matching_entries(now.config, node.labels)) for node in self._nodes())
             self._overlaps = overlaps(now.config, await _unhurried(each))
-            self._metrics.overlaps.set(len({name for each in self._overlaps for name in each.nodes}))
+            self._metrics.overlaps.set(len(set().union(*(each.nodes for each in self._overlaps))))
         pairs = frozenset((each.wins, each.loses) for each in self._overlaps)
         if pairs - self._told_pairs:
             await self._event("Warning", "ColocationConfigOverlap", sentences(self._overlaps))

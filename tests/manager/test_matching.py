@@ -1,7 +1,8 @@
 """Hundreds of entries and thousands of nodes: what is found is exact, and what is looked at is little."""
 
+import gc
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,10 @@ from crds.codec import from_json
 from crds.colocation import ColocationConfig
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_CPU_RECLAIM_RATIO
 from crds.selector import matches
-from manager.config import matching, overlay
-from manager.config.changes import NodeSetting, compare
+from manager.config import changes, matching, overlay
+from manager.config.changes import NodeSetting, compare, differences
 from manager.config.matching import matching_entries
-from manager.config.overlaps import on_nodes
+from manager.config.overlaps import on_nodes, overlaps
 from manager.config.parse import parse_config, parse_strategy
 from tests.manager.test_changes import ANNOTATIONS, CONFIGS, LABELS
 
@@ -112,3 +113,54 @@ def test_words_of_a_node_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         view = overlay.overlay(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
     assert (view.strategy.mid_unallocated_percent, view.strategy.cpu_reclaim_threshold_percent) == (7, 50)
     assert judged.calls == 1
+
+
+def test_nodes_that_change_alike_share_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes with words of their own are compared one by one; nothing is left to do for all, or kept of all, at once."""
+    monkeypatch.setattr(overlay, "_MOST_VIEWS", 8)
+    monkeypatch.setattr(changes, "_MOST_KNOWN", 8)
+    own = [
+        NodeSetting(f"n{number}", {}, {ANNOTATION_COLOCATION_STRATEGY: f'{{"midStaticCPUReservedPercent": {number}}}'})
+        for number in range(100)
+    ]
+    views = _alive()
+    found = list(differences(_config({"midUnallocatedPercent": 1}), _config({"midUnallocatedPercent": 2}), own))
+    assert [name for name, _ in found] == [each.name for each in own]
+    assert len({id(fields) for _, fields in found}) == 1
+    assert [each.path for each in found[0][1]] == ["midUnallocatedPercent"]
+    assert _alive() - views < 50
+
+
+def _alive() -> int:
+    gc.collect()
+    return sum(isinstance(each, overlay.NodeStrategyView) for each in gc.get_objects())
+
+
+class _Indexes(list[int]):
+    """The indexes of 50 entries, which can be told how often somebody went through those that do not apply."""
+
+    def __init__(self, calls: Counted) -> None:
+        super().__init__(range(50))
+        self._calls = calls
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return 0
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401
+        """A part of them."""
+        if isinstance(index, slice):
+            self._calls(0)
+        return super().__getitem__(index)
+
+
+def test_kinds_of_nodes_are_counted_not_nodes() -> None:
+    """Entries that all match all nodes are paired for each kind of node, not for each node."""
+    config = _config({"nodeConfigs": [{"name": f"e{index:02}", "nodeSelector": {}} for index in range(50)]})
+    calls = Counted(range)
+    indexes = cast("Any", _Indexes(calls))
+    found = overlaps(config, [(f"n{number:04}", indexes) for number in reversed(range(NODES))])
+    assert calls.calls <= 1
+    assert {(each.wins, each.loses) for each in found} == {
+        ("nodeConfigs[0] e00", f"nodeConfigs[{index}] e{index:02}") for index in range(1, 50)
+    }
+    assert {each.nodes for each in found} == {tuple(f"n{number:04}" for number in range(NODES))}

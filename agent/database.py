@@ -6,7 +6,8 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -130,16 +131,18 @@ def _stats(database: Inspection, given: argparse.Namespace) -> int:
         f"{found.series} series; what was learned: {found.checkpoints} parts, {found.checkpoint_bytes / 1024:.0f} KiB\n"
     )
     _print_table(
-        {
-            "resolution": row["name"],
-            "series": row["series"],
-            "points": row["points"],
-            "bytes": row["size"],
-            "bytes/point": "" if row["bytes_per_point"] is None else f"{row['bytes_per_point']:.2f}",
-            "first": _when(row["first"]),
-            "last": _when(row["last"]),
-        }
-        for row in _resolutions(found)
+        lambda: (
+            {
+                "resolution": row["name"],
+                "series": row["series"],
+                "points": row["points"],
+                "bytes": row["size"],
+                "bytes/point": "" if row["bytes_per_point"] is None else f"{row['bytes_per_point']:.2f}",
+                "first": _when(row["first"]),
+                "last": _when(row["last"]),
+            }
+            for row in _resolutions(found)
+        )
     )
     return 0
 
@@ -153,24 +156,34 @@ def _series(database: Inspection, given: argparse.Namespace) -> int:
     rows = [dataclasses.asdict(one) for one in database.series(given.metric, given.entity, given.container)]
     for row in rows:
         row.update({name: None if row[name] is None else _when(row[name] * _DAY)[:10] for name in days})
-    _print_rows(rows, given.output)
+    _print_rows(lambda: rows, given.output)
     return 0
 
 
 def _query(database: Inspection, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period = _PERIODS[given.resolution]
-    found = _found(database, given, start, end, period)
-    if given.points:
-        rows = [
-            {"entity": entity, "time": _when(time), "value": value}
-            for entity, series in sorted(found.items())
-            for time, value in zip(series.times.tolist(), series.values.tolist(), strict=True)
-        ]
-    else:
+    found = [export.One(database, given.metric, entity, given.container) for entity in _entities(database, given)]
+
+    def points() -> Iterator[Row]:
+        """One at a time: there may be many weeks of them, and the agent's container has no room for that."""
+        for one in found:
+            for series in one.slices(start, end, period):
+                for time, value in zip(series.times.tolist(), series.values.tolist(), strict=True):
+                    yield {"entity": one.entity, "time": _when(time), "value": value}
+
+    def statistics_of_all() -> Iterator[Row]:
         unit = _UNITS.get(given.metric.split("_", maxsplit=1)[0], "ratio")
-        rows = [{"entity": entity, "unit": unit, **_statistics(series)} for entity, series in sorted(found.items())]
-    _print_rows(rows, given.output)
+        for one in found:
+            series = one.read(start, end, period)
+            if len(series) or (given.entity and not period):
+                yield {"entity": one.entity, "unit": unit, **_statistics(series)}
+
+    if given.points:
+        _print_rows(points, given.output)
+    else:
+        rows = list(statistics_of_all())
+        _print_rows(lambda: rows, given.output)
     return 0
 
 
@@ -180,19 +193,16 @@ def _check_metric(database: Inspection, metric: str) -> None:
         raise WrongSetting(f"there is no metric {metric!r}; there are: {', '.join(known) or 'none'}")
 
 
-def _found(database: Inspection, given: argparse.Namespace, start: float, end: float, period: int) -> dict[str, Series]:
-    """The series that were asked for; complains about one that does not exist."""
+def _entities(database: Inspection, given: argparse.Namespace) -> list[str]:
+    """Whose series were asked for, those that have nothing in the window left out; complains about one that is not."""
     if not given.container:
         _check_metric(database, given.metric)
     if given.entity and not database.queries.knows(given.metric, given.entity, given.container):
         of = f" of container {given.container!r}" if given.container else ""
         raise WrongSetting(f"there is no {given.metric}{of} of {given.entity!r}; `db series` lists all series")
-    if given.entity and not period:
-        return {given.entity: database.queries.window(given.metric, given.entity, start, end, given.container)}
     if given.entity:
-        minutes = database.queries.minutes_of(given.metric, given.entity, start, end, given.container)
-        return {} if minutes is None else {given.entity: export.periods(minutes, period)}
-    return export.collect(database, given.metric, start, end, period)
+        return [given.entity]
+    return export.Extract(database, given.metric, *_window(database, given), _PERIODS[given.resolution]).entities()
 
 
 def _statistics(series: Series) -> Row:
@@ -302,28 +312,46 @@ def _when(seconds: float | None) -> str:
         return f"{seconds:.3f}"
 
 
-def _print_rows(rows: Sequence[Row], form: str) -> None:
+def _print_rows(rows: Callable[[], Iterable[Row]], form: str) -> None:
+    """Print rows as they come; a table takes them twice, the first time for its widths."""
     if form == "json":
-        _print_json([_camel(row) for row in rows])
+        _print_json_rows(rows())
     elif form == "csv":
-        names = list(rows[0]) if rows else []
-        lines = [names, *([_plain(row.get(name)) for name in names] for row in rows)]
-        export.write_to(sys.stdout.buffer, lines if names else [])
+        export.write_to(sys.stdout.buffer, _csv_lines(rows()))
     else:
-        _print_table({name: _shown(value) for name, value in row.items()} for row in rows)
+        _print_table(lambda: ({name: _shown(value) for name, value in row.items()} for row in rows()))
 
 
-def _print_table(rows: Iterable[Row]) -> None:
+def _csv_lines(rows: Iterable[Row]) -> Iterator[list[str]]:
+    names: list[str] = []
+    for row in rows:
+        if not names:
+            names = list(row)
+            yield names
+        yield [_plain(row.get(name)) for name in names]
+
+
+def _print_json_rows(rows: Iterable[Row]) -> None:
+    before = "[\n"
+    for row in rows:
+        text = json.dumps(_camel(row), indent=2, ensure_ascii=False)
+        sys.stdout.write(before + textwrap.indent(text, "  "))
+        before = ",\n"
+    _say("[]" if before == "[\n" else "\n]")
+
+
+def _print_table(rows: Callable[[], Iterable[Row]]) -> None:
     """Columns of equal width; numbers to the right."""
-    table = list(rows)
-    if not table:
+    widths: dict[str, int] = {}
+    for row in rows():
+        for name in row:
+            widths[name] = max(widths.get(name, len(name)), len(str(row[name])))
+    if not widths:
         _say("nothing")
         return
-    names = list(dict.fromkeys(name for row in table for name in row))
-    widths = {name: max(len(name), *(len(str(row.get(name, ""))) for row in table)) for name in names}
-    _say("  ".join(name.ljust(widths[name]) for name in names).rstrip())
-    for row in table:
-        cells = ((str(row.get(name, "")), widths[name]) for name in names)
+    _say("  ".join(name.ljust(width) for name, width in widths.items()).rstrip())
+    for row in rows():
+        cells = ((str(row.get(name, "")), width) for name, width in widths.items())
         _say(
             "  ".join(text.rjust(width) if text[:1].isdigit() else text.ljust(width) for text, width in cells).rstrip()
         )

@@ -21,13 +21,15 @@ from agent.store import rollup
 from agent.store.inspection import Inspection
 from agent.store.rollup import Points
 from agent.store.schema import MINUTES, RAW
-from agent.store.series import Floats, Series
+from agent.store.series import EMPTY, Floats, Series
 
 RAW_SECONDS: Final = 0
 """Resolution of single samples."""
 _SLICE_SECONDS: Final = 6 * 3600
 """How much of the minutes is read at a time; every shorter period is a part of it."""
 _RAW_SLICE_SECONDS: Final = 600
+_SERIES_SLICE: Final = 24
+"""So much longer is what is read of one series at a time than of all."""
 _UNITS: Final = {CPU: 1000.0}
 _MIB: Final = float(1 << 20)
 _FILES: Final = {CPU: "cpu_millicores.csv.gz", MEMORY: "mem_mib.csv.gz"}
@@ -61,6 +63,49 @@ def periods(minutes: Points, period_seconds: int, *, highest: bool = False) -> S
     """Averages (or highest samples) of longer periods, at the times they begin."""
     points = rollup.merged(minutes, period_seconds * 1000)
     return Series(points.starts_ms / 1000.0, points.highest if highest else points.average)
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """One series of a window; as it may be of weeks, its points can be had a slice of time after the other."""
+
+    database: Inspection
+    """Where it is."""
+    metric: str
+    """Which metric."""
+    entity: str
+    """Whose."""
+    container: str
+    """Its container; empty for the whole entity."""
+
+    def read(self, start: float, end: float, period_seconds: int) -> Series:
+        """All of it; the arguments are those of `collect`."""
+        labels = self.metric, self.entity, start, end, self.container
+        if period_seconds == RAW_SECONDS:
+            return self.database.queries.window(*labels)
+        minutes = self.database.queries.minutes_of(*labels)
+        return EMPTY if minutes is None else periods(minutes, period_seconds)
+
+    def slices(self, start: float, end: float, period_seconds: int) -> Iterator[Series]:
+        """The same slice by slice."""
+        for begin, after in _spans(self.database, start, end, period_seconds, _SERIES_SLICE):
+            yield self.read(begin, after, period_seconds)
+
+
+def _spans(
+    database: Inspection, start: float, end: float, period_seconds: int, times: int = 1
+) -> Iterator[tuple[float, float]]:
+    """The window in slices, of which each begins where a period does, as far as anything was recorded."""
+    raw = period_seconds == RAW_SECONDS
+    reach = database.queries.reach(RAW if raw else MINUTES)
+    if reach is None:
+        return
+    length = times * (_RAW_SLICE_SECONDS if raw else max(_SLICE_SECONDS, period_seconds))
+    begin, end = max(start, reach[0]), min(end, reach[1])
+    while begin < end:
+        after = min((begin // length + 1) * length, end)
+        yield begin, after
+        begin = after
 
 
 def pods(entities: Iterable[str]) -> list[str]:
@@ -121,16 +166,8 @@ class Extract:
 
     def _slices(self) -> Iterator[dict[str, Series]]:
         """What was recorded, slice by slice; each begins where a period does."""
-        raw = self.period_seconds == RAW_SECONDS
-        reach = self.database.queries.reach(RAW if raw else MINUTES)
-        if reach is None:
-            return
-        length = _RAW_SLICE_SECONDS if raw else max(_SLICE_SECONDS, self.period_seconds)
-        begin, end = max(self.start, reach[0]), min(self.end, reach[1])
-        while begin < end:
-            after = min((begin // length + 1) * length, end)
+        for begin, after in _spans(self.database, self.start, self.end, self.period_seconds):
             yield collect(self.database, self.metric, begin, after, self.period_seconds, highest=self.highest)
-            begin = after
 
 
 def write(path: Path, lines: Iterable[list[str]]) -> int:

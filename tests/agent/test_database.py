@@ -7,6 +7,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Sized
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from agent import database
 from agent.flags import WrongSetting
 from agent.samples import CPU, MEMORY, Sample
+from agent.store import export
 from agent.store.queries import Queries
 from agent.store.schema import StoreError
 from agent.store.settings import StoreSettings
@@ -105,6 +107,50 @@ def test_query_takes_any_window(run: Callable[..., str]) -> None:
     (row,) = json.loads(run("query", "cpu", "node", "--window", "1d", "--resolution", "1m", "-o", "json"))
     assert row["count"] == 12
     assert row["p50"] == pytest.approx(np.mean(np.arange(300, 360)) / 1000)
+
+
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_points_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    """Points leave as they are read: 28,000 of them take no more memory than one pod's do."""
+    with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=60)) as store:
+        for number in range(700):
+            store.append(START + number, [Sample(CPU, f"p{one}", START + number, 0.25) for one in range(40)])
+        finish(store, LAST)
+    arguments = ["query", "cpu", "--points", "--window", "1d", "-o", form, "--data-dir", str(tmp_path)]
+    with (tmp_path / "out").open("w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        tracemalloc.start()
+        assert database.main(arguments) == 0
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert (tmp_path / "out").read_text().count("2023-11-14T22:26:39.000Z") == 40
+    assert peak < 3 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("form", "resolution", "flags"),
+    [
+        ("json", "raw", ("cpu", "--points")),
+        ("csv", "1m", ("cpu", "--points")),
+        ("table", "5m", ("cpu", "--points")),
+        ("json", "raw", ("cpu",)),
+        ("json", "5m", ("memory",)),
+        ("table", "raw", ("cpu", "a", "--container", "web")),
+        ("json", "1m", ("cpu", "a", "--container", "web", "--points")),
+    ],
+)
+def test_slices_are_not_seen(
+    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, form: str, flags: tuple[str, ...], resolution: str
+) -> None:
+    """What is printed does not depend on how much is read at a time."""
+    arguments = ("query", *flags, "--window", "1h", "--resolution", resolution, "-o", form)
+    whole = run(*arguments)
+    monkeypatch.setattr(export, "_RAW_SLICE_SECONDS", 2)
+    monkeypatch.setattr(export, "_SLICE_SECONDS", 300)
+    monkeypatch.setattr(export, "_SERIES_SLICE", 1)
+    assert run(*arguments) == whole
+    if form == "json":
+        assert whole == json.dumps(json.loads(whole), indent=2, ensure_ascii=False) + "\n"
 
 
 def _read(text: str) -> tuple[list[str], list[list[str]]]:

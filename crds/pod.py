@@ -69,7 +69,11 @@ def _pod_totals(pod: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
 
 
 def _add_init_containers(totals: dict[str, Fraction], containers: Iterable[Mapping[str, Any]], kind: str) -> None:
-    """Add sidecars (which stay) to the totals, then raise the totals to the largest init phase."""
+    """Add sidecars (which stay) to the totals, then raise the totals to the largest init phase.
+
+    A phase is looked at for what its own container names alone: of all else the sidecars are in the totals. So a pod
+    of many sidecars takes as long as it has amounts, not their square.
+    """
     sidecars: dict[str, Fraction] = {}
     largest: dict[str, Fraction] = {}
     for container in containers:
@@ -77,22 +81,18 @@ def _add_init_containers(totals: dict[str, Fraction], containers: Iterable[Mappi
         if container.get("restartPolicy") == "Always":
             _add(totals, own)
             _add(sidecars, own)
-            _raise_to(largest, sidecars)
-        else:
-            phase = dict(sidecars)
-            _add(phase, own)
-            _raise_to(largest, phase)
-    _raise_to(totals, largest)
+            continue
+        for name, amount in (own or {}).items():
+            phase = parse_quantity(amount) + sidecars[name] if name in sidecars else parse_quantity(amount)
+            largest[name] = max(largest.get(name, phase), phase)
+    for name, amount in largest.items():
+        totals[name] = max(totals.get(name, amount), amount)
 
 
 def _add(totals: dict[str, Fraction], amounts: Mapping[str, Any] | None) -> None:
     for name, amount in (amounts or {}).items():
-        totals[name] = totals.get(name, Fraction(0)) + parse_quantity(amount)
-
-
-def _raise_to(totals: dict[str, Fraction], floor: Mapping[str, Fraction]) -> None:
-    for name, amount in floor.items():
-        totals[name] = max(totals.get(name, amount), amount)
+        parsed = parse_quantity(amount)
+        totals[name] = totals[name] + parsed if name in totals else parsed
 
 
 def is_terminal(pod: Mapping[str, Any]) -> bool:

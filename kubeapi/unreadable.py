@@ -11,6 +11,10 @@ _LONGEST: Final = 200
 _LOG: Final = logging.getLogger(__name__)
 
 
+class TooLarge(ValueError):  # noqa: N818 - a state of the object
+    """There is more in an object than is read; the message begins with the path of the field."""
+
+
 def reason(item: Any, error: Exception, check: Callable[[Any], object] | None) -> str:  # noqa: ANN401 - JSON
     """What is wrong with an object: the field that has no such value, where that is known.
 
@@ -19,7 +23,7 @@ def reason(item: Any, error: Exception, check: Callable[[Any], object] | None) -
         error: what reading it raised.
         check: raises a ValueError that names the first field of another shape.
     """
-    if check is not None:
+    if check is not None and not isinstance(error, TooLarge):  # looking at all of it takes as long as reading it
         try:
             check(item)
         except ValueError as found:

@@ -25,7 +25,7 @@ _UNREQUESTED: Final[Mapping[str, int]] = {"cpu": 250, "memory": 200 * 2**20}
 """The estimate of a pod that asks for nothing: 250 milli-cores, 200 MiB. Not scaled."""
 
 LONGEST_ANNOTATION: Final = 4096
-"""A node's annotation that is longer is not read. [characters]"""
+"""An annotation that is longer is not read. [characters]"""
 _LONGEST_REASON: Final = 200
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _INT64: Final = range(-(2**63), 2**63)
@@ -140,7 +140,7 @@ def _factors(text: str | None, rules: LoadRules) -> Mapping[str, int]:
 def _read_factors(text: str) -> Mapping[str, int]:
     """The usable factors of an annotation: one value that is no integer spoils all, a negative one only itself."""
     try:
-        factors = integers(json.loads(text))
+        factors = integers(json.loads(text)) if len(text) <= LONGEST_ANNOTATION else {}
     except (ValueError, RecursionError):
         return {}
     return {name: factor for name, factor in (factors or {}).items() if factor >= 0}

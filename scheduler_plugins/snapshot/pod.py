@@ -2,14 +2,16 @@
 
 import json
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from crds import names
 from crds.pod import is_terminal, pod_key
 from crds.priority import PriorityBand, priority_class, requests_mid
+from kubeapi.unreadable import TooLarge
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.estimate import (
     EstimationWindow,
@@ -26,6 +28,11 @@ _NO_AMOUNTS: Final[Mapping[str, Vector]] = MappingProxyType({})
 
 MOST_CONTAINERS: Final = 250
 """A pod of more containers is refused everywhere: 4,500 take longer than kube-scheduler waits for an answer."""
+MOST_AMOUNTS: Final = 1000
+"""The same of amounts of other resources than these, over all containers: the API server takes 40,000."""
+_USUAL: Final = frozenset(
+    {"cpu", "memory", "ephemeral-storage", names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY}
+)
 
 
 class Refusal(NamedTuple):
@@ -101,7 +108,8 @@ class PodRequest:
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
         if containers > MOST_CONTAINERS:
-            raise ValueError(f"spec.containers: {containers} with the init containers, {MOST_CONTAINERS} are the most")
+            raise TooLarge(f"spec.containers: {containers} with the init containers, {MOST_CONTAINERS} are the most")
+        bounded(pod)
         facts = accounts.facts(pod) if accounts and not spec.get("nodeName") else {}
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
         return cls(
@@ -125,6 +133,42 @@ class PodRequest:
             facts=facts,
             alike=accounts.alike(facts) if accounts and facts else (),
         )
+
+
+def bounded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A pod without amounts beyond those that are read: of a bound one the usual resources count, and so many others.
+
+    Raises:
+        TooLarge: it is pending, and names more. It can be bound by whoever passes kube-scheduler by.
+    """
+    spec = pod.get("spec") or {}
+    others = sum(len(amounts) for amounts in _resource_lists(spec))
+    if others <= MOST_AMOUNTS:
+        return pod
+    others -= sum(name in amounts for amounts in _resource_lists(spec) for name in _USUAL)
+    if others <= MOST_AMOUNTS:
+        return pod
+    if not spec.get("nodeName"):
+        raise TooLarge(f"spec.containers: {others} amounts of extended resources, {MOST_AMOUNTS} are the most")
+    left = iter(range(MOST_AMOUNTS))
+
+    def cut(amounts: Mapping[str, Any] | None) -> Mapping[str, Any]:
+        return {name: each for name, each in (amounts or {}).items() if name in _USUAL or next(left, None) is not None}
+
+    def smaller(part: Mapping[str, Any]) -> Mapping[str, Any]:
+        stated = part.get("resources") or {}
+        return {**part, "resources": {kind: cut(stated.get(kind)) for kind in ("requests", "limits")}}
+
+    kinds = {kind: [smaller(each) for each in spec.get(kind) or ()] for kind in ("containers", "initContainers")}
+    status = {**(pod.get("status") or {}), "containerStatuses": [], "initContainerStatuses": []}
+    return {**pod, "spec": {**smaller(spec), **kinds, "overhead": cut(spec.get("overhead"))}, "status": status}
+
+
+def _resource_lists(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for part in (spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        stated = part.get("resources") or {}
+        yield from (stated.get("requests") or {}, stated.get("limits") or {})
+    yield spec.get("overhead") or {}
 
 
 def _priority(spec: Mapping[str, Any]) -> int:

@@ -10,10 +10,13 @@ from typing import Any, Final
 
 from crds.duration import parse_duration
 from crds.priority import PriorityBand
+from kubeapi.unreadable import TooLarge
 from scheduler_plugins.snapshot.units import Usage, units, unix_time, usage
 
 DEFAULT_REPORT_INTERVAL: Final = 60.0
 """How often a node is taken to report when its NodeMetric does not say. [s]"""
+MOST_ITEMS: Final = 1000
+"""A report of more pods, aggregated amounts or conditions is not read: 36,000 take longer than kube-scheduler waits."""
 LONGEST: Final = 0.0
 """The duration that stands for the longest reported one of an aggregation type. [s]"""
 
@@ -61,9 +64,10 @@ class NodeReport:
 
         Raises:
             QuantityError: an amount is not a quantity.
-            ValueError: a time or duration cannot be read.
+            ValueError: a time or duration cannot be read, or there is more than can be read in time.
         """
         status = node_metric.get("status") or {}
+        _check_sizes(status)
         measured = status.get("nodeMetric") or {}
         policy = (node_metric.get("spec") or {}).get("metricCollectPolicy") or {}
         interval = policy.get("reportIntervalSeconds")
@@ -92,6 +96,22 @@ class NodeReport:
         """
         found = self.aggregated.get((kind, duration))
         return self.node_usage if found is None and duration == LONGEST else found
+
+
+def _check_sizes(status: Mapping[str, Any]) -> None:
+    windows = (status.get("nodeMetric") or {}).get("aggregatedNodeUsages") or ()
+    classes = (status.get("prediction") or {}).get("classes") or ()
+    if len(windows) <= MOST_ITEMS:
+        windows = [kind for window in windows for kind in window.get("usage") or ()]
+    sizes = {
+        "podsMetric": len(status.get("podsMetric") or ()),
+        "conditions": len(status.get("conditions") or ()),
+        "nodeMetric.aggregatedNodeUsages": len(windows),
+        "prediction.classes": len(classes),
+    }
+    for name, size in sizes.items():
+        if size > MOST_ITEMS:
+            raise TooLarge(f"status.{name}: {size} items, {MOST_ITEMS} are the most")
 
 
 def _usage(resource_map: Mapping[str, Any] | None, resources: Sequence[str]) -> Usage | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,6 +16,8 @@ _IN_FLIGHT = "in_flight"
 _IN_FLIGHT_PROD = "in_flight_prod"
 _IN_FLIGHT_SUMS = "in_flight_sums"
 _SUMS = "sums"
+_LARGEST_SUM: Final = 2**61
+"""Two of them, and what pods in flight add, stay in 64 bits."""
 
 
 class Rows:
@@ -89,8 +91,8 @@ class Rows:
         self._frozen.pop(table, None)
 
     def write_sums(self, name: str, sums: Vector) -> None:
-        """Write a node's sums over its bound pods."""
-        self._arrays[_SUMS][self._index[name]] = sums
+        """Write a node's sums over its bound pods; thousands of them, of the largest amounts, are beyond 64 bits."""
+        self._arrays[_SUMS][self._index[name]] = [max(-_LARGEST_SUM, min(each, _LARGEST_SUM)) for each in sums]
         self._frozen.pop(_SUMS, None)
 
     def charge(self, names: Sequence[str], pod: PodRequest, times: int = 1) -> None:

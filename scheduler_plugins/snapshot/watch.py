@@ -14,6 +14,7 @@ from crds.shape import check_node, check_node_metric, check_placed_pod
 from kubeapi import ApiServer, Relisted, WatchTiming, list_and_watch, paths
 from kubeapi.unreadable import Unreadable, reason
 from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.pod import bounded
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
 NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
@@ -98,7 +99,7 @@ class ClusterWatch:
                 LIVE_PODS,
                 _READABLE,
                 by_uid,
-                _each(*(one.put_pod for one in followers), lambda pod: cache.put_pod(pod, clock())),
+                _within_bounds(_each(*(one.put_pod for one in followers), lambda pod: cache.put_pod(pod, clock()))),
                 _each(*(one.delete_pod for one in followers), cache.delete_pod),
                 _each(*(one.retain_pods for one in followers), cache.retain_pods),
                 check=check_placed_pod,
@@ -182,6 +183,11 @@ class ClusterWatch:
             identity = ""
         self._unreadable[source.kind].attempt(identity, item, take)
         return identity
+
+
+def _within_bounds(take: Callable[[Json], None]) -> Callable[[Json], None]:
+    """The same for pods without what is beyond all use: anybody may create one that takes seconds to read."""
+    return lambda pod: take(bounded(pod))
 
 
 def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:

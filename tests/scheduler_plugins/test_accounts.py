@@ -62,3 +62,16 @@ def test_largest_amounts_of_many_pods_are_summed() -> None:
     for number in range(250):
         cache.put_pod(pod(f"p{number}", node="a"), NOW)
     assert cache.freeze(NOW).bound("large").tolist() == [[250 * 2**53, -250 * 2**53]]
+
+
+def test_amounts_beyond_all_sums_stop_nobody() -> None:
+    """Who puts thousands of pods of the largest amounts on a node leaves the verdicts on all others alone."""
+    cache = ClusterCache(LoadRules(), {"large": Two((2**53, -(2**53)))})
+    for name in ("a", "b"):
+        cache.put_node(node(name))
+    for number in range(1100):
+        cache.put_pod(pod(f"p{number}", node="a"), NOW)
+    found, _ = cache.select(["a", "b"], NOW)
+    assert found.sums[1].tolist() == [0, 0]
+    assert found.sums[0][0] > 2**60
+    assert found.sums[0][1] < -(2**60)

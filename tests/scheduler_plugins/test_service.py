@@ -159,8 +159,12 @@ def _odd(**metadata: object) -> Json:
         (_many(4500), "spec.containers: 4500 with the init containers, 250 are the most"),
         (pod(initContainers=_many(251)["spec"]["containers"]), "spec.containers: 252 with the init containers"),
         (_odd(annotations={"a": "x" * 2**20}), "bytes of JSON, 1048576 are the most"),
+        (
+            pod(overhead={f"a.b/{each}": "1" for each in range(1001)}),
+            "1001 amounts of extended resources",
+        ),
     ],
-    ids=["quantity", "labels", "containers", "init containers", "bytes"],
+    ids=["quantity", "labels", "containers", "init containers", "bytes", "amounts"],
 )
 def test_unreadable_pod_is_refused(item: Json, reason: str) -> None:
     """A pod that cannot be judged, or not in time, is refused on every node by name: an error might be ignored."""

@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from crds import pod as crds_pod
+from crds import quantity
 from kubeapi import ApiServer, Changed, Connection, Relisted, WatchHealth, WatchTiming, paths
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.snapshot import watch
+from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
-from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
+from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, pod_metric
 
 Change = Relisted | Changed
 
@@ -109,6 +113,47 @@ async def test_odd_objects_do_no_harm(monkeypatch: pytest.MonkeyPatch, bad: Json
     """Whatever a NodeMetric holds, the watch goes on."""
     following = await _follow(World(), monkeypatch, {NODE_METRICS: [Changed("ADDED", bad)]})
     assert following.unreadable == {"NodeMetric a"}
+
+
+async def test_large_pod_counts_with_what_is_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound pod of thousands of amounts is not read whole, and is no less there; a pending one is named alone."""
+    many = {f"a.b/{each}": "1" for each in range(5000)}
+    large = pod("p", {**many, "cpu": "2", "memory": "1Gi"}, {**many, "cpu": "3"}, node="a", overhead={"cpu": "1"})
+    looked_at = []
+
+    def counting(amount: str) -> object:
+        looked_at.append(amount)
+        return quantity.parse_quantity(amount)
+
+    monkeypatch.setattr(crds_pod, "parse_quantity", counting)
+    world = World()
+    world.cache = ClusterCache(world.rules, {"LoadAware": world.plugin, "CapacityScheduling": CapacityScheduling()})
+    relisted = Relisted([large, pod("q", many)])
+    following = await _follow(world, monkeypatch, {paths.NODES: [Relisted([node("a")])], paths.PODS: [relisted]})
+    found = world.cache.ledger("a")
+    assert found is not None
+    assert found.node_estimated[0] == 4000  # limit and overhead
+    assert following.unreadable == {"Pod default/q"}
+    assert len(looked_at) < 10_000
+
+
+async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who writes a NodeMetric of more than can be read in time spoils that node's alone, whatever there is much of."""
+    windows = [{"duration": f"{each}s", "usage": {"avg": {"resources": {"cpu": "1"}}}} for each in range(1001)]
+    kinds = [{"duration": "5m", "usage": {f"p{each}": {"resources": {"cpu": "1"}} for each in range(1001)}}]
+    larger = [node_metric("a", cpu="2") for _ in range(5)]
+    larger[0]["status"]["podsMetric"] = [pod_metric(f"p{each}") for each in range(1001)]
+    larger[1]["status"]["nodeMetric"]["aggregatedNodeUsages"] = windows
+    larger[2]["status"]["nodeMetric"]["aggregatedNodeUsages"] = kinds
+    larger[3]["status"]["conditions"] = [{"type": str(each), "status": "True"} for each in range(1001)]
+    larger[4]["status"]["prediction"] = {"classes": [{"name": str(each)} for each in range(1001)]}
+    for large in larger:
+        reports = [Relisted([node_metric("a", cpu="1"), node_metric("b", cpu="1")]), Changed("MODIFIED", large)]
+        world = World().put(node("a"), node("b"))
+        following = await _follow(world, monkeypatch, {NODE_METRICS: reports})
+        found = world.cache.ledger("a")
+        assert found is not None
+        assert (found.load()[0], following.unreadable) == (1000, {"NodeMetric a"})
 
 
 async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:

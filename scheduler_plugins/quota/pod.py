@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from crds import names
 from crds.pod import is_mirror_pod, is_terminal
 from crds.resize import Resize, in_effect
 from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
@@ -32,6 +33,14 @@ _IDLE: Final = frozenset(
     }
 )
 """What of a container decides nothing about where its pod goes."""
+_READ: Final = (
+    names.ANNOTATION_ESTIMATED_SCALING_FACTORS,
+    names.ANNOTATION_ESTIMATED_SECONDS_AFTER_INITIALIZED,
+    names.ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED,
+    names.ANNOTATION_RECLAIM_HOLD,
+    names.DEPLOYMENT_CONFIG,
+)
+"""The annotations of a pending pod that are looked at; all may have 256 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +152,8 @@ def _decisive(pod: Mapping[str, Any]) -> Mapping[str, Any]:
         if spec.get(kind):
             spec[kind] = [{name: part for name, part in each.items() if name not in _IDLE} for each in spec[kind]]
     metadata = {name: part for name, part in (pod.get("metadata") or {}).items() if name != "managedFields"}
+    if annotations := metadata.get("annotations"):
+        metadata["annotations"] = {name: annotations[name] for name in _READ if name in annotations}
     return {**pod, "metadata": metadata, "spec": spec}
 
 

@@ -1,5 +1,6 @@
 """Decisions as the controller needs them: with the verdicts of all other plugins of the profile."""
 
+import json
 import time
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -23,6 +24,8 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 
 OWN_MAX: Final = "the max of its namespace leaves no room for it, and no pod of lower priority runs there"
 """Of a pod that nobody else could make room for."""
+_LONGEST_CONSTRAINTS: Final = 8192
+_CONSTRAINTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,11 @@ class Judge:
             return Undecided("its namespace has no quota any more", {})
         if self._only_its_own_may_leave(pod, now):
             return Undecided(OWN_MAX, {})
+        spec = (pod.json or {}).get("spec") or {}
+        if (size := len(json.dumps([spec.get(name) for name in _CONSTRAINTS]))) > _LONGEST_CONSTRAINTS:
+            # Each is compared with each node at one go, and thousands of them with thousands of nodes take a minute.
+            why = f"{size} characters of JSON, {_LONGEST_CONSTRAINTS} are the most"
+            return Undecided(f"its selectors, affinity, tolerations and spread constraints are {why}", {})
         started = time.perf_counter()
         try:
             fitting = Fitting(self.cluster, self.cluster.claims(now))

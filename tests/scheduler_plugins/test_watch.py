@@ -148,7 +148,8 @@ async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
     larger[3]["status"]["conditions"] = [{"type": str(each), "status": "True"} for each in range(1001)]
     larger[4]["status"]["prediction"] = {"classes": [{"name": str(each)} for each in range(1001)]}
     for large in larger:
-        reports = [Relisted([node_metric("a", cpu="1"), node_metric("b", cpu="1")]), Changed("MODIFIED", large)]
+        listed = Relisted([node_metric("a", cpu="1"), node_metric("b", cpu="1")])
+        reports: list[Change] = [listed, Changed("MODIFIED", large)]
         world = World().put(node("a"), node("b"))
         following = await _follow(world, monkeypatch, {NODE_METRICS: reports})
         found = world.cache.ledger("a")

@@ -2,6 +2,7 @@
 
 from typing import Any, Final
 
+from crds.names import ANNOTATION_ESTIMATED_SECONDS_AFTER_SCHEDULED as SECONDS
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.objects import Json
 
@@ -21,7 +22,7 @@ BULK: Final[Json] = {
 def waiting(bulk: Json, **metadata: Any) -> Json:  # noqa: ANN401 - JSON
     """A pod that waits, with everything that decides where it goes."""
     asked = {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, "ports": [{"hostPort": 80}]}
-    named: Json = {"name": "p", "namespace": "a", "uid": "u", "resourceVersion": "7", "annotations": {"a": "b"}}
+    named: Json = {"name": "p", "namespace": "a", "uid": "u", "resourceVersion": "7", "annotations": {SECONDS: "60"}}
     named["ownerReferences"] = [{"kind": "Job", "name": "j", "controller": True}]
     spec: Json = {
         "schedulerName": "ours",
@@ -37,6 +38,7 @@ def waiting(bulk: Json, **metadata: Any) -> Json:  # noqa: ANN401 - JSON
 def test_waiting_pod_is_kept_without_bulk() -> None:
     """Of a pod that waits all is kept that may decide where it goes, and nothing that only takes memory."""
     pod = waiting(BULK, managedFields=[{"manager": "kubectl", "fieldsV1": {"f:spec": {}}}])
+    pod["metadata"]["annotations"]["example.com/notes"] = "x" * 1000
 
     assert QuotaPod.from_json(pod).json == waiting({})
 

@@ -177,3 +177,12 @@ def test_room_of_others_is_not_taken_twice() -> None:
     assert not {each.uid for each in first.victims} & {each.uid for each in second.victims}
     third = site.decide(pod("third", "b"))
     assert isinstance(third, Decision)
+
+
+def test_pod_of_thousands_of_terms_is_not_decided_about() -> None:
+    """Who writes thousands of affinity terms, each of which would be compared with each node, keeps nobody waiting."""
+    selector = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["far"]}]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [selector] * 200}}
+    found = Site(0.6, "n1").decide(pod("wants", "b", affinity={"nodeAffinity": terms}))
+    assert isinstance(found, Undecided)
+    assert "8192 are the most" in found.reason

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from scheduler_plugins.watcher.document import Document
-from service.http import JSON, Page, Reply, Request
+from service.http import JSON, Paced, Page, Reply, Request
 
 _NOT_FOUND: Final = 404
 _NOTHING_YET: Final = 500
@@ -23,12 +23,21 @@ def pages(
         healthy: whether the numbers are kept up to date.
     """
 
+    async def made() -> tuple[Document, bytes] | None:
+        known = await document()
+        return None if known is None else (known, msgspec.json.encode(known.to_json()))
+
+    paced = Paced(made)  # anybody in the pod network may ask
+
     async def watcher(request: Request) -> Reply:
         """All nodes, or one: 404 when that one is not known, 500 without a word while nothing is known."""
-        known = await document()
-        if known is None:
+        found = await paced()
+        if found is None:
             return Reply(b"", _NOTHING_YET)
+        known, whole = found
         host = request.query.get("host") or None
+        if host is None:
+            return Reply(whole)
         body = known.to_json(host)
         return Reply(msgspec.json.encode(body)) if body else Reply.text(f"No metrics found for host {host}", _NOT_FOUND)
 

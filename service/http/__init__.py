@@ -3,7 +3,7 @@
 from service.http.connection import Limits
 from service.http.door import Door, bind
 from service.http.listener import CertificateError, Served, ServerTls, listen, serve
-from service.http.open_pages import OPEN, MetricsPage, health_pages
+from service.http.open_pages import OPEN, MetricsPage, Paced, health_pages
 from service.http.pages import JSON, TEXT, Page, Pages, Reply, Request
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Door",
     "Limits",
     "MetricsPage",
+    "Paced",
     "Page",
     "Pages",
     "Reply",

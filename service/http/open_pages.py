@@ -2,12 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
 
 from service.health import Health
 from service.http.connection import Limits
 from service.http.pages import Page, Pages, Reply, Request
+
+_Made = TypeVar("_Made")
 
 OPEN: Final = Limits(
     body_bytes=0,
@@ -20,36 +22,58 @@ OPEN: Final = Limits(
 """What clients without a login may do. All of them together hold less than 64 MiB of a service: 2 of unfinished
 requests, 16 of answers that are not taken, and at most 64 KiB of an answer and 128 KiB in the kernel a connection."""
 _SHARE: Final = 0.1
-"""How much of a core the making of metrics may take."""
+"""How much of a core the making of one page may take."""
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
+class Paced(Generic[_Made]):
+    """What takes time to make, for whoever asks.
+
+    It is never older than the question; questions that come too fast share one that is made later.
+
+    Args:
+        make: makes it.
+    """
+
+    def __init__(self, make: Callable[[], Awaitable[_Made]]) -> None:
+        self._make = make
+        self._coming: asyncio.Task[_Made] | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._not_before = 0.0
+
+    async def __call__(self) -> _Made:
+        """What is made next."""
+        if self._coming is None:
+            self._coming = asyncio.get_running_loop().create_task(self._made())
+        return await asyncio.shield(self._coming)  # one who leaves does not take the answer from the others
+
+    async def _made(self) -> _Made:
+        async with self._one_at_a_time:
+            await asyncio.sleep(self._not_before - time.monotonic())
+            self._coming = None  # whoever asks from here on may see what is newer than this
+            began = time.thread_time()
+            try:
+                return await self._make()
+            finally:
+                self._not_before = time.monotonic() + (time.thread_time() - began) * (1 / _SHARE - 1)
+
+
 class MetricsPage:
-    """/metrics. Its text is never older than the question; questions that come too fast share one that is made later.
+    """/metrics, paced.
 
     Args:
         text: makes the text, in Prometheus' text format.
     """
 
     def __init__(self, text: Callable[[], bytes]) -> None:
-        self._text = text
-        self._coming: asyncio.Task[Reply] | None = None
-        self._not_before = 0.0
+        async def made() -> Reply:
+            return Reply(text(), content_type=_METRICS)
+
+        self._reply = Paced(made)
 
     async def __call__(self, _request: Request) -> Reply:
         """The metrics."""
-        if self._coming is None:
-            self._coming = asyncio.get_running_loop().create_task(self._make())
-        return await asyncio.shield(self._coming)  # one who leaves does not take the answer from the others
-
-    async def _make(self) -> Reply:
-        await asyncio.sleep(self._not_before - time.monotonic())
-        self._coming = None  # whoever asks from here on may see what is newer than this text
-        began = time.thread_time()
-        try:
-            return Reply(self._text(), content_type=_METRICS)
-        finally:
-            self._not_before = time.monotonic() + (time.thread_time() - began) * (1 / _SHARE - 1)
+        return await self._reply()
 
 
 def health_pages(health: Callable[[], Health], *, livez: Page) -> Pages:

@@ -1,7 +1,9 @@
 """load-watcher's protocol, served from NodeMetrics."""
 
+import asyncio
 import json
 import socket
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from scheduler_plugins.providers.spec import MetricProvider
 from scheduler_plugins.providers.web import Site
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.watcher.document import latest, short_duration, window_of
+from scheduler_plugins.watcher.document import Document, latest, short_duration, window_of
 from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
 from scheduler_plugins.watcher.pages import pages
 from service.http import Pages, Reply, Request, serve
@@ -52,6 +54,44 @@ async def metrics(asked: Pages, name: str = "n") -> list[Any]:
     """Type, operator, rollup and value of a node's metrics."""
     nodes: Mapping[str, Any] = json.loads((await ask(asked)).body)["data"]["NodeMetricsMap"]
     return [(each["type"], each["operator"], each["rollup"], each["value"]) for each in nodes[name]["metrics"]]
+
+
+async def test_answers_take_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask at once, for all nodes or one, the document is made anew once for all, one at a time."""
+    cache = ClusterCache(LoadRules())
+    for name in "ab":
+        cache.put_node(node(name))
+        cache.put_node_metric(node_metric(name, aggregated=WINDOWS, updated=-20))
+    source, made, written, running = NodeMetricsSource(cache), 0, 0, 0
+    to_json = Document.to_json
+
+    async def document() -> Document | None:
+        nonlocal made, running
+        made, running = made + 1, running + 1
+        assert running == 1
+        await asyncio.sleep(0)
+        found = await source.document(NOW)
+        running -= 1
+        return found
+
+    def counted(self: Document, host: str | None = None) -> dict[str, Any] | None:
+        nonlocal written
+        written += host is None
+        return to_json(self, host)
+
+    monkeypatch.setattr(Document, "to_json", counted)
+    asked = pages(document, lambda: True)
+    queries: list[dict[str, str]] = [{}, {"host": "a"}, {"host": "nobody"}]
+    replies = await asyncio.gather(*(ask(asked, **query) for query in queries * 50))
+    assert Counter(reply.status for reply in replies) == {200: 100, 404: 50}
+    assert (made, written) == (1, 1)
+    leaver = asyncio.create_task(ask(asked))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    more = asyncio.gather(*(ask(asked) for _ in range(50)))
+    leaver.cancel()
+    assert {reply.status for reply in await more} == {200}
+    assert made <= 3
 
 
 async def test_document_has_upstreams_names() -> None:

@@ -148,8 +148,6 @@ FILE: Final = Kind("FILE", str)
 """A file, or several with colons between them."""
 FOLDER: Final = Kind("DIR", Path)
 """A folder."""
-DURATION: Final = duration()
-"""A time from 50 ms to a year. [s]"""
 ADDRESS: Final = Kind("ADDRESS", _address, lambda value: f"{value[0]}:{value[1]}")
 """A host and port to listen on; an empty host means all."""
 PEM: Final = Kind("FILE", Path)

@@ -205,8 +205,3 @@ def _finite(harvest: Harvest) -> Sequence[Sample]:
         if not math.isfinite(sample.value):
             harvest.missing.append(Missing(sample.metric, sample.entity, NOT_FINITE))
     return good
-
-
-def node_is_measured(missing: Sequence[Missing]) -> bool:
-    """Whether the last tick had everything of the node itself."""
-    return not any(one.entity == NODE and not one.metric.startswith("psi_") for one in missing)

@@ -191,6 +191,8 @@ class Learner:
             "tick_seconds": self._tick_seconds,
             "policy": None if self.policy is None else to_json(self.policy),
             "asked": None if self.asked is None else to_json(self.asked),
+            "windows_known": self._windows_known,
+            "unfilled": self._unfilled,
         }
         blocks = self._blocks.content(self.histories, members)
         return {
@@ -225,7 +227,11 @@ class Learner:
         rows = np.arange(self._roster.rows, dtype=np.intp)
         for metric, history in self.histories.items():
             history.restore(own[metric], rows)
-        self._windows_known = self._blocks.restore(own, self.histories, self._roster.members.values())
+        # A checkpoint of an older version does not say what was still to be read.
+        known = self._blocks.restore(own, self.histories, self._roster.members.values())
+        self._windows_known = known and bool(facts.get("windows_known", True))
+        days = facts.get("unfilled", ())
+        self._unfilled = [(metric, float(start), float(end)) for metric, start, end in days if metric in self.histories]
         self.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
         self._tick_seconds = float(facts["tick_seconds"])
         self.policy = None if facts["policy"] is None else from_json(PredictPolicy, facts["policy"])

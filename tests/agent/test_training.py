@@ -326,6 +326,30 @@ def test_longer_window_is_filled() -> None:
     assert windows.slots == 7 * 288
 
 
+@pytest.mark.parametrize("days", [None, 0, 5])
+def test_restart_goes_on_filling(days: int | None) -> None:
+    """A restart in the midst of reading older averages loses none: before the first day of them, or after some."""
+    node, pods = machine(), [pod("a")]
+    node.rounds(3, {"a": 1.0}, pods)
+    while node.learner.fill(node.store):
+        pass
+    times = np.arange(START - 14 * 86400.0, START, 300.0)
+    node.store.five_minutes = {CPU: {"a": Series(times, np.arange(float(len(times))))}}
+    node.learner.look_back(10.0)
+    if days is not None:
+        node.rounds(1, {"a": 1.0}, pods)
+        for _ in range(days):
+            assert node.learner.fill(node.store)
+    saved, node.learner = node.learner.checkpoints(), Learner()
+    node.learner.restore(saved)
+    node.rounds(1, {"a": 1.0}, pods)
+    while node.learner.fill(node.store):
+        pass
+    covered = node.learner.histories[CPU].windows.covered_seconds(np.array([node.learner.row("a")]), 30 * 86400.0)[0]
+    assert covered == pytest.approx(10 * 86400.0, abs=900.0)
+    assert not node.learner.fill(node.store)
+
+
 def test_windows_are_filled_in_small_parts() -> None:
     """After hours away no tick reads more than a day of one resource, and of nobody but who is here."""
     node, pods = machine(), [pod("a")]

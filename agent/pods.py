@@ -16,6 +16,7 @@ from crds.resize import Resize
 from crds.shape import check_pod
 
 _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
+_COUNTED: Final = ("cpu", "memory")
 _LONGEST_NAME: Final = 160  # of a pod in a message
 
 Resources = Mapping[str, int]
@@ -87,8 +88,8 @@ def pod_ref(pod: Mapping[str, Any]) -> PodRef:
         name=metadata.get("name") or uid,
         band=tier(pod),
         qos=qos(pod),
-        requests=_amounts(pod_requests(pod, Resize.GRANTED)),
-        limits=_amounts(pod_limits(pod, Resize.GRANTED)),
+        requests=_amounts(pod_requests(pod, Resize.GRANTED, _COUNTED)),
+        limits=_amounts(pod_limits(pod, Resize.GRANTED, _COUNTED)),
         priority_label=str(priority_class(pod)),
         cgroup_uid=cgroup_uid(pod),
         created=_unix(metadata.get("creationTimestamp")),

@@ -1,7 +1,7 @@
 """Arithmetic on a pod given as plain Kubernetes JSON: what it requests, whether it has ended, who owns it."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
@@ -18,7 +18,9 @@ _TEMPLATE_HASHES: Final = {names.LABEL_POD_TEMPLATE_HASH: "Deployment", names.LA
 """What ends a ReplicaSet's name, by pod label, and what makes such ReplicaSets."""
 
 
-def pod_requests(pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE) -> dict[str, Fraction]:
+def pod_requests(
+    pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE, only: Collection[str] | None = None
+) -> dict[str, Fraction]:
     """What the pod requests, per resource name: by default what kube-scheduler sets aside for it.
 
     In base units (cores, bytes, pieces). Sum of the containers and sidecars, or the largest init phase if that is more;
@@ -27,17 +29,20 @@ def pod_requests(pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE) -> d
     Args:
         pod: Kubernetes JSON.
         resize: what counts while it is being resized in place.
+        only: the resources that are asked about: a pod may name tens of thousands; None: all.
 
     Raises:
         QuantityError: an amount is not a quantity.
     """
     pod = in_effect(pod, resize)
-    totals = _pod_totals(pod, "requests")
-    _add(totals, (pod.get("spec") or {}).get("overhead"))
+    totals = _pod_totals(pod, "requests", only)
+    _add(totals, _of((pod.get("spec") or {}).get("overhead"), only))
     return totals
 
 
-def pod_limits(pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE) -> dict[str, Fraction]:
+def pod_limits(
+    pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE, only: Collection[str] | None = None
+) -> dict[str, Fraction]:
     """What the pod may use at most, per resource name; a resource without any limit is absent.
 
     In base units. As `pod_requests`, but overhead is added only where there is a limit. A container without a limit
@@ -47,19 +52,19 @@ def pod_limits(pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE) -> dic
         QuantityError: an amount is not a quantity.
     """
     pod = in_effect(pod, resize)
-    totals = _pod_totals(pod, "limits")
-    overhead = (pod.get("spec") or {}).get("overhead") or {}
+    totals = _pod_totals(pod, "limits", only)
+    overhead = _of((pod.get("spec") or {}).get("overhead"), only)
     _add(totals, {name: amount for name, amount in overhead.items() if totals.get(name)})
     return totals
 
 
-def _pod_totals(pod: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
+def _pod_totals(pod: Mapping[str, Any], kind: str, only: Collection[str] | None) -> dict[str, Fraction]:
     spec = pod.get("spec") or {}
     totals: dict[str, Fraction] = {}
     for container in spec.get("containers") or ():
-        _add(totals, (container.get("resources") or {}).get(kind))
-    _add_init_containers(totals, spec.get("initContainers") or (), kind)
-    pod_level = (spec.get("resources") or {}).get(kind) or {}
+        _add(totals, _of((container.get("resources") or {}).get(kind), only))
+    _add_init_containers(totals, spec.get("initContainers") or (), kind, only)
+    pod_level = _of((spec.get("resources") or {}).get(kind), only)
     totals.update(
         (name, parse_quantity(amount))
         for name, amount in pod_level.items()
@@ -68,7 +73,17 @@ def _pod_totals(pod: Mapping[str, Any], kind: str) -> dict[str, Fraction]:
     return totals
 
 
-def _add_init_containers(totals: dict[str, Fraction], containers: Iterable[Mapping[str, Any]], kind: str) -> None:
+def _of(amounts: Mapping[str, Any] | None, only: Collection[str] | None) -> Mapping[str, Any]:
+    amounts = amounts or {}
+    return amounts if only is None else {name: amounts[name] for name in only if name in amounts}
+
+
+def _add_init_containers(
+    totals: dict[str, Fraction],
+    containers: Iterable[Mapping[str, Any]],
+    kind: str,
+    only: Collection[str] | None,
+) -> None:
     """Add sidecars (which stay) to the totals, then raise the totals to the largest init phase.
 
     A phase is looked at for what its own container names alone: of all else the sidecars are in the totals. So a pod
@@ -77,20 +92,20 @@ def _add_init_containers(totals: dict[str, Fraction], containers: Iterable[Mappi
     sidecars: dict[str, Fraction] = {}
     largest: dict[str, Fraction] = {}
     for container in containers:
-        own = (container.get("resources") or {}).get(kind)
+        own = _of((container.get("resources") or {}).get(kind), only)
         if container.get("restartPolicy") == "Always":
             _add(totals, own)
             _add(sidecars, own)
             continue
-        for name, amount in (own or {}).items():
+        for name, amount in own.items():
             phase = parse_quantity(amount) + sidecars[name] if name in sidecars else parse_quantity(amount)
             largest[name] = max(largest.get(name, phase), phase)
     for name, amount in largest.items():
         totals[name] = max(totals.get(name, amount), amount)
 
 
-def _add(totals: dict[str, Fraction], amounts: Mapping[str, Any] | None) -> None:
-    for name, amount in (amounts or {}).items():
+def _add(totals: dict[str, Fraction], amounts: Mapping[str, Any]) -> None:
+    for name, amount in amounts.items():
         parsed = parse_quantity(amount)
         totals[name] = totals[name] + parsed if name in totals else parsed
 

@@ -42,5 +42,5 @@ class ServerClock:
 
     def learn(self, date: str | None) -> None:
         """Take the `Date` of an answer, exact to a second; an odd one changes nothing."""
-        with suppress(ValueError):
+        with suppress(ValueError, OverflowError):
             self._known = parsedate_to_datetime(date or "").timestamp(), self._steady()

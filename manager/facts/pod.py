@@ -13,6 +13,7 @@ from manager.facts.amounts import LARGEST, Amounts
 from manager.facts.reading import Json, parse_time, part
 
 _NOTHING: Final = Fraction(0)
+_READ: Final = ("cpu", "memory", names.MID_CPU, names.MID_MEMORY)
 _SYSTEM_CRITICAL: Final = 2_000_000_000
 """From this priority on Kubernetes itself evicts nothing."""
 
@@ -104,7 +105,7 @@ class PodFacts:
         """Reduce a Pod to what formulas need. An amount that cannot be read counts as not requested."""
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         try:
-            requested, band = pod_requests(pod), tier(pod)
+            requested, band = pod_requests(pod, only=_READ), tier(pod)
         except QuantityError:  # the API server admits no such pod
             requested, band = {}, PriorityBand.PROD
         mid_requests = Amounts(_amount(requested, names.MID_CPU, value), _amount(requested, names.MID_MEMORY, value))

@@ -27,7 +27,10 @@ _NO_AMOUNTS: Final[Mapping[str, Vector]] = MappingProxyType({})
 
 
 MOST_CONTAINERS: Final = 250
-"""A pod of more containers is refused everywhere: 4,500 take longer than kube-scheduler waits for an answer."""
+"""A pending pod of more containers is refused everywhere: 4,500 take longer than kube-scheduler waits for an answer.
+
+Of a bound one so many count as load until it is measured; quotas are charged for all.
+"""
 MOST_AMOUNTS: Final = 1000
 """The same of amounts of other resources than these, over all containers: the API server takes 40,000."""
 _USUAL: Final = frozenset(
@@ -108,7 +111,10 @@ class PodRequest:
         metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
         containers = len(spec.get("containers") or ()) + len(spec.get("initContainers") or ())
         if containers > MOST_CONTAINERS:
-            raise TooLarge(f"spec.containers: {containers} with the init containers, {MOST_CONTAINERS} are the most")
+            if not spec.get("nodeName"):
+                what = f"{containers} with the init containers"
+                raise TooLarge(f"spec.containers: {what}, {MOST_CONTAINERS} are the most")
+            pod, spec = _shorter(pod)
         bounded(pod)
         facts = accounts.facts(pod) if accounts and not spec.get("nodeName") else {}
         node_name, scheduled_at = str(spec.get("nodeName") or ""), condition_time(pod, "PodScheduled")
@@ -133,6 +139,14 @@ class PodRequest:
             facts=facts,
             alike=accounts.alike(facts) if accounts and facts else (),
         )
+
+
+def _shorter(pod: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """A pod without the containers beyond those that are looked at, and its spec."""
+    spec = dict(pod["spec"])
+    for kind in ("containers", "initContainers"):
+        spec[kind] = (spec.get(kind) or [])[:MOST_CONTAINERS]
+    return {**pod, "spec": spec}, spec
 
 
 def bounded(pod: Mapping[str, Any]) -> Mapping[str, Any]:

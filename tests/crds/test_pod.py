@@ -63,6 +63,24 @@ def test_sidecars_are_added_up_once() -> None:
     assert _steps(300) < 15 * _steps(30)
 
 
+def test_only_what_is_asked_about_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asks about CPU alone does not read thousands of other amounts, wherever a pod has them."""
+    many = {"cpu": "1", **{f"a.b/{each}": "1" for each in range(1000)}}
+    read: list[object] = []
+
+    def counting(amount: str) -> Fraction:
+        read.append(amount)
+        return Fraction(amount)
+
+    monkeypatch.setattr(pods, "parse_quantity", counting)
+    both: dict[str, Any] = {"requests": many, "limits": many}
+    init = [{"resources": both, "restartPolicy": "Always"}, {"resources": both}]
+    spec = {"containers": [{"resources": both}], "initContainers": init, "overhead": many}
+    assert pods.pod_requests({"spec": spec}, only=("cpu", "memory")) == {"cpu": 3}
+    assert pods.pod_limits({"spec": spec}, only=("cpu", "memory")) == {"cpu": 3}
+    assert len(read) < 20
+
+
 def test_pod_level_overrides() -> None:
     """Pod-level amounts replace the sum for CPU, memory and huge pages, and overhead is added."""
     found = _requests(

@@ -176,6 +176,17 @@ def test_unreadable_pod_is_refused(item: Json, reason: str) -> None:
     assert reason in told
 
 
+def test_bound_pod_of_many_containers_is_load() -> None:
+    """Who binds a pod of thousands of containers past kube-scheduler adds load to its node, of those that are read."""
+    world = _cluster(a="1")
+    large = _many(4500)
+    large["spec"]["nodeName"] = "a"
+    world.put(large)
+    found = world.cache.ledger("a")
+    assert found is not None
+    assert found.node_estimated[0] == sum(range(1, 251))
+
+
 def test_large_pod_is_refused_before_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """No amount of a pod of 4,500 containers is looked at before it is refused; one of 250 is judged."""
     looked_at = 0

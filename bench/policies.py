@@ -72,7 +72,7 @@ def part(trace: Trace, begin: float, end: float) -> Trace:
 
 def settings(resource: Resource, *, quick: bool = False) -> Iterator[Setting]:
     """What is judged for a resource, August first."""
-    august = _read(str(DATA / "bitbrains-rnd-2013-08"), resource)[0]
+    august = read(str(DATA / "bitbrains-rnd-2013-08"), resource)[0]
     plan = Plan(machines=MACHINES, seeds=PACKINGS[:2] if quick else PACKINGS)
     yield Setting("August", (august,), plan)
     if quick:
@@ -83,7 +83,7 @@ def settings(resource: Resource, *, quick: bool = False) -> Iterator[Setting]:
         name = f"lives of {days} d" + (f", {back} % come back" if back else "")
         yield Setting(name, (august,), replace(plan, machines=MACHINES // 2, churn=Churn(days * DAY, 12, back)))
     if resource == "cpu":
-        days_apart = tuple(_read(str(DATA / "planetlab-2011"), resource))
+        days_apart = tuple(read(str(DATA / "planetlab-2011"), resource))
         for hours in (1, 6):
             ahead = replace(plan, horizons_seconds=(hours * HOUR,), warm_up_seconds=6.0 * HOUR)
             yield Setting(f"PlanetLab, {hours} h ahead", days_apart, ahead, cold_seconds=HOUR)
@@ -139,7 +139,8 @@ def _row(name: str, found: Sequence[FloatArray]) -> tuple[str, ...]:
     return (name, f"{violation:.2f} @ {savings:.2f}", f"{max(worst):.2f}", *columns)
 
 
-def _read(folder: str, resource: Resource) -> list[Trace]:
+def read(folder: str, resource: Resource) -> list[Trace]:
+    """The traces of a folder, one a resource and, where they are apart, a day."""
     return sources.read("trace", [folder], sources.Options(resources=(resource,)), lambda _share, _what: None)
 
 

@@ -23,11 +23,17 @@ LONGEST_ATTEMPT_SECONDS: Final = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaWritten:
-    """A quota was created or changed; `max` None: it was deleted."""
+class _Taken:
+    """What the API server took."""
 
     at: float
     """When. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWritten(_Taken):
+    """A quota was created or changed; `max` None: it was deleted."""
+
     namespace: str
     """Whose it is."""
     max: Amounts | None
@@ -35,11 +41,9 @@ class QuotaWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(_Taken):
     """A pod was bound to a node."""
 
-    at: float
-    """When. [s]"""
     uid: str
     """Of the pod."""
     namespace: str
@@ -51,31 +55,25 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(_Taken):
     """A pod has ended, or is gone."""
 
-    at: float
-    """When. [s]"""
     uid: str
     """Of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseTaken:
+class LeaseTaken(_Taken):
     """Somebody holds the lease from now on."""
 
-    at: float
-    """When. [s]"""
     holder: str
     """Who; empty: it was given back."""
 
 
 @dataclass(frozen=True, slots=True)
-class HoldWritten:
+class HoldWritten(_Taken):
     """It was written down who leaves for a pod."""
 
-    at: float
-    """When. [s]"""
     by: str
     """Who wrote it."""
     claimant: str
@@ -85,11 +83,9 @@ class HoldWritten:
 
 
 @dataclass(frozen=True, slots=True)
-class Evicted:
+class Evicted(_Taken):
     """The API server took an eviction."""
 
-    at: float
-    """When. [s]"""
     by: str
     """Who asked for it."""
     victim: str

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from crds.elastic_quota import GROUP, VERSION
 from crds.names import ANNOTATION_RECLAIM_HOLD
 from devcluster import Cluster
 from scheduler_plugins.quota.hold import Hold
 from soak.quota_history import Bound, Ended, Event, Evicted, HoldWritten, LeaseTaken, QuotaWritten
+from tests.scheduler_plugins.quota_teams import GPU, QUOTAS, requested
 
 PODS: Final = "/api/v1/pods"
-QUOTAS: Final = f"/apis/{GROUP}/{VERSION}/elasticquotas"
 _LONGEST_WATCH_SECONDS: Final = 7200
 _OVER: Final = ("Succeeded", "Failed")
 _TAKEN: Final = 300
@@ -46,19 +45,21 @@ class Record:
     cluster: Cluster
     """Whose."""
     lease: str
-    """Path of the Lease's collection; nobody else has one there."""
+    """Path of a collection that has this Lease alone."""
     seen: list[Seen] = field(default_factory=list)
     """In the order of arrival."""
     broken: list[str] = field(default_factory=list)
     """Watches that ended."""
     pods: dict[str, Json] = field(default_factory=dict)
     """Those that there are, by `key`."""
+    holder: str = ""
+    """Who took the Lease last."""
     _closed: bool = False
 
     def start(self) -> None:
         """Begin to watch; returns when what is there already is known."""
         ready = []
-        for kind, path in (("pod", PODS), ("quota", QUOTAS), ("lease", self.lease)):
+        for kind, path in (("pod", PODS), ("quota", f"{QUOTAS}/elasticquotas"), ("lease", self.lease)):
             ready.append(threading.Event())
             threading.Thread(target=self._watch, args=(kind, path, ready[-1]), daemon=True).start()
         for each in ready:
@@ -88,6 +89,8 @@ class Record:
             self.pods.pop(key(found), None)
         elif kind == "pod":
             self.pods[key(found)] = found
+        elif kind == "lease":
+            self.holder = holder(found) or self.holder
 
 
 def key(found: Json) -> str:
@@ -95,7 +98,12 @@ def key(found: Json) -> str:
     return f"{found['metadata']['namespace']}/{found['metadata']['name']}"
 
 
-def history(seen: Iterable[Seen], audited: Iterable[Json], writers: Sequence[str], resource: str) -> list[Event]:
+def holder(lease: Json) -> str:
+    """Host name of who holds a Lease; empty: nobody."""
+    return str((lease.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
+
+
+def history(seen: Iterable[Seen], audited: Iterable[Json], writers: Sequence[str]) -> list[Event]:
     """What there is to be judged, in the API server's order. Pods are named by `key`.
 
     Args:
@@ -103,10 +111,9 @@ def history(seen: Iterable[Seen], audited: Iterable[Json], writers: Sequence[str
         audited: lines of the audit log, with bodies for what the writers wrote.
         writers: users of the audit log whose writes are judged; the holders of the Lease are named as they are, up to
             an underscore.
-        resource: what quotas are about.
     """
     audit = _Audit([line for line in audited if line["user"]["username"] in writers])
-    told = _Story(audit, resource)
+    told = _Story(audit)
     ordered = sorted(seen, key=lambda one: one.version)
     events = [(one.version, event) for one in ordered for event in told.events(one)]
     # An eviction is in force with the version that says so. Of a second one nothing is seen: it goes by its time.
@@ -167,9 +174,8 @@ class _Audit:
 class _Story:
     """What each version of an object says that the one before did not."""
 
-    def __init__(self, audit: _Audit, resource: str) -> None:
+    def __init__(self, audit: _Audit) -> None:
         self._audit = audit
-        self._resource = resource
         self._nodes: dict[str, str] = {}
         self._over: set[str] = set()
         self._holds: dict[str, frozenset[str]] = {}
@@ -182,17 +188,17 @@ class _Story:
         """Of a version."""
         if one.kind == "quota":
             most = (one.object.get("spec") or {}).get("max") or {}
-            found = {name: int(amount) for name, amount in most.items() if name == self._resource}
+            found = {name: int(amount) for name, amount in most.items() if name == GPU}
             return [QuotaWritten(one.at, one.object["metadata"]["namespace"], None if one.gone else found)]
         return self._lease(one) if one.kind == "lease" else self._pod(one)
 
     def _lease(self, one: Seen) -> list[Event]:
-        holder = str((one.object.get("spec") or {}).get("holderIdentity") or "").partition("_")[0]
+        found = holder(one.object)
         # Given back, it is its former holder's until somebody else takes it: he may not have noticed.
-        if not holder or holder == self._holder:
+        if not found or found == self._holder:
             return []
-        self._holder = holder
-        return [LeaseTaken(one.at, holder)]
+        self._holder = found
+        return [LeaseTaken(one.at, found)]
 
     def _pod(self, one: Seen) -> list[Event]:
         pod, name, events = one.object, key(one.object), list[Event]()
@@ -208,19 +214,12 @@ class _Story:
         node = str(pod["spec"].get("nodeName") or "")
         if node != self._nodes.get(name, ""):
             self._nodes[name] = node
-            charge = {self._resource: asked(pod, self._resource)}
             created = _unix(pod["metadata"]["creationTimestamp"])
-            events.append(Bound(one.at, name, pod["metadata"]["namespace"], charge, created))
+            events.append(Bound(one.at, name, pod["metadata"]["namespace"], {GPU: requested(pod)}, created))
         if (one.gone or pod["status"].get("phase") in _OVER) and name not in self._over:
             self._over.add(name)
             events.append(Ended(one.at, name))
         return events
-
-
-def asked(pod: Json, resource: str) -> int:
-    """How much of a resource the containers of a pod request. [whole ones]"""
-    requests = [(each.get("resources") or {}).get("requests") or {} for each in pod["spec"]["containers"]]
-    return sum(int(each.get(resource, 0)) for each in requests)
 
 
 def _unix(text: str) -> float:

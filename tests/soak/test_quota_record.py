@@ -56,7 +56,7 @@ def test_order_is_the_servers() -> None:
         _seen(9, _pod("p", "n"), gone=True),
         _seen(10, quota, "quota", gone=True),
     ]
-    assert history(seen, [], WRITERS, GPU) == [
+    assert history(seen, [], WRITERS) == [
         QuotaWritten(AT + 1, "a", {GPU: 4}),
         Bound(AT + 5, "a/p", "a", {GPU: 2}, AT),
         Ended(AT + 9, "a/p"),
@@ -68,7 +68,7 @@ def test_lease_given_back_is_still_its_holders() -> None:
     """A leader is who took it last: who gave it back may not have noticed."""
     holders = ["one_x", "one_x", "", "two_y", "one_z"]
     seen = [_seen(version, _lease(holder), "lease") for version, holder in enumerate(holders)]
-    found = history(seen, [], WRITERS, GPU)
+    found = history(seen, [], WRITERS)
     assert found == [LeaseTaken(AT, "one"), LeaseTaken(AT + 3, "two"), LeaseTaken(AT + 4, "one")]
 
 
@@ -88,7 +88,7 @@ def test_eviction_comes_with_its_version_and_claimant() -> None:
         _eviction("two", 50, "v"),
         _eviction("two", 51, "w", 429),
     ]
-    assert history(seen, audited, WRITERS, GPU)[1:] == [
+    assert history(seen, audited, WRITERS)[1:] == [
         HoldWritten(AT + 4, "one", "a/c", frozenset({"a/v"})),
         Evicted(AT + 3, "one", "a/v", "a/c"),
         HoldWritten(AT + 8, "somebody else", "a/c", frozenset()),
@@ -99,10 +99,10 @@ def test_eviction_comes_with_its_version_and_claimant() -> None:
 def test_writer_without_an_answer() -> None:
     """Who was killed before the answer is known by what was sent."""
     sent = {"metadata": {"annotations": {ANNOTATION_RECLAIM_HOLD: HOLD.as_text()}}}
-    found = history([_seen(4, _pod("c", hold=HOLD))], [_line("two", 2, "c", requestObject=sent)], WRITERS, GPU)
+    found = history([_seen(4, _pod("c", hold=HOLD))], [_line("two", 2, "c", requestObject=sent)], WRITERS)
     assert found == [HoldWritten(AT + 4, "two", "a/c", frozenset({"uid-v"}))]
 
 
 def test_others_do_not_count() -> None:
     """Evictions by somebody else are none of the replicas'."""
-    assert history([_seen(1, _pod("v", "n"))], [_eviction("admin", 3, "v")], WRITERS, GPU)[1:] == []
+    assert history([_seen(1, _pod("v", "n"))], [_eviction("admin", 3, "v")], WRITERS)[1:] == []

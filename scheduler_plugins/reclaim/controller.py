@@ -186,18 +186,27 @@ class Controller:
             if not self._settings.dry_run and not self._evictions.may_take():
                 self._metrics.decisions.labels("throttled").inc()
                 return  # nobody may be evicted for any of them now, so that there is nothing to decide
-            barred = self._barred(pod)
-            started = self._clocks.monotonic()
-            key = self._like(pod), barred
-            found = nobody.get(key) or self._decided(pod, barred)
-            self._spent += self._clocks.monotonic() - started
-            if isinstance(found, Undecided):
-                nobody[key] = found
-                self._nobody(pod, found)
-            else:
-                await self._act_if_allowed(pod, found)
+            try:
+                await self._decide_about(pod, nobody)
+            except Exception as error:  # one pod, and what may be written onto it, stops no other
+                if isinstance(error, ApiError | ApiUnavailable) and not error.about_object:
+                    raise
+                self._withhold(pod, error)
             await asyncio.sleep(0)
         self._turn = ()
+
+    async def _decide_about(self, pod: QuotaPod, nobody: dict[Hashable, Undecided]) -> None:
+        """Decide for a pod as for those like it, and make room for it if that may be."""
+        barred = self._barred(pod)
+        started = self._clocks.monotonic()
+        key = self._like(pod), barred
+        found = nobody.get(key) or self._decided(pod, barred)
+        self._spent += self._clocks.monotonic() - started
+        if isinstance(found, Undecided):
+            nobody[key] = found
+            self._nobody(pod, found)
+        else:
+            await self._act(pod, found)
 
     def _in_turn(self, due: list[QuotaPod]) -> Iterator[QuotaPod]:
         """Those that the last look did not come to come first now: nobody starves behind pods that cost much time."""
@@ -243,18 +252,14 @@ class Controller:
 
     # Making room
 
-    async def _act_if_allowed(self, pod: QuotaPod, decision: Decision) -> None:
+    def _withhold(self, pod: QuotaPod, error: Exception) -> None:
         """A pod onto which nothing can be written, for its annotations are too long say, is in nobody's way."""
-        try:
-            await self._act(pod, decision)
-        except (ApiError, ApiUnavailable) as error:
-            if not error.about_object:
-                raise
-            until = self._clocks.monotonic() + _REFUSED_SECONDS
-            self._undecided[pod.uid] = _Undecided(None, _REFUSED_SECONDS, until)
-            self._metrics.decisions.labels("refused").inc()
-            note = f"Nobody is evicted for it: the API server does not take who would be, {error}"
-            self._teller.explain(pod, "Warning", telling.WITHHELD, note)
+        until = self._clocks.monotonic() + _REFUSED_SECONDS
+        self._undecided[pod.uid] = _Undecided(None, _REFUSED_SECONDS, until)
+        self._metrics.decisions.labels("refused").inc()
+        taken = isinstance(error, ApiError | ApiUnavailable)
+        why = f"the API server does not take who would be, {error}" if taken else f"{type(error).__name__}: {error}"
+        self._teller.explain(pod, "Warning", telling.WITHHELD, f"Nobody is evicted for it: {why}")
 
     async def _act(self, pod: QuotaPod, decision: Decision) -> None:
         if (until := self._guarded(pod)) > 0:

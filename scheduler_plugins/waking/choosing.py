@@ -77,10 +77,17 @@ class _Candidates:
         return self._rows[-1]
 
 
-def choose(waiting: Waiting, cycle: Cycle, trial: Trial, now: float, most: int) -> Iterator[tuple[Entry, str]]:
+def choose(
+    waiting: Waiting,
+    cycle: Cycle,
+    trial: Trial,
+    now: float,
+    most: int,
+    unjudged: Callable[[Group, Exception], None],
+) -> Iterator[tuple[Entry, str]]:
     """The pods to wake, each with the node that it would go to.
 
-    Groups for which no node passes any more are not ready any longer.
+    Groups for which no node passes any more, or that cannot be judged, are not ready any longer.
 
     Args:
         waiting: the pods.
@@ -88,9 +95,7 @@ def choose(waiting: Waiting, cycle: Cycle, trial: Trial, now: float, most: int) 
         trial: where those that were woken already are charged; those chosen here will be, too.
         now: a clock that never jumps. [s]
         most: how many may be woken. [pods]
-
-    Raises:
-        PluginError: a plugin failed.
+        unjudged: is told of a group that cannot be judged, and why.
     """
     queue: list[tuple[int, float, str, int]] = []
     pods: dict[int, deque[Entry]] = {}
@@ -105,15 +110,20 @@ def choose(waiting: Waiting, cycle: Cycle, trial: Trial, now: float, most: int) 
         number = heapq.heappop(queue)[-1]
         group, entry = groups[number], pods[number][0]
         request = entry.request
-        if number not in candidates:
-            candidates[number] = _candidates(group, waiting, cycle, trial)
-        row = candidates[number].take(partial(_passing, cycle, trial, request))
+        try:
+            if number not in candidates:
+                candidates[number] = _candidates(group, waiting, cycle, trial)
+            row = candidates[number].take(partial(_passing, cycle, trial, request))
+            if row is not None:
+                trial.charge(row, request)
+        except Exception as error:  # noqa: BLE001 - whatever its pods hold, it stops no other
+            unjudged(group, error)
+            row = None
         if row is None:
             group.ready = False
             continue
         chosen += 1
         pods[number].popleft()
-        trial.charge(row, request)
         yield entry, trial.nodes.names[row]
         if pods[number]:
             _push(queue, number, group, pods[number])

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from scheduler_plugins.framework.cycle import Cycle, PluginError
 from scheduler_plugins.snapshot.arrays import Snapshot
@@ -77,7 +77,7 @@ class Waker:
         self._turn = 0
         self._behind = False
         self._last_trouble = ""
-        self._unjudged: WeakSet[Group] = WeakSet()
+        self._unjudged: WeakKeyDictionary[Group, str] = WeakKeyDictionary()
 
     async def run(self) -> None:
         """Look, and wake, until cancelled."""
@@ -180,16 +180,18 @@ class Waker:
         self._metrics.round_seconds.observe(spent + time.perf_counter() - started)
 
     def _attempt(self, group: Group, snapshot: Snapshot) -> None:
-        """Look at a group; one that cannot be judged is named once and stops no other."""
+        """Look at a group; one that cannot be judged stops no other."""
         try:
             self._look_at(group, snapshot)
         except Exception as error:  # noqa: BLE001 - whatever its pods hold
-            if group not in self._unjudged:
-                self._unjudged.add(group)
-                key = next((entry.key for entry in group.entries.values()), group.pod.key)
-                _LOG.error("Pod %s waits and cannot be judged, nor can those like it: %s", key, error)
-        else:
-            self._unjudged.discard(group)
+            self._name(group, error)
+
+    def _name(self, group: Group, error: Exception) -> None:
+        """Say once of each reason that a group cannot be judged."""
+        if self._unjudged.get(group) != str(error):
+            self._unjudged[group] = str(error)
+            key = next((entry.key for entry in group.entries.values()), group.pod.key)
+            _LOG.error("Pod %s waits and cannot be judged, nor can those like it: %s", key, error)
 
     def _look_at(self, group: Group, snapshot: Snapshot) -> None:
         rows = self._waiting.numbers.rows(group.pending, snapshot)
@@ -210,7 +212,7 @@ class Waker:
         chosen = []
         refill, now = 1 / self._settings.patches_per_second, self._clocks.monotonic()
         started = time.perf_counter()
-        for entry, node in choose(self._waiting, self._cycle, trial, now, left):
+        for entry, node in choose(self._waiting, self._cycle, trial, now, left, self._name):
             if time.perf_counter() - started >= _SLICE_SECONDS:
                 await asyncio.sleep(0)
                 started = time.perf_counter()

@@ -36,13 +36,18 @@ def test_odd_pod_is_refused_by_its_field(metadata: dict[str, Any], spec: dict[st
     assert field in reason(item, TypeError("'int' object is not iterable"), check_placed_pod)
 
 
-async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A waiting pod that cannot be judged, whatever that raises, leaves room to be made for the others."""
+def _odd_and_sound() -> Play:
+    """Somebody waits beside a more important pod, b0."""
     play = Play()
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
-    play.add("b", "b0", 1, {"schedulerName": OURS, "priority": 100}, {"conditions": [refused]})
+    play.add("b", "b0", 2, {"schedulerName": OURS, "priority": 100}, {"conditions": [refused]})
     play.watch()
+    return play
 
+
+async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waiting pod that cannot be judged, whatever that raises, leaves room to be made for the others."""
+    play = _odd_and_sound()
     judge = play.controller._judge
     sound = type(judge).__call__
 
@@ -54,3 +59,21 @@ async def test_one_pod_does_not_stop_reclaim(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(type(judge), "__call__", broken)
     await play.live(3)
     assert play.server.evicted == ["a2"]
+
+
+@pytest.mark.parametrize("step", ["_barred", "_like", "_guarded", "_hold"])
+async def test_one_pod_stops_reclaim_at_no_step(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is wrong with a pod, at whichever step it shows: room is made for the others, and it is told."""
+    play, told = _odd_and_sound(), list[str]()
+    sound = getattr(play.controller, step)
+
+    def broken(asked: Any, *rest: Any) -> Any:  # noqa: ANN401
+        if asked.name == "b0":
+            raise TypeError("unhashable type: 'dict'")
+        return sound(asked, *rest)
+
+    monkeypatch.setattr(play.controller, step, broken)
+    monkeypatch.setattr(play.controller._teller, "explain", lambda pod, *said: told.append(f"{pod.name} {said[-1]}"))
+    await play.live(3)
+    assert play.server.evicted == ["a2"]
+    assert "b0 Nobody is evicted for it: TypeError: unhashable type: 'dict'" in told

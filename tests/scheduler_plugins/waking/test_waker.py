@@ -6,7 +6,7 @@ import pytest
 
 from crds.names import ANNOTATION_SCHEDULING_RETRY
 from scheduler_plugins.framework.verdict import Verdict
-from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.arrays import FloatArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.waking import waker
 from scheduler_plugins.waking.settings import WakingSettings
@@ -336,7 +336,7 @@ class FailsSecond(Room):
 
 
 async def test_plugin_that_fails_midway_strands_nobody() -> None:
-    """A pod that was chosen before a plugin failed over the next one still waits: nobody has patched it."""
+    """A pod that was chosen before a plugin failed over the next one is tried again, and the next one later."""
     site = Site(plugin=FailsSecond())
     site.room(a=0)
     site.refuse("p", "q")
@@ -344,5 +344,30 @@ async def test_plugin_that_fails_midway_strands_nobody() -> None:
     for _ in range(40):
         site.now += 1
         await site.waker.look_and_survive()
-    assert site.api.patches == []
-    assert set(site.waiting.entries) == {"uid-p", "uid-q"}
+    assert set(site.api.names) == {"p", "q"}
+
+
+@dataclass(frozen=True)
+class FailsForOne(Room):
+    """Cannot score one pod, whose priority tells it."""
+
+    def score(self, pod: PodRequest, nodes: Nodes) -> FloatArray:
+        """Fail, or prefer room."""
+        if pod.priority:
+            raise TypeError("unhashable type: 'dict'")
+        return super().score(pod, nodes)
+
+
+async def test_pod_that_cannot_be_chosen_for_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    """A pod over which choosing fails, however important, keeps no other waiting, and is named once."""
+    site = Site(plugin=FailsForOne())
+    site.room(a=0)
+    site.refuse("odd", priority=1000)
+    site.refuse("p")
+    site.room(a=5000)
+    for _ in range(20):
+        site.now += 1
+        await site.waker.look_and_survive()
+    assert set(site.api.names) == {"p"}
+    (said,) = [record.message for record in caplog.records if "cannot be judged" in record.message]
+    assert "default/odd" in said

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, TypeVar
 from crds import GROUP, VERSION
 from crds.shape import check_node, check_node_metric, check_placed_pod
 from kubeapi import ApiServer, Relisted, WatchTiming, list_and_watch, paths
-from kubeapi.unreadable import Unreadable, reason
+from kubeapi.unreadable import TooLarge, Unreadable, reason
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import bounded
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
@@ -22,6 +22,7 @@ NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
 LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that use something or may; the API server says DELETED for one that ends."""
 
+_MOST_OF_A_NODE: Final = 1000
 _READABLE: Final = "does the API server answer, and may we list them?"
 
 _LOG: Final = logging.getLogger(__name__)
@@ -77,7 +78,7 @@ class ClusterWatch:
                 "",
                 _READABLE,
                 by_name,
-                _each(*(one.put_node for one in kept), cache.put_node),
+                _within_bounds(_each(*(one.put_node for one in kept), cache.put_node), _bounded_node),
                 _each(*(one.delete_node for one in kept), cache.delete_node),
                 _each(*(one.retain_nodes for one in kept), cache.retain_nodes),
                 check=check_node,
@@ -99,7 +100,9 @@ class ClusterWatch:
                 LIVE_PODS,
                 _READABLE,
                 by_uid,
-                _within_bounds(_each(*(one.put_pod for one in followers), lambda pod: cache.put_pod(pod, clock()))),
+                _within_bounds(
+                    _each(*(one.put_pod for one in followers), lambda pod: cache.put_pod(pod, clock())), bounded
+                ),
                 _each(*(one.delete_pod for one in followers), cache.delete_pod),
                 _each(*(one.retain_pods for one in followers), cache.retain_pods),
                 check=check_placed_pod,
@@ -185,9 +188,21 @@ class ClusterWatch:
         return identity
 
 
-def _within_bounds(take: Callable[[Json], None]) -> Callable[[Json], None]:
-    """The same for pods without what is beyond all use: anybody may create one that takes seconds to read."""
-    return lambda pod: take(bounded(pod))
+def _within_bounds(take: Callable[[Json], None], bound: Callable[[Json], Json]) -> Callable[[Json], None]:
+    """The same for objects without what is beyond all use: anybody may write one that takes long to read."""
+    return lambda item: take(bound(item))
+
+
+def _bounded_node(node: Json) -> Json:
+    """The Node itself.
+
+    Raises:
+        TooLarge: a kubelet, whose own object it is, or who may taint, wrote more than can be read in time.
+    """
+    for part, name in (("spec", "taints"), ("status", "allocatable")):
+        if (size := len((node.get(part) or {}).get(name) or ())) > _MOST_OF_A_NODE:
+            raise TooLarge(f"{part}.{name}: {size} items, {_MOST_OF_A_NODE} are the most")
+    return node
 
 
 def _each(*takers: Callable[[_Taken], None]) -> Callable[[_Taken], None]:

@@ -157,6 +157,19 @@ async def test_large_report_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None
         assert (found.load()[0], following.unreadable) == (1000, {"NodeMetric a"})
 
 
+async def test_large_node_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Node of tens of thousands of resources or taints, which its kubelet may write at will, stays as it was."""
+    resources, taints = node("a", cpu="9"), node("a", cpu="9")
+    resources["status"]["allocatable"] |= {f"a.b/{each}": "1" for each in range(1001)}
+    taints["spec"] = {"taints": [{"key": str(each), "effect": "NoSchedule"} for each in range(1001)]}
+    for large in (resources, taints):
+        world = World()
+        changes: list[Change] = [Relisted([node("a", cpu="1"), node("b")]), Changed("MODIFIED", large)]
+        following = await _follow(world, monkeypatch, {paths.NODES: changes})
+        assert (world.cache.own_allocatable("a") or {})["cpu"] == 1000
+        assert following.unreadable == {"Node a"}
+
+
 async def test_complaints_name_the_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the first list, and after a long silence, it says which kind is not to be trusted."""
     api = ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test")

@@ -33,6 +33,7 @@ Of a bound one so many count as load until it is measured; quotas are charged fo
 """
 MOST_AMOUNTS: Final = 1000
 """The same of amounts of other resources than these, over all containers: the API server takes 40,000."""
+_LONGEST_AFFINITY: Final = 65_536
 _USUAL: Final = frozenset(
     {"cpu", "memory", "ephemeral-storage", names.BATCH_CPU, names.BATCH_MEMORY, names.MID_CPU, names.MID_MEMORY}
 )
@@ -156,6 +157,11 @@ def bounded(pod: Mapping[str, Any]) -> Mapping[str, Any]:
         TooLarge: it is pending, and names more. It can be bound by whoever passes kube-scheduler by.
     """
     spec = pod.get("spec") or {}
+    if (affinity := spec.get("affinity")) and (size := len(json.dumps(affinity))) > _LONGEST_AFFINITY:
+        if not spec.get("nodeName"):
+            raise TooLarge(f"spec.affinity: {size} characters of JSON, {_LONGEST_AFFINITY} are the most")
+        spec = {**spec, "affinity": None}
+        pod = {**pod, "spec": spec}
     others = sum(len(amounts) for amounts in _resource_lists(spec))
     if others <= MOST_AMOUNTS:
         return pod

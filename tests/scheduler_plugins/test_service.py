@@ -163,8 +163,9 @@ def _odd(**metadata: object) -> Json:
             pod(overhead={f"a.b/{each}": "1" for each in range(1001)}),
             "1001 amounts of extended resources",
         ),
+        (pod(affinity={"podAntiAffinity": "x" * 2**16}), "spec.affinity: 65559 characters of JSON"),
     ],
-    ids=["quantity", "labels", "containers", "init containers", "bytes", "amounts"],
+    ids=["quantity", "labels", "containers", "init containers", "bytes", "amounts", "affinity"],
 )
 def test_unreadable_pod_is_refused(item: Json, reason: str) -> None:
     """A pod that cannot be judged, or not in time, is refused on every node by name: an error might be ignored."""

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
         if database.unreadable:
-            raise StoreError(f"{len(database.unreadable)} chunks cannot be read: {database.unreadable[0]}")
+            raise StoreError(f"{len(database.unreadable)} chunks cannot be read: {next(iter(database.unreadable))}")
         return code
 
 

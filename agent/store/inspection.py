@@ -93,7 +93,7 @@ class Inspection:
         self.path = path
         self.connection = connection
         self.recent = recent
-        self.unreadable: list[str] = []
+        self.unreadable: dict[str, None] = {}
         """Chunks that answers had to do without."""
         self.queries = Queries(recent.catalog, recent.head, connection, self._was_read, self._cannot_decode)
         """Answers windows."""
@@ -196,7 +196,7 @@ class Inspection:
         return True
 
     def _cannot_decode(self, block: int, series: int, error: CodecError) -> None:
-        self.unreadable.append(f"block {block}, series {series}: {error}")
+        self.unreadable[f"block {block}, series {series}: {error}"] = None  # once, however often it is read
 
 
 def _size(path: Path) -> int:

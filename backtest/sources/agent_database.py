@@ -66,7 +66,7 @@ def _database(
                 _take(database, node, amounts)
             if database.unreadable:
                 chunks = grid.counted(len(database.unreadable), "chunk")
-                notes.append(f"{path}: {chunks} cannot be read and count as gaps: {database.unreadable[0]}.")
+                notes.append(f"{path}: {chunks} cannot be read and count as gaps: {next(iter(database.unreadable))}.")
     except StoreError as error:
         raise TraceError(str(error)) from error
     keys = {key for amounts in measured.values() for key in amounts.keys if key.node == node}

@@ -132,8 +132,6 @@ def test_points_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fo
     [
         ("json", "raw", ("cpu", "--points")),
         ("csv", "1m", ("cpu", "--points")),
-        ("table", "5m", ("cpu", "--points")),
-        ("json", "raw", ("cpu",)),
         ("json", "5m", ("memory",)),
         ("table", "raw", ("cpu", "a", "--container", "web")),
         ("json", "1m", ("cpu", "a", "--container", "web", "--points")),

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from agent import database
 from agent.samples import CPU
+from agent.store.schema import StoreError
 from agent.store.settings import StoreSettings
 from agent.store.tsdb import Tsdb
 from tests.agent.store.ticks import START, connection, fill, finish
@@ -163,3 +165,15 @@ def test_lost_log_tail_costs_the_tail(tmp_path: Path) -> None:
         assert found == list(range(len(found)))
         assert len(found) >= 100
         assert not list(home.glob("*.damaged-*"))
+
+
+@pytest.mark.parametrize("arguments", [("query", "cpu", "--points"), ("query", "cpu"), ("export", "--metric", "cpu")])
+def test_damage_is_counted_once(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """A chunk that cannot be read is one, however often `headroom-agent db` had to look at it."""
+    with Tsdb.open(tmp_path / "agent.db", StoreSettings(block_ticks=60)) as store:
+        finish(store, fill(store, 400, maintain=False))
+    with sqlite3.connect(tmp_path / "agent.db") as file:
+        file.execute("UPDATE chunks SET data = x'0011' WHERE block = 1 AND series = 1")
+    file.close()
+    with pytest.raises(StoreError, match=r"^1 chunks cannot be read: block 1, series 1"):
+        database.main([*arguments, "--window", "1d", "--resolution", "raw", "--data-dir", str(tmp_path)])

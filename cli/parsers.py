@@ -7,6 +7,7 @@ from cli.colour import CHOICES
 from cli.errors import USAGE
 from cli.output import FORMATS, TABLE
 from crds.duration import DurationError, parse_duration
+from service.printable import printable
 
 NAMESPACE: Final = "headroom-system"
 """Namespace of Headroom, by convention."""
@@ -24,7 +25,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2, after one line that says what is wrong and where the help is."""
-        self.exit(USAGE, f"kubectl headroom: {message}; see {self.prog} --help\n")
+        self.exit(USAGE, f"kubectl headroom: {printable(message)}; see {self.prog} --help\n")
 
 
 def general(*, root: bool = False) -> Parser:

@@ -3,6 +3,7 @@
 import copy
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -140,3 +141,12 @@ def test_hostile_texts_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch
     show(recording.explained("web-1", node_metric=metric))
     coloured = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)  # our own colours
     _expect_sound(coloured, "explain node in colours")
+
+
+@pytest.mark.parametrize("words", [["top", "nodes", HOSTILE], [HOSTILE], ["explain", "node", "web-1", "--set", HOSTILE]])
+def test_names_from_elsewhere_are_refused_on_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Words of the command line may come from a cluster, by a pipe: a refusal quotes them, and no more."""
+    with pytest.raises(SystemExit):
+        sys.exit(main(words))
+    said = capsys.readouterr()
+    _expect_sound(said.out + said.err, words[0])

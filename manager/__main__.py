@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from crds.names import CONFIG_MAP_NAME
+from crds import shadow_accounts
+from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
 from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
 from manager import exclusion
 from manager.context import Context
@@ -86,6 +87,8 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
     for name in ("namespace", "config_name"):
         if not getattr(flags, name) or "/" in getattr(flags, name):
             parser.error(f"--{name.replace('_', '-')} must be a name, got {getattr(flags, name)!r}")
+    if flags.config_name in {LAST_GOOD_NAME, *shadow_accounts.NAMES}:
+        parser.error(f"--config-name {flags.config_name} is a ConfigMap that the manager itself writes")
     return Settings(
         kubeconfig=flags.kubeconfig,
         namespace=flags.namespace,

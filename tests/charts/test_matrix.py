@@ -106,7 +106,13 @@ def test_every_version_has_its_objects(cluster: Cluster, version: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "tag"),
-    [("1.31", "v1.31.0"), ("v1.32", "v1.32.0"), ("v1.33.5-gke.1", "v1.33.5"), ("v1.31.4+k3s1", "v1.31.4")],
+    [
+        ("1.31", "v1.31.0"),
+        ("v1.32", "v1.32.0"),
+        ("1.33+", "v1.33.0"),
+        ("v1.33.5-gke.1", "v1.33.5"),
+        ("v1.31.4+k3s1", "v1.31.4"),
+    ],
 )
 def test_any_way_to_write_a_version(cluster: Cluster, version: str, tag: str) -> None:
     """A version without a patch, or with a vendor's suffix, has the kube-scheduler image of that version."""

@@ -143,7 +143,9 @@ def test_hostile_texts_are_shown(capsys: pytest.CaptureFixture[str], monkeypatch
     _expect_sound(coloured, "explain node in colours")
 
 
-@pytest.mark.parametrize("words", [["top", "nodes", HOSTILE], [HOSTILE], ["explain", "node", "web-1", "--set", HOSTILE]])
+@pytest.mark.parametrize(
+    "words", [["top", "nodes", HOSTILE], [HOSTILE], ["explain", "node", "web-1", "--set", HOSTILE]]
+)
 def test_names_from_elsewhere_are_refused_on_one_line(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Words of the command line may come from a cluster, by a pipe: a refusal quotes them, and no more."""
     with pytest.raises(SystemExit):

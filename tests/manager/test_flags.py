@@ -90,6 +90,16 @@ def test_log_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
             ),
         ),
         (["--foo"], "headroom-manager: unrecognized arguments: --foo; see headroom-manager --help"),
+        *(
+            (
+                ["--config-name", name],
+                (
+                    f"headroom-manager: --config-name {name} is a ConfigMap that the manager itself writes; "
+                    "see headroom-manager --help"
+                ),
+            )
+            for name in ("headroom-last-good-config", "headroom-shadow-3")
+        ),
         (["--namespace", ""], "headroom-manager: --namespace must be a name, got ''; see headroom-manager --help"),
         (
             ["--config-name", "a/b"],

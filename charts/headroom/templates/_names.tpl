@@ -21,6 +21,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag }}{{ end }}
 {{- end }}
 
+{{/* The version of the cluster as numbers alone: v1.33+ and v1.33.5-gke.1 are 1.33 and 1.33.5. Call with the root context. */}}
+{{- define "headroom.kubeVersion" -}}
+{{ regexFind "[0-9]+([.][0-9]+)*" .Capabilities.KubeVersion.Version }}
+{{- end }}
+
 {{/*
 The kube-scheduler image. Without a tag or digest it gets the version of the cluster, without a vendor's suffix (v1.33.5-gke.1 has no image), and with a
 patch where none is said (--kube-version 1.33).
@@ -28,7 +33,7 @@ patch where none is said (--kube-version 1.33).
 {{- define "headroom.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.image | default "registry.k8s.io/kube-scheduler" -}}
 {{ $image }}
-{{- if not (regexMatch "(@sha256:|:[^/]*$)" $image) }}:{{ with semver .Capabilities.KubeVersion.Version }}v{{ .Major }}.{{ .Minor }}.{{ .Patch }}{{ end }}{{ end }}
+{{- if not (regexMatch "(@sha256:|:[^/]*$)" $image) }}:{{ with semver (include "headroom.kubeVersion" .) }}v{{ .Major }}.{{ .Minor }}.{{ .Patch }}{{ end }}{{ end }}
 {{- end }}
 
 {{/* Labels of the pods of a part: more from the values, but never others in place of ours. Call with the root context and the part's values and name. */}}

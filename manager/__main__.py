@@ -84,11 +84,7 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
     _add_choice(parser, "--log-format", logs.FORMS, "text", "form of the log")
     _add_choice(parser, "--log-level", logs.LEVELS, "info", "the least severe message that is logged")
     flags = parser.parse_args(joined(arguments))
-    for name in ("namespace", "config_name"):
-        if not getattr(flags, name) or "/" in getattr(flags, name):
-            parser.error(f"--{name.replace('_', '-')} must be a name, got {getattr(flags, name)!r}")
-    if flags.config_name in {LAST_GOOD_NAME, *shadow_accounts.NAMES}:
-        parser.error(f"--config-name {flags.config_name} is a ConfigMap that the manager itself writes")
+    _check_names(parser, flags)
     return Settings(
         kubeconfig=flags.kubeconfig,
         namespace=flags.namespace,
@@ -102,6 +98,14 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         webhook=WebhookSettings(listen=flags.webhook_listen, certificates=flags.webhook_certificates),
         identity=f"{os.environ.get('POD_NAME') or socket.gethostname()}_{secrets.token_hex(4)}",
     )
+
+
+def _check_names(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> None:
+    for name in ("namespace", "config_name"):
+        if not getattr(flags, name) or "/" in getattr(flags, name):
+            parser.error(f"--{name.replace('_', '-')} must be a name, got {getattr(flags, name)!r}")
+    if flags.config_name in {LAST_GOOD_NAME, *shadow_accounts.NAMES}:
+        parser.error(f"--config-name {flags.config_name} is a ConfigMap that the manager itself writes")
 
 
 def _exclusion(text: str) -> Exclusion:

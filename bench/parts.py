@@ -34,6 +34,7 @@ PARTS: Final[dict[str, Part]] = {
     ),
     "scheduler-compute": Part("scheduler", "filters and scores of 5,000 nodes", 1.5, "bench.scheduler_compute:measure"),
     "extender": Part("scheduler", "answers over HTTP", 0.5, "bench.extender:measure"),
+    "relist": Part("scheduler", "pauses while everything is listed anew", 1.3, "bench.relist:measure"),
     "scheduler-cluster": Part(
         "scheduler", "pods per second through a real kube-scheduler", 8.0, "bench.scheduler:part", cluster=True
     ),

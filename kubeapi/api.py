@@ -19,6 +19,7 @@ from aiohttp.abc import AbstractStreamWriter
 
 from kubeapi.connection import ActsAs, Connection
 from kubeapi.errors import ApiError, ApiUnavailable, LoginError
+from kubeapi.paging import PAGE_SIZE, Paging
 from kubeapi.server_clock import ServerClock
 from kubeapi.slices import in_slices
 
@@ -29,8 +30,6 @@ APPLY: Final = "application/apply-patch+yaml"
 _NOT_PRINTABLE: Final = re.compile("[\x7f-\uffff]")
 _METADATA_ALONE: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-PAGE_SIZE: Final = 250
-"""Objects per page of a list. Nothing else runs while a page is parsed: a mebibyte of JSON takes some 10 ms."""
 TIMEOUT_SECONDS: Final = 30.0
 """How long one request may take, lists page by page."""
 
@@ -152,26 +151,28 @@ class ApiServer:
 
         Args:
             path: path of the collection.
-            params: query parameters, such as `fieldSelector`.
+            params: query parameters, such as `fieldSelector`; `limit` is the most objects of a page.
             keep: what to keep of each object, called as its page arrives: of 150,000 pods nobody can hold the JSON.
 
         Returns:
             The objects (or what was kept of each), and the version of that moment for a watch to start from.
         """
-        query: dict[str, str | int] = {"limit": PAGE_SIZE, **(params or {})}
-        items: list[Any] = []
+        query: dict[str, str | int] = {**(params or {})}
+        paging, items = Paging(int(query.get("limit", PAGE_SIZE))), list[Any]()
         while True:
             try:
-                page = await self._request("GET", path, params=query)
+                text = await self._text("GET", path, params={**query, "limit": paging.limit})
             except ApiError as error:
                 if not (error.gone and "continue" in query):
                     raise
-                # The moment that the pages are taken from has expired: take everything at once.
+                paging.expired()
                 items, query = [], {**(params or {})}
                 continue
+            page = self._parsed(text)
             found, metadata = page.get("items") or [], page.get("metadata") or {}
             if not (isinstance(found, list) and isinstance(metadata, dict)):
                 raise ApiUnavailable(f"{self.connection.server} answers {path} with something that is not a list")
+            paging.came(len(found), len(text))
             if keep is None:
                 items += found
             else:
@@ -231,7 +232,10 @@ class ApiServer:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._unreachable(error) from error
 
-    async def _request(
+    async def _request(self, method: str, path: str, **given: Any) -> Json:  # noqa: ANN401 - as `_text` has it
+        return self._parsed(await self._text(method, path, **given))
+
+    async def _text(
         self,
         method: str,
         path: str,
@@ -240,15 +244,14 @@ class ApiServer:
         content_type: str = "",
         accept: str = "",
         params: Params | None = None,
-    ) -> Json:
+    ) -> bytes:
         types = {"Content-Type": content_type, "Accept": accept}
         headers = {name: value for name, value in types.items() if value}
         async with self._answer(method, path, params=params, body=body, headers=headers) as response:
             try:
-                text = await response.read()
+                return await response.read()
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 raise self._unreachable(error) from error
-        return self._parsed(text)
 
     @asynccontextmanager
     async def _answer(

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kubeapi.api import PAGE_SIZE, ApiServer, Json
+from kubeapi.api import ApiServer, Json
 from kubeapi.errors import ApiError, ApiUnavailable
 
 _LOG: Final = logging.getLogger(__name__)
@@ -74,8 +74,6 @@ class WatchTiming:
     """A watch that lasted this long was no failure, even without a change. [s]"""
     absent_is_empty: bool = False
     """Whether a kind that the server twice says not to know is one without objects; `WatchHealth.not_found` tells."""
-    page_size: int = PAGE_SIZE
-    """Objects per page when everything is listed. Nothing else runs while a page is parsed."""
 
 
 DEFAULT_TIMING: Final = WatchTiming()
@@ -198,9 +196,7 @@ class _Watch:
 
     async def relist(self) -> Relisted:
         """Read everything."""
-        items, self.version = await self._api.list(
-            self._path, {"limit": self._timing.page_size, **self._query}, self.keep
-        )
+        items, self.version = await self._api.list(self._path, self._query, self.keep)
         self._health.synced, self._health.not_found = True, False
         self._health.heard()
         self._not_found = 0

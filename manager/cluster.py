@@ -16,8 +16,6 @@ Json = Mapping[str, Any]
 _ANNOTATIONS: Final = frozenset(
     {names.ANNOTATION_RAW_ALLOCATABLE, names.ANNOTATION_NODE_RESERVATION, names.ANNOTATION_COLOCATION_STRATEGY}
 )
-LARGE_PAGE: Final = 50
-"""Nodes and NodeMetrics per page of a list: each takes some 20 KiB, and nothing else runs while a page is parsed."""
 _RESOURCES: Final = frozenset({"cpu", "memory", names.MID_CPU, names.MID_MEMORY})
 
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
 from kubeapi.events import EventRecorder
-from manager.cluster import LARGE_PAGE
 from manager.context import Context, Run
 from manager.facts.reading import part
 from manager.handlers import config, node_metric_watch, pods
@@ -24,6 +23,7 @@ from manager.operator import WatchesEnded, operate
 from manager.queue import NodeQueue
 from manager.workers import Workers
 from service.elapsed import perhaps_elapsed
+from service.garbage import keep_tending
 
 _LOG: Final = logging.getLogger(__name__)
 _FIRST_PAUSE_SECONDS: Final = 1.0
@@ -100,6 +100,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
         _tick(run),
         _keep_config(run, keeper),
         _resync(run, keeper),
+        keep_tending(),
         *(workers.work() for _ in range(settings.pace.workers)),
     ]
     if context.webhook is not None:
@@ -171,7 +172,7 @@ async def relist(run: Run) -> None:
         return name
 
     known = {name: node["metadata"]["uid"] for name, node in cluster.nodes.items()}
-    nodes, _ = await run.api.list(paths.NODES, {"limit": LARGE_PAGE}, put_node)
+    nodes, _ = await run.api.list(paths.NODES, keep=put_node)
     run.context.progress.nodes_listed = True
     for name in known.keys() - set(nodes):
         cluster.drop_node(name, known[name])

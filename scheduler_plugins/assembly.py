@@ -35,6 +35,7 @@ from scheduler_plugins.waking.metrics import WakingMetrics
 from scheduler_plugins.waking.part import Waking
 from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
 from scheduler_plugins.watcher.pages import pages
+from service.garbage import keep_tending
 from service.http import Pages
 
 
@@ -108,6 +109,7 @@ def assemble(settings: Settings, api: ApiServer) -> Parts:
         Server(extender, health, telemetry, NodePage(cache, now)),
         pages(lambda: source.document(now()), lambda: not watched.complaints()),
         {
+            "garbage": keep_tending,
             **waking.background,
             **polling,
             "leader": leader.run,

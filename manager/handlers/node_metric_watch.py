@@ -8,13 +8,12 @@ from functools import partial
 from typing import Any, Final
 
 from kubeapi import ApiError, Relisted, WatchTiming, list_and_watch
-from manager.cluster import LARGE_PAGE
 from manager.context import Run
 from manager.facts.reading import part
 from manager.handlers.node_metric import observe, take
 from manager.node_metric import COLLECTION
 
-_TIMING: Final = WatchTiming(longest_delay_seconds=5.0, page_size=LARGE_PAGE)
+_TIMING: Final = WatchTiming(longest_delay_seconds=5.0)
 """A definition that came back goes unnoticed for no longer than this."""
 
 
@@ -30,7 +29,7 @@ async def read(run: Run) -> str:
     """
     health, before = run.context.progress.node_metrics, _known(run)
     try:
-        listed, version = await run.api.list(COLLECTION, {"limit": LARGE_PAGE}, partial(_take, run))
+        listed, version = await run.api.list(COLLECTION, keep=partial(_take, run))
     except ApiError as error:
         health.not_found = error.not_found
         if error.not_found:

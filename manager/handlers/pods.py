@@ -15,6 +15,7 @@ from kubeapi.unreadable import Unreadable
 from manager.context import Run
 from manager.facts import PodFacts
 from manager.facts.reading import Json, part
+from service.garbage import take_stock
 
 SELECTOR: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Bound pods that have not ended; one that ends counts as deleted."""
@@ -56,4 +57,5 @@ async def _drop_others(run: Run, listed: Sequence[str]) -> None:
     await in_slices(cluster.pod_uids() - set(listed), partial(_drop, run), [])
     if not cluster.pods_synced:
         cluster.pods_synced = True
+        take_stock()
         run.everything_changed()

@@ -70,6 +70,7 @@ def of_watches(watch: ClusterWatch, stale_seconds: float) -> Health:
         health.checks[f"{source.kind} watched"] = partial(source.complaint, stale_seconds)
         if source.absent_is_empty:
             health.states[f"{source.kind} defined"] = source.absence
+    health.required["Nodes prepared"] = lambda: "records of nodes are being made" if watch.preparing else ""
     return health
 
 

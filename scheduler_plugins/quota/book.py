@@ -110,11 +110,6 @@ class QuotaBook:
             if any(quota.uid == uid for quota in quotas):
                 self._set_quotas(namespace, self._others(namespace, uid))
 
-    def retain_quotas(self, uids: AbstractSet[str]) -> None:
-        """Forget all quotas but these."""
-        for quota in [quota for quotas in self._quotas.values() for quota in quotas if quota.uid not in uids]:
-            self.delete_quota(quota.uid)
-
     def _others(self, namespace: str, uid: str) -> list[Quota]:
         return [quota for quota in self._quotas.get(namespace, ()) if quota.uid != uid]
 

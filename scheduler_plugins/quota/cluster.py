@@ -225,7 +225,7 @@ class QuotaCluster:
                 by_uid,
                 self.put_quota,
                 self.delete_quota,
-                self.retain_quotas,
+                self.absent_quotas,
                 absent_is_empty=True,
                 check=check_elastic_quota,
             ),
@@ -237,7 +237,7 @@ class QuotaCluster:
                 by_uid,
                 self.put_budget,
                 self.delete_budget,
-                self.retain_budgets,
+                self.absent_budgets,
                 check=check_budget,
             ),
             Source(
@@ -248,7 +248,7 @@ class QuotaCluster:
                 by_name,
                 self.namespaces.put,
                 self.namespaces.delete,
-                self.namespaces.retain,
+                self.namespaces.absent,
                 check=check_namespace,
             ),
         )
@@ -268,10 +268,9 @@ class QuotaCluster:
         self._quota_objects.pop(uid, None)
         self.book.delete_quota(uid)
 
-    def retain_quotas(self, uids: AbstractSet[str]) -> None:
-        """There are these ElasticQuotas and no others."""
-        for uid in self._quota_objects.keys() - uids:
-            self.delete_quota(uid)
+    def absent_quotas(self, uids: AbstractSet[str]) -> AbstractSet[str]:
+        """The ElasticQuotas that are known beside these."""
+        return self._quota_objects.keys() - uids
 
     def put_budget(self, budget: Json) -> None:
         """A PodDisruptionBudget is there, or has changed."""
@@ -282,9 +281,9 @@ class QuotaCluster:
         """A PodDisruptionBudget is gone."""
         self._budgets.pop(uid, None)
 
-    def retain_budgets(self, uids: AbstractSet[str]) -> None:
-        """There are these PodDisruptionBudgets and no others."""
-        self._budgets = {uid: budget for uid, budget in self._budgets.items() if uid in uids}
+    def absent_budgets(self, uids: AbstractSet[str]) -> AbstractSet[str]:
+        """The PodDisruptionBudgets that are known beside these."""
+        return self._budgets.keys() - uids
 
     def put_node(self, node: Json) -> None:
         """A Node is there, or has changed.
@@ -302,10 +301,9 @@ class QuotaCluster:
         if self._nodes.pop(name, None) is not None:
             self._claims_version += 1
 
-    def retain_nodes(self, names: AbstractSet[str]) -> None:
-        """There are these Nodes and no others."""
-        for name in self._nodes.keys() - names:
-            self.delete_node(name)
+    def absent_nodes(self, names: AbstractSet[str]) -> AbstractSet[str]:
+        """The Nodes that are known beside these."""
+        return self._nodes.keys() - names
 
     def put_pod(self, pod: Json) -> None:
         """A pod is there, or has changed.
@@ -348,10 +346,9 @@ class QuotaCluster:
         self._answered.pop(uid, None)
         self.book.delete_pod(uid)
 
-    def retain_pods(self, uids: AbstractSet[str]) -> None:
-        """There are these pods and no others, but those that were answered for since."""
-        for uid in self._pods.keys() - uids:
-            self.delete_pod(uid)
+    def absent_pods(self, uids: AbstractSet[str]) -> AbstractSet[str]:
+        """The pods that were seen beside these; those that were answered for since may be newer than a list."""
+        return self._pods.keys() - uids
 
     def _forget(self, uid: str) -> None:
         former = self._pods.pop(uid, None)

@@ -37,6 +37,6 @@ class Namespaces:
         """A Namespace is gone."""
         self._labels.pop(name, None)
 
-    def retain(self, names: AbstractSet[str]) -> None:
-        """There are these Namespaces and no others."""
-        self._labels = {name: labels for name, labels in self._labels.items() if name in names}
+    def absent(self, names: AbstractSet[str]) -> AbstractSet[str]:
+        """The Namespaces that are known beside these."""
+        return self._labels.keys() - names

@@ -73,10 +73,9 @@ class Pending:
         self.waiting.pop(uid, None)
         self.shown.pop(uid, None)
 
-    def retain_pods(self, uids: AbstractSet[str]) -> None:
-        """There are these pods and no others."""
-        for uid in (self.waiting.keys() | self.shown.keys()) - uids:
-            self.delete_pod(uid)
+    def absent_pods(self, uids: AbstractSet[str]) -> AbstractSet[str]:
+        """The pods that are known beside these."""
+        return (self.waiting.keys() | self.shown.keys()) - uids
 
 
 def refusal_of(pod: Json) -> str:

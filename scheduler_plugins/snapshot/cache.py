@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from crds.pod import is_terminal
 from crds.quantity import QuantityError
+from kubeapi.slices import SLICE
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import AnnotationReader, Nodes, NodeState, NodeTable, Snapshot
 from scheduler_plugins.snapshot.departed import Departed
@@ -132,10 +133,15 @@ class ClusterCache:
         for uid in self._in_flight.expired(now):
             self._uncharge(uid)
         self._reservations.expire(now)
-        for name in self._stale:
-            if name in self._nodes:
+        while self.write_some():
+            pass
+
+    def write_some(self, beyond: int = 0) -> bool:
+        """Write a slice of what changed into the arrays, but so many nodes may wait; whether more than these do."""
+        for _ in range(min(len(self._stale) - beyond, SLICE)):
+            if (name := self._stale.pop()) in self._nodes:
                 self._write_records(name)
-        self._stale.clear()
+        return len(self._stale) > beyond
 
     def _write_records(self, name: str) -> None:
         facts, sums = self._nodes[name], self._sums.get(name, self._no_sums)
@@ -167,10 +173,9 @@ class ClusterCache:
 
     # Nodes
 
-    def retain_nodes(self, names: AbstractSet[str]) -> None:
-        """Forget all Nodes but these."""
-        for name in self._nodes.keys() - names:
-            self.delete_node(name)
+    def absent_nodes(self, names: AbstractSet[str]) -> AbstractSet[str]:
+        """The Nodes that are known beside these."""
+        return self._nodes.keys() - names
 
     def put_node(self, node: Mapping[str, Any]) -> None:
         """Add or update a Node.
@@ -237,10 +242,9 @@ class ClusterCache:
             if not self._readings[name]:
                 del self._readings[name]
 
-    def retain_node_metrics(self, names: AbstractSet[str]) -> None:
-        """Forget all reports but those of these nodes."""
-        for name in [name for name, ledger in self._ledgers.items() if ledger.report and name not in names]:
-            self.delete_node_metric(name)
+    def absent_node_metrics(self, names: AbstractSet[str]) -> Sequence[str]:
+        """The nodes beside these that a report is known of."""
+        return [name for name, ledger in self._ledgers.items() if ledger.report and name not in names]
 
     def put_node_metric(self, node_metric: Mapping[str, Any]) -> None:
         """Add or update a NodeMetric.
@@ -266,15 +270,13 @@ class ClusterCache:
         """A pod as the plugins see it.
 
         Raises:
-            QuantityError: a request or limit is not a quantity.
-            ValueError: a time cannot be read.
+            ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         return PodRequest.from_json(pod, self.rules, self._accounts)
 
-    def retain_pods(self, uids: AbstractSet[str]) -> None:
-        """Forget all Pods but these, and those in flight: they may be newer than a list, and will end by themselves."""
-        for uid in self._placed.keys() - uids:
-            self.delete_pod(uid)
+    def absent_pods(self, uids: AbstractSet[str]) -> AbstractSet[str]:
+        """The bound Pods that are known beside these; those in flight may be newer than a list, and expire."""
+        return self._placed.keys() - uids
 
     def put_pod(self, pod: Mapping[str, Any], now: float) -> None:
         """Add or update a Pod: assign it where it is bound, or take it away when it has ended.
@@ -284,8 +286,7 @@ class ClusterCache:
             now: the time of scheduling of a pod that does not state it. [unix s]
 
         Raises:
-            QuantityError: a request or limit is not a quantity.
-            ValueError: a time cannot be read.
+            ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         self.place(self.read(pod), now)
 
@@ -363,8 +364,7 @@ class ClusterCache:
             now: when. [unix s]
 
         Raises:
-            QuantityError: a request or limit is not a quantity.
-            ValueError: a time cannot be read.
+            ValueError: a request or limit is not a quantity, or a time cannot be read.
         """
         metadata, spec = pod["metadata"], pod.get("spec") or {}
         if spec.get("nodeName") or spec.get("schedulingGates") or metadata.get("deletionTimestamp") or is_terminal(pod):

@@ -1,6 +1,6 @@
 """What a plugin keeps of the whole cluster beside what all plugins see: quotas and what is charged to them."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol, Self, runtime_checkable
 
@@ -34,8 +34,8 @@ class Kept(Protocol):
         """A Node is gone."""
         ...
 
-    def retain_nodes(self, names: AbstractSet[str]) -> None:
-        """There are these Nodes and no others."""
+    def absent_nodes(self, names: AbstractSet[str]) -> Iterable[str]:
+        """There are these Nodes and no others: which of those that are known are gone. `delete_node` follows."""
         ...
 
     def put_pod(self, pod: Json) -> None:
@@ -46,8 +46,11 @@ class Kept(Protocol):
         """A pod is gone."""
         ...
 
-    def retain_pods(self, uids: AbstractSet[str]) -> None:
-        """There are these pods and no others, but those that were answered for since."""
+    def absent_pods(self, uids: AbstractSet[str]) -> Iterable[str]:
+        """There are these pods and no others: which of those that are known are gone. `delete_pod` follows.
+
+        Pods that were answered for and not seen are not among them: they may be newer than a list.
+        """
         ...
 
 

@@ -1,7 +1,7 @@
 """A kind of object that is watched, and where it goes."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,8 +29,8 @@ class Source:
     """Add or update one."""
     delete: Callable[[str], None]
     """Forget one."""
-    retain: Callable[[AbstractSet[str]], None]
-    """Forget all others."""
+    absent: Callable[[AbstractSet[str]], Iterable[str]]
+    """There are these and no others: which of those that are known are gone, then."""
     health: WatchHealth = field(default_factory=WatchHealth)
     """How the watch is doing."""
     absent_is_empty: bool = False

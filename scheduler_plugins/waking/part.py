@@ -91,9 +91,9 @@ class Waking:
         """Take note of a pod that is gone."""
         self.waiting.delete_pod(uid)
 
-    def retain_pods(self, uids: AbstractSet[str]) -> None:
-        """Take note of all pods that there are."""
-        self.waiting.retain_pods(uids)
+    def absent_pods(self, uids: AbstractSet[str]) -> Sequence[str]:
+        """Take note of all pods that there are: which of those that wait are gone."""
+        return self.waiting.absent_pods(uids)
 
     def _forgotten(self, entry: Entry, placed: bool) -> None:  # noqa: FBT001 - a Forgotten
         if placed:

@@ -159,12 +159,10 @@ class Waiting:
         if entry := self._entries.get(uid):
             self.forget(entry)
 
-    def retain_pods(self, uids: AbstractSet[str]) -> None:
-        """Forget all pods but these, and those that may be newer than the list."""
+    def absent_pods(self, uids: AbstractSet[str]) -> Sequence[str]:
+        """All pods have been listed, these: which of those that wait are gone. Some may be newer than the list."""
         self._listed, listed_since = True, self._clock() - _LISTING_SECONDS
-        for uid in self._entries.keys() - uids:
-            if self._entries[uid].since < listed_since:
-                self.forget(self._entries[uid])
+        return [uid for uid in self._entries.keys() - uids if self._entries[uid].since < listed_since]
 
     # What waking asks
 

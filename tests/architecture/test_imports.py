@@ -127,7 +127,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     # scheduler_plugins: snapshot -> filter -> score -> respond
     "scheduler_plugins": ("scheduler_plugins", "crds", "kubeapi", "service"),
     "scheduler_plugins.numerics": ("scheduler_plugins.numerics",),
-    "scheduler_plugins.snapshot": ("scheduler_plugins.snapshot", "service.memo", "crds", "kubeapi"),
+    "scheduler_plugins.snapshot": ("scheduler_plugins.snapshot", "service.memo", "service.garbage", "crds", "kubeapi"),
     "scheduler_plugins.framework": (
         "scheduler_plugins.framework",
         "scheduler_plugins.snapshot",

@@ -34,18 +34,59 @@ async def test_pages_become_one_list(fake: Fake) -> None:
     assert [found["metadata"]["name"] for found in items] == ["a", "b", "c"]
     assert version == "7"
     assert server.queries("list") == [
-        {"limit": "250", "fieldSelector": "x=y"},
-        {"limit": "250", "fieldSelector": "x=y", "continue": "more"},
+        {"limit": "25", "fieldSelector": "x=y"},
+        {"limit": "100", "fieldSelector": "x=y", "continue": "more"},
     ]
 
 
-async def test_expired_page_takes_all(fake: Fake) -> None:
-    """When the moment of the pages has expired, everything is read at once, as of one later moment."""
+async def test_expired_page_begins_anew(fake: Fake) -> None:
+    """When the moment of the pages has expired, everything is read anew, as of one later moment, in larger pages."""
     server, api = fake
     server.add("list", listed("7", "a", proceed="more"), refused(410, "Expired"), listed("9", "b", "c"))
     items, version = await api.list(PATH)
     assert ([found["metadata"]["name"] for found in items], version) == (["b", "c"], "9")
-    assert server.queries("list")[2] == {}
+    assert server.queries("list")[2] == {"limit": "400"}
+
+
+async def test_no_moment_lasts_two_pages(fake: Fake) -> None:
+    """Where each second page comes too late, pages grow until there is one: the list ends."""
+    server, api = fake
+
+    async def reply(request: web.Request) -> web.StreamResponse:
+        if "continue" in request.query:
+            return await refused(410, "Expired")(request)
+        names = [str(number) for number in range(3000)]
+        limit = int(request.query["limit"])
+        return await listed("7", *names[:limit], proceed="more" if limit < len(names) else "")(request)
+
+    server.add("list", *[reply] * 20)
+    items, _ = await api.list(PATH)
+    assert len(items) == 3000
+    assert len(server.requests) < 20
+
+
+@pytest.mark.parametrize("kibibytes", [1, 3, 20, 60, 3000])
+async def test_pages_are_small(fake: Fake, kibibytes: int) -> None:
+    """Whatever the objects take, about a mebibyte comes at a time, which is parsed in one go; none is left out."""
+    server, api = fake
+    objects = [
+        {"metadata": {"name": str(number)}, "x": "x" * kibibytes * 1024} for number in range(40 + 2000 // kibibytes)
+    ]
+    sizes: list[int] = []
+
+    async def reply(request: web.Request) -> web.StreamResponse:
+        first, limit = int(request.query.get("continue", "0")), int(request.query["limit"])
+        sizes.append(min(len(objects) - first, limit) * kibibytes * 1024)
+        more = {"continue": str(first + limit)} if first + limit < len(objects) else {}
+        return await answer({"items": objects[first : first + limit], "metadata": {"resourceVersion": "7", **more}})(
+            request
+        )
+
+    server.add("list", *[reply] * 200)
+    items, _ = await api.list(PATH, keep=lambda item: item["metadata"]["name"])
+    assert items == [each["metadata"]["name"] for each in objects]
+    assert max(sizes[1:]) <= max(2**20, kibibytes * 1024)
+    assert kibibytes > 3 or len(sizes) < 12
 
 
 async def test_first_page_gone_is_an_error(fake: Fake) -> None:

@@ -66,7 +66,7 @@ async def test_changes_follow_the_list(fake: Fake) -> None:
     assert QUICK.shortest_watch_seconds <= seconds <= 2 * QUICK.shortest_watch_seconds
     selectors = {"fieldSelector": "spec.nodeName=n1", "labelSelector": "app=x"}
     assert query == {**selectors, "watch": "true", "allowWatchBookmarks": "true", "resourceVersion": "7"}
-    assert server.queries("list")[0] == {**selectors, "limit": "250"}
+    assert server.queries("list")[0] == {**selectors, "limit": "25"}
     assert health.synced
     assert health.last_contact is not None
 

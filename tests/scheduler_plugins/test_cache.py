@@ -79,9 +79,12 @@ def test_relist_forgets_the_rest() -> None:
     """After a list only what was listed remains, and for its time what is in flight: it may be newer than the list."""
     world = World().put(*(node(name) for name in "abc"), node_metric("a"), node_metric("b"), pod("p", node="a"))
     world.cache.charge(world.request(pod("q")), ["a"], NOW)
-    world.cache.retain_nodes({"b"})
-    world.cache.retain_node_metrics({"b"})
-    world.cache.retain_pods(set())
+    for name in world.cache.absent_nodes({"b"}):
+        world.cache.delete_node(name)
+    for name in world.cache.absent_node_metrics({"b"}):
+        world.cache.delete_node_metric(name)
+    for uid in world.cache.absent_pods(set()):
+        world.cache.delete_pod(uid)
     assert list(world.cache.nodes) == ["b"]
     assert world.cache.ledger("a") is None
     assert set(world.cache.in_flight) == {"uid-q"}

@@ -1,13 +1,27 @@
 """What a relist costs beside reading it."""
 
+import asyncio
 import copy
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
+from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, paths
+from kubeapi.slices import SLICE
+from scheduler_plugins.extender.health import of_watches
+from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.plugins.load_aware import NAME, LoadAware
+from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.snapshot.arrays import NodeState
-from tests.scheduler_plugins.objects import World, node, node_metric, pod
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
+from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod
 
 
 def test_relist_of_the_same_changes_nothing() -> None:
@@ -32,3 +46,183 @@ def test_relist_of_the_same_changes_nothing() -> None:
         world.nodes("a", "b", "c")
         assert sorted(recorded) == ["b", "c"]
     assert (before.tables[NAME] == again.tables[NAME]).all()
+
+
+class _Listed(ApiServer):
+    """An API server with these objects, whose pages may fail, and whose watches say nothing."""
+
+    def __init__(self, lot: random.Random) -> None:
+        super().__init__(Connection("http://127.0.0.1:1", None, lambda: None), "test")
+        self.lot, self.objects, self.between = lot, dict[str, list[Json]](), lambda: None
+        self.fails = 0.0
+        self.lists = dict[str, int]()
+
+    async def _text(self, method: str, path: str, **given: Any) -> bytes:  # noqa: ANN401, ARG002 - as there
+        await asyncio.sleep(0)
+        self.between()
+        first = int(given["params"].get("continue", 0))
+        if first and self.lot.random() < self.fails:
+            raise self.lot.choice([ApiUnavailable("away"), ApiError(410, "Expired", "too old")])
+        limit, items = int(given["params"]["limit"]), self.objects.get(path, [])
+        more = {"continue": str(first + limit)} if first + limit < len(items) else {}
+        if not more:
+            self.lists[path] = self.lists.get(path, 0) + 1
+        return json.dumps(
+            {"items": items[first : first + limit], "metadata": {"resourceVersion": "1", **more}}
+        ).encode()
+
+    @asynccontextmanager
+    async def stream(self, path: str, *_: Any) -> AsyncIterator[AsyncIterator[bytes]]:  # noqa: ANN401
+        """Say "gone" at once."""
+        yield self._gone(path)
+
+    async def _gone(self, _: str) -> AsyncIterator[bytes]:
+        await asyncio.sleep(0)
+        yield json.dumps({"type": "ERROR", "object": {"code": 410}}).encode() + b"\n"
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Watches are begun again at once."""
+    monkeypatch.setattr("kubeapi.watch._Backoff.wait", lambda *_, **__: asyncio.sleep(0))
+
+
+def _world() -> tuple[ClusterCache, QuotaCluster]:
+    cache = ClusterCache(LoadRules(), {QUOTAS: CapacityScheduling(), NAME: LoadAware()})
+    kept = cache.kept[QUOTAS]
+    assert isinstance(kept, QuotaCluster)
+    return cache, kept
+
+
+def _state(cache: ClusterCache, quotas: QuotaCluster, names: list[str]) -> list[object]:
+    """What is known, as far as a decision may depend on it."""
+    nodes, unknown = cache.select(sorted(cache.nodes), NOW)
+    ledgers = [sorted(ledger.pods) if (ledger := cache.ledger(name)) else [] for name in names]
+    reports = [ledger.report is not None if (ledger := cache.ledger(name)) else False for name in names]
+    used = [quotas.book.used(each) for each in ("default", "other")]
+    return [list(nodes.names), unknown, nodes.tables[NAME].tobytes(), ledgers, reports, used, quotas.book.total_used]
+
+
+def _fed(objects: dict[str, list[Json]]) -> tuple[ClusterCache, QuotaCluster]:
+    """A cache that was fed these objects and no others."""
+    cache, quotas = _world()
+    for item in objects.get(paths.NODES, []):
+        quotas.put_node(item)
+        cache.put_node(item)
+    for item in objects.get(NODE_METRICS, []):
+        cache.put_node_metric(item)
+    for item in objects.get(paths.PODS, []):
+        quotas.put_pod(item)
+        cache.put_pod(item, NOW)
+    return cache, quotas
+
+
+def _some(lot: random.Random, names: list[str], pods: list[str]) -> dict[str, list[Json]]:
+    nodes = lot.sample(names, lot.randint(1, len(names)))
+    reported = lot.sample(names, lot.randint(0, len(names)))
+    bound = lot.sample(pods, lot.randint(0, len(pods)))
+    return {
+        paths.NODES: [node(each, cpu=str(lot.randint(8, 64))) for each in nodes],
+        NODE_METRICS: [node_metric(each, cpu=str(lot.randint(1, 9))) for each in reported],
+        paths.PODS: [pod(each, {"cpu": f"{lot.randint(1, 9)}00m"}, node=lot.choice(names)) for each in bound],
+    }
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.usefixtures("impatient")
+async def test_any_relist_ends_in_what_there_is(seed: int) -> None:
+    """Whatever a list brings anew and leaves out, what breaks it, and whoever asks in between: the same is known."""
+    lot = random.Random(seed)  # noqa: S311 - it hides nothing
+    names, pods = [f"n{each}" for each in range(60)], [f"p{each}" for each in range(300)]
+    api, (cache, quotas) = _Listed(lot), _world()
+    api.objects, api.fails = _some(lot, names, pods), 0.3
+    cluster = ClusterWatch(api, cache, lambda: NOW)
+    following = asyncio.create_task(cluster.run())
+    asked = 0
+    for _ in range(4):
+        api.objects, api.lists = _some(lot, names, pods), {}
+        # A list that began before is another's: the second that ends began with these objects.
+        while min((api.lists.get(path, 0) for path in (paths.NODES, NODE_METRICS, paths.PODS)), default=0) < 3:
+            await asyncio.sleep(0)
+            if cluster.synced and lot.random() < 0.05:
+                incoming = cache.read(pod(f"asked{asked}", {"cpu": "1"}))
+                cache.charge(incoming, lot.sample(names, 3), NOW)
+                cache.select(names, NOW)
+                asked += 1
+        for uid in list(cache.in_flight):
+            cache.release(uid)
+        assert _state(cache, quotas, names) == _state(*_fed(api.objects), names)
+    following.cancel()
+
+
+class _Neighbour:
+    """Somebody else on the loop, who counts what is done between two of his turns."""
+
+    def __init__(self) -> None:
+        self.done = self.most = self.all = 0
+
+    def count(self, monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
+        """Count the calls of a method."""
+        original = getattr(kind, name)
+
+        def counted(*given: Any, **named: Any) -> Any:  # noqa: ANN401
+            self.done, self.all = self.done + 1, self.all + 1
+            self.most = max(self.most, self.done)
+            return original(*given, **named)
+
+        monkeypatch.setattr(kind, name, counted)
+
+    async def live(self) -> None:
+        """Have turns, for ever."""
+        while True:
+            self.done = 0
+            await asyncio.sleep(0)
+
+
+async def _beside(neighbour: _Neighbour, api: _Listed, path: str, lists: int) -> None:
+    """Let him live until so many lists of a kind have been taken."""
+    living = asyncio.create_task(neighbour.live())
+    while api.lists.get(path, 0) < lists:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+    living.cancel()
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_what_is_gone_goes_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of pods that a list leaves out are forgotten a few at a time: requests are answered in between."""
+    api, (cache, _) = _Listed(random.Random(1)), _world()  # noqa: S311 - it hides nothing
+    api.objects = {paths.NODES: [node("a")], paths.PODS: [pod(f"p{each}", node="a") for each in range(2000)]}
+    neighbour = _Neighbour()
+    neighbour.count(monkeypatch, ClusterCache, "delete_pod")
+    following = asyncio.create_task(ClusterWatch(api, cache, lambda: NOW).run())
+    await _beside(neighbour, api, paths.PODS, 1)
+    api.objects[paths.PODS] = []
+    await _beside(neighbour, api, paths.PODS, 4)
+    following.cancel()
+    assert cache.ledger("a") is None
+    assert neighbour.all == 2000
+    assert neighbour.most <= SLICE
+
+
+@pytest.mark.usefixtures("impatient")
+async def test_records_are_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the start, and when all reports are new, nodes' records are made a few at a time, hardly any when asked."""
+    names = [f"n{each}" for each in range(1000)]
+    api, (cache, _) = _Listed(random.Random(1)), _world()  # noqa: S311 - it hides nothing
+    api.objects = {paths.NODES: [node(each) for each in names], NODE_METRICS: [node_metric(each) for each in names]}
+    neighbour, cluster = _Neighbour(), ClusterWatch(api, cache, lambda: NOW)
+    neighbour.count(monkeypatch, LoadAware, "record")
+    following, living = asyncio.create_task(cluster.run()), asyncio.create_task(neighbour.live())
+    while not (cluster.synced and not of_watches(cluster, 180).missing()):  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+    for round_ in range(3):
+        done = neighbour.all
+        cache.select(names, NOW)
+        assert neighbour.all <= done + 2 * SLICE
+        api.objects[NODE_METRICS], api.lists = [node_metric(each, cpu=str(round_ + 1)) for each in names], {}
+        while api.lists.get(NODE_METRICS, 0) < 3:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0)
+    following.cancel()
+    living.cancel()
+    assert neighbour.all >= 4 * len(names) - SLICE
+    assert neighbour.most <= 3 * SLICE

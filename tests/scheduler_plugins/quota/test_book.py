@@ -62,7 +62,7 @@ def test_oldest_of_several_is_in_force() -> None:
     assert in_force is not None
     assert in_force.name == "b"
     assert book.total_min == {"cpu": 2000}
-    book.retain_quotas({"a-c"})
+    book.delete_quota("a-b")
     assert book.total_min == {"cpu": 4000}
 
 

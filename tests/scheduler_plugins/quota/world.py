@@ -65,8 +65,8 @@ class Run:
             self.put(pod)
             if first:
                 self.cache.doubt(pod, NOW + self.now)
-        self.cluster.retain_pods(pods.keys())
-        self.cache.retain_pods(pods.keys())
+        for uid in {*self.cluster.absent_pods(pods.keys()), *self.cache.absent_pods(pods.keys())}:
+            self.delete(uid)
 
 
 @dataclass

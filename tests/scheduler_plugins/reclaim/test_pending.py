@@ -68,7 +68,8 @@ def test_waits_no_longer(pending: Pending) -> None:
     pending.put_pod(pod("bound", nodeName="n1"))
     pending.delete_pod("gone")
     pending.put_pod(pod("tried", condition={**REFUSED, "reason": "SchedulerError"}))
-    pending.retain_pods({"stays"})
+    assert pending.absent_pods({"stays"}) == {"left out"}
+    pending.delete_pod("left out")
     assert list(pending.waiting) == ["stays"]
 
 

@@ -34,7 +34,7 @@ def _restarted(*pods: Json) -> Site:
     for pod in pods:
         site.pods[pod["metadata"]["name"]] = pod
         site.waiting.put_pod(pod)
-    site.waiting.retain_pods({pod["metadata"]["uid"] for pod in pods})
+    site.waiting.absent_pods({pod["metadata"]["uid"] for pod in pods})
     return site
 
 

@@ -32,7 +32,8 @@ def test_deleted_pod_is_forgotten() -> None:
     site.waiting.delete_pod("uid-p")
     site.waiting.delete_pod("stranger")
     site.now += 120
-    site.waiting.retain_pods({"uid-q", "stranger"})
+    assert site.waiting.absent_pods({"uid-q", "stranger"}) == ["uid-r"]
+    site.waiting.delete_pod("uid-r")
     assert set(site.waiting.entries) == {"uid-q"}
     site.waiting.delete_pod("uid-q")
     assert site.waiting.groups == []
@@ -53,8 +54,7 @@ def test_list_that_took_long_forgets_no_newer_pod() -> None:
     site = _refused("old")
     site.now += 120
     site.refuse("new")
-    site.waiting.retain_pods(set())
-    assert set(site.waiting.entries) == {"uid-new"}
+    assert site.waiting.absent_pods(set()) == ["uid-old"]
 
 
 async def test_other_replica_takes_over() -> None:

@@ -1,0 +1,34 @@
+"""How many objects of a list to ask for at a time: nothing else runs while the JSON of a page is parsed."""
+
+from typing import Final
+
+PAGE_SIZE: Final = 250
+"""Objects per page at most."""
+PAGE_BYTES: Final = 2**20
+"""What a page should take at most: some 10 ms to parse. [bytes]"""
+_FIRST: Final = 25
+"""Objects of the first page: whether they are Nodes of 50 KiB is not known yet."""
+_GROWTH: Final = 4
+"""No page has more than so many times the objects of the one before."""
+
+
+class Paging:
+    """The pages of one list.
+
+    Args:
+        most: objects per page at most.
+    """
+
+    def __init__(self, most: int = PAGE_SIZE) -> None:
+        self._most, self._bytes = most, PAGE_BYTES
+        self.limit = min(_FIRST, most)
+        """How many objects to ask for."""
+
+    def came(self, count: int, size: int) -> None:
+        """A page has come: so many objects, of so many bytes."""
+        if count:
+            self.limit = max(min(self._bytes * count // max(size, 1), self.limit * _GROWTH, self._most), 1)
+
+    def expired(self) -> None:
+        """The moment of the pages was over before the last: the list begins anew, with fewer and larger ones."""
+        self._most, self._bytes, self.limit = self._most * _GROWTH, self._bytes * _GROWTH, self.limit * _GROWTH

@@ -44,6 +44,8 @@ def setting_aside() -> Iterator[None]:
     former = gc.get_threshold()
     gc.set_threshold(*_LOOKS)
     gc.callbacks.append(_set_aside)
+    gc.freeze()
+    gc.collect()  # Python waits until a quarter of what it saw last has come to it: from now on, of nothing
     try:
         yield
     finally:
@@ -61,5 +63,5 @@ def _look_at_all() -> None:
     """Free all garbage that there is."""
     gc.unfreeze()
     gc.collect()
-    gc.collect()  # Python waits until a quarter of what it saw last has come to it: from now on, of nothing
+    gc.collect()  # of what is not set aside, as at the beginning
     take_stock()

@@ -97,6 +97,7 @@ def test_chosen_keeps_the_order() -> None:
         "week",
         "scheduler-compute",
         "extender",
+        "relist",
         "scheduler-cluster",
     ]
     assert chosen([]) == list(PARTS)

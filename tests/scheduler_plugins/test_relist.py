@@ -53,13 +53,12 @@ class _Listed(ApiServer):
 
     def __init__(self, lot: random.Random) -> None:
         super().__init__(Connection("http://127.0.0.1:1", None, lambda: None), "test")
-        self.lot, self.objects, self.between = lot, dict[str, list[Json]](), lambda: None
+        self.lot, self.objects = lot, dict[str, list[Json]]()
         self.fails = 0.0
         self.lists = dict[str, int]()
 
     async def _text(self, method: str, path: str, **given: Any) -> bytes:  # noqa: ANN401, ARG002 - as there
         await asyncio.sleep(0)
-        self.between()
         first = int(given["params"].get("continue", 0))
         if first and self.lot.random() < self.fails:
             raise self.lot.choice([ApiUnavailable("away"), ApiError(410, "Expired", "too old")])

@@ -67,14 +67,14 @@ def estimate_pod(pod: Mapping[str, Any], rules: LoadRules) -> dict[str, int]:
         QuantityError: a request or limit is not a quantity.
     """
     annotation = _annotations(pod).get(names.ANNOTATION_ESTIMATED_SCALING_FACTORS)
-    return _estimates(pod, priority_class(pod), rules, annotation)
+    return _estimates(pod, priority_class(pod), _factors(annotation, rules))
 
 
-def _estimates(pod: Mapping[str, Any], band: PriorityBand, rules: LoadRules, annotation: str | None) -> dict[str, int]:
+def _estimates(pod: Mapping[str, Any], band: PriorityBand, factors: Mapping[str, int]) -> dict[str, int]:
     requests, limits = pod_requests(pod), pod_limits(pod)
     return {
         name: max(_estimate(actual, requests, limits, factor) for actual in _asked_as(name, band, requests, limits))
-        for name, factor in _factors(annotation, rules).items()
+        for name, factor in factors.items()
     }
 
 
@@ -103,7 +103,9 @@ def _asked(container: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _estimated(asked: tuple[LoadRules, PriorityBand, str, str | None]) -> Vector:
     rules, band, spec, annotation = asked
-    estimate = _estimates({"spec": json.loads(spec)}, band, rules, annotation)
+    factors = _factors(annotation, rules)  # an annotation may name thousands
+    wanted = {name: factors[name] for name in rules.resources if name in factors}
+    estimate = _estimates({"spec": json.loads(spec)}, band, wanted)
     return tuple(estimate.get(name, 0) for name in rules.resources)
 
 

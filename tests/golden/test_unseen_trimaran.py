@@ -167,7 +167,7 @@ def test_allocatable_is_made(arguments: Any, expected: Json) -> None:  # noqa: A
 def _peer_defaults(arguments: Json) -> Json:
     """What the peer fills in and repairs."""
     effective: Json = {key: value for key, value in arguments.items() if value is not None}
-    provider = dict(arguments.get("metricProvider") or {})
+    provider = {name: each for name, each in (arguments.get("metricProvider") or {}).items() if each is not None}
     if arguments.get("watcherAddress") is None and not provider.get("type"):
         provider["type"] = "KubernetesMetricsServer"
     if provider.get("type") == "Prometheus" and provider.get("insecureSkipVerify") is None:

@@ -19,17 +19,17 @@ class Step:
 
 
 STEPS: Final[dict[str, Step]] = {
-    "kills": Step("soak.kills", 6, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
+    "kills": Step("soak.kills", 3, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
     "fuzz": Step("soak.fuzz", 8, "10,000 new inputs for each parser, 1,000 for every other property"),
     "large-objects": Step(
-        "soak.large_objects", 2, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
+        "soak.large_objects", 3, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
     ),
     "strangers": Step(
         "soak.strangers", 1, "hundreds of clients that never finish, at every open port: memory, threads, connections"
     ),
     "month": Step(
         "soak.month",
-        11,
+        14,
         "31 simulated days of an agent with 110 pods and 2,000 of jobs a day: memory and database stay flat",
     ),
     "api-server": Step(

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from soak.telling import Telling, run
 
-OBJECTS, LABELS = 1000, 24_000
+OBJECTS, LABELS = 1000, 8_000
 """So many versions of each kind, each with so many labels, values and entries that no other version has."""
 GROWTH_MIB: Final = {"agent": 16.0, "manager": 24.0, "scheduler": 96.0}
 """What a service may grow by, beyond what the first versions took: all that it remembers to be fast is bounded."""

@@ -36,7 +36,7 @@ STEPS = (15, 20, 30, 60, 120, 300)
 """Seconds between two ticks, one of which is chosen."""
 FINE_SECONDS, TRIAL_SECONDS, TRIAL_STEP = 1800, 4 * 3600, 60
 """First a tick a second, which fills what is kept tick by tick; then some that tell how fast this machine is."""
-SPARE = 0.85
+SPARE = 0.8
 """The share of the time that is planned for: other work may begin on this machine."""
 LOOK_DAYS = 2
 """Every so many simulated days it is seen whether the rest still fits, and if not, ticks are further apart from there
@@ -44,8 +44,8 @@ on; but not any more in the days that are judged, which must be alike."""
 FLUSH_SECONDS, SAVE_SECONDS = 60, 300.0
 REPORTING_SECONDS = 3600
 """Reports are made in the first hour of each day: they cost several times what a tick does."""
-LAST_SHARE = 0.97
-"""Of the time, after which no other day is begun: closing takes a moment."""
+LAST_SHARE = 0.9
+"""Of the time, after which no other tick is made: what comes after the restart costs as much as some days."""
 MIB = 1 << 20
 RSS_MIB_A_DAY, DATABASE_MIB_A_DAY = 0.5, 0.5
 """Growth that still counts as flat: 15 MiB a month, a seventeenth of the agent's limit and of the database's bound."""

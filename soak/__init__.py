@@ -20,7 +20,7 @@ class Step:
 
 STEPS: Final[dict[str, Step]] = {
     "kills": Step("soak.kills", 3, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
-    "fuzz": Step("soak.fuzz", 8, "10,000 new inputs for each parser, 1,000 for every other property"),
+    "fuzz": Step("soak.fuzz", 7, "10,000 new inputs for each parser, 1,000 for every other property"),
     "large-objects": Step(
         "soak.large_objects", 3, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
     ),

@@ -206,7 +206,7 @@ def test_negative_value_is_told_its_range(arguments: list[str]) -> None:
         ["--collectors", "node,gpu"],
         ["--collectors", ""],
         ["--collectors", ","],
-        ["--store-max-mib", "1"],
+        ["--store-max-mib", "31"],
         ["--store-max-mib", "x"],
         ["--store-max-mib", "²"],
         ["--store-max-mib", "9" * 5000],

@@ -1,9 +1,11 @@
 """A gap sells less, never more: whatever was not measured, no more is reclaimable than had it been measured and quiet.
 
 What a gap hides nobody can know: a burst that was never measured is in no number. So what is compared with is the
-least that can have happened, nothing used; and, where the gap hides no peak, the very same usage measured. Requests
-are twice what a pod uses at most: a pod that a gap makes cold counts at its request, or at the highest it was seen to
-use, without the share of others' peaks that `diversity` charges warm pods with.
+least that can have happened, nothing used; and, where the gap hides no peak, the very same usage measured.
+
+A pod that a gap makes cold counts at its request, or at the highest it was seen to use: without margin and ratio, and
+without the share of others' peaks that `diversity` charges warm pods with. So requests here are twice what a pod uses
+at most, and margins no larger than twice the ratio: pods that are to give something back, with what they give.
 """
 
 import copy
@@ -35,6 +37,8 @@ WINDOWED = [
     PredictPolicy(model="max", of=(ModelChoice("borg-default"), ModelChoice("diversity"))),
 ]
 """What looks at peaks. A mean, a deviation and a percentile below 100 of fewer samples may be more or less."""
+Terms = tuple[int, int, int]
+"""Cold period [s], safety margin [%] and reclaim ratio [%]."""
 
 
 def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: float = SLOT_START) -> Learner:
@@ -74,8 +78,8 @@ def at_most(less: Mapping[str, int], more: Mapping[str, int]) -> bool:
 
 
 @st.composite
-def _nodes(draw: st.DrawFn) -> tuple[FloatArray, BoolArray, list[PodRef], int]:
-    """Usage, what of it was measured, the pods, and the cold period."""
+def _nodes(draw: st.DrawFn) -> tuple[FloatArray, BoolArray, list[PodRef], Terms]:
+    """Usage, what of it was measured, the pods, and the policy's terms."""
     count, slots = draw(st.integers(1, 3)), draw(st.integers(2, 9))
     cores = st.sampled_from([0.0, 0.5, 4.0]) | st.floats(0.0, 6.0)
     row = st.lists(cores, min_size=slots, max_size=slots)
@@ -84,17 +88,18 @@ def _nodes(draw: st.DrawFn) -> tuple[FloatArray, BoolArray, list[PodRef], int]:
     there = np.array([draw(flags | st.just([True] * slots) | st.just([False] * slots)) for _ in range(1 + count)])
     most = usage[1:].max(axis=1)
     pods = [pod(f"p{n}", int(2000 * most[n]) + 10, int(2 * most[n] * GIB) + GIB // 64) for n in range(count)]
-    return usage, there, pods, draw(st.sampled_from([0, 300, 900, 1800, 86400]))
+    cold, terms = st.sampled_from([0, 300, 900, 1800, 86400]), st.sampled_from([(0, 100), (10, 80), (50, 75)])
+    return usage, there, pods, (draw(cold), *draw(terms))
 
 
 @pytest.mark.parametrize("policy", WINDOWED, ids=lambda policy: policy.model or "default")
 @given(made=_nodes())
 def test_gap_is_never_quieter_than_quiet(
-    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], int]
+    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], Terms]
 ) -> None:
     """Any slots of the system and of any pods, all of them included, that were not measured: as if nothing was used."""
-    usage, there, pods, cold = made
-    policy = _cold(policy, cold)
+    usage, there, pods, terms = made
+    policy = _under(policy, terms)
     with_gap = learned(usage, there, pods)
     quiet = learned(np.where(there, usage, 0.0), np.ones_like(there), pods)
     assert at_most(reclaimable(with_gap, pods, policy), reclaimable(quiet, pods, policy))
@@ -103,11 +108,11 @@ def test_gap_is_never_quieter_than_quiet(
 @pytest.mark.parametrize("policy", WINDOWED, ids=lambda policy: policy.model or "default")
 @given(made=_nodes())
 def test_gap_without_peak_never_sells_more(
-    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], int]
+    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], Terms]
 ) -> None:
     """Where the highest of each and of all together were measured, the gap sells no more than what it hides."""
-    usage, there, pods, cold = made
-    policy = _cold(policy, cold)
+    usage, there, pods, terms = made
+    policy = _under(policy, terms)
     last = usage.shape[1] - 6  # the shortest window has the last 6 slots
     for values, known in zip(usage, there, strict=True):
         known[[values.argmax(), max(last, 0) + values[max(last, 0) :].argmax()]] = True
@@ -121,12 +126,12 @@ def test_gap_without_peak_never_sells_more(
 @pytest.mark.parametrize("policy", WINDOWED, ids=lambda policy: policy.model or "default")
 @given(made=_nodes(), data=st.data())
 def test_lost_averages_never_sell_more(
-    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], int], data: st.DataObject
+    policy: PredictPolicy, made: tuple[FloatArray, BoolArray, list[PodRef], Terms], data: st.DataObject
 ) -> None:
     """Averages of a whole window that are lost (a damaged file): the highest sample ever stands in for them."""
-    usage, _, pods, cold = made
+    usage, _, pods, terms = made
     learner = learned(usage, np.ones_like(usage, dtype=np.bool_), pods)
-    policy = _cold(policy, cold)
+    policy = _under(policy, terms)
     before = reclaimable(learner, pods, policy)
     lost = data.draw(st.sets(st.sampled_from([SYS, *(each.uid for each in pods)]), min_size=1))
     rows = np.array([row for name in lost if (row := learner.row(name)) is not None])
@@ -137,11 +142,11 @@ def test_lost_averages_never_sell_more(
 
 @given(made=_nodes(), data=st.data())
 def test_unknown_facts_never_sell_more(
-    made: tuple[FloatArray, BoolArray, list[PodRef], int], data: st.DataObject
+    made: tuple[FloatArray, BoolArray, list[PodRef], Terms], data: st.DataObject
 ) -> None:
     """What the Node does not state, and what pods do not request, is never taken for room."""
-    usage, there, pods, cold = made
-    learner, policy = learned(usage, there, pods), _cold(PredictPolicy(), cold)
+    usage, there, pods, terms = made
+    learner, policy = learned(usage, there, pods), _under(PredictPolicy(), terms)
     facts = copy.deepcopy(FACTS)
     for amounts in (facts.allocatable, facts.capacity, facts.reservation):
         for metric in data.draw(st.sets(st.sampled_from([CPU, MEMORY]))):
@@ -172,11 +177,13 @@ def test_rise_counts_beside_a_gap(model: str, rounds: int, hidden: str) -> None:
     assert at_most(reclaimed[1], reclaimed[0])
 
 
-def _cold(policy: PredictPolicy, seconds: int) -> PredictPolicy:
+def _under(policy: PredictPolicy, terms: Terms) -> PredictPolicy:
+    cold, margin, ratio = terms
     return PredictPolicy(
         model=policy.model,
         parameters=policy.parameters,
         of=policy.of,
-        cold_start_period_seconds=seconds,
-        safety_margin_percent=0,
+        cold_start_period_seconds=cold,
+        safety_margin_percent=margin,
+        reclaim_ratio_percent=ratio,
     )

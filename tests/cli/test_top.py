@@ -109,6 +109,8 @@ def test_json_has_units() -> None:
 class Cluster:
     """An API server with the recorded objects, which judges `pool=web` alone."""
 
+    server_time = staticmethod(time.time)
+
     async def list(self, path: str, params: Mapping[str, str] | None = None) -> tuple[list[Any], str]:
         """Objects of a kind."""
         kind = {"nodes": "nodes", "nodemetrics": "nodeMetrics", "pods": "pods"}[path.rpartition("/")[2]]

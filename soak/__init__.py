@@ -19,13 +19,8 @@ class Step:
 
 
 STEPS: Final[dict[str, Step]] = {
-    "kills": Step("soak.kills", 3, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
-    "fuzz": Step("soak.fuzz", 7, "10,000 new inputs for each parser, 1,000 for every other property"),
-    "large-objects": Step(
-        "soak.large_objects", 3, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
-    ),
-    "strangers": Step(
-        "soak.strangers", 1, "hundreds of clients that never finish, at every open port: memory, threads, connections"
+    "manager": Step(
+        "soak.manager", 13, "a manager with 5,000 nodes that report: memory, stalls, floods, edits, quiet restart"
     ),
     "month": Step(
         "soak.month",
@@ -38,9 +33,14 @@ STEPS: Final[dict[str, Step]] = {
         "a real API server is killed and restarted below agents, manager, extender",
         longer_seconds=420,
     ),
+    "fuzz": Step("soak.fuzz", 7, "10,000 new inputs for each parser, 1,000 for every other property"),
     "quotas": Step("soak.quotas", 4, "extenders and kube-schedulers are killed, paused and held back: quotas hold"),
-    "manager": Step(
-        "soak.manager", 13, "a manager with 5,000 nodes that report: memory, stalls, floods, edits, quiet restart"
+    "large-objects": Step(
+        "soak.large_objects", 3, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
+    ),
+    "kills": Step("soak.kills", 3, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
+    "strangers": Step(
+        "soak.strangers", 1, "hundreds of clients that never finish, at every open port: memory, threads, connections"
     ),
 }
 """The steps in order, by name. What is missing to the hour is for what a step needs to end."""

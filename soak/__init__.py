@@ -20,11 +20,11 @@ class Step:
 
 STEPS: Final[dict[str, Step]] = {
     "manager": Step(
-        "soak.manager", 13, "a manager with 5,000 nodes that report: memory, stalls, floods, edits, quiet restart"
+        "soak.manager", 11, "a manager with 5,000 nodes that report: memory, stalls, floods, edits, quiet restart"
     ),
     "month": Step(
         "soak.month",
-        14,
+        18,
         "31 simulated days of an agent with 110 pods and 2,000 of jobs a day: memory and database stay flat",
     ),
     "api-server": Step(
@@ -33,12 +33,12 @@ STEPS: Final[dict[str, Step]] = {
         "a real API server is killed and restarted below agents, manager, extender",
         longer_seconds=420,
     ),
-    "fuzz": Step("soak.fuzz", 7, "10,000 new inputs for each parser, 1,000 for every other property"),
+    "fuzz": Step("soak.fuzz", 6, "10,000 new inputs for each parser, 1,000 for every other property"),
     "quotas": Step("soak.quotas", 4, "extenders and kube-schedulers are killed, paused and held back: quotas hold"),
     "large-objects": Step(
         "soak.large_objects", 3, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
     ),
-    "kills": Step("soak.kills", 3, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
+    "kills": Step("soak.kills", 2, "a writing store is killed 1,000 times: no sample is lost, doubled or reordered"),
     "strangers": Step(
         "soak.strangers", 1, "hundreds of clients that never finish, at every open port: memory, threads, connections"
     ),

@@ -99,6 +99,12 @@ def example(of: Box) -> dict[str, str]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def overlap(one: Box | None, other: Box | None) -> dict[str, str] | None:
+    """Labels that are in both, as few as possible; `None` when there can be none. Exact, whatever nodes there are."""
+    both = None if one is None or other is None else common(one, other)
+    return None if both is None else example(both)
+
+
 def remainder(of: Box, without: Iterable[Box]) -> Box | None:
     """Some part of a box that is in none of the others; `None` when they cover it entirely.
 

@@ -9,7 +9,6 @@ from crds.colocation import ColocationConfig
 from manager.config import label_sets
 from manager.config.findings import Finding, entry_name, join
 from manager.config.matching import matching_entries
-from manager.config.selector import overlap
 
 MOST_COMPARED: Final = 100
 """So many entries are compared with one another; beyond that only live nodes tell."""
@@ -81,7 +80,7 @@ def by_selectors(entries: Sequence[Mapping[str, Any]]) -> Competition:
             which = " and ".join(_called(entries, other) for other in by[:3])
             what = f"can never apply: every node that it matches matches {which} first"
             warnings.append(Finding(where, f"{what}; move it up, or narrow the other"))
-    hints += itertools.islice(_overlaps(entries, selectors, covered), _MOST_TOLD)
+    hints += itertools.islice(_overlaps(entries, boxes, covered), _MOST_TOLD)
     if len(entries) > MOST_COMPARED:
         hints.append(Finding("nodeConfigs", f"only the first {MOST_COMPARED} entries are compared for overlaps"))
     return Competition(tuple(warnings), tuple(hints))
@@ -103,13 +102,12 @@ def _same_names(entries: Sequence[Mapping[str, Any]]) -> list[Finding]:
 
 
 def _overlaps(
-    entries: Sequence[Mapping[str, Any]], selectors: Sequence[Mapping[str, Any] | None], covered: set[int]
+    entries: Sequence[Mapping[str, Any]], boxes: Sequence[label_sets.Box | None], covered: set[int]
 ) -> Iterable[Finding]:
     """Pairs that some node may match; the later one is named, since it is the one that does not apply there."""
-    for earlier, later in itertools.combinations(range(len(selectors)), 2):
-        if later in covered or earlier in covered:
-            continue
-        labels = overlap(selectors[earlier], selectors[later])
+    compared = [(index, box) for index, box in enumerate(boxes) if box is not None and index not in covered]
+    for (earlier, one), (later, other) in itertools.combinations(compared, 2):
+        labels = label_sets.overlap(one, other)
         if labels is not None:
             shown = ", ".join(f"{name}={value}" for name, value in list(labels.items())[:_MOST_LABELS])
             with_labels = f"with labels {shown}" if shown else "without the labels that they ask about"

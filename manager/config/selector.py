@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from manager.config import label_sets
 from manager.config.findings import Finding, join, shown
 
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
@@ -87,15 +86,3 @@ def _expression_faults(expression: Any, path: str) -> list[Finding]:  # noqa: AN
     elif operator in _WITHOUT_VALUES and values:
         found.append(Finding(join(path, "values"), f"must be absent for {operator}, got {shown(values)}"))
     return found or _label_faults(expression["key"], values or (), path)
-
-
-def overlap(a: Mapping[str, Any] | None, b: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Labels that two well-formed selectors both match, as few as possible; `None` when there can be none.
-
-    Exact, whatever nodes there are. An absent selector matches nothing.
-    """
-    one, other = label_sets.box(a), label_sets.box(b)
-    if one is None or other is None:
-        return None
-    both = label_sets.common(one, other)
-    return None if both is None else label_sets.example(both)

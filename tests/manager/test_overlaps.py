@@ -12,7 +12,7 @@ from crds.selector import matches
 from manager.config import label_sets
 from manager.config.overlaps import MOST_COMPARED, by_selectors, on_nodes
 from manager.config.parse import parse_config
-from manager.config.selector import faults, overlap
+from manager.config.selector import faults
 
 KEYS, VALUES = ("pool", "zone"), ("a", "b", "c")
 EXPRESSIONS = st.one_of(
@@ -48,6 +48,11 @@ def _in(*values: str, key: str = "pool", operator: str = "In") -> dict[str, Any]
 
 def _bare(operator: str, key: str = "pool") -> dict[str, Any]:
     return {"matchExpressions": [{"key": key, "operator": operator}]}
+
+
+def overlap(one: Any, other: Any) -> dict[str, str] | None:  # noqa: ANN401
+    """Labels that two selectors match."""
+    return label_sets.overlap(label_sets.box(one), label_sets.box(other))
 
 
 @pytest.mark.parametrize(
@@ -178,3 +183,17 @@ def test_live_nodes_that_match_two() -> None:
         )
     ]
     assert on_nodes(config, [("n1", {"zone": "a"})]) == ()
+
+
+def test_each_selector_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of thousands of names are compared in pairs, and not read again for each pair."""
+    read, box = list[Any](), label_sets.box
+
+    def counted(selector: Any) -> label_sets.Box | None:  # noqa: ANN401
+        read.append(selector)
+        return box(selector)
+
+    monkeypatch.setattr(label_sets, "box", counted)
+    entries = [{"name": f"e-{n}", "nodeSelector": {"matchLabels": {"pool": f"p-{n % 20}"}}} for n in range(40)]
+    assert by_selectors(entries).warnings
+    assert len(read) == len(entries)

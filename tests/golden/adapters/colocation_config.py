@@ -16,7 +16,7 @@ from typing import Any, Final
 from crds.codec import from_json, to_json
 from crds.colocation import ColocationConfig, ColocationStrategy, NodeStrategy
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, CONFIG_MAP_KEY
-from manager.config import overlaps, selector
+from manager.config import label_sets, overlaps, selector
 from manager.config.in_force import InForce, judge
 from manager.config.overlay import overlay
 from manager.config.parse import parse_strategy
@@ -122,7 +122,8 @@ def _selector_overlap(vector: Json) -> Json:
     selectors = [profile.get("nodeSelector") for profile in vector.get("profiles") or ()]
     if any(selector.faults(each, "") for each in selectors if each is not None):
         return {"error": True}
-    return {"error": any(selector.overlap(a, b) is not None for a, b in combinations(selectors, 2))}
+    boxes = [label_sets.box(each) for each in selectors]
+    return {"error": any(label_sets.overlap(a, b) is not None for a, b in combinations(boxes, 2))}
 
 
 def _node_conflict(vector: Json) -> Json:

@@ -13,6 +13,7 @@ from typing import Final
 
 from agent import flags
 from agent import settings as agent_settings
+from agent.allocator import keep_large_blocks_apart
 from agent.assembly import CannotStart
 from agent.flags import WrongSetting
 from agent.runner import run
@@ -64,6 +65,7 @@ def _command(name: str, arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
+    keep_large_blocks_apart()
     settings = agent_settings.load(arguments, commands=_listed() if {"-h", "--help"} & set(arguments) else "")
     logs.set_up(settings.serve.log_format, settings.serve.log_level)
     for sentence in flags.misspelled(AgentSettings, os.environ):

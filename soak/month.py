@@ -16,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from agent.allocator import keep_large_blocks_apart
 from agent.keeping import Keeper
 from agent.learning import Learning
 from agent.pipeline import Pipeline
@@ -226,6 +227,7 @@ def simulate(telling: Telling, month: Month, settled: float, sizes: Sizes) -> in
 
 def trial(telling: Telling) -> None:
     """Simulate a month of an agent, then a restart and half an hour of a tick a second."""
+    keep_large_blocks_apart()  # as the agent does
     settled, sizes, failing = settled_days(), Sizes(), []
     with tempfile.TemporaryDirectory(prefix="headroom-soak-") as folder:
         database, coarse = Path(folder) / "agent.db", StoreSettings(block_ticks=COARSE_BLOCK_TICKS)

@@ -110,15 +110,22 @@ class Sizes:
 class Month:
     """An agent whose time is moved by hand."""
 
-    def __init__(self, database: Path, settings: StoreSettings | None = None, second: int = 0) -> None:
+    def __init__(
+        self,
+        database: Path,
+        settings: StoreSettings | None = None,
+        second: int = 0,
+        workload: Workload | None = None,
+    ) -> None:
         """Begin, or go on with what an agent left.
 
         Args:
             database: Where it is kept.
             settings: Its bounds.
             second: When, since the beginning of the month. [s]
+            workload: What runs then.
         """
-        self.workload, self.metrics = Workload(), Metrics()
+        self.workload, self.metrics = workload or Workload(), Metrics()
         self.database = database
         self.pipeline = Pipeline(
             {"workload": Collected(self.workload, START)},
@@ -234,7 +241,7 @@ def trial(telling: Telling) -> None:
         month = Month(database, coarse)
         second = simulate(telling, month, settled, sizes)
         failing.append(month.close())
-        month = Month(database, second=second)
+        month = Month(database, second=second, workload=month.workload)
         second = month.fine(second)
         telling.say(f"after a restart: {sizes.see(second / DAY, *month.sizes())}")
         failing.append(month.close())

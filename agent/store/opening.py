@@ -175,13 +175,15 @@ def errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in _DAMAGE:
+        if code in _DAMAGE or (not code and isinstance(error, sqlite3.OperationalError)):  # a text that is no UTF-8
             raise StoreCorrupt(f"{path} is damaged: {error}") from error
         if code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK | os.X_OK):
             raise StoreAway(f"cannot write {path}: the folder may not be written") from error
         raise StoreAway(f"cannot write {path}: {error}") from error
     except CodecError as error:
         raise StoreCorrupt(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:  # the same, where Python cannot even quote it
+        raise StoreCorrupt(f"{path} is damaged: {error}") from error
 
 
 def roll_back(file: sqlite3.Connection) -> None:

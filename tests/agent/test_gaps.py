@@ -73,8 +73,8 @@ def reclaimable(
 
 
 def at_most(less: Mapping[str, int], more: Mapping[str, int]) -> bool:
-    """Whether no resource has more, but for the last bit of 4-byte averages."""
-    return all(less[metric] <= more[metric] * (1 + 1e-6) + 1 for metric in more)
+    """Whether no resource has more, but for the last bits of 4-byte averages of what a whole node may use."""
+    return all(less[metric] <= more[metric] + 1 + FACTS.capacity[metric] * 1e-6 for metric in more)
 
 
 @st.composite

@@ -40,6 +40,12 @@ def _truncated(path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
+def _no_text(path: Path, text: bytes) -> None:
+    with Tsdb.open(path, SMALL) as store:
+        finish(store, fill(store, 10))
+    path.write_bytes(path.read_bytes().replace(text, text[:-1] + b"\x80"))
+
+
 def _folder(path: Path) -> None:
     path.mkdir()
     (path / "precious").write_text("keep me")
@@ -50,6 +56,8 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "few bytes": (lambda path: path.write_bytes(b"x"), "damaged"),
     "noise": (lambda path: path.write_bytes(bytes(range(256)) * 64), "damaged"),
     "truncated": (_truncated, "damaged"),
+    "a name that is no text": (lambda path: _no_text(path, b"checkpoints"), "damaged"),
+    "a definition that is none": (lambda path: _no_text(path, b"CREATE TABLE"), "damaged"),
     "somebody else's": (_other_tables, "foreign"),
     "somebody else's of our version": (lambda path: _other_tables(path, 1), "foreign"),
     "somebody else's of a later version": (lambda path: _other_tables(path, 99), "foreign"),

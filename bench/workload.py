@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from agent.collectors.base import Tick
-from agent.numerics.arrays import FloatArray
+from agent.numerics.arrays import FloatArray, SingleArray
 from agent.pods import PodRef
 from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, Harvest, Sample
 from crds.priority import PriorityBand, QoS
@@ -54,8 +54,8 @@ class Workload:
     """The list is current."""
     _born: int = 0
     _jobs: int = 0
-    _cpu: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-    _memory: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+    _cpu: SingleArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
+    _memory: SingleArray = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
     _wander: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
@@ -69,8 +69,9 @@ class Workload:
         traces.load.cache_clear()  # months of many machines, which would count as the agent's memory
         rows = zip(chosen, starts, cores, sizes, strict=True)
         turned = [(np.roll(one.cpu, -at) * core, np.roll(one.memory, -at) * size) for one, at, core, size in rows]
-        self._cpu = np.array([cpu for cpu, _ in turned])
-        self._memory = np.array([memory for _, memory in turned]) * (1 << 30)
+        # Four bytes each: what the load takes counts as the agent's memory, too.
+        self._cpu = np.array([cpu for cpu, _ in turned], dtype=np.float32)
+        self._memory = np.array([memory * (1 << 30) for _, memory in turned], dtype=np.float32)
         del chosen, rows, turned, series
         self._wander = np.zeros(self.count)
         self.present = [self._new(number, float(cores[number]), float(sizes[number])) for number in range(self.count)]
@@ -135,10 +136,10 @@ class Workload:
             found += [Sample(metric, pod.uid, now, JOB_CPU if metric == CPU else JOB_MEMORY) for pod in self.short]
         return found
 
-    def _at(self, levels: FloatArray, seconds: float) -> FloatArray:
+    def _at(self, levels: SingleArray, seconds: float) -> FloatArray:
         at, part = divmod(seconds / traces.STEP_SECONDS, 1.0)
         left, right = int(at) % levels.shape[1], (int(at) + 1) % levels.shape[1]
-        level: FloatArray = levels[:, left] * (1 - part) + levels[:, right] * part
+        level: FloatArray = (levels[:, left] * (1 - part) + levels[:, right] * part).astype(np.float64)
         return level
 
     def _new(self, number: int, cores: float, gib: float) -> PodRef:

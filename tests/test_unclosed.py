@@ -27,5 +27,6 @@ def test_unclosed_socket_fails_its_own_test(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"-c={ROOT / 'pyproject.toml'}"]
     run = subprocess.run([*command, f"--rootdir={tmp_path}", str(tmp_path)], cwd=ROOT, capture_output=True, check=False)
     said = run.stdout.decode()
-    assert [line.rpartition("::")[2] for line in said.splitlines() if line.startswith("ERROR ")] == ["test_leaks"], said
+    errors = [line.partition(" - ")[0] for line in said.splitlines() if line.startswith("ERROR ")]
+    assert [each.rpartition("::")[2] for each in errors] == ["test_leaks"], said
     assert "2 passed, 1 error" in said

@@ -1,6 +1,7 @@
 """What the parts of a running manager share."""
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 _Part = TypeVar("_Part")
 
 
+class _Parts(dict[type, Any]):
+    """One object of each class, made when first asked for."""
+
+    def __missing__(self, kind: type) -> Any:  # noqa: ANN401 - an object of that class
+        self[kind] = made = kind()
+        return made
+
+
 @dataclass(slots=True)
 class NodeMemory:
     """What is remembered of one node from one look to the next."""
@@ -38,11 +47,11 @@ class NodeMemory:
     """Of which term as a leader this is remembered, see `Leadership.term`."""
     resync_at: float = 0.0
     """When it is looked at again whether anything changed or not. [s]"""
-    _parts: dict[type, Any] = field(default_factory=dict)
+    _parts: _Parts = field(default_factory=_Parts)
 
     def part(self, kind: type[_Part]) -> _Part:
         """What a reaction remembers: one object of its own class, made when first asked for."""
-        found: _Part = self._parts.setdefault(kind, kind())
+        found: _Part = self._parts[kind]
         return found
 
 
@@ -60,7 +69,7 @@ class Context:
     """The configuration in force."""
     webhook: "Webhook | None" = None
     """The admission webhook, where there is one."""
-    memories: dict[str, NodeMemory] = field(default_factory=dict)
+    memories: defaultdict[str, NodeMemory] = field(default_factory=lambda: defaultdict(NodeMemory))
     """Node name -> what is remembered of it."""
     progress: Progress = field(default_factory=Progress)
     """How far the manager has come, for the health pages."""
@@ -74,16 +83,16 @@ class Context:
     """The time by which objects are stamped: from a run's first answer on the API server's. [unix s]"""
     steady: Callable[[], float] = time.monotonic
     """A clock that never jumps. [s]"""
-    _parts: dict[type, Any] = field(default_factory=dict)
+    _parts: _Parts = field(default_factory=_Parts)
 
     def part(self, kind: type[_Part]) -> _Part:
         """What a reaction remembers of the whole cluster: one object of its own class, made when first asked for."""
-        found: _Part = self._parts.setdefault(kind, kind())
+        found: _Part = self._parts[kind]
         return found
 
     def memory(self, name: str) -> NodeMemory:
         """What is remembered of a node."""
-        return self.memories.setdefault(name, NodeMemory())
+        return self.memories[name]
 
 
 @dataclass(slots=True)

@@ -87,6 +87,7 @@ class NodeQueue:
     async def take(self) -> str:
         """Wait for the next node; `done` must follow."""
         async with self._turn:  # one waits for the next name, the others for their turn: no change wakes them all
+            await asyncio.sleep(0)  # one name each pass of the event loop: a backlog of short work must not hold it
             while True:
                 if self._closed or not self._waiting:
                     self._changed.clear()

@@ -48,21 +48,25 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
     pause, told = _FIRST_PAUSE_SECONDS, ""
     context.wall = api.server_time  # this machine's clock may be wrong: reports must not age by it
     events = EventRecorder(api, "headroom-manager")  # one that waits for the API server outlives the run
-    while not stop.is_set():
-        started = context.steady()
-        try:
-            await _run_once(api, context, events, stop)
-        except (ApiError, ApiUnavailable, WatchesEnded) as error:
-            context.progress.trouble = str(error)
-            if str(error) != told or context.steady() - started > _LONG_RUN_SECONDS:
-                _LOG.warning("Starting over until it works: %s", error)
-            told = str(error)
-        except Exception:  # noqa: BLE001 - the outer runner: a bug must not end the manager
-            _LOG.exception("Starting over after an error that should not happen; please report it")
-        if context.steady() - started > _LONG_RUN_SECONDS:
-            pause = _FIRST_PAUSE_SECONDS
-        await _sleep(pause, stop)
-        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+    tending = asyncio.create_task(keep_tending())
+    try:
+        while not stop.is_set():
+            started = context.steady()
+            try:
+                await _run_once(api, context, events, stop)
+            except (ApiError, ApiUnavailable, WatchesEnded) as error:
+                context.progress.trouble = str(error)
+                if str(error) != told or context.steady() - started > _LONG_RUN_SECONDS:
+                    _LOG.warning("Starting over until it works: %s", error)
+                told = str(error)
+            except Exception:  # noqa: BLE001 - the outer runner: a bug must not end the manager
+                _LOG.exception("Starting over after an error that should not happen; please report it")
+            if context.steady() - started > _LONG_RUN_SECONDS:
+                pause = _FIRST_PAUSE_SECONDS
+            await _sleep(pause, stop)
+            pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+    finally:
+        await _end([tending])
 
 
 async def _sleep(seconds: float, stop: asyncio.Event) -> None:
@@ -100,7 +104,6 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
         _tick(run),
         _keep_config(run, keeper),
         _resync(run, keeper),
-        keep_tending(),
         *(workers.work() for _ in range(settings.pace.workers)),
     ]
     if context.webhook is not None:

@@ -1,16 +1,14 @@
 """Tells people about the configuration, where they look: events on the ConfigMap, an annotation of it, and metrics."""
 
-import asyncio
 import logging
-import time
-from collections.abc import Iterator
-from typing import Final, TypeVar
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Gauge
 
 from crds.colocation import ColocationConfig
 from kubeapi import ApiError, ApiUnavailable
-from manager.config.changes import NodeSetting, changes, differences, node_setting
+from kubeapi.slices import in_slices
+from manager.config.changes import FieldChange, NodeSetting, changes, differences, node_setting
 from manager.config.in_force import InForce
 from manager.config.matching import matching_entries
 from manager.config.overlaps import Overlap, overlaps
@@ -24,24 +22,7 @@ _REWRITE_SECONDS: Final = 15.0
 _REPEAT_SECONDS: Final = 1800.0
 _PREFIX: Final = "headroom_manager_config"
 
-_SLICE_SECONDS: Final = 0.02
-"""The Lease must be renewed and nodes be looked at, however many nodes there are to compare."""
-
 _GONE: Final = "the ConfigMap is gone: the defaults apply, and colocation is disabled"
-
-
-_Item = TypeVar("_Item")
-
-
-async def _unhurried(work: Iterator[_Item]) -> list[_Item]:
-    """All that comes of something long, with a turn for others in between."""
-    found, until = list[_Item](), time.monotonic() + _SLICE_SECONDS
-    for each in work:
-        found.append(each)
-        if time.monotonic() >= until:
-            await asyncio.sleep(0)
-            until = time.monotonic() + _SLICE_SECONDS
-    return found
 
 
 class ConfigMetrics:
@@ -154,7 +135,8 @@ class ConfigTeller:
     async def _what_applies(self, now: InForce) -> str:
         before = self._applied or ColocationConfig()
         nodes = self._nodes()
-        found = await _unhurried(differences(before, now.config, nodes))
+        found = list[tuple[str, tuple[FieldChange, ...]]]()
+        await in_slices(differences(before, now.config, nodes), lambda each: each, found)
         words = applied(changes(found), len(nodes))
         return f"valid again and {words}" if self._was_bad else words
 
@@ -163,8 +145,11 @@ class ConfigTeller:
         basis = (now.config, self._run.context.cluster.label_changes)
         if self._counted != basis and (steady >= self._count_at or self._counted is None):
             self._counted, self._count_at = basis, steady + _RECOUNT_SECONDS
-            each = ((node.name, matching_entries(now.config, node.labels)) for node in self._nodes())
-            self._overlaps = overlaps(now.config, await _unhurried(each))
+            matching = list[tuple[str, tuple[int, ...]]]()
+            await in_slices(
+                self._nodes(), lambda node: (node.name, matching_entries(now.config, node.labels)), matching
+            )
+            self._overlaps = overlaps(now.config, matching)
             self._metrics.overlaps.set(len(set().union(*(each.nodes for each in self._overlaps))))
         pairs = frozenset((each.wins, each.loses) for each in self._overlaps)
         if pairs - self._told_pairs:

@@ -24,8 +24,8 @@ class Told:
     """Whether an event told of the deficit."""
     findings: tuple[str, ...] = ()
     """Faults of annotations and labels that an event told of."""
-    strategy: str | None = None
-    """The strategy last seen, in words; `None` before the first look."""
+    view: NodeStrategyView | None = None
+    """The strategy last seen; `None` before the first look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,12 @@ class NodeEvents:
     async def _strategy(self, run: Run, look: Look, told: Told) -> None:
         if look.result.degraded is not None and look.result.degraded.reason == exclusion.REASON:
             return  # no strategy applies to it
-        before, told.strategy = told.strategy, _words(look.view)
-        if before not in (None, told.strategy):
-            note = f"the strategy of this node is now: {told.strategy or 'the defaults'}"
+        before, told.view = told.view, look.view
+        if before is None or before is look.view:
+            return
+        words = _words(look.view)
+        if words != _words(before):
+            note = f"the strategy of this node is now: {words or 'the defaults'}"
             await self._event(run, look.name, "Normal", "NodeStrategyApplied", note)
 
     async def _degraded(self, run: Run, look: Look, told: Told) -> None:

@@ -140,6 +140,27 @@ async def test_closed_queue_hands_out_nothing(queue: NodeQueue) -> None:
     waiting[0].cancel()
 
 
+async def test_backlog_of_short_work_lets_others_run(queue: NodeQueue) -> None:
+    """Workers whose work waits for nothing take one node each pass of the event loop, however many they are."""
+    handed = []
+
+    async def work() -> None:
+        while True:
+            handed.append(await queue.take())
+            queue.done(handed[-1])
+
+    queue.add_all(map(str, range(100)))
+    for workers in (1, 3):
+        tasks = [asyncio.create_task(work()) for _ in range(workers)]
+        for _ in range(20):
+            before = len(handed)
+            await asyncio.sleep(0)
+            assert len(handed) - before <= 1
+        for each in tasks:
+            each.cancel()
+    assert len(handed) > 10
+
+
 async def test_one_change_wakes_one_worker() -> None:
     """However many workers wait, a change costs one of them a wait, not all."""
     clock = Counting()

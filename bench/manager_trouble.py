@@ -23,6 +23,8 @@ from manager.node_metric import COLLECTION
 
 ENTRIES: Final = 100
 EDIT_SECONDS, TROUBLE_SECONDS = 600.0, 120.0
+LISTS_SECONDS: Final = 3.0
+"""Between two lists of all NodeMetrics: one after the other would keep a core busy that the manager needs."""
 STALLS_SECONDS: Final = (6.5, 8.0)
 TROUBLES: Final = 2 * len(STALLS_SECONDS) + 1
 WATCHED: Final = 40
@@ -75,7 +77,7 @@ class Trouble:
         self.cluster.api.merge(path, {"data": {CONFIG_MAP_KEY: text}})
         last = made.metric_path(self.count - 1)
         self._wait(lambda: self._right(self.cluster.api.get(last)), "the spec of the last node", EDIT_SECONDS)
-        self._wait(lambda: not self._wrong_specs(), "every NodeMetric to have its spec", EDIT_SECONDS)
+        self._wait(lambda: not self._wrong_specs(), "every NodeMetric to have its spec", EDIT_SECONDS, LISTS_SECONDS)
         took = time.monotonic() - clock
         return {"edit": took, "edit_pause": longest(self.pauses, began) * 1000}
 
@@ -170,8 +172,8 @@ class Trouble:
             self._wait(none_left, "nodes to show what they should", TROUBLE_SECONDS)
         return len(left)
 
-    def _wait(self, holds: Callable[[], bool], what: str, seconds: float) -> None:
-        wait_until(holds, what, seconds, [self.manager], 0.2)
+    def _wait(self, holds: Callable[[], bool], what: str, seconds: float, pause: float = 0.2) -> None:
+        wait_until(holds, what, seconds, [self.manager], pause)
 
 
 def _interval(entry: int) -> int:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
@@ -77,19 +78,27 @@ def _pod(path: Path, item: Json) -> Pod:
         check_pod(item)
         requests, limits = pod_requests(item, Resize.GRANTED), pod_limits(item, Resize.GRANTED)  # as the agent counts
         band, workload = tier(item), workload_key(item)
+        requested, limited = _known(requests, "requests"), _known(limits, "limits")
     except (CodecError, ValueError) as error:
         raise TraceError(f"{path}: pod {_title(item)}: {error}") from error
     metadata = item.get("metadata") or {}
-    known: tuple[Resource, ...] = ("cpu", "memory")
     return Pod(
         name=pod_key(item),
         uid=str(metadata.get("uid") or ""),
         node=str((item.get("spec") or {}).get("nodeName") or ""),
         workload=workload,
         prod=band in (PriorityBand.PROD, PriorityBand.NONE),
-        requests={name: float(requests[name]) for name in known if name in requests},
-        limits={name: float(limits[name]) for name in known if name in limits},
+        requests=requested,
+        limits=limited,
     )
+
+
+def _known(amounts: Mapping[str, Fraction], part: str) -> dict[Resource, float]:
+    known: tuple[Resource, ...] = ("cpu", "memory")
+    try:
+        return {name: float(amounts[name]) for name in known if name in amounts}
+    except OverflowError:
+        raise ValueError(f"{part}: cpu and memory must be below 1e308") from None
 
 
 def _title(item: Json) -> str:

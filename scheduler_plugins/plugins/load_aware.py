@@ -52,11 +52,8 @@ class LoadAware(LoadAwareArguments):
                 ("prod_load", np.int64, shape),  # the part of the Prod pods
                 ("updated", np.float64),  # time of the report; -inf: it states none [unix s]
                 ("reported", np.bool_),  # there is a NodeMetric
-                (
-                    "measured",
-                    np.bool_,
-                    shape,
-                ),  # it says how much of a resource the node uses, as the filter looks at it
+                ("measured", np.bool_, shape),  # it says how much of a resource the node uses, as the filter compares
+                ("used", np.bool_, shape),  # the same whatever is aggregated, as for Prod pods among themselves
                 ("scored", np.bool_),  # the same of every resource that weighs in the score
                 ("aggregated", np.bool_),  # limit and load are of the aggregated group
                 ("by_prod", np.bool_),  # Prod pods have their own thresholds here
@@ -95,6 +92,7 @@ class LoadAware(LoadAwareArguments):
             -np.inf if report is None or report.update_time is None else report.update_time,
             report is not None,
             measured,
+            ledger.measured(),
             all(map(or_, ledger.measured(scored if scored[0] else None), self._weightless)),
             group.filters,
             any(prod_limit),
@@ -174,6 +172,7 @@ class LoadAware(LoadAwareArguments):
         if by_prod.any():
             limit = np.where(by_prod[:, None], table["prod_limit"], limit)
             load = np.where(by_prod[:, None], table["prod_load"] + nodes.in_flight_prod, load)
+            known = np.where(by_prod[:, None], table["used"], known)
         if by_peak.any():
             load = np.where(by_peak[:, None], table["peak_load"] + nodes.in_flight, load)
             known = np.where(by_peak[:, None], table["peaked"], known)
@@ -231,6 +230,7 @@ class LoadAware(LoadAwareArguments):
         by_prod = pod.prod and bool(self.score_according_prod_usage)
         known = table["scored"]
         if by_prod:
+            known = np.all(table["used"] | self._weightless, axis=1)
             load = table["prod_load"] + nodes.in_flight_prod
         elif self.use_prediction:
             by_peak = self.by_peak(table, nodes.now)

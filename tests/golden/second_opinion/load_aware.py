@@ -312,13 +312,14 @@ class Model:
         policy = ((node.metric or {}).get("spec") or {}).get("metricCollectPolicy") or {}
         return 60 if policy.get("reportIntervalSeconds") is None else policy["reportIntervalSeconds"]
 
-    def _measured(self, node: _Node) -> Json | None:
+    def measured(self, node: _Node) -> Json | None:
+        """What was measured of a node as a whole."""
         measured: Json | None = ((node.metric or {}).get("status") or {}).get("nodeMetric")
         return measured
 
     def node_usage(self, name: str) -> Amounts | None:
         """Measured usage of the node."""
-        measured = self._measured(self.nodes[name])
+        measured = self.measured(self.nodes[name])
         amounts = ((measured or {}).get("nodeUsage") or {}).get("resources")
         unknown = not amounts if self.ours else measured is None
         return None if unknown else self._vector(amounts)
@@ -326,19 +327,19 @@ class Model:
     def prod_usage(self, name: str) -> Amounts:
         """Measured usage of the Prod pods, and of the system where asked for."""
         vectors = [part.prod_usage for part in self.parts(name)]
-        measured = self._measured(self.nodes[name])
+        measured = self.measured(self.nodes[name])
         if self.args.get("prodUsageIncludeSys") and measured is not None:
             vectors.append(self._vector((measured.get("systemUsage") or {}).get("resources")))
         return self._sum(vectors)
 
-    def aggregates(self, name: str) -> dict[tuple[str, float], Amounts]:
-        """Every aggregate that has data; duration 0 is the longest of its type."""
-        found: dict[tuple[str, float], Amounts] = {}
-        for window in (self._measured(self.nodes[name]) or {}).get("aggregatedNodeUsages") or ():
+    def aggregates(self, name: str) -> dict[tuple[str, float], Json]:
+        """Every aggregate that has data, as reported; duration 0 is the longest of its type."""
+        found: dict[tuple[str, float], Json] = {}
+        for window in (self.measured(self.nodes[name]) or {}).get("aggregatedNodeUsages") or ():
             for kind, amounts in (window.get("usage") or {}).items():
                 if (amounts or {}).get("resources"):
                     duration = parse_duration(window.get("duration") or "0s")
-                    found[kind, duration] = self._vector(amounts["resources"])
+                    found[kind, duration] = amounts["resources"]
         for kind in {kind for kind, _ in found}:
             found[kind, 0.0] = found[kind, max(duration for other, duration in found if other == kind)]
         return found
@@ -369,7 +370,7 @@ class Model:
             "nodeUsage": self.node_usage(name),
             "prodUsage": self.prod_usage(name),
             "aggregatedUsages": [
-                {"type": kind, "durationSeconds": duration, "usage": usage}
+                {"type": kind, "durationSeconds": duration, "usage": self._vector(usage)}
                 for (kind, duration), usage in sorted(self.aggregates(name).items())
             ],
         }

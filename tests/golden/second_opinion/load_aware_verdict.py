@@ -87,7 +87,7 @@ class Question:
         base = model.node_usage(self.name)
         if statistic is not None:
             found = model.aggregates(self.name).get(statistic)
-            base = found if found is not None or statistic[1] != 0 else base
+            base = model._vector(found) if found is not None else base if statistic[1] == 0 else None
         measured = estimated if base is None else model._sum([base, *(part.delta for part in parts)])
         peak = self.peak() if mode == "peak" else {}
         unknown = model._sum(part.estimated for part in parts if part.unreported)
@@ -106,6 +106,17 @@ class Question:
             return {}
         peaks = [each.get("peak") or {} for each in prediction.get("classes") or () if each["name"] == "node"]
         return {name: units(name, peaks[0][name]) for name in self.model.resources if peaks and name in peaks[0]}
+
+    def unstated(self, mode: str, statistic: tuple[str, float] | None = None) -> set[str]:
+        """Resources of which nobody says how much the node uses, or will at its peak."""
+        if not self.model.ours:
+            return set()
+        measured = self.model.measured(self.model.nodes[self.name]) or {}
+        plain = (measured.get("nodeUsage") or {}).get("resources") or {}
+        aggregated = plain if statistic is None else self.model.aggregates(self.name).get(statistic, plain)
+        # Everything uses CPU and memory, so that we take no silence about these for 0.
+        unknown = {"cpu", "memory"} - ({*plain} & {*aggregated}) if plain else {*self.model.resources}
+        return unknown - {*(self.peak() if mode == "peak" else {})}
 
     def used(self, mode: str, statistic: tuple[str, float] | None = None) -> Amounts:
         """Usage with this pod, and with those in flight."""
@@ -173,8 +184,9 @@ def reason(question: Question) -> str | None:
         return "node(s) nodeMetric expired" if fails else None
     if question.model.node_usage(question.name) is None and mode != "peak":
         return None
-    used, total = question.used(mode, statistic), question.allocatable()
-    over = (name for name in question.model.resources if _is_over(used[name], total[name], limits.get(name, 0)))
+    used, total, unstated = question.used(mode, statistic), question.allocatable(), question.unstated(mode, statistic)
+    known = (name for name in question.model.resources if name not in unstated)
+    over = (name for name in known if _is_over(used[name], total[name], limits.get(name, 0)))
     first = next(over, None)
     return None if first is None else f"node(s) {first} {word}usage exceed threshold"
 
@@ -203,6 +215,8 @@ def score(question: Question) -> int:
     if question.status is None or question.expired():
         return 0
     if question.model.node_usage(question.name) is None and mode != "peak":
+        return 0
+    if any(weights.get(name) or dominant for name in question.unstated(mode, statistic)):
         return 0
     used, total = question.used(mode, statistic), question.allocatable()
     free = {

@@ -3,7 +3,7 @@
 import asyncio
 import atexit
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from scheduler_plugins.waking.settings import WakingSettings
@@ -92,6 +92,7 @@ def test_wakes_only_whom_it_helps(pods: list[tuple[int, int, set[str]]], steps: 
 
 @settings(max_examples=settings().max_examples // 2)
 @given(_pods, _steps)
+@example(pods=[(500, 0, {"a"})], steps=[("room", "a", 1000), ("ask", 0, 0)])  # asked about again, not woken: it fits
 def test_everybody_is_woken_in_the_end(
     pods: list[tuple[int, int, set[str]]], steps: list[tuple[str, object, int]]
 ) -> None:
@@ -101,7 +102,9 @@ def test_everybody_is_woken_in_the_end(
         story.do(*step)
     story.site.room(**dict.fromkeys(NODES, 1_000_000))
     story.rooms = dict.fromkeys(NODES, 1_000_000)
-    waiting = {entry.key.partition("/")[2] for entry in story.site.waiting.entries.values()}
+    # Pods in flight have found a node when they were asked about again: the next look lets go of them and wakes none.
+    refused = story.site.waiting.entries.keys() - story.site.cache.in_flight.keys()
+    waiting = {story.site.waiting.entries[uid].key.partition("/")[2] for uid in refused}
     for name in [name for name in waiting if story.site.waiting.entries[f"uid-{name}"].woken_at is not None]:
         story.ask(name)  # kube-scheduler's answer to an earlier patch
         waiting.remove(name)

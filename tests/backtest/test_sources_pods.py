@@ -351,6 +351,7 @@ def test_snapshots_need_pods(tmp_path: Path) -> None:
     [
         ({"kind": "List", "items": [{"kind": "Node"}]}, "has a Node, not a Pod"),
         (pod("shop/a", {"cpu": "lots"}), "pod shop/a: "),
+        (pod("shop/a", {"cpu": "1e400"}), "pod shop/a: requests: cpu and memory must be below 1e308"),
         ({"kind": "Pod", "metadata": []}, "pod without metadata: "),
         ({"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": 3}}, "pod /a: "),
     ],

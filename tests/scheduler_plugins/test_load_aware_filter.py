@@ -1,6 +1,7 @@
 """LoadAwareScheduling: which nodes are refused, and why."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -148,6 +149,21 @@ def test_aggregated_replaces_usage() -> None:
     assert world.reasons(TINY) == [AGGREGATED_CPU]
     world.put(node_metric(cpu="90", aggregated={"5m0s": {"p95": {"cpu": "10"}}}))
     assert world.reasons(TINY) == [None]
+
+
+def test_silent_aggregation_hides_no_prod_usage() -> None:
+    """An aggregation that lacks a resource says nothing of Prod pods among themselves, whose usage is known."""
+    plugin = load_aware(
+        aggregated=replace(AGGREGATED, score_aggregation_type="p95"),
+        prod_usage_thresholds={"cpu": 40},
+        score_according_prod_usage=True,
+    )
+    memory = {"5m0s": {"p95": {"memory": "1Gi"}}}
+    metric = node_metric(cpu="90", aggregated=memory, pods=[pod_metric("p", "50")])
+    world = World(plugin).put(node(), PLACED, metric)
+    assert world.reasons(pod("incoming", priority=9500)) == [CPU]
+    assert world.scores(pod("incoming", priority=9500)) > [0]
+    assert world.reasons(pod("incoming", priority=5500)) == [None]
 
 
 def test_zero_aggregated_disables() -> None:

@@ -107,7 +107,10 @@ def memory_stat(text: str, version: int) -> MemoryStat:
     """
     pairs = _pairs(text, "memory.stat")
     prefix = "total_" if version == 1 else ""
-    return MemoryStat(*(_amount(pairs, prefix + key) for key in _MEMORY_KEYS))
+    found = {key: _value(pairs, prefix + key, "memory.stat") for key in _MEMORY_KEYS}
+    if sum(found.values()) >= MOST_BYTES:
+        raise Malformed(f"memory.stat: {max(found, key=found.__getitem__)} is more than any machine has, with the rest")
+    return MemoryStat(**found)
 
 
 def memory_bytes(text: str) -> int:
@@ -171,13 +174,6 @@ def _value(pairs: dict[str, str], key: str, file: str) -> int:
     if text is None:
         raise Malformed(f"{file} has no {key}")
     return int(text) if len(text) < _MOST_DIGITS else number(text, f"{key} in {file}")
-
-
-def _amount(pairs: dict[str, str], key: str) -> int:
-    value = _value(pairs, key, "memory.stat")
-    if value > MOST_BYTES:
-        raise Malformed(f"memory.stat: {key} is more than any machine has")
-    return value
 
 
 def _two(text: str) -> tuple[str, str]:

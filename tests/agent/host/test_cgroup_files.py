@@ -49,10 +49,11 @@ def test_only_numbers_are_numbers(number: str) -> None:
         cgroup_files.cpu_usage_nanoseconds(f"usage_usec {number}\n", 2)
 
 
-def test_more_than_any_machine_has() -> None:
-    """A wrapped amount of memory is no amount."""
+@pytest.mark.parametrize("amount", [(1 << 64) - 4096, 1 << 53, (1 << 53) - 1])
+def test_more_than_any_machine_has(amount: int) -> None:
+    """A wrapped amount of memory is no amount, nor is one that is too much with the others."""
     with pytest.raises(Malformed, match="active_anon is more than any machine has"):
-        cgroup_files.memory_stat(V2_MEMORY.replace("active_anon 80", f"active_anon {(1 << 64) - 4096}"), 2)
+        cgroup_files.memory_stat(V2_MEMORY.replace("active_anon 80", f"active_anon {amount}"), 2)
 
 
 @pytest.mark.parametrize("text", ["usage_usec 1\n", "nr_periods 1\nnr_throttled abc\n", "nr_periods 1\n"])

@@ -19,6 +19,7 @@ class Step:
 
 
 STEPS: Final[dict[str, Step]] = {
+    "fuzz": Step("soak.fuzz", 6, "10,000 new inputs for each parser, 1,000 for every other property"),
     "manager": Step(
         "soak.manager", 11, "a manager with 5,000 nodes that report: memory, stalls, floods, edits, quiet restart"
     ),
@@ -33,7 +34,6 @@ STEPS: Final[dict[str, Step]] = {
         "a real API server is killed and restarted below agents, manager, extender",
         longer_seconds=420,
     ),
-    "fuzz": Step("soak.fuzz", 6, "10,000 new inputs for each parser, 1,000 for every other property"),
     "quotas": Step("soak.quotas", 4, "extenders and kube-schedulers are killed, paused and held back: quotas hold"),
     "large-objects": Step(
         "soak.large_objects", 3, "each service reads 1,000 large objects, each unlike the last: memory stays bounded"
@@ -43,6 +43,6 @@ STEPS: Final[dict[str, Step]] = {
         "soak.strangers", 1, "hundreds of clients that never finish, at every open port: memory, threads, connections"
     ),
 }
-"""The steps in order, by name. What is missing to the hour is for what a step needs to end."""
+"""The steps in order, by name; what finds most comes first. What is missing to the hour is for what a step needs to end."""
 HOUR: Final = 60.0
 """The time that the steps' minutes are meant for. [min]"""

@@ -43,6 +43,6 @@ STEPS: Final[dict[str, Step]] = {
         "soak.strangers", 1, "hundreds of clients that never finish, at every open port: memory, threads, connections"
     ),
 }
-"""The steps in order, by name; what finds most comes first. What is missing to the hour is for what a step needs to end."""
+"""The steps in order, by name; what finds most comes first. What is missing to the hour is what steps need to end."""
 HOUR: Final = 60.0
 """The time that the steps' minutes are meant for. [min]"""

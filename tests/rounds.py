@@ -17,6 +17,8 @@ ROUNDS: Final = 100
 """As many rounds make up all inputs."""
 UNTIL: Final = float(os.environ.get("HEADROOM_SOAK_UNTIL", "inf"))
 """When the time of all properties together is over. [seconds since 1970]"""
+SHARED_UNTIL: Final = float(os.environ.get("HEADROOM_SOAK_SHARED_UNTIL", "inf"))
+"""The end of what is shared out: a round that has begun takes longer than its share. [seconds since 1970]"""
 BEGUN: Final = os.environ.get("HEADROOM_SOAK_BEGUN", "")
 """A file that holds one byte for each property that has begun, in whichever process; none: there is no end."""
 TRIED: Final = "rounds tried"
@@ -40,7 +42,7 @@ def _share(properties: int) -> float:
     with Path(BEGUN).open("ab") as file:
         file.write(b".")
     beside = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    return max(UNTIL - time.time(), 0.0) * beside / max(properties - before, beside)
+    return max(SHARED_UNTIL - time.time(), 0.0) * beside / max(properties - before, beside)
 
 
 def repeat(item: pytest.Function) -> None:

@@ -119,7 +119,7 @@ def test_results_are_judged(
 
 def test_time_is_shared(soaking: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has its part of what is left: a tenth for the first of ten, all for the last."""
-    monkeypatch.setattr(rounds, "UNTIL", time.time() + 1000)
+    monkeypatch.setattr(rounds, "SHARED_UNTIL", time.time() + 1000)
     monkeypatch.delenv("PYTEST_XDIST_WORKER_COUNT", raising=False)
     assert rounds._share(10) == pytest.approx(100, abs=5)
     soaking.write_bytes(b"." * 9)

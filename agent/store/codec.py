@@ -21,7 +21,7 @@ _PARTIAL = 0x01
 _LEVEL = 6
 _MOST_TIMES = 1 << 24
 _WIDTHS = (1, 2, 4, 8)
-_LARGEST = float(1 << 53)  # whole numbers beyond this are not exact in a float either
+LARGEST = float(1 << 53)  # whole numbers beyond this are not exact in a float either
 
 _UNREADABLE = (zlib.error, struct.error, ValueError, IndexError, OverflowError)
 
@@ -44,7 +44,7 @@ def to_steps(values: Floats, scale: Floats | float) -> Integers:
         ValueError: A value is not finite, or too large for a 64-bit count of steps.
     """
     scaled = np.rint(values * scale)
-    if not bool(np.all(np.abs(scaled) < _LARGEST)):  # NaN compares false
+    if not bool(np.all(np.abs(scaled) < LARGEST)):  # NaN compares false
         raise ValueError("a sample is not a finite number, or is too large")
     return scaled.astype(np.int64)
 

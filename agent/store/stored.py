@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from agent.store import runs
+from agent.store import codec, runs
 from agent.store.catalog import Catalog, Layouts
 from agent.store.compaction import SEALED
 from agent.store.head import Head
@@ -150,6 +150,8 @@ def _head(
         series, amounts = layouts.get(layout), np.frombuffer(packed, "<i8")
         if series is None or len(series) != len(amounts):
             raise StoreCorrupt(f"tick {number} of the database does not fit its series")
+        if not np.all((amounts > -codec.LARGEST) & (amounts < codec.LARGEST)):
+            raise StoreCorrupt(f"tick {number} of the database holds a sample that nothing can amount to")
         if layout not in scales:
             scales[layout] = catalog.scales(series.tolist())
         head.next_number = number

@@ -46,6 +46,15 @@ def _no_text(path: Path, text: bytes) -> None:
     path.write_bytes(path.read_bytes().replace(text, text[:-1] + b"\x80"))
 
 
+def _no_amounts(path: Path) -> None:
+    with Tsdb.open(path, SMALL) as store:
+        finish(store, fill(store, 10))
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        (packed,) = file.execute("SELECT amounts FROM head WHERE id = 5").fetchone()
+        file.execute("UPDATE head SET amounts = ? WHERE id = 5", (packed[:7] + b"\x20" + packed[8:],))
+        file.commit()
+
+
 def _folder(path: Path) -> None:
     path.mkdir()
     (path / "precious").write_text("keep me")
@@ -58,6 +67,7 @@ UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated": (_truncated, "damaged"),
     "a name that is no text": (lambda path: _no_text(path, b"checkpoints"), "damaged"),
     "a definition that is none": (lambda path: _no_text(path, b"CREATE TABLE"), "damaged"),
+    "a tick of no amounts": (_no_amounts, "damaged"),
     "somebody else's": (_other_tables, "foreign"),
     "somebody else's of our version": (lambda path: _other_tables(path, 1), "foreign"),
     "somebody else's of a later version": (lambda path: _other_tables(path, 99), "foreign"),

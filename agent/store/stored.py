@@ -11,7 +11,6 @@ from agent.store import codec, runs
 from agent.store.catalog import Catalog, Layouts
 from agent.store.compaction import SEALED
 from agent.store.head import Head
-from agent.store.schema import StoreCorrupt
 from agent.store.series import Floats, Integers
 
 EVER: Final = 1 << 62
@@ -64,7 +63,7 @@ def load(connection: sqlite3.Connection) -> Recent:
     """Read series and recent ticks.
 
     Raises:
-        StoreCorrupt: A tick cannot be read.
+        CodecError: A tick cannot be read.
         sqlite3.Error: The file cannot be read.
     """
     layouts = _layouts(connection)
@@ -149,9 +148,9 @@ def _head(
     for number, run, time_ms, layout, packed in rows:
         series, amounts = layouts.get(layout), np.frombuffer(packed, "<i8")
         if series is None or len(series) != len(amounts):
-            raise StoreCorrupt(f"tick {number} of the database does not fit its series")
+            raise codec.CodecError(f"tick {number} of the database does not fit its series")
         if not np.all((amounts > -codec.LARGEST) & (amounts < codec.LARGEST)):
-            raise StoreCorrupt(f"tick {number} of the database holds a sample that nothing can amount to")
+            raise codec.CodecError(f"tick {number} of the database holds a sample that nothing can amount to")
         if layout not in scales:
             scales[layout] = catalog.scales(series.tolist())
         head.next_number = number

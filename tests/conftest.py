@@ -1,6 +1,7 @@
 """Dev clusters for tests: built before the first test, started once for all that ask, logs kept when a test fails."""
 
 import gc
+import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,14 @@ def unclosed(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if not any(request.node.get_closest_marker(each) for each in ("cluster", "node")):
         gc.collect(1)
+
+
+@pytest.fixture(autouse=True)
+def log_level() -> Iterator[None]:
+    """A test that sets up a program's log changes no later one's: whose records `caplog` has depends on the level."""
+    level = logging.root.level
+    yield
+    logging.root.setLevel(level)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,6 +1,6 @@
 """The colocation strategy of ConfigMap `slo-controller-config`: its fields, their defaults and what they may be.
 
-Koordinator's fields come first, ours after them. How a ConfigMap is judged and what happens with a bad one is the
+Koordinator's fields come first, ours after them. How a ConfigMap is validated and what happens with a bad one is the
 manager's business; this module only states the contract.
 """
 
@@ -24,7 +24,7 @@ class MetricAggregatePolicy(Part):
 
 @dataclass(frozen=True, slots=True)
 class MidEviction(Part):
-    """What happens to Mid pods on a node that has sold more than it has (the deficit)."""
+    """What happens to Mid pods on a node that has published more than it has (the deficit)."""
 
     mode: str | None = None
     """off, dry-run (events and metrics only) or on."""
@@ -38,7 +38,7 @@ class MidEviction(Part):
 
 @dataclass(frozen=True, slots=True)
 class ColocationStrategy(Part):
-    """How one node, or the cluster, sells what Prod does not use. An absent field keeps what applies otherwise."""
+    """How one node, or the cluster, publishes what Prod does not use. An absent field keeps what applies otherwise."""
 
     enable: bool | None = None
     """Whether Mid resources are published at all; false takes away those on Nodes, save what running Mid pods hold."""
@@ -73,15 +73,15 @@ class ColocationStrategy(Part):
     mid_memory_threshold_percent: int | None = None
     """Mid memory never exceeds this share of allocatable. [percent]"""
     mid_unallocated_percent: int | None = None
-    """Share of what nobody has requested that is sold too. [percent]"""
+    """Share of what no pod has requested that is published too. [percent]"""
     mid_reclaim_mode: str | None = None
-    """static: sell a fixed share instead of the prediction."""
+    """static: publish a fixed share instead of the prediction."""
     mid_static_cpu_reserved_percent: int | None = field(
         default=None, metadata={JSON_NAME: "midStaticCPUReservedPercent"}
     )
-    """Share of allocatable CPU that static mode sells. [percent]"""
+    """Share of allocatable CPU that static mode publishes. [percent]"""
     mid_static_memory_reserved_percent: int | None = None
-    """Share of allocatable memory that static mode sells. [percent]"""
+    """Share of allocatable memory that static mode publishes. [percent]"""
     extensions: Mapping[str, Any] | None = None
     """Third-party content: accepted, not used."""
 
@@ -141,7 +141,7 @@ DEFAULTS: Final = ColocationStrategy(
     mid_increase_hold_seconds=120,
     mid_eviction=MidEviction(mode="dry-run", after_seconds=300, max_per_node_per_minute=1, max_per_minute=10),
 )
-"""The strategy when nobody says otherwise; the prediction policy has its own in `crds.predict_policy.DEFAULTS`."""
+"""The strategy where nothing is configured; the prediction policy has its own in `crds.predict_policy.DEFAULTS`."""
 
 _PERCENT: Final = Range(0, 100)
 _WEEK: Final = 7 * 24 * 3600

@@ -68,7 +68,7 @@ class MetricCollectPolicy(Part):
 
 @dataclass(frozen=True, slots=True)
 class NodeMetricSpec(Part):
-    """What the manager asks of the agent."""
+    """What the manager requests of the agent."""
 
     metric_collect_policy: MetricCollectPolicy | None = None
     """Measuring and reporting."""
@@ -240,18 +240,18 @@ class Prediction(Part):
 
 @dataclass(frozen=True, slots=True)
 class ShadowAccount(Part):
-    """What a node would have sold since it is in shadow mode; kept by the manager, see `crds.shadow_accounts`."""
+    """What a node would have published since it is in shadow mode; kept by the manager, see `crds.shadow_accounts`."""
 
     since: str | None = None
     """When the account began."""
     time: str | None = None
     """When it was last written; every ten to fifteen minutes."""
     observed_seconds: int | None = None
-    """For how long reports could judge what would have been offered. [s]"""
+    """For how long reports could evaluate what would have been published. [s]"""
     offered: Mapping[str, QuantityText] | None = None
-    """What the Node would offer; absent when it would not have the resources."""
+    """What the Node would have; absent when it would not have the resources."""
     mean: Mapping[str, QuantityText] | None = None
-    """Mean of what it would have offered in the observed time."""
+    """Mean of what it would have had in the observed time."""
     too_much_seconds: Mapping[str, int] | None = None
     """Resource -> for how much of that time it would have been more than what was really free. [s]"""
     worst_excess: Mapping[str, QuantityText] | None = None

@@ -51,7 +51,7 @@ class PredictPolicy(Part):
     cold_start_period_seconds: int | None = None
     """A pod counts at its request until it was observed this long. [s]"""
     reclaim_ratio_percent: int | None = None
-    """Share of the warm Prod pods' requests that may be resold. [percent]"""
+    """Share of the warm Prod pods' requests that may be reclaimed. [percent]"""
     safety_margin_percent: int | None = None
     """Added to what was measured; absent is 0 for the default model, 10 for any other. [percent]"""
     model: str | None = None
@@ -74,11 +74,11 @@ DEFAULTS: Final = PredictPolicy(
     reclaim_ratio_percent=100,
     model="diversity",
 )
-"""The policy when nobody says otherwise. Its safety margin is `usual_margin`; its parameters are the model's own."""
+"""The policy where nothing is configured. Its safety margin is `usual_margin`; its parameters are the model's own."""
 _OTHER_MARGIN_PERCENT: Final = 10
 
 RETIRED: Final[Mapping[str, str]] = {"load-profile": "diversity"}
-"""Models that are no more -> the model that agents ask in their place, with its own parameters."""
+"""Models that are no more -> the model that agents use in their place, with its own parameters."""
 
 RANGES: Final[Mapping[str, Allowed]] = {
     "resourceDiffThresholdPercent": Range(1, 100),
@@ -205,7 +205,7 @@ def _succeeded(choice: Mapping[str, Any], general: str | None, depth: int = 0) -
 
 
 def usual_margin(model: str | None) -> int:
-    """The safety margin of a model where nobody states one. [percent]
+    """The safety margin of a model where none is set. [percent]
 
     The default model was chosen with the margin that it ships with, none: what it adds for what was not seen yet is a
     margin of its own. The others are plain statements about what was seen.

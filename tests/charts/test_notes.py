@@ -53,7 +53,7 @@ def koordinator(cluster: Cluster) -> Iterator[str]:
 
 
 def test_next_commands_are_named(cluster: Cluster) -> None:
-    """After an install: is all well, what is used and why nothing is sold yet, and how to sell it."""
+    """After an install: is all well, what is used and why nothing is published yet, and how to publish it."""
     text = notes(cluster, "default")
     assert commands(text) == [
         "kubectl headroom doctor -n default",
@@ -61,7 +61,7 @@ def test_next_commands_are_named(cluster: Cluster) -> None:
         "kubectl headroom explain node NODE -n default",
         "kubectl -n default edit configmap slo-controller-config",
     ]
-    assert "it sells nothing until you say so (3)" in text
+    assert "it publishes nothing until you enable it (3)" in text
     assert [line[:2] for line in text.splitlines() if re.match(r"\d\.", line)] == ["1.", "2.", "3."]
 
 
@@ -74,7 +74,7 @@ def test_commands_are_understood(cluster: Cluster) -> None:
 
 
 def test_notes_follow_the_values(cluster: Cluster) -> None:
-    """What is off is not spoken of, and what sells already says so."""
+    """What is off is not mentioned; where Mid is published already, the notes state it."""
     text = notes(cluster, "default", "scheduler.enabled=false", "colocationConfig.enable=true")
     assert "schedulerName" not in text
     assert "Mid resources are published on Nodes" in text

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.cluster
 MANIFESTS = Path(crds.__file__).parent
 NODE_METRICS = f"/apis/{node_metric.GROUP}/{node_metric.VERSION}/{node_metric.PLURAL}"
 QUOTAS = f"/apis/{elastic_quota.GROUP}/{elastic_quota.VERSION}/namespaces/default/{elastic_quota.PLURAL}"
-COLUMNS = "NAME CPU MEMORY PROD PEAK RECLAIMABLE READY SELLS REPORTED AGE"
+COLUMNS = "NAME CPU MEMORY PROD PEAK RECLAIMABLE READY MID REPORTED AGE"
 QUOTA_COLUMNS = ["NAME", "CPU", "CPU MIN", "CPU MAX", "MEMORY", "MEMORY MIN", "MEMORY MAX", "IN FORCE", "AGE"]
 DRY_RUN = {"dryRun": "All"}
 

@@ -45,7 +45,7 @@ def _group(field: Field) -> str:
     for start, group in ((_PREDICT, "predicting"), ("midEviction", "evicting"), ("metric", "measuring")):
         if field.path.startswith(start):
             return group
-    return "selling"
+    return "publishing"
 
 
 def _is_whole(field: Field) -> bool:

@@ -7,7 +7,7 @@ SHELL := /bin/bash
 VENV   := .venv
 PY     := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
-SOURCE := agent backtest bench cli crds dashboards demo devcluster kubeapi manager release scheduler_plugins service soak tests
+SOURCE := agent crds headroom manager scheduler_plugins tests tools
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?=
@@ -36,15 +36,15 @@ venv: $(STAMP) ## Install Headroom and the locked packages into .venv
 
 .PHONY: packages
 packages: $(STAMP)
-	@$(PY) -m devcluster packages
+	@$(PY) -m tools.devcluster packages
 
 .PHONY: prepare
 prepare: packages ## Build the dev cluster's binaries and images (once; then from the cache)
-	@$(PY) -m devcluster prepare --node
+	@$(PY) -m tools.devcluster prepare --node
 
 .PHONY: demo
 demo: prepare ## Show the whole loop on a real Kubernetes node (DEMO=once: check each step, then end)
-	@$(PY) -m demo $(if $(filter once,$(DEMO)),--once)
+	@$(PY) -m tools.demo $(if $(filter once,$(DEMO)),--once)
 
 .PHONY: test
 test: lint prepare ## Run lint and every test, on a real dev cluster
@@ -62,7 +62,7 @@ test-cgroup-v2: $(STAMP) ## Run the agent under a kernel with cgroup v2 alone, i
 
 .PHONY: soak
 soak: bench-programs ## Try for an hour what must hold for long: kills, fuzzing, an agent's month, restarts, 5,000 nodes (SOAK_ARGS: --only, --minutes)
-	@$(PY) -m soak $(SOAK_ARGS)
+	@$(PY) -m tools.soak $(SOAK_ARGS)
 
 .PHONY: lint
 lint: $(STAMP) ## Run ruff (every rule), mypy --strict and codespell
@@ -82,56 +82,56 @@ golden: $(STAMP) ## Drive the reference vectors through our own functions
 
 .PHONY: cluster
 cluster: prepare ## Run a dev cluster with a real node in the foreground, until Ctrl-C
-	@$(PY) -m devcluster up --real-node
+	@$(PY) -m tools.devcluster up --real-node
 
-# Names of parts or groups, --quick, --resume, --list, --markdown, --out: see `python -m bench --help`.
+# Names of parts or groups, --quick, --resume, --list, --markdown, --out: see `python -m tools.bench --help`.
 .PHONY: bench
-bench: packages bench-programs ## Measure everything against the budgets, write bench/results and docs/performance.md (an hour; BENCH_ARGS: --list, --only, --resume)
-	@$(PY) -m bench $(BENCH_ARGS)
+bench: packages bench-programs ## Measure everything against the budgets, write tools/bench/results and docs/performance.md (an hour; BENCH_ARGS: --list, --only, --resume)
+	@$(PY) -m tools.bench $(BENCH_ARGS)
 
 .PHONY: bench-programs
 bench-programs: packages
-	@$(PY) -m devcluster prepare
+	@$(PY) -m tools.devcluster prepare
 
 .PHONY: bench-agent
 bench-agent: $(STAMP) ## Measure the agent alone against its budgets, a simulated week included (six minutes; BENCH_ARGS)
-	@$(PY) -m bench agent $(BENCH_ARGS)
+	@$(PY) -m tools.bench agent $(BENCH_ARGS)
 
 .PHONY: bench-manager
 bench-manager: bench-programs ## Measure the manager with 500 to 5,000 nodes on a real API server (a quarter of an hour; BENCH_ARGS)
-	@$(PY) -m bench manager $(BENCH_ARGS)
+	@$(PY) -m tools.bench manager $(BENCH_ARGS)
 
 .PHONY: bench-scheduler
 bench-scheduler: bench-programs ## Measure scheduling on the real kube-scheduler with 1,000 and 5,000 nodes, with and without us (ten minutes; BENCH_ARGS)
-	@$(PY) -m bench scheduler $(BENCH_ARGS)
+	@$(PY) -m tools.bench scheduler $(BENCH_ARGS)
 
 .PHONY: bench-quota
 bench-quota: bench-programs ## Measure admission by quotas, the choice of victims, and how long pods wait for borrowed resources (five minutes; BENCH_ARGS)
-	@$(PY) -m bench quota $(BENCH_ARGS)
+	@$(PY) -m tools.bench quota $(BENCH_ARGS)
 
 .PHONY: bench-backtest
 bench-backtest: $(STAMP) ## Judge the default policy and every model on recorded usage, with pods that come and go, and replay it from sample to sale (a quarter of an hour; BENCH_ARGS)
-	@$(PY) -m bench backtest $(BENCH_ARGS)
+	@$(PY) -m tools.bench backtest $(BENCH_ARGS)
 
 .PHONY: bench-policies
 bench-policies: $(STAMP) ## Judge the default policy, its neighbours and others in every case that the default is chosen by: the tables of docs/adr/0020 (ten minutes; BENCH_ARGS)
-	@$(PY) -m bench.policies $(BENCH_ARGS)
+	@$(PY) -m tools.bench.policies $(BENCH_ARGS)
 
 .PHONY: bench-placement
 bench-placement: $(STAMP) ## Replay real usage on simulated nodes and compare where pods are put (ten minutes; BENCH_ARGS)
-	@$(PY) -m bench placement $(BENCH_ARGS)
+	@$(PY) -m tools.bench placement $(BENCH_ARGS)
 
 .PHONY: bench-images
 bench-images: packages ## Measure how large the images are, and how soon their programs start in them (root on Linux)
-	@$(PY) -m bench.images
+	@$(PY) -m tools.bench.images
 
 .PHONY: images
 images: packages ## Build the container images into the cache, or with IMAGES_ARGS="--prefix REGISTRY/PATH" by docker, podman or buildah for a registry
-	@$(PY) -m devcluster images $(IMAGES_ARGS)
+	@$(PY) -m tools.devcluster images $(IMAGES_ARGS)
 
 .PHONY: dashboards
-dashboards: $(STAMP) ## Write Grafana's dashboards into the chart from dashboards/
-	@$(PY) -m dashboards
+dashboards: $(STAMP) ## Write Grafana's dashboards into the chart from tools/dashboards/
+	@$(PY) -m tools.dashboards
 
 .PHONY: chart-readme
 chart-readme: $(STAMP) ## Write the table of values in the chart's README from values.yaml
@@ -148,11 +148,11 @@ docs: $(STAMP) ## Write the tables of docs/configuration.md from the types of th
 KREW_ARGS ?=
 .PHONY: krew
 krew: $(STAMP) ## Build the kubectl plugin's archive and manifest for krew into dist/krew (KREW_ARGS: --platform, --python, --url)
-	@$(PY) -m release $(KREW_ARGS)
+	@$(PY) -m tools.release $(KREW_ARGS)
 
 .PHONY: audit
 audit: packages ## List what the images consist of (build/audit, CycloneDX), and ask for known vulnerabilities where that data can be had
-	@$(PY) -m devcluster audit
+	@$(PY) -m tools.devcluster audit
 
 .PHONY: lock
 lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.toml
@@ -168,6 +168,6 @@ lock: $(STAMP) ## Lock the exact versions again from the ranges in pyproject.tom
 
 .PHONY: clean
 clean: ## Stop this project's dev clusters, remove .venv and the caches of the tools (the built binaries stay)
-	@if [ -x $(PY) ]; then $(PY) -m devcluster down --all || true; fi
+	@if [ -x $(PY) ]; then $(PY) -m tools.devcluster down --all || true; fi
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,21 +11,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from agent import flags
 from agent import settings as agent_settings
 from agent.allocator import keep_large_blocks_apart
-from agent.assembly import CannotStart
-from agent.flags import WrongSetting
 from agent.runner import run
 from agent.settings import AgentSettings
-from agent.store.schema import StoreError
-from service import logs
+from agent.tsdb.schema import StoreError
+from agent.wiring import CannotStart
+from headroom.runtime import logs, options
+from headroom.runtime.options import WrongSetting
 
 WRONG_USE, CANNOT_RUN = 2, 1
 COMMANDS: Final = {
-    "capture": "agent.capture:main",
+    "capture": "agent.capture.capture:main",
     "db": "agent.database:main",
-    "replay": "agent.replay:main",
+    "replay": "agent.capture.replay:main",
 }
 """Commands beside running. Each is given the arguments after its name and answers with the exit code; it may raise
 WrongSetting, StoreError and OSError, whose message becomes one line."""
@@ -68,7 +67,7 @@ def _run(arguments: Sequence[str]) -> int:
     keep_large_blocks_apart()
     settings = agent_settings.load(arguments, commands=_listed() if {"-h", "--help"} & set(arguments) else "")
     logs.set_up(settings.serve.log_format, settings.serve.log_level)
-    for sentence in flags.misspelled(AgentSettings, os.environ):
+    for sentence in options.misspelled(AgentSettings, os.environ):
         log.warning("%s", sentence)
     asyncio.run(run(settings))
     return 0

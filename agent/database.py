@@ -12,20 +12,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from agent import kinds
-from agent.flags import ENV_PREFIX, Parser, WrongSetting
-from agent.identities import Identities
 from agent.numerics.aggregate import statistics
 from agent.numerics.packing import CheckpointError
+from agent.pod_metadata import Identities
 from agent.samples import CPU, MEMORY
 from agent.settings import SYSTEM_DATA_DIR, state_dir
-from agent.store import checkpoints, export
-from agent.store.inspection import Inspection, Stats
-from agent.store.schema import StoreError
-from agent.store.series import Series
-from agent.store.verification import verify
+from agent.tsdb import checkpoints, export
+from agent.tsdb.inspection import Inspection, Stats
+from agent.tsdb.schema import StoreError
+from agent.tsdb.series import Series
+from agent.tsdb.verification import verify
 from crds.duration import DurationError, parse_duration
-from service.words import joined
+from headroom.runtime import option_types
+from headroom.runtime.options import ENV_PREFIX, Parser, WrongSetting
+from headroom.runtime.text import joined
 
 _FAILED, _MIB, _DAY = 1, float(1 << 20), 86400
 _PERIODS: Final = {"raw": 0, "1m": 60, "5m": 300, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21600, "1d": _DAY}
@@ -287,7 +287,7 @@ def _window(database: Inspection, given: argparse.Namespace) -> tuple[float, flo
         seconds = float(text[:-1]) * _DAY if text.endswith("d") else parse_duration(text)
     except (DurationError, ValueError):
         seconds = math.nan
-    if not 0 < seconds <= kinds.YEAR_SECONDS:
+    if not 0 < seconds <= option_types.YEAR_SECONDS:
         raise WrongSetting(f"--window must be a time such as 5m, 12h or 7d, at most a year, got: {text!r}")
     end = _moment(given.end) if given.end else database.last_time() + (1 if _PERIODS[given.resolution] else 0)
     return end - seconds, end

@@ -9,15 +9,15 @@ from typing import Final
 
 from agent import derived
 from agent.collectors.base import Collector, Incomplete, NoData, Tick
-from agent.exposition import show_store
-from agent.keeping import Keeper
-from agent.learning import Learning
-from agent.pod_source import PodSource
+from agent.metrics import Metrics
 from agent.pods import PodRef
+from agent.report_metrics import show_store
 from agent.samples import CPU, MEMORY, NODE, NOT_FINITE, Harvest, Missing, Sample
-from agent.store.schema import StoreError
-from agent.store.tsdb import Tsdb
-from agent.telemetry import Metrics
+from agent.sources.pod import PodSource
+from agent.store_failover import Keeper
+from agent.trainer.checkpointing import Learning
+from agent.tsdb.schema import StoreError
+from agent.tsdb.tsdb import Tsdb
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 from agent.host.cgroup import PodCgroup
 from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE
 from crds.codec import CodecError
-from crds.pod import cgroup_uid, is_terminal, pod_key, pod_limits, pod_requests, workload_key
 from crds.priority import PriorityBand, QoS, priority_class, qos, tier
 from crds.quantity import milli_value, value
-from crds.resize import Resize
-from crds.shape import check_pod
+from headroom.cluster.pod import cgroup_uid, is_terminal, pod_key, pod_limits, pod_requests, workload_key
+from headroom.cluster.resize import Resize
+from headroom.cluster.shape import check_pod
 
 _LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
 _COUNTED: Final = ("cpu", "memory")

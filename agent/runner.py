@@ -9,19 +9,19 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import kubeapi
-from agent.assembly import CannotStart, Parts, build, facts
+from agent.health import Vitals
+from agent.http import YAML, Page, pages
+from agent.interval import beat
+from agent.metrics import Metrics
 from agent.reporter.publisher import Publisher
-from agent.serving import YAML, Page, pages
 from agent.settings import AgentSettings
+from agent.signals import on_signals
 from agent.standalone.display import Display
 from agent.standalone.overview import Sources
-from agent.stopping import on_signals
-from agent.store.schema import StoreError
-from agent.telemetry import Metrics
-from agent.ticking import beat
-from agent.vitals import Vitals
-from service import http
+from agent.tsdb.schema import StoreError
+from agent.wiring import CannotStart, Parts, build, facts
+from headroom import kube
+from headroom.runtime import http
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ async def run(settings: AgentSettings) -> None:
     log.info("stopped")
 
 
-def _reporting(settings: AgentSettings, parts: Parts, api: kubeapi.ApiServer | None) -> Reporting:
+def _reporting(settings: AgentSettings, parts: Parts, api: kube.ApiServer | None) -> Reporting:
     if api is not None:
         publisher = Publisher(api, settings.node_name, parts.reports, settings.report, parts.metrics)
         return Reporting(publisher.run(), lambda: publisher.reach.problem, {})
@@ -142,15 +142,15 @@ async def _checkpoints(settings: AgentSettings, parts: Parts) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _api(settings: AgentSettings) -> AsyncIterator[kubeapi.ApiServer | None]:
+async def _api(settings: AgentSettings) -> AsyncIterator[kube.ApiServer | None]:
     if settings.look.standalone:
         yield None
         return
     try:
-        connection = kubeapi.connect(settings.kubeconfig)
-    except kubeapi.LoginError as error:
+        connection = kube.connect(settings.kubeconfig)
+    except kube.LoginError as error:
         raise CannotStart(f"{error} Without a cluster, try --standalone.") from error
-    async with kubeapi.ApiServer(connection, user_agent=_USER_AGENT) as api:
+    async with kube.ApiServer(connection, user_agent=_USER_AGENT) as api:
         yield api
 
 

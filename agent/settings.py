@@ -8,11 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from agent import flags
 from agent.collectors import COLLECTORS
-from agent.flags import WrongSetting, setting
 from agent.host.paths import HostPaths
-from agent.kinds import (
+from agent.prediction.policy import PATH, resolve
+from agent.predictors import PolicyError
+from agent.tsdb.settings import StoreSettings
+from crds.codec import CodecError, from_json, to_json
+from crds.predict_policy import PredictPolicy
+from headroom.runtime import options
+from headroom.runtime.option_types import (
     ADDRESS,
     FILE,
     FOLDER,
@@ -27,11 +31,7 @@ from agent.kinds import (
     number,
     whole,
 )
-from agent.policy import PATH, resolve
-from agent.predictors import PolicyError
-from agent.store.settings import StoreSettings
-from crds.codec import CodecError, from_json, to_json
-from crds.predict_policy import PredictPolicy
+from headroom.runtime.options import WrongSetting, setting
 
 PROG = "headroom-agent"
 USAGE = f"{PROG} [FLAG ...]\n       {PROG} COMMAND ..."
@@ -237,9 +237,9 @@ def load(
     arguments = sys.argv[1:] if arguments is None else arguments
     environment = os.environ if environment is None else environment
     if "-h" in arguments or "--help" in arguments:
-        flags.parser(PROG, USAGE, ABOUT, MORE + commands, AgentSettings).parse_args(["--help"])
-    given = flags.given(PROG, AgentSettings, arguments, environment)
-    settings = flags.read(AgentSettings, given)
+        options.parser(PROG, USAGE, ABOUT, MORE + commands, AgentSettings).parse_args(["--help"])
+    given = options.given(PROG, AgentSettings, arguments, environment)
+    settings = options.read(AgentSettings, given)
     _check(settings)
     return _standalone(settings, given) if settings.look.standalone else settings
 
@@ -265,9 +265,9 @@ def _check(settings: AgentSettings) -> None:
         )
 
 
-def _standalone(settings: AgentSettings, given: flags.Given) -> AgentSettings:
+def _standalone(settings: AgentSettings, given: options.Given) -> AgentSettings:
     """The defaults of an agent without a cluster: it needs no rights and disturbs no agent that serves one."""
-    pods, folder = flags.flags_of(CollectSettings)["pods_from"], flags.flags_of(AgentSettings)["data_dir"]
+    pods, folder = options.flags_of(CollectSettings)["pods_from"], options.flags_of(AgentSettings)["data_dir"]
     if given.text(pods) is not None and settings.collect.pods_from != "cgroups":
         raise WrongSetting(f"{pods.name} must be cgroups with --standalone, got: {settings.collect.pods_from!r}")
     data_dir = settings.data_dir if given.text(folder) is not None else state_dir(given.environment)
@@ -275,4 +275,4 @@ def _standalone(settings: AgentSettings, given: flags.Given) -> AgentSettings:
 
 
 def _name(stage: type, field_name: str) -> str:
-    return flags.flags_of(stage)[field_name].name
+    return options.flags_of(stage)[field_name].name

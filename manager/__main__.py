@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from crds import shadow_accounts
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
-from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
-from manager import exclusion
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
+from headroom.runtime import logs
+from headroom.runtime.text import joined
+from manager import node_filter
 from manager.context import Context
-from manager.exclusion import Exclusion
-from manager.listening import ListenError
+from manager.http import ListenError
+from manager.metrics import Telemetry, TelemetryServer
+from manager.node_filter import Exclusion
 from manager.operator import stop_on_signals
 from manager.runner import serve
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings, WebhookSettings
-from manager.telemetry import Telemetry, TelemetryServer
-from service import logs
-from service.words import joined
 
 if TYPE_CHECKING:
-    from manager.ui.server import UiServer
+    from manager.web.server import UiServer
     from manager.webhook.service import Webhook
 
 _LOG: Final = logging.getLogger("manager")
@@ -73,7 +73,7 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         type=_exclusion,
         default=Exclusion(),
         help="label selector, as of kubectl -l, of nodes that get no NodeMetric and sell nothing, "
-        f"such as virtual ones; empty: none; default: {exclusion.DEFAULT}",
+        f"such as virtual ones; empty: none; default: {node_filter.DEFAULT}",
     )
     parser.add_argument(
         "--webhook-listen",
@@ -217,7 +217,7 @@ def _webhook(settings: Settings, telemetry: Telemetry) -> "Webhook | None":
 def _ui(settings: Settings, context: Context) -> "UiServer | None":
     if not settings.ui_listen:
         return None
-    from manager.ui.server import UiServer  # noqa: PLC0415 - its numpy costs memory
+    from manager.web.server import UiServer  # noqa: PLC0415 - its numpy costs memory
 
     return UiServer(settings.ui_listen, context)
 

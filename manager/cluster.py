@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from crds import names
-from manager.facts import PodFacts, Received, ReportFacts
-from manager.facts.forecast import Forecast
-from manager.facts.reading import LONGEST_ANNOTATION, items, part
+from manager.inputs import PodFacts, Received, ReportFacts
+from manager.inputs.prediction import Forecast
+from manager.inputs.reading import LONGEST_ANNOTATION, items, part
 from manager.node_metric import Kept
 
 Json = Mapping[str, Any]

@@ -6,18 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from crds.shape import check_node, check_node_metric
-from kubeapi import ApiServer
-from kubeapi.events import EventRecorder
-from kubeapi.unreadable import Unreadable
-from manager import patches
+from headroom.cluster.shape import check_node, check_node_metric
+from headroom.kube import ApiServer
+from headroom.kube.events import EventRecorder
+from headroom.kube.unreadable_objects import Unreadable
 from manager.cluster import Cluster
 from manager.config.in_force import InForce
 from manager.health import Progress
 from manager.leader import Leadership
-from manager.queue import NodeQueue
+from manager.metrics import Telemetry
+from manager.mid import publish
+from manager.reconcile.queue import NodeQueue
 from manager.settings import Settings
-from manager.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from manager.webhook.service import Webhook  # costs memory, which only those spend who have one
@@ -37,7 +37,7 @@ class _Parts(dict[type, Any]):
 class NodeMemory:
     """What is remembered of one node from one look to the next."""
 
-    writer: patches.Memory = field(default_factory=patches.Memory)
+    writer: publish.Memory = field(default_factory=publish.Memory)
     """What the write decision needs."""
     refused_correction: str = ""
     """A correction of the NodeMetric that the API server swallowed; it is not repeated."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from kubeapi import WatchHealth
-from service.health import Check, Health
+from headroom.kube import WatchHealth
+from headroom.runtime.health import Check, Health
 
 _LATE_HEARTBEAT_SECONDS: Final = 30.0
 

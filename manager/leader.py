@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from manager.settings import LeaderSettings
 
 _LOG: Final = logging.getLogger(__name__)

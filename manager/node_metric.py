@@ -14,9 +14,9 @@ from crds.codec import to_json
 from crds.colocation import DEFAULTS, ColocationStrategy
 from crds.node_metric import GROUP, PLURAL, VERSION, MetricCollectPolicy, NodeAggregatePolicy, NodeMetricSpec
 from crds.predict_policy import with_defaults
+from headroom.runtime.bounded_cache import Memo, of_json
 from manager.definition import without
-from manager.facts.reading import items, part
-from service.memo import Memo, of_json
+from manager.inputs.reading import items, part
 
 Json = dict[str, Any]
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import aiohttp
 import kopf
 
-from kubeapi import ApiServer
+from headroom.kube import ApiServer
 from manager.context import Run
 from manager.handlers import admission, config, nodes
 from manager.handlers.config import ConfigKeeper

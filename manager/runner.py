@@ -12,18 +12,18 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
-from kubeapi.events import EventRecorder
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
+from headroom.kube.events import EventRecorder
+from headroom.runtime.garbage_collection import keep_tending
+from headroom.runtime.lease_clock import perhaps_elapsed
 from manager.context import Context, Run
-from manager.facts.reading import part
 from manager.handlers import config, node_metric_watch, pods
 from manager.handlers.config import ConfigKeeper
+from manager.inputs.reading import part
 from manager.leader import Leadership, NotLeading
 from manager.operator import WatchesEnded, operate
-from manager.queue import NodeQueue
-from manager.workers import Workers
-from service.elapsed import perhaps_elapsed
-from service.garbage import keep_tending
+from manager.reconcile.queue import NodeQueue
+from manager.reconcile.workers import Workers
 
 _LOG: Final = logging.getLogger(__name__)
 _FIRST_PAUSE_SECONDS: Final = 1.0

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
-from manager.exclusion import Exclusion
+from manager.node_filter import Exclusion
 
 DEFAULT_NAMESPACE: Final = "headroom-system"
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from crds import shadow_accounts
 from crds.shadow_accounts import Kept
-from kubeapi import ApiError, paths
+from headroom.kube import ApiError, paths
 from manager.context import Run
 
 _LOG: Final = logging.getLogger(__name__)

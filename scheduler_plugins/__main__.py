@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
-from scheduler_plugins.assembly import Parts, assemble
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
+from headroom.runtime import http, logs
 from scheduler_plugins.profile import summary
 from scheduler_plugins.settings import Settings, SettingsError, parse_flags
 from scheduler_plugins.snapshot.watch import ClusterWatch
-from service import http, logs
+from scheduler_plugins.wiring import Parts, assemble
 
 _LOG: Final = logging.getLogger("headroom-scheduler")
 _WRONG_USE: Final = 2

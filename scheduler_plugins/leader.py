@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from kubeapi import ApiError, ApiUnavailable, paths
+from headroom.kube import ApiError, ApiUnavailable, paths
+from headroom.runtime.lease_clock import perhaps_elapsed
 from scheduler_plugins.snapshot.units import unix_time
-from service.elapsed import perhaps_elapsed
 
 POLL_SECONDS: Final = 2.0
 """How often the Lease is read, which is as often as kube-scheduler renews it by default. [s]"""

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from devcluster import Cluster
+from tools.devcluster import Cluster
 
 
 def audited(cluster: Cluster, *marks: str) -> Iterator[dict[str, Any]]:

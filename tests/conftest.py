@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from devcluster import Cluster, ClusterSpec, DevClusterError, browser, images, node, packages, prometheus
-from devcluster.binaries import Binaries
-from devcluster.families import CONTROL_PLANE, REAL_NODE
 from tests import hanging, rounds
+from tools.devcluster import Cluster, ClusterSpec, DevClusterError, browser, images, node, packages, prometheus
+from tools.devcluster.binaries import Binaries
+from tools.devcluster.families import CONTROL_PLANE, REAL_NODE
 
 KWOK_NODES = 2
 

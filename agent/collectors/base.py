@@ -9,9 +9,9 @@ from typing import Protocol
 from agent.collectors import COLLECTORS
 from agent.host.cgroup import CgroupTree
 from agent.host.clock import slept_seconds
-from agent.host.files import HeldFile
 from agent.host.paths import HostPaths
 from agent.host.rates import Rates
+from agent.host.reopening_files import HeldFile
 from agent.pods import PodRef
 from agent.samples import Harvest
 

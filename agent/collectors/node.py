@@ -2,9 +2,9 @@
 
 from agent.collectors.base import Machine, Tick
 from agent.host import procfs
-from agent.host.files import Unreadable
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap
+from agent.host.reopening_files import Unreadable
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, Harvest, Missing, Sample
 
 _TICKS_TO_SPARE = 3.0  # a counter of 10 ms ticks may show a few more than there was time for

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from agent.collectors.base import Machine, Tick
 from agent.host import procfs
 from agent.host.cgroup import PodCgroup
-from agent.host.files import Unreadable
 from agent.host.pod_files import PodFiles
 from agent.host.rates import Gap
+from agent.host.reopening_files import Unreadable
 from agent.pods import PodRef
 from agent.samples import (
     CPU,

@@ -7,9 +7,9 @@ from agent.collectors.base import Machine, NoData, Tick
 from agent.host import procfs
 from agent.host.cgroup import PodCgroup
 from agent.host.cgroup_files import FILES
-from agent.host.files import HeldFile, Unreadable
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
+from agent.host.reopening_files import HeldFile, Unreadable
 from agent.samples import PSI_RESOURCES, SOME, Harvest, Missing, Sample, psi
 
 SHARE = 10

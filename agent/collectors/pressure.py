@@ -2,9 +2,9 @@
 
 from agent.collectors.base import Machine, NoData, Tick
 from agent.host import procfs
-from agent.host.files import HeldFile, Unreadable
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap
+from agent.host.reopening_files import HeldFile, Unreadable
 from agent.samples import NODE, PSI_RESOURCES, SOME, Harvest, Missing, Sample, psi
 
 _MICRO = 1e6

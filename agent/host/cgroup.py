@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.host import cgroup_names
 from agent.host.cgroup_names import BEST_EFFORT, BURSTABLE, CGROUPFS, GUARANTEED, KUBEPODS, SYSTEMD, Driver
-from agent.host.files import Unreadable, unreadable
+from agent.host.reopening_files import Unreadable, unreadable
 
 _DEPTH = 4  # how far below the root the folder of all pods may sit
 

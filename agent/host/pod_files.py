@@ -7,9 +7,9 @@ from pathlib import Path
 from agent.host import cgroup_files
 from agent.host.cgroup import Layout, PodCgroup
 from agent.host.cgroup_files import FILES, MemoryStat, Throttling
-from agent.host.files import HeldFile, Unreadable
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
+from agent.host.reopening_files import HeldFile, Unreadable
 
 _USAGE = "cpu-usage"
 

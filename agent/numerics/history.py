@@ -82,7 +82,7 @@ class ResourceHistory:
         return enough & (self.observed[rows] >= period_seconds)
 
     def checkpoint(self, rows: IntArray) -> bytes:
-        """Everything about the rows, in their order, but the averages of whole windows: see `agent.window_blocks`."""
+        """Everything about the rows, in their order, but the averages of whole windows."""
         facts = {"half_life_seconds": self.moments.half_life_seconds, "rows": len(rows)}
         return pack(
             {**facts, "slot": self.windows.slot, "slots": self.windows.slots},

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent.pods import PodRef
-from agent.readiness import Readiness
+from agent.prediction.readiness import Readiness
 from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages
 from agent.samples import CPU, MEMORY, Missing

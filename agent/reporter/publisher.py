@@ -8,23 +8,23 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-import kubeapi
-from agent.prediction import NodePrediction
-from agent.reporter import rivals
+from agent.metrics import Metrics
+from agent.prediction.prediction import NodePrediction
+from agent.reporter import other_reporters
 from agent.reporter import spec as specs
-from agent.reporter.announce import Announcer
-from agent.reporter.change import is_due
+from agent.reporter.events import Announcer
 from agent.reporter.merge_patch import lost, patch_of_keys
-from agent.reporter.pace import Backoff, phase_of, until_next
-from agent.reporter.reach import FRUITLESS, Failure, Reach, State
+from agent.reporter.other_reporters import Rivals
+from agent.reporter.remote_node_metric import Stored
 from agent.reporter.report import Json, Report, ReportSource
-from agent.reporter.rivals import Rivals
+from agent.reporter.report_status import FRUITLESS, Failure, Reach, State
+from agent.reporter.schedule import Backoff, phase_of, until_next
 from agent.reporter.spec import SpecInForce
-from agent.reporter.stored import Stored
+from agent.reporter.threshold import is_due
 from agent.settings import ReportSettings
-from agent.telemetry import Metrics
 from crds.node_metric import GROUP, PLURAL, VERSION
 from crds.predict_policy import with_defaults
+from headroom import kube
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ _TRIES: Final = 3
 class Publisher:
     """Keeps one NodeMetric's status current."""
 
-    api: kubeapi.ApiServer
+    api: kube.ApiServer
     """The API server."""
     node_name: str
     """Name of the NodeMetric."""
@@ -74,7 +74,7 @@ class Publisher:
     def __post_init__(self) -> None:
         self.reach = Reach(self.node_name)
         self._backoff = Backoff(self.settings.longest_backoff_seconds, self.settings.jitter)
-        self._announcer = Announcer(kubeapi.events.EventRecorder(self.api, _COMPONENT, self.wall))
+        self._announcer = Announcer(kube.events.EventRecorder(self.api, _COMPONENT, self.wall))
         self._due_at = self.clock() + self.settings.first_after_seconds
         self.metrics.report_lag.set_function(lambda: max(self.clock() - self._due_at, 0.0))
 
@@ -108,7 +108,7 @@ class Publisher:
             finally:  # also when nobody takes it: /metrics shows what it says
                 report = self.reports.full(self.wall(), self.spec, self._stored.conditions, self._problems())
             await self._send("full", report, FULL_KEYS)
-        except (kubeapi.ApiError, kubeapi.ApiUnavailable) as error:
+        except (kube.ApiError, kube.ApiUnavailable) as error:
             return self._failed("full", error)
         wait = until_next(self.wall(), self.spec.report_interval_seconds, phase_of(self.node_name))
         self._due_at = self.clock() + wait
@@ -132,7 +132,7 @@ class Publisher:
             if anew or self._sent is None or is_due(self._sent, self.clock() - self._sent_at, prediction):
                 told = self._stored.conditions, self._problems()
                 await self._send("fast", self.reports.fast(self.wall(), self.spec, prediction, *told), FAST_KEYS)
-        except (kubeapi.ApiError, kubeapi.ApiUnavailable) as error:
+        except (kube.ApiError, kube.ApiUnavailable) as error:
             return self._failed("fast", error)
         return 0.0
 
@@ -149,7 +149,7 @@ class Publisher:
 
     def _is_time_to_look(self) -> bool:
         looked, now = self._looked_at, self.clock()
-        if now - looked < rivals.LOOK_SECONDS:
+        if now - looked < other_reporters.LOOK_SECONDS:
             return False
         self._looked_at = now
         return True
@@ -201,7 +201,7 @@ class Publisher:
             self._rivals.own(body["status"])
             try:
                 return body, wanted, self._take(await self.api.patch(f"{self.path}/status", body)) or replaced
-            except kubeapi.ApiError as error:
+            except kube.ApiError as error:
                 if not (error.conflict and tries):
                     raise
             replaced = self._take(await self.api.get(self.path)) or replaced
@@ -219,7 +219,7 @@ class Publisher:
             self._rivals.own(node_metric.get("status") or {})
         replaced = self._stored.take(node_metric)
         if self._rivals.see(self._stored.status, self.clock()):
-            log.warning("NodeMetric %s: %s", self.node_name, rivals.TEXT)
+            log.warning("NodeMetric %s: %s", self.node_name, other_reporters.TEXT)
         if replaced:
             self._sent = None
         found = specs.read(self._stored.spec, self.spec)
@@ -235,7 +235,7 @@ class Publisher:
         if state in (State.ABSENT, State.CHANGED):
             self._stored, self._sent = Stored(), None
         self.metrics.reports.labels(kind, "absent" if state is State.ABSENT else "failed").inc()
-        return self._backoff.failed(failure.retry_after if isinstance(failure, kubeapi.ApiUnavailable) else None)
+        return self._backoff.failed(failure.retry_after if isinstance(failure, kube.ApiUnavailable) else None)
 
     async def _see_pruned(self, wanted: Json) -> None:
         """Notice fields that the server took and did not keep: its definition does not know them."""
@@ -250,7 +250,7 @@ class Publisher:
 
     def _problems(self) -> list[str]:
         found = [f"{self.spec.problem}; the last good value stays in force."] if self.spec.problem else []
-        others = rivals.TEXT if self._rivals.present(self.clock()) else ""
+        others = other_reporters.TEXT if self._rivals.present(self.clock()) else ""
         return found + [f"{text[:1].upper()}{text[1:]}." for text in (self._pruned, others) if text]
 
     def _check_seconds(self) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.prediction import NodePrediction
+from agent.prediction.prediction import NodePrediction
 from agent.reporter.spec import SpecInForce
 from crds.meta import Condition
 
@@ -30,7 +30,7 @@ class ReportSource(Protocol):
     def full(
         self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
     ) -> Report:
-        """The full report; see `agent.reports.Reports.full`."""
+        """The full report; see `agent.reporter.reporter.Reports.full`."""
 
     def fast(
         self,

@@ -12,7 +12,7 @@ from typing import Final, TextIO
 
 import yaml
 
-from agent.readiness import COLLECTING_HISTORY, NO_PROD_PODS, POLICY_REJECTED, READY
+from agent.prediction.readiness import COLLECTING_HISTORY, NO_PROD_PODS, POLICY_REJECTED, READY
 from agent.reporter import spec as specs
 from agent.reporter.report import Json, ReportSource
 from agent.reporter.spec import SpecInForce
@@ -21,11 +21,11 @@ from agent.settings import LookSettings
 from agent.standalone.overview import NO_REQUESTS, NOTHING_SOLD, Overview, Sources, look
 from agent.standalone.screen import Screen
 from agent.standalone.table import table
-from agent.standalone.words import cores, size
+from agent.standalone.text import cores, size
 from crds.codec import to_json
 from crds.names import CONDITION_PREDICTION_READY
 from crds.node_metric import NodeMetric
-from service.printable import printable_json
+from headroom.runtime.sanitize import printable_json
 
 log = logging.getLogger(__name__)
 

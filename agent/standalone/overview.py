@@ -7,18 +7,18 @@ from typing import Final
 
 import numpy as np
 
-from agent.consistency import raised
 from agent.numerics.arrays import FloatArray
 from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES, ResourceHistory
 from agent.pods import PodRef
-from agent.policy import Policy, in_force
-from agent.prediction import PROD, UNITS, NodeFacts, NodePrediction, class_peak
+from agent.prediction.consistency import raised
+from agent.prediction.policy import Policy, in_force
+from agent.prediction.prediction import PROD, UNITS, NodeFacts, NodePrediction, class_peak
 from agent.predictors.base import ClassView
 from agent.reporter.usage import UsageStore
-from agent.roster import CLASS_ENTITIES, CLASS_NAMES
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.standalone.words import span
-from agent.training import Learner
+from agent.series_index import CLASS_ENTITIES, CLASS_NAMES
+from agent.standalone.text import span
+from agent.trainer.trainer import Learner
 
 Amounts = Mapping[str, float]
 """By resource: cpu in cores, memory in bytes. What is unknown is absent."""

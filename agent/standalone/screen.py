@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
-from service.printable import printable
+from headroom.runtime.sanitize import printable
 
 _ENTER: Final = "\x1b[?1049h\x1b[?25l"  # the other screen, no cursor
 _LEAVE: Final = "\x1b[?25h\x1b[?1049l"

@@ -7,7 +7,7 @@ from typing import Final
 
 from agent.samples import CPU, MEMORY
 from agent.standalone.overview import Overview, Row
-from agent.standalone.words import cores, size
+from agent.standalone.text import cores, size
 
 _GROUPS: Final = ("", "", "", "cores", "", "", "memory", "")
 _HEAD: Final = ("", "used", "peak", "reclaim", "used", "peak", "reclaim", "history")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from manager.facts import Amounts, NodeFacts, Resource
+from manager.inputs import Amounts, NodeFacts, Resource
 
 
 @dataclass(frozen=True, slots=True)

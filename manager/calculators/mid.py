@@ -22,8 +22,8 @@ from typing import Final
 
 from crds.duration import short_age
 from manager.calculators.base import Degraded, Result, Term
-from manager.facts import Amounts, NodeFacts, Resource
-from manager.facts.amounts import LARGEST
+from manager.inputs import Amounts, NodeFacts, Resource
+from manager.inputs.amounts import LARGEST
 
 _FORMULAS: Final[Mapping[str, str]] = {
     "reserved": "max(system usage + Prod host applications, capacity - allocatable, annotation reservation)",

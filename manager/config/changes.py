@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from crds.codec import to_json
 from crds.colocation import ColocationConfig
-from manager.config.overlay import NodeStrategyView, overlay
+from manager.config.merge import NodeStrategyView, overlay
 
 _MOST_KNOWN: Final = 512
 """Of so many pairs of strategies it is remembered what differs: nodes that are all unlike would take a gigabyte."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 from crds.colocation import ColocationConfig
-from crds.selector import matches
+from headroom.cluster.selector import matches
 
 _Made = TypeVar("_Made")
 _MOST_KEPT: Final = 4

@@ -19,12 +19,12 @@ from crds.predict_policy import PredictPolicy
 from crds.ranges import Range
 from manager.config import selector
 from manager.config.document import document
+from manager.config.field_merge import Layers
 from manager.config.fields import MISSING, Budget, Fields
 from manager.config.findings import Finding, join, shown
-from manager.config.layers import Layers
 from manager.config.models import PART, check, faults_together
 from manager.config.overlaps import by_selectors
-from manager.facts.reading import LONGEST_ANNOTATION
+from manager.inputs.reading import LONGEST_ANNOTATION
 
 _MOST_FINDINGS: Final = 100
 _MOST_UNKNOWN_OF_A_NODE: Final = 10

@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import kopf
 
-from kubeapi import ApiServer
+from headroom.kube import ApiServer
 from manager.config.in_force import InForce, Origin, accepted_before, at_start, judge
 from manager.config.parse import parse_config
 from manager.context import Context, Run
 from manager.handlers import config_map
-from manager.handlers.config_teller import ConfigTeller
+from manager.handlers.config_status import ConfigTeller
 
 _NOTHING: Final = object()
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crds.names import ANNOTATION_CONFIG_STATE, ANNOTATION_IN_FORCE_SINCE, CONFIG_MAP_KEY
-from kubeapi import ApiError, ApiServer, paths
+from headroom.kube import ApiError, ApiServer, paths
 from manager.config.state import moment, parse_moment
 from manager.settings import Settings
 

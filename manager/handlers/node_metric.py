@@ -5,14 +5,14 @@ from functools import partial
 from typing import Any, Final
 
 from crds.colocation import ColocationStrategy
-from kubeapi import JSON_PATCH, ApiError, paths
+from headroom.kube import JSON_PATCH, ApiError, paths
 from manager import node_metric
-from manager.applying import apply
 from manager.context import Run
-from manager.corrections import Corrections
 from manager.definition import Definition
-from manager.facts.reading import part
+from manager.drift_correction import Corrections
+from manager.inputs.reading import part
 from manager.node_metric import Kept
+from manager.server_side_apply import apply
 
 _LOG: Final = logging.getLogger(__name__)
 _SOON_SECONDS: Final = 5.0

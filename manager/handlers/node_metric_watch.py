@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from kubeapi import ApiError, Relisted, WatchTiming, list_and_watch
+from headroom.kube import ApiError, Relisted, WatchTiming, list_and_watch
 from manager.context import Run
-from manager.facts.reading import part
 from manager.handlers.node_metric import observe, take
+from manager.inputs.reading import part
 from manager.node_metric import COLLECTION
 
 _TIMING: Final = WatchTiming(longest_delay_seconds=5.0)

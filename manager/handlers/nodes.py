@@ -5,7 +5,7 @@ from typing import Any
 import kopf
 
 from manager.context import Run
-from manager.facts.reading import part
+from manager.inputs.reading import part
 
 
 def register(registry: kopf.OperatorRegistry, run: Run) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from crds.shape import check_placed_pod
-from kubeapi import Relisted, list_and_watch, paths
-from kubeapi.slices import in_slices
-from kubeapi.unreadable import Unreadable
+from headroom.cluster.shape import check_placed_pod
+from headroom.kube import Relisted, list_and_watch, paths
+from headroom.kube.time_slices import in_slices
+from headroom.kube.unreadable_objects import Unreadable
+from headroom.runtime.garbage_collection import take_stock
 from manager.context import Run
-from manager.facts import PodFacts
-from manager.facts.reading import Json, part
-from service.garbage import take_stock
+from manager.inputs import PodFacts
+from manager.inputs.reading import Json, part
 
 SELECTOR: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Bound pods that have not ended; one that ends counts as deleted."""

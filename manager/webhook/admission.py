@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crds.names import CONFIG_MAP_KEY
+from headroom.runtime.sanitize import printable
 from manager.config.findings import Finding
-from service.printable import printable
 
 HANDLER: Final = "configmaps"
 """Path of the webhook, and id of kopf's handler."""

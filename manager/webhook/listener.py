@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from manager.listening import ListenError, parse_address
-from service import http
+from headroom.runtime import http
+from manager.http import ListenError, parse_address
 
 FLAG: Final = "--webhook-listen"
 _STRANGERS: Final = 50

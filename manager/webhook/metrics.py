@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from manager.telemetry import PREFIX
+from manager.metrics import PREFIX
 
 
 class WebhookMetrics:

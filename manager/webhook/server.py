@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from manager.listening import ListenError
+from headroom.runtime import http
+from headroom.runtime.sanitize import printable
+from manager.http import ListenError
 from manager.webhook import admission
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
-from manager.webhook.serving import Serving
-from service import http
-from service.printable import printable
+from manager.webhook.serving_certificate import Serving
 
 _LOG: Final = logging.getLogger(__name__)
 _LIMITS: Final = replace(

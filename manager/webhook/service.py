@@ -4,14 +4,14 @@ import ipaddress
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from kubeapi import ApiServer
+from headroom.kube import ApiServer
+from manager.metrics import Telemetry
 from manager.settings import Settings
-from manager.telemetry import Telemetry
-from manager.webhook.keeper import CertificateKeeper
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
+from manager.webhook.rotator import CertificateKeeper
 from manager.webhook.server import WebhookServer
-from manager.webhook.serving import Serving
+from manager.webhook.serving_certificate import Serving
 
 
 class Webhook:

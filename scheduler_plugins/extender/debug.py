@@ -7,12 +7,12 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from headroom.runtime.http import Reply, Request
 from scheduler_plugins.snapshot.arrays import Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.snapshot.kept import Describing
 from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.plugin_state import Describing
 from scheduler_plugins.snapshot.units import Vector
-from service.http import Reply, Request
 
 PATH: Final = "/debug/nodes/"
 """What the path of a node's page begins with."""

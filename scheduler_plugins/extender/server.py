@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol, TypeVar
 
+from headroom.runtime.http import MetricsPage, Pages, Reply, Request
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.service import Extender, UnreadablePod
@@ -21,7 +22,6 @@ from scheduler_plugins.extender.wire import (
     preempt_reply,
     prioritize_reply,
 )
-from service.http import MetricsPage, Pages, Reply, Request
 
 _METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _LONGEST_LINE: Final = 500

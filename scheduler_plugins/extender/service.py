@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import numpy as np
 
+from headroom.runtime.bounded_cache import Memo, of_json
 from scheduler_plugins.extender.wire import Arguments, FilterResult, Preemption, node_object
 from scheduler_plugins.framework.cycle import Cycle, PluginError, alone_at_top, best, rounded
 from scheduler_plugins.framework.plugin import Victims
@@ -16,10 +17,9 @@ from scheduler_plugins.framework.verdict import Verdict
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import shortened
-from scheduler_plugins.snapshot.kept import Relieving
+from scheduler_plugins.snapshot.plugin_state import Relieving
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.watch import refusal_of_pod
-from service.memo import Memo, of_json
 
 _REMEMBERED_BYTES: Final = 32 * 2**20
 _MOST_POD_BYTES: Final = 2**20

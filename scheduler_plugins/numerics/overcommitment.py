@@ -11,12 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_plugins.numerics.beta import (
-    SHARE_OF_LARGEST_VARIANCE,
-    largest_variance,
-    probability_below,
-    with_moments,
-)
+from scheduler_plugins.numerics.beta import SHARE_OF_LARGEST_VARIANCE, largest_variance, probability_below, with_moments
 
 IntArray: TypeAlias = NDArray[np.int64]
 FloatArray: TypeAlias = NDArray[np.float64]

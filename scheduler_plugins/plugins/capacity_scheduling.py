@@ -1,7 +1,7 @@
 """CapacityScheduling: no namespace uses more than its quota's max, and all together no more than the sum of min.
 
 After upstream's CapacityScheduling. What it refuses is never a reason for kube-scheduler's own preemption, which knows
-no quotas; `scheduler_plugins.reclaim` gives borrowed resources back.
+no quotas; `scheduler_plugins.preemption` gives borrowed resources back.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,19 +12,19 @@ import numpy as np
 
 from scheduler_plugins.framework.plugin import Problem, Victims
 from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
+from scheduler_plugins.preemption.selection.handler import answer
+from scheduler_plugins.preemption.settings import ReclaimSettings
 from scheduler_plugins.quota.admission import Over, demands, refusal
 from scheduler_plugins.quota.amounts import NOTHING, UNLIMITED, minus
+from scheduler_plugins.quota.available import crowded, holders_before
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.quota.reporting import bound, quantity
-from scheduler_plugins.quota.room import crowded, holders_before
-from scheduler_plugins.reclaim.selection.verb import answer
-from scheduler_plugins.reclaim.settings import ReclaimSettings
+from scheduler_plugins.quota.resource_list import bound, quantity
 from scheduler_plugins.snapshot.arrays import IntArray, Nodes
 from scheduler_plugins.snapshot.pod import PodRequest
-from scheduler_plugins.snapshot.reserving import DOUBTED_SECONDS
+from scheduler_plugins.snapshot.reservations import DOUBTED_SECONDS
 
 NAME: Final = "CapacityScheduling"
 """How profiles and tables call it."""

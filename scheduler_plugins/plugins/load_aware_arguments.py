@@ -9,10 +9,10 @@ from crds import names
 from crds.codec import json_name
 from crds.duration import parse_duration
 from crds.ranges import ALLOWED, Range
+from headroom.runtime.bounded_cache import Memo, of_json
 from scheduler_plugins.framework.plugin import Problem, ProblemKind
 from scheduler_plugins.snapshot.estimate import LoadRules, annotated, integers, shortened
 from scheduler_plugins.snapshot.report import LONGEST
-from service.memo import Memo, of_json
 
 AGGREGATION_TYPES: Final = ("avg", "p50", "p90", "p95", "p99")
 """The statistics over a window that a NodeMetric may report."""

@@ -7,9 +7,9 @@ from scheduler_plugins.arguments import ArgumentError, decode, nearest, shown
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.profile import registry, text
+from scheduler_plugins.profile.fields import Complaints
 from scheduler_plugins.profile.model import API_VERSION, DEFAULT_PROFILE, Profile
-from scheduler_plugins.profile.parts import Complaints
-from scheduler_plugins.waking.settings import WakingSettings
+from scheduler_plugins.requeue.settings import WakingSettings
 
 _TOP: Final = {"apiVersion", "kind", "mode", "shortlist", "inFlightSeconds", "plugins", "arguments", "waking"}
 _LONGEST_SHORTLIST: Final = 64

@@ -9,8 +9,8 @@ from scheduler_plugins.arguments import nearest, shown
 from scheduler_plugins.extender.service import Mode
 from scheduler_plugins.framework.plugin import LoadAccounting
 from scheduler_plugins.profile import headroom, text, upstream
+from scheduler_plugins.profile.fields import Complaints
 from scheduler_plugins.profile.model import API_VERSION, KIND, Profile, ProfileError
-from scheduler_plugins.profile.parts import Complaints
 
 _MOST_TOLD: Final = 50
 

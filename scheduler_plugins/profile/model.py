@@ -10,8 +10,8 @@ from scheduler_plugins.arguments import encode
 from scheduler_plugins.extender.service import Answering, Mode
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.framework.plugin import LoadAccounting
+from scheduler_plugins.requeue.settings import WakingSettings
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.waking.settings import WakingSettings
 
 API_VERSION: Final = "headroom.dev/v1alpha1"
 """Version of the profile's own format."""

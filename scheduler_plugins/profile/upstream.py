@@ -11,8 +11,8 @@ from typing import Any, Final
 from scheduler_plugins.arguments import nearest, shown
 from scheduler_plugins.framework.cycle import Enabled
 from scheduler_plugins.profile import registry
+from scheduler_plugins.profile.fields import Complaints
 from scheduler_plugins.profile.model import Profile
-from scheduler_plugins.profile.parts import Complaints
 
 KIND: Final = "KubeSchedulerConfiguration"
 """Kind of kube-scheduler's configuration."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from crds.quantity import QuantityError
-from kubeapi import ApiError, ApiServer, ApiUnavailable, paths
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
 from scheduler_plugins.providers.provider import (
     Answer,
     Cluster,

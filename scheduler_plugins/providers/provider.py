@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeAlias
 
-from kubeapi import ApiServer
+from headroom.kube import ApiServer
 from scheduler_plugins.providers.spec import ProviderSpec
 
 Metric: TypeAlias = Mapping[str, Any]

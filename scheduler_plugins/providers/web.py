@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from kubeapi.connection import tls_context
-from kubeapi.errors import LoginError
+from headroom.kube.connection import tls_context
+from headroom.kube.errors import LoginError
 from scheduler_plugins.providers.provider import ProviderError
 from scheduler_plugins.providers.spec import MetricProvider
 

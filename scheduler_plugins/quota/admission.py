@@ -4,12 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
-from scheduler_plugins.quota.book import QuotaBook
-from scheduler_plugins.quota.claims import Claim, Claims
-from scheduler_plugins.quota.comparing import aggregated_over_min_with, over_max_with
-from scheduler_plugins.quota.doubts import NO_DOUBTS, NOTHING_BESIDE, Doubts
+from scheduler_plugins.quota.comparison import aggregated_over_min_with, over_max_with
+from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.nominations import Claim, Claims
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import Quota
+from scheduler_plugins.quota.unconfirmed import NO_DOUBTS, NOTHING_BESIDE, Doubts
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from crds.selector import matches
-from crds.shape import check_pod_terms
-from service.memo import Memo, of_json
+from headroom.cluster.selector import matches
+from headroom.cluster.shape import check_pod_terms
+from headroom.runtime.bounded_cache import Memo, of_json
 
 Json = Mapping[str, Any]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crds.shape import check_budget
+from headroom.cluster.shape import check_budget
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from crds.resize import Resize, in_effect
+from headroom.cluster.resize import Resize, in_effect
 from scheduler_plugins.quota.amounts import amounts_of, larger, plus
 
 

@@ -9,21 +9,21 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds.elastic_quota import GROUP, PLURAL, VERSION
-from crds.shape import check_budget, check_elastic_quota, check_namespace
-from scheduler_plugins.quota import described
-from scheduler_plugins.quota.allowances import Allowances
+from headroom.cluster.shape import check_budget, check_elastic_quota, check_namespace
+from scheduler_plugins.quota import document
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
-from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.budget import Budget
 from scheduler_plugins.quota.charge import Charging
-from scheduler_plugins.quota.claims import Claim, Claims
-from scheduler_plugins.quota.doubts import Doubts
 from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.ledger import QuotaBook
 from scheduler_plugins.quota.namespaces import NAMESPACES, Namespaces
 from scheduler_plugins.quota.node import QuotaNode
+from scheduler_plugins.quota.nominations import Claim, Claims
 from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.preemption_grants import Allowances
 from scheduler_plugins.quota.quota import MaxMissing, Quota
 from scheduler_plugins.quota.ranks import Ranks
+from scheduler_plugins.quota.unconfirmed import Doubts
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
 
@@ -187,11 +187,11 @@ class QuotaCluster:
         return {
             "maxMissing": self._max_missing.value,
             "charge": self._charging.value,
-            **described.charges(self.book),
-            "onTheirWay": described.on_their_way(self.on_their_way),
+            **document.charges(self.book),
+            "onTheirWay": document.on_their_way(self.on_their_way),
             "inDoubt": len(self.doubts),
-            "claims": described.claims(self.claims(now), self._pods),
-            "holds": described.holds(self.holding(now)),
+            "claims": document.claims(self.claims(now), self._pods),
+            "holds": document.holds(self.holding(now)),
         }
 
     def fork(self) -> "QuotaCluster":

@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any, Final
 
-from crds.shape import check_namespace
+from headroom.cluster.shape import check_namespace
 
 NAMESPACES: Final = "/api/v1/namespaces"
 """Path of all namespaces."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crds.shape import check_node
+from headroom.cluster.shape import check_node
 from scheduler_plugins.quota.amounts import Amounts, amounts_of
 
 

@@ -7,15 +7,15 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from crds import names
-from crds.pod import is_mirror_pod, is_terminal
-from crds.resize import Resize, in_effect
+from headroom.cluster.pod import is_mirror_pod, is_terminal
+from headroom.cluster.resize import Resize, in_effect
+from headroom.runtime.bounded_cache import Memo
 from scheduler_plugins.quota.affinity import ANTI_AFFINITY, AffinityTerm, required_terms
 from scheduler_plugins.quota.amounts import Amounts, larger
 from scheduler_plugins.quota.charge import Charging, charge_of
 from scheduler_plugins.quota.hold import Hold
-from scheduler_plugins.quota.set_aside import set_aside
+from scheduler_plugins.quota.reserved_requests import set_aside
 from scheduler_plugins.snapshot.units import unix_time
-from service.memo import Memo
 
 _REMEMBERED_BYTES: Final = 16 * 2**20
 """What equal labels, and equal amounts, of pods may take each, kept once. [bytes]"""

@@ -5,9 +5,9 @@ from itertools import chain
 from types import MappingProxyType
 from typing import Any, Final, Protocol, TypeVar, runtime_checkable
 
-from scheduler_plugins.snapshot.kept import PodFacts
+from headroom.runtime.bounded_cache import Memo
+from scheduler_plugins.snapshot.plugin_state import PodFacts
 from scheduler_plugins.snapshot.units import LARGEST, Vector
-from service.memo import Memo
 
 _REMEMBERED_BYTES: Final = 16 * 2**20
 

@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler_plugins.snapshot.kept import Kept
 from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.plugin_state import Kept
 from scheduler_plugins.snapshot.units import Vector
 
 IntArray: TypeAlias = NDArray[np.int64]

@@ -8,20 +8,20 @@ from operator import add, sub
 from types import MappingProxyType
 from typing import Any, Final
 
-from crds.pod import is_terminal
 from crds.quantity import QuantityError
-from kubeapi.slices import SLICE
+from headroom.cluster.pod import is_terminal
+from headroom.kube.time_slices import SLICE
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import AnnotationReader, Nodes, NodeState, NodeTable, Snapshot
-from scheduler_plugins.snapshot.departed import Departed
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_node
 from scheduler_plugins.snapshot.in_flight import Charge, InFlight
-from scheduler_plugins.snapshot.kept import Keeping, Kept
 from scheduler_plugins.snapshot.ledger import NodeLedger
+from scheduler_plugins.snapshot.plugin_state import Keeping, Kept
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.report import NodeReport
-from scheduler_plugins.snapshot.reserving import Reservations, Reserving
+from scheduler_plugins.snapshot.reservations import Reservations, Reserving
 from scheduler_plugins.snapshot.rows import Rows
+from scheduler_plugins.snapshot.tombstones import Departed
 from scheduler_plugins.snapshot.units import INT64_MAX, Vector, units
 
 _LOG: Final = logging.getLogger(__name__)

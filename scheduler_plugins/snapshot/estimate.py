@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import Any, Final
 
 from crds import names
-from crds.pod import pod_limits, pod_requests
 from crds.priority import PriorityBand, priority_class
-from crds.resize import Resize, in_effect
+from headroom.cluster.pod import pod_limits, pod_requests
+from headroom.cluster.resize import Resize, in_effect
+from headroom.runtime.bounded_cache import Memo, of_json
 from scheduler_plugins.snapshot.rounding import round_half_away
 from scheduler_plugins.snapshot.units import LARGEST, Vector, units, unix_time
-from service.memo import Memo, of_json
 
 _COLOCATED: Final[Mapping[PriorityBand, Mapping[str, str]]] = {
     PriorityBand.BATCH: {"cpu": names.BATCH_CPU, "memory": names.BATCH_MEMORY},

@@ -9,9 +9,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from crds import names
-from crds.pod import is_terminal, pod_key
 from crds.priority import PriorityBand, priority_class, requests_mid
-from kubeapi.unreadable import TooLarge
+from headroom.cluster.pod import is_terminal, pod_key
+from headroom.kube.unreadable_objects import TooLarge
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.estimate import (
     EstimationWindow,

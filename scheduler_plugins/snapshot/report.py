@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from crds.duration import parse_duration
 from crds.priority import PriorityBand
-from kubeapi.unreadable import TooLarge
+from headroom.kube.unreadable_objects import TooLarge
 from scheduler_plugins.snapshot.units import Usage, units, unix_time, usage
 
 DEFAULT_REPORT_INTERVAL: Final = 60.0

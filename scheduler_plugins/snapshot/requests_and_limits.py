@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from crds.resize import Resize, in_effect
+from headroom.cluster.resize import Resize, in_effect
 from scheduler_plugins.snapshot.units import units
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduler_plugins.snapshot.accounts import Accounts
 from scheduler_plugins.snapshot.arrays import Nodes, Snapshot, Table
-from scheduler_plugins.snapshot.kept import Kept
+from scheduler_plugins.snapshot.plugin_state import Kept
 from scheduler_plugins.snapshot.pod import PodRequest
 from scheduler_plugins.snapshot.units import Vector
 

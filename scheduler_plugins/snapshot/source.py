@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubeapi import WatchHealth
+from headroom.kube import WatchHealth
 
 Json = Mapping[str, Any]
 

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from crds import GROUP, VERSION
-from crds.shape import check_node, check_node_metric, check_placed_pod
-from kubeapi import ApiServer, Relisted, WatchTiming, list_and_watch, paths
-from kubeapi.slices import SLICE, in_slices
-from kubeapi.unreadable import TooLarge, Unreadable, reason
+from headroom.cluster.shape import check_node, check_node_metric, check_placed_pod
+from headroom.kube import ApiServer, Relisted, WatchTiming, list_and_watch, paths
+from headroom.kube.time_slices import SLICE, in_slices
+from headroom.kube.unreadable_objects import TooLarge, Unreadable, reason
+from headroom.runtime import garbage_collection
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import bounded
 from scheduler_plugins.snapshot.source import Source, by_name, by_uid
-from service import garbage
 
 NODE_METRICS: Final = f"/apis/{GROUP}/{VERSION}/nodemetrics"
 """Path of the NodeMetrics."""
@@ -186,7 +186,7 @@ class ClusterWatch:
             while self._cache.write_some():  # noqa: ASYNC110 - it waits for nothing
                 await asyncio.sleep(0)
             self.preparing = False
-            garbage.take_stock()
+            garbage_collection.take_stock()
 
     def _attempt(self, source: Source, item: Json, take: Callable[[Json], None]) -> str:
         """Take one object, and what it is known by. Of one that cannot be understood stays what was known of it."""

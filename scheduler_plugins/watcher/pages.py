@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
+from headroom.runtime.http import JSON, Paced, Page, Reply, Request
 from scheduler_plugins.watcher.document import Document
-from service.http import JSON, Paced, Page, Reply, Request
 
 _NOT_FOUND: Final = 404
 _NOTHING_YET: Final = 500

@@ -8,8 +8,8 @@ from typing import Any
 
 from aiohttp import web
 
-from agent.kubelet import Address
-from devcluster.certs import Pki
+from agent.sources.kubelet import Address
+from tools.devcluster.certs import Pki
 
 NOWHERE = ("127.0.0.1", 1)
 

@@ -8,9 +8,9 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.store import rollup
-from agent.store.rollup import Points
-from agent.training import Learner, TrainingSettings
+from agent.trainer.trainer import Learner, TrainingSettings
+from agent.tsdb import rollup
+from agent.tsdb.rollup import Points
 from crds.priority import PriorityBand, QoS
 
 START = 1_700_000_000.0

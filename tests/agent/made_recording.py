@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from agent import replay
+from agent.capture import replay
 
 A, B = "0a1b2c3d-0001-4000-8000-0000000000aa", "f0e1d2c3b4a5968778695a4b3c2d1e0f"
 MEMORY = "inactive_anon 100\nactive_anon 20\nunevictable 3\ninactive_file 4000\nactive_file 500\npgfault {faults}\n"

@@ -9,11 +9,11 @@ import pytest
 
 from agent.numerics.packing import unpack
 from agent.pods import PodRef
-from agent.prediction import NodeFacts, predict
+from agent.prediction.prediction import NodeFacts, predict
 from agent.predictors import PREDICTORS
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
-from agent.store.tsdb import Tsdb
-from agent.training import Learner
+from agent.trainer.trainer import Learner
+from agent.tsdb.tsdb import Tsdb
 from crds.predict_policy import ModelChoice, PredictPolicy
 from tests.agent.made import GIB, SLOT_START, LongRun, pod
 

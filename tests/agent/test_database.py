@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from agent import database
-from agent.flags import WrongSetting
 from agent.samples import CPU, MEMORY, Sample
-from agent.store import export
-from agent.store.queries import Queries
-from agent.store.schema import StoreError
-from agent.store.settings import StoreSettings
-from agent.store.tsdb import Tsdb
-from tests.agent.store.ticks import MIB, START, connection, fill, finish
+from agent.tsdb import export
+from agent.tsdb.queries import Queries
+from agent.tsdb.schema import StoreError
+from agent.tsdb.settings import StoreSettings
+from agent.tsdb.tsdb import Tsdb
+from headroom.runtime.options import WrongSetting
+from tests.agent.tsdb.ticks import MIB, START, connection, fill, finish
 
 TICKS = 700
 LAST = START + TICKS - 1

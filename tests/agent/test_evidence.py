@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from agent.pods import PodRef
-from agent.prediction import NodeFacts, NodePrediction, predict
+from agent.prediction.prediction import NodeFacts, NodePrediction, predict
 from agent.samples import CPU, MEMORY, SYS
-from agent.training import Learner, TrainingSettings
+from agent.trainer.trainer import Learner, TrainingSettings
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, SLOT, LongRun, pod

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.samples import CPU, NODE, SYS
-from agent.training import Learner
+from agent.trainer.trainer import Learner
 from tests.agent.made import START, MadeStore, Series, machine, pod
 
 

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.consistency import PRESENT_SECONDS
 from agent.numerics.arrays import BoolArray, FloatArray
 from agent.pods import PodRef
-from agent.prediction import PROD, NodeFacts, predict
+from agent.prediction.consistency import PRESENT_SECONDS
+from agent.prediction.prediction import PROD, NodeFacts, predict
 from agent.predictors import PREDICTORS
 from agent.reporter.usage import present
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.training import Learner, TrainingSettings
+from agent.trainer.trainer import Learner, TrainingSettings
 from crds.predict_policy import ModelChoice, PredictPolicy
 from tests.agent.made import GIB, INTERVAL, SLOT, SLOT_START, Series, SlotStore, machine, pod
 

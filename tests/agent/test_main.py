@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from agent.__main__ import COMMANDS, main
-from agent.identities import Identities
+from agent.pod_metadata import Identities
 from agent.samples import MEMORY, NODE
-from agent.store import checkpoints
-from agent.store.inspection import Inspection
-from agent.store.schema import StoreError
-from agent.store.tsdb import Tsdb
+from agent.tsdb import checkpoints
+from agent.tsdb.inspection import Inspection
+from agent.tsdb.schema import StoreError
+from agent.tsdb.tsdb import Tsdb
 from crds.codec import from_json
 from crds.node_metric import NodeMetric
 from tests.agent.process import AGENT, QUICK, clean_environment, eventually, get, running

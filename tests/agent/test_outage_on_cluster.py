@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import Cluster, ClusterSpec, CommandError
-from devcluster.component import free_port
 from tests.agent.metric_text import value_of
+from tools.devcluster import Cluster, ClusterSpec, CommandError
+from tools.devcluster.component import free_port
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 

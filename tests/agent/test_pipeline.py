@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from agent.collectors.base import Collector, NoData, Tick, resolve
-from agent.keeping import Keeper
-from agent.learning import Learning
+from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.pod_source import CgroupPods
 from agent.samples import CPU, MEMORY, NODE, SYS, Harvest, Missing, Sample
 from agent.settings import LearnSettings
-from agent.store.schema import StoreError
-from agent.store.settings import StoreSettings
-from agent.store.tsdb import Tsdb
-from agent.telemetry import Metrics
+from agent.sources.pod import CgroupPods
+from agent.store_failover import Keeper
+from agent.trainer.checkpointing import Learning
+from agent.tsdb.schema import StoreError
+from agent.tsdb.settings import StoreSettings
+from agent.tsdb.tsdb import Tsdb
 from tests.agent.recorded import RecordedMachine
-from tests.agent.store.ticks import connection
+from tests.agent.tsdb.ticks import connection
 
 START = 1_700_000_100.0
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from agent import replay
-from agent.capture import Recorder
+from agent.capture import replay
+from agent.capture.capture import Recorder
 from agent.collectors.base import Collector, Machine, Tick, resolve
 from agent.host.cgroup import CgroupTree, Hierarchy, NoCgroups, detect
 from agent.host.paths import HostPaths

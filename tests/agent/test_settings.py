@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent import flags, kinds
-from agent.flags import WrongSetting
 from agent.settings import AgentSettings, load, state_dir
 from crds.predict_policy import PredictPolicy
+from headroom.runtime import option_types, options
+from headroom.runtime.options import WrongSetting
 
 NO_ENVIRONMENT = {"NODE_NAME": "worker", "HOME": "/home/somebody"}
 DEFAULTS: dict[str, dict[str, Any]] = {
@@ -91,8 +91,8 @@ def test_defaults() -> None:
 def test_fields_have_flags() -> None:
     """Each field of each stage can be set, no two by the same flag, and none clashes with a Service's variables."""
     every = [
-        (stage, field.name, flags.flags_of(stage).get(field.name))
-        for stage in flags.stages(AgentSettings)
+        (stage, field.name, options.flags_of(stage).get(field.name))
+        for stage in options.stages(AgentSettings)
         for field in fields(stage)
         if field.name in DEFAULTS[stage.__name__]
     ]
@@ -105,9 +105,9 @@ def test_fields_have_flags() -> None:
 def test_help_tells_all(capsys: pytest.CaptureFixture[str]) -> None:
     """The help has every flag with the docstring under its field, and the default."""
     text = _help(capsys)
-    for stage in flags.stages(AgentSettings):
-        told = flags.docstrings(stage)
-        for name, one in flags.flags_of(stage).items():
+    for stage in options.stages(AgentSettings):
+        told = options.docstrings(stage)
+        for name, one in options.flags_of(stage).items():
             assert f"--{one.flag}" in text
             assert told[name].replace("``", "") in text, one.flag
     assert "(default: 4h)" in text
@@ -242,7 +242,7 @@ def test_wrong_values_are_named(arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [one.variable for stage in flags.stages(AgentSettings) for one in flags.flags_of(stage).values()]
+    "name", [one.variable for stage in options.stages(AgentSettings) for one in options.flags_of(stage).values()]
 )
 def test_wrong_variable_is_named(name: str) -> None:
     """A variable that cannot be used is named like its flag; paths may be anything."""
@@ -268,7 +268,7 @@ def test_misspelled_variable_is_told() -> None:
         "HEADROOM_AGENT_PORT_9316_TCP_ADDR": "10.0.0.7",
         "HEADROOM_AGENT_LISTEN": ":0",
     }
-    (sentence,) = flags.misspelled(AgentSettings, given)
+    (sentence,) = options.misspelled(AgentSettings, given)
     assert "HEADROOM_AGENT_COLECT_INTERVAL" in sentence
     assert "HEADROOM_AGENT_COLLECT_INTERVAL" in sentence
 
@@ -278,13 +278,13 @@ def test_stage_may_refuse() -> None:
 
     @dataclass(frozen=True)
     class Odd:
-        first: str = flags.setting("a", flag="first", kind=kinds.Kind("A", str))
+        first: str = options.setting("a", flag="first", kind=option_types.Kind("A", str))
 
         def __post_init__(self) -> None:
             raise ValueError("a and b differ")
 
     with pytest.raises(WrongSetting, match=r"a and b differ \(one of --first\)"):
-        flags.read(Odd, flags.Given({}, {}))
+        options.read(Odd, options.Given({}, {}))
 
 
 @pytest.mark.parametrize(

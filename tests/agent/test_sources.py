@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-import kubeapi
 from agent.host.cgroup import CgroupTree, detect
-from agent.host.files import Unreadable
 from agent.host.paths import HostPaths
-from agent.node_source import ApiNode, MachineNode, kubelet_address, node_facts
-from agent.pod_source import AllThatRun, ApiPods, CgroupPods
+from agent.host.reopening_files import Unreadable
+from agent.sources.node import ApiNode, MachineNode, kubelet_address, node_facts
+from agent.sources.pod import AllThatRun, ApiPods, CgroupPods
 from crds.priority import PriorityBand
+from headroom import kube
 from tests.agent.recorded import RecordedMachine
 
 NOBODY: Any = None  # no server is asked in these tests
@@ -30,12 +30,12 @@ def test_watch_keeps_pods_current() -> None:
     """A list replaces everything, changes add, replace and remove."""
     source = ApiPods(NOBODY, "worker")
     assert not source.synced
-    source.apply(kubeapi.Relisted([_pod("a"), _pod("b")]))
-    source.apply(kubeapi.Changed("ADDED", _pod("c", "Pending")))
-    source.apply(kubeapi.Changed("MODIFIED", _pod("a", "Succeeded")))
-    source.apply(kubeapi.Changed("DELETED", _pod("b")))
+    source.apply(kube.Relisted([_pod("a"), _pod("b")]))
+    source.apply(kube.Changed("ADDED", _pod("c", "Pending")))
+    source.apply(kube.Changed("MODIFIED", _pod("a", "Succeeded")))
+    source.apply(kube.Changed("DELETED", _pod("b")))
     assert {pod.uid: (pod.running, pod.terminal) for pod in source.pods()} == {"a": (False, True), "c": (False, False)}
-    source.apply(kubeapi.Relisted([_pod("d")]))
+    source.apply(kube.Relisted([_pod("d")]))
     assert [pod.uid for pod in source.pods()] == ["d"]
 
 
@@ -63,7 +63,7 @@ def _kept_from_us(*_: object) -> None:
 def test_problem_of_the_watch() -> None:
     """While the watch is not up, the source says why; the pods stay."""
     source = ApiPods(NOBODY, "worker")
-    source.apply(kubeapi.Relisted([_pod("a")]))
+    source.apply(kube.Relisted([_pod("a")]))
     assert source.problem == ""
     source.health.problem = "pods is forbidden"
     assert source.problem == "the pods of this node cannot be watched: pods is forbidden"
@@ -75,7 +75,7 @@ def test_bad_pod_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     source = ApiPods(NOBODY, "worker")
     bad = _pod("bad")
     bad["spec"]["containers"] = [{"resources": {"requests": {"cpu": "lots"}}}]
-    source.apply(kubeapi.Relisted([bad, _pod("good")]))
+    source.apply(kube.Relisted([bad, _pod("good")]))
     assert [pod.uid for pod in source.pods()] == ["good"]
     assert "lots" in caplog.text
 
@@ -100,7 +100,7 @@ def test_unlisted_pods_are_prod(recorded: Callable[[str], RecordedMachine]) -> N
     source = AllThatRun(listed, tree, lambda: now)
     assert list(source.pods()) == []  # nobody knows yet
     listed.health.synced = True
-    listed.apply(kubeapi.Relisted([_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:]]))
+    listed.apply(kube.Relisted([_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:]]))
     known = source.pods()
     assert sorted(pod.uid for pod in known) == uids  # one that has ended is known, too
     others = [pod for pod in known if not pod.listed]
@@ -108,7 +108,7 @@ def test_unlisted_pods_are_prod(recorded: Callable[[str], RecordedMachine]) -> N
         (uid, PriorityBand.PROD, {}, 100.0) for uid in uids[:2]
     ]
     now = 200.0
-    listed.apply(kubeapi.Changed("ADDED", _pod(uids[0])))
+    listed.apply(kube.Changed("ADDED", _pod(uids[0])))
     assert [(pod.uid, pod.created) for pod in source.pods() if not pod.listed] == [(uids[1], 100.0)]
     tree.latest = {}
     assert all(pod.listed for pod in source.pods())
@@ -190,8 +190,8 @@ def test_node_states_kubelet(caplog: pytest.LogCaptureFixture) -> None:
     assert kubelet_address({"status": {"addresses": addresses[:1]}}) is None
     assert kubelet_address({}) is None
     source = ApiNode(NOBODY, "worker")
-    source.apply(kubeapi.Relisted([{"status": {"addresses": addresses}}]))
-    source.apply(kubeapi.Relisted([]))  # a Node that registers anew is where it was
+    source.apply(kube.Relisted([{"status": {"addresses": addresses}}]))
+    source.apply(kube.Relisted([]))  # a Node that registers anew is where it was
     assert source.kubelet == ("10.0.0.7", 10250)
     assert "there is no Node named worker" in caplog.text
 
@@ -200,10 +200,10 @@ def test_node_watch(caplog: pytest.LogCaptureFixture) -> None:
     """The node's facts follow its watch; a name that does not exist is said once."""
     source = ApiNode(NOBODY, "worker")
     assert source.facts.capacity == {}
-    source.apply(kubeapi.Relisted([]))
-    source.apply(kubeapi.Relisted([]))
+    source.apply(kube.Relisted([]))
+    source.apply(kube.Relisted([]))
     assert caplog.text.count("no Node named worker") == 1
-    source.apply(kubeapi.Changed("ADDED", _node()))
+    source.apply(kube.Changed("ADDED", _node()))
     assert source.facts.capacity["cpu"] == 4000
-    source.apply(kubeapi.Changed("DELETED", _node()))
+    source.apply(kube.Changed("DELETED", _node()))
     assert source.facts.capacity == {}

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import kubeapi
-from agent.node_source import ApiNode
-from agent.pod_source import ApiPods
-from devcluster import Cluster
+from agent.sources.node import ApiNode
+from agent.sources.pod import ApiPods
+from headroom import kube
+from tools.devcluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -34,7 +34,7 @@ def pods(cluster: Cluster) -> Iterator[Callable[[str, str], None]]:
 
 @asynccontextmanager
 async def _following(cluster: Cluster, node: str) -> AsyncIterator[tuple[ApiPods, ApiNode]]:
-    async with kubeapi.ApiServer(kubeapi.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as api:
+    async with kube.ApiServer(kube.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as api:
         sources = ApiPods(api, node), ApiNode(api, node)
         tasks = [asyncio.create_task(source.run()) for source in sources]
         try:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.samples import MEMORY, NODE
-from agent.store.tsdb import Tsdb
+from agent.tsdb.tsdb import Tsdb
 from tests.agent.process import QUICK, ROOT, clean_environment, eventually, get, running
 from tests.agent.recorded import RecordedMachine
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("agent", "manager", "scheduler_plugins")
-SHIPPED = (*SERVICES, "backtest", "cli", "crds", "kubeapi", "service")
-PACKAGES = (*SHIPPED, "dashboards", "demo", "devcluster", "release")
+SHIPPED = (*SERVICES, "crds", "headroom")
+PACKAGES = (*SHIPPED, "tools")
 
 
 def modules(package: str) -> Iterator[tuple[str, Path]]:

@@ -2,9 +2,9 @@
 
 import re
 
-from agent import flags
 from agent.__main__ import COMMANDS
 from agent.settings import AgentSettings
+from headroom.runtime import options
 from tests.architecture.sources import ROOT
 
 PAGE = (ROOT / "docs/agent.md").read_text(encoding="utf-8")
@@ -13,22 +13,23 @@ PAGE = (ROOT / "docs/agent.md").read_text(encoding="utf-8")
 def _settings() -> str:
     """The tables of settings as they should stand in the page: one per stage, from the fields and their docstrings."""
     parts = []
-    for stage in flags.stages(AgentSettings):
-        told = flags.docstrings(stage)
+    for stage in options.stages(AgentSettings):
+        told = options.docstrings(stage)
         title = (stage.__doc__ or "").splitlines()[0].rstrip(".")
         parts.append(f"**{title}**\n\n| flag | default | |\n|---|---|---|")
         parts[-1] += "".join(
-            f"\n| `{_flag(one)}` | {_shown(one)} | {_cell(told[name])} |" for name, one in flags.flags_of(stage).items()
+            f"\n| `{_flag(one)}` | {_shown(one)} | {_cell(told[name])} |"
+            for name, one in options.flags_of(stage).items()
         )
     return "\n\n".join(parts)
 
 
-def _flag(one: flags.Setting) -> str:
+def _flag(one: options.Setting) -> str:
     short = f"-{one.letter}, " if one.letter else ""
     return f"{short}--{one.flag}" if one.kind.switch else f"{short}--{one.flag} {one.kind.metavar}"
 
 
-def _shown(one: flags.Setting) -> str:
+def _shown(one: options.Setting) -> str:
     if one.kind.switch or not one.shown:
         return ""
     return one.shown if " " in one.shown else f"`{one.shown}`"

@@ -35,5 +35,5 @@ def test_named_files_exist() -> None:
     """Every test that the documents name is there."""
     texts = [path.read_text() for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))]
     named = {name for text in texts for name in re.findall(r"\btests/[\w/]+(?:\.py)?", text)}
-    assert "tests/agent/store/test_kill.py" in named
+    assert "tests/agent/tsdb/test_kill.py" in named
     assert not [name for name in sorted(named) if not (ROOT / name).exists()]

@@ -11,7 +11,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 import manager
 from manager.__main__ import parse_flags
-from manager.telemetry import Telemetry
+from manager.metrics import Telemetry
 from tests.architecture.sources import ROOT
 
 PAGE = (ROOT / "docs/manager.md").read_text(encoding="utf-8")

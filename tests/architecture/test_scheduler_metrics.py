@@ -7,11 +7,11 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.metrics import MetricWrapperBase
 
-from kubeapi import ApiServer, Connection
-from scheduler_plugins.assembly import assemble
+from headroom.kube import ApiServer, Connection
+from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.providers.runner import ProviderMetrics
 from scheduler_plugins.settings import parse_flags
-from scheduler_plugins.telemetry import Telemetry
+from scheduler_plugins.wiring import assemble
 from tests.architecture.sources import ROOT
 
 PAGE = (ROOT / "docs/scheduler.md").read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def _exported(monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[str, tuple[str
         made.append(Telemetry())
         return made[-1]
 
-    monkeypatch.setattr("scheduler_plugins.assembly.Telemetry", kept)
+    monkeypatch.setattr("scheduler_plugins.wiring.Telemetry", kept)
     assemble(parse_flags([], {}), ApiServer(Connection("http://127.0.0.1:1", None, lambda: None), "test"))
     (telemetry,) = made
     telemetry.part(ProviderMetrics)

@@ -13,7 +13,7 @@ import pytest
 from scheduler_plugins.arguments import encode, json_fields
 from scheduler_plugins.framework.plugin import Configurable
 from scheduler_plugins.plugins import PLUGINS
-from scheduler_plugins.waking.settings import RANGES, WakingSettings
+from scheduler_plugins.requeue.settings import RANGES, WakingSettings
 from tests.architecture.sources import ROOT
 
 PAGE: Final = ROOT / "docs" / "scheduler.md"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.errors import DevClusterError, MissingRequirementError
-from devcluster.guest_kernel import GuestKernel, find_or_make
 from tests.cgroup_v2.measured import Measured, measured
+from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.guest_kernel import GuestKernel, find_or_make
 
 MARKER = "cgroup_v2"
 

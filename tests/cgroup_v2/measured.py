@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import yaml
 
-from agent.replay import as_json, replay
-from agent.store.tsdb import Tsdb
-from devcluster.guest import OUT, SCRATCH, Program, booted
-from devcluster.guest_kernel import GuestKernel
-from devcluster.guest_pods import DRIVERS, MIB, PODS
+from agent.capture.replay import as_json, replay
+from agent.tsdb.tsdb import Tsdb
 from tests.architecture.sources import ROOT
+from tools.devcluster.guest import OUT, SCRATCH, Program, booted
+from tools.devcluster.guest_kernel import GuestKernel
+from tools.devcluster.guest_pods import DRIVERS, MIB, PODS
 
 SECONDS = 45
 """How long the agent measures."""
@@ -106,7 +106,7 @@ def measured(kernel: GuestKernel, python: Path) -> Iterator[dict[str, Measured]]
         for driver in DRIVERS
     }
     keep = [str(SCRATCH / f"{driver}{kind}") for driver in DRIVERS for kind in ("", "-recording")]
-    script = ROOT / "devcluster" / "guest_pods.py"
+    script = ROOT / "tools/devcluster" / "guest_pods.py"
     environment = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         job = {"commands": commands, "keep": keep, "read": {driver: _file(Path(folder, driver)) for driver in DRIVERS}}

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from agent.replay import as_json, replay
+from agent.capture.replay import as_json, replay
 from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE
-from devcluster.guest_pods import DRIVERS, MIB, PODS
 from tests.cgroup_v2.measured import Measured
+from tools.devcluster.guest_pods import DRIVERS, MIB, PODS
 
 pytestmark = [pytest.mark.cgroup_v2, pytest.mark.timeout(900), pytest.mark.parametrize("driver", DRIVERS)]
 Guest = Mapping[str, Measured]

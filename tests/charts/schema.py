@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from cli.config.fields import ENTRY, Field, every_field
 from crds.ranges import ALLOWED, Choice, Range
+from headroom.cli.config.fields import ENTRY, Field, every_field
 from scheduler_plugins.arguments import json_fields
 from scheduler_plugins.plugins import PLUGINS
 from tests.charts.readme import CHART

@@ -13,9 +13,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from devcluster import Cluster
 from tests.charts.rendered import CHART
 from tests.manager.stage import METRICS, eventually
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster import Cluster
 from scheduler_plugins.arguments import encode
 from scheduler_plugins.plugins import PLUGINS
 from scheduler_plugins.profile import load_profile
 from scheduler_plugins.profile.registry import build
 from tests.charts.rendered import CHART, Rendered
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 
 from crds.names import CONFIG_MAP_NAME
-from devcluster import Cluster, CommandError
 from tests.charts.rendered import CHART
 from tests.manager.stage import eventually
+from tools.devcluster import Cluster, CommandError
 
 pytestmark = pytest.mark.cluster
 

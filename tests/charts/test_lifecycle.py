@@ -8,12 +8,12 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from cli import arguments
-from cli.uninstall import plan, services
 from crds import shadow_accounts
-from devcluster import Cluster
+from headroom.cli import arguments
+from headroom.cli.uninstall import plan, services
 from tests.charts.rendered import ROOT, Rendered, render, rules
 from tests.e2e.life import PREVIOUS
+from tools.devcluster import Cluster
 
 PREVIOUS_COMMIT: Final = "0aebac765b37ed04e2050de5228eb308e3f91096"
 """Whose chart the package holds. A clone without history can still upgrade from it."""

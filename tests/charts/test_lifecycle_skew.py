@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from devcluster import Cluster, CommandError
 from tests.charts.rendered import CHART
 from tests.e2e.life import PREVIOUS
+from tools.devcluster import Cluster, CommandError
 
 DEFINITIONS: Final = ("crds/node_metric.yaml", "crds/elastic_quota.yaml")
 _LOWEST: Final = ("minimum", "minLength", "minItems")

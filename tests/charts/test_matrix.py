@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from devcluster import Cluster, CommandError
 from tests.charts.rendered import CHART, NAMESPACE, render
+from tools.devcluster import Cluster, CommandError
 
 pytestmark = pytest.mark.cluster
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from devcluster import Cluster
 from tests.charts.rendered import NAMESPACE, Rendered, render
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
-from cli import arguments
-from devcluster import Cluster
+from headroom.cli import arguments
 from tests.charts.rendered import CHART
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

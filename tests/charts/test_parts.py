@@ -6,8 +6,8 @@ from typing import Any, Final
 import pytest
 
 from crds.names import CONFIG_MAP_NAME
-from devcluster import Cluster
 from tests.charts.rendered import NAMESPACE, Rendered, render, rules
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from devcluster import Cluster, CommandError
 from tests.charts.rendered import CHART, NAMESPACE, Rendered, render
+from tools.devcluster import Cluster, CommandError
 
 pytestmark = pytest.mark.cluster
 

@@ -15,8 +15,8 @@ from crds.names import CONFIG_MAP_NAME
 from crds.predict_policy import PredictPolicy
 from crds.priority import VALUES as BANDS
 from crds.priority import PriorityBand
-from devcluster import Cluster, CommandError
 from tests.charts.rendered import CHART, NAMESPACE, ROOT, Rendered, render, rules
+from tools.devcluster import Cluster, CommandError
 
 pytestmark = pytest.mark.cluster
 

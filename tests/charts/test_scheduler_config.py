@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import Cluster
 from tests.charts.rendered import render
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from devcluster import Cluster
-from devcluster.commands import CommandError
 from manager.__main__ import parse_flags
-from manager.ui.server import is_loopback
+from manager.web.server import is_loopback
 from tests.charts.rendered import Rendered, render
+from tools.devcluster import Cluster
+from tools.devcluster.commands import CommandError
 
 pytestmark = pytest.mark.cluster
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from devcluster import Cluster
 from tests.charts.rendered import render, rules
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from crds.names import CONFIG_MAP_NAME
-from devcluster import Cluster, CommandError
 from manager.settings import WebhookSettings
 from manager.webhook.admission import HANDLER
 from manager.webhook.certificates import issue
 from manager.webhook.service import served_names
 from tests.charts.rendered import CHART, NAMESPACE, Rendered, render, rules
+from tools.devcluster import Cluster, CommandError
 
 pytestmark = pytest.mark.cluster
 

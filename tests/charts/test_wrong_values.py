@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from devcluster import Cluster, CommandError
 from tests.charts.rendered import CHART, render
+from tools.devcluster import Cluster, CommandError
 
 pytestmark = pytest.mark.cluster
 

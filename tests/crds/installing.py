@@ -5,20 +5,20 @@ from typing import Any
 
 import pytest
 
-import kubeapi
+from headroom import kube
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
-async def install(api: kubeapi.ApiServer, manifest: dict[str, Any]) -> None:
+async def install(api: kube.ApiServer, manifest: dict[str, Any]) -> None:
     """Create or update a CustomResourceDefinition, and wait until the server serves it."""
     spec = manifest["spec"]
     path = f"{DEFINITIONS}/{manifest['metadata']['name']}"
-    await api.patch(path, manifest, kubeapi.APPLY, {"fieldManager": "headroom-tests", "force": "true"})
+    await api.patch(path, manifest, kube.APPLY, {"fieldManager": "headroom-tests", "force": "true"})
     for _ in range(1200):
         try:
             await api.list(f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}")
-        except kubeapi.ApiError:
+        except kube.ApiError:
             await asyncio.sleep(0.1)
         else:
             return

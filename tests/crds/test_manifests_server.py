@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 import crds
-import kubeapi
 from crds import elastic_quota, node_metric
+from headroom import kube
 from tests.crds.installing import install
 from tests.crds.test_codec import KOORDINATOR
 
 if TYPE_CHECKING:
-    from devcluster import Cluster
+    from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 MANIFESTS = Path(crds.__file__).parent
@@ -28,16 +28,16 @@ DRY_RUN = {"dryRun": "All"}
 
 
 @pytest.fixture
-async def api(cluster: "Cluster") -> AsyncIterator[kubeapi.ApiServer]:
+async def api(cluster: "Cluster") -> AsyncIterator[kube.ApiServer]:
     """A session with a server that has both kinds."""
-    async with kubeapi.ApiServer(kubeapi.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as session:
+    async with kube.ApiServer(kube.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as session:
         for file in sorted(MANIFESTS.glob("*.yaml")):
             await install(session, yaml.safe_load(file.read_text()))
         yield session
 
 
 @pytest.fixture
-async def stored(api: kubeapi.ApiServer) -> AsyncIterator[str]:
+async def stored(api: kube.ApiServer) -> AsyncIterator[str]:
     """The path of a NodeMetric that exists for one test."""
     name = "manifest-test"
     await api.create(NODE_METRICS, {**KOORDINATOR, "metadata": {"name": name}})
@@ -45,14 +45,14 @@ async def stored(api: kubeapi.ApiServer) -> AsyncIterator[str]:
     await api.delete(f"{NODE_METRICS}/{name}")
 
 
-async def test_koordinator_status_is_kept(api: kubeapi.ApiServer, stored: str) -> None:
+async def test_koordinator_status_is_kept(api: kube.ApiServer, stored: str) -> None:
     """A status as Koordinator writes it is accepted, and nothing of it is pruned."""
-    answer = await api.patch(kubeapi.paths.status(stored), {"status": KOORDINATOR["status"]})
+    answer = await api.patch(kube.paths.status(stored), {"status": KOORDINATOR["status"]})
     assert answer["status"] == KOORDINATOR["status"]
     assert answer["spec"] == KOORDINATOR["spec"]
 
 
-async def test_our_fields_are_kept(api: kubeapi.ApiServer, stored: str) -> None:
+async def test_our_fields_are_kept(api: kube.ApiServer, stored: str) -> None:
     """Everything that we add to spec and status survives the server."""
     policy = {
         "model": "max",
@@ -76,12 +76,12 @@ async def test_our_fields_are_kept(api: kubeapi.ApiServer, stored: str) -> None:
     stdev = [{"duration": "5m0s", "usage": {"stdev": {"resources": {"cpu": "10m"}}}}]
     status = {"prediction": prediction, "conditions": [condition], "nodeMetric": {"aggregatedNodeUsages": stdev}}
     spec = (await api.patch(stored, {"spec": {"predictPolicy": policy}}))["spec"]
-    answer = await api.patch(kubeapi.paths.status(stored), {"status": status})
+    answer = await api.patch(kube.paths.status(stored), {"status": status})
     assert spec["predictPolicy"] == policy
     assert {name: answer["status"][name] for name in status} == status
 
 
-async def test_columns_show_the_prediction(api: kubeapi.ApiServer, stored: str, cluster: "Cluster") -> None:
+async def test_columns_show_the_prediction(api: kube.ApiServer, stored: str, cluster: "Cluster") -> None:
     """`kubectl get nodemetrics` shows usage, predicted peak, reclaimable amounts, readiness; no raw bytes."""
     ready = {"type": "PredictionReady", "status": "True"}
     sells = {"type": "MidPublished", "status": "True", "reason": "Published"}
@@ -90,7 +90,7 @@ async def test_columns_show_the_prediction(api: kubeapi.ApiServer, stored: str, 
     used = {"nodeUsage": {"resources": {"cpu": "3100m", "memory": "21582210867"}}}
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     body = {"nodeMetric": used, "prediction": {"summary": summary}, "conditions": [ready, sells], "updateTime": now}
-    await api.patch(kubeapi.paths.status(stored), {"status": body})
+    await api.patch(kube.paths.status(stored), {"status": body})
     header, row = cluster.kubectl("get", "nodemetrics", "manifest-test").splitlines()
     assert " ".join(header.split()) == COLUMNS
     words = row.split()
@@ -100,15 +100,15 @@ async def test_columns_show_the_prediction(api: kubeapi.ApiServer, stored: str, 
     assert "21582210867" in wide
 
 
-async def test_columns_of_koordinators_agent(api: kubeapi.ApiServer, stored: str, cluster: "Cluster") -> None:
+async def test_columns_of_koordinators_agent(api: kube.ApiServer, stored: str, cluster: "Cluster") -> None:
     """What another agent reports is shown as far as it says: CPU, and with -o wide memory."""
-    await api.patch(kubeapi.paths.status(stored), {"status": KOORDINATOR["status"]})
+    await api.patch(kube.paths.status(stored), {"status": KOORDINATOR["status"]})
     wide = cluster.kubectl("get", "nodemetrics", "manifest-test", "-o", "wide").splitlines()[1].split()
     assert wide[1] == "3100m"
     assert "9Gi" in wide
 
 
-async def test_columns_of_a_quota(api: kubeapi.ApiServer, cluster: "Cluster") -> None:
+async def test_columns_of_a_quota(api: kube.ApiServer, cluster: "Cluster") -> None:
     """`kubectl get eq` shows how much of what is used, and whether the quota is in force; -o wide all else, and why."""
     name = "columns-test"
     bounds = {"cpu": "4", "memory": "8Gi", "example.com/gpu": "2"}, {"cpu": "8"}
@@ -121,7 +121,7 @@ async def test_columns_of_a_quota(api: kubeapi.ApiServer, cluster: "Cluster") ->
         }
     }
     try:
-        await api.patch(kubeapi.paths.status(f"{QUOTAS}/{name}"), body)
+        await api.patch(kube.paths.status(f"{QUOTAS}/{name}"), body)
         header, row = cluster.kubectl("get", "eq", name).splitlines()
         assert re.split(r"  +", header.strip()) == QUOTA_COLUMNS
         assert re.split(r"  +", row.strip())[:-1] == [name, "5", "4", "8", "3Gi", "8Gi", "False"]  # no max of memory
@@ -143,10 +143,10 @@ async def test_columns_of_a_quota(api: kubeapi.ApiServer, cluster: "Cluster") ->
         ({"model": ""}, "should be at least 1 chars long"),
     ],
 )
-async def test_wrong_policy_is_refused(api: kubeapi.ApiServer, policy: dict[str, Any], message: str) -> None:
+async def test_wrong_policy_is_refused(api: kube.ApiServer, policy: dict[str, Any], message: str) -> None:
     """A prediction policy out of range never reaches an agent."""
     body = {**KOORDINATOR, "metadata": {"name": "refused"}, "spec": {"predictPolicy": policy}}
-    with pytest.raises(kubeapi.ApiError, match=message) as caught:
+    with pytest.raises(kube.ApiError, match=message) as caught:
         await api.create(NODE_METRICS, body, DRY_RUN)
     assert caught.value.reason == "Invalid"
 
@@ -172,7 +172,7 @@ def _quota(minimum: dict[str, Any] | None, maximum: dict[str, Any] | None) -> di
         ({f"example.com/r{index}": 1 for index in range(64)}, {f"example.com/r{index}": 1 for index in range(64)}),
     ],
 )
-async def test_sound_quota_is_accepted(api: kubeapi.ApiServer, minimum: Any, maximum: Any) -> None:  # noqa: ANN401
+async def test_sound_quota_is_accepted(api: kube.ApiServer, minimum: Any, maximum: Any) -> None:  # noqa: ANN401
     """Bounds in any notation, absent ones and many resources are accepted."""
     answer = await api.create(QUOTAS, _quota(minimum, maximum), DRY_RUN)
     assert answer["spec"] == _quota(minimum, maximum)["spec"]
@@ -190,7 +190,7 @@ async def test_sound_quota_is_accepted(api: kubeapi.ApiServer, minimum: Any, max
         ({"example.com/r": 2}, {"example.com/r": 1}),
     ],
 )
-async def test_min_above_max_is_refused(api: kubeapi.ApiServer, minimum: Any, maximum: Any) -> None:  # noqa: ANN401
+async def test_min_above_max_is_refused(api: kube.ApiServer, minimum: Any, maximum: Any) -> None:  # noqa: ANN401
     """A guarantee above the ceiling is refused, whatever the notation."""
-    with pytest.raises(kubeapi.ApiError, match="must not be larger than max"):
+    with pytest.raises(kube.ApiError, match="must not be larger than max"):
         await api.create(QUOTAS, _quota(minimum, maximum), DRY_RUN)

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds.quantity import (
-    QuantityError,
-    format_bytes,
-    format_milli_cores,
-    milli_value,
-    parse_quantity,
-    value,
-)
+from crds.quantity import QuantityError, format_bytes, format_milli_cores, milli_value, parse_quantity, value
 
 BIG = 2**63 - 1
 

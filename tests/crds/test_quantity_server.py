@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kubeapi
 from crds.quantity import QuantityError, format_bytes, format_milli_cores, milli_value, parse_quantity, value
+from headroom import kube
 from tests.crds.installing import install
 
 if TYPE_CHECKING:
-    from devcluster import Cluster
+    from tools.devcluster import Cluster
 
 GROUP = "judgement.test.headroom.example"
 KIND = {"kind": "Quantities", "plural": "quantities", "singular": "quantity"}
@@ -85,15 +85,15 @@ async def _judge(kubeconfig: str, texts: Sequence[str]) -> None:
         "metadata": {"name": "judged"},
         "spec": {"cases": [_case(text) for text in texts]},
     }
-    async with kubeapi.ApiServer(kubeapi.connect(kubeconfig), user_agent="headroom-tests") as api:
+    async with kube.ApiServer(kube.connect(kubeconfig), user_agent="headroom-tests") as api:
         try:
             await api.create(f"/apis/{GROUP}/v1/quantities", body, params={"dryRun": "All"})
-        except kubeapi.ApiError as error:
+        except kube.ApiError as error:
             pytest.fail(f"{error.message} for {body['spec']}")
 
 
 async def _install(kubeconfig: str) -> None:
-    async with kubeapi.ApiServer(kubeapi.connect(kubeconfig), user_agent="headroom-tests") as api:
+    async with kube.ApiServer(kube.connect(kubeconfig), user_agent="headroom-tests") as api:
         await install(api, MANIFEST)
 
 
@@ -130,8 +130,8 @@ async def test_texts_match_api_server(cluster: "Cluster", milli: list[int], data
         for index, (cpu, memory) in enumerate(zip(milli, data, strict=False))
     ]
     pod = {"metadata": {"generateName": "quantity-"}, "spec": {"containers": containers}}
-    async with kubeapi.ApiServer(kubeapi.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as api:
-        answer = await api.create(kubeapi.paths.pods("default"), pod, params={"dryRun": "All"})
+    async with kube.ApiServer(kube.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as api:
+        answer = await api.create(kube.paths.pods("default"), pod, params={"dryRun": "All"})
     for sent, back in zip(containers, answer["spec"]["containers"], strict=True):
         cpu, memory = sent["resources"]["requests"]["cpu"], sent["resources"]["requests"]["memory"]
         assert back["resources"]["requests"]["cpu"] == format_milli_cores(milli_value(cpu))

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.pods import pod_ref
-from cli.pod.seen import PodSeen
-from cli.top.pods import pod_rows
 from crds.names import LABEL_PRIORITY_CLASS, MID_CPU, MID_MEMORY
 from crds.priority import PriorityBand
-from manager.explain.report import Amount
-from manager.facts import PodFacts
+from headroom.cli.pod.inputs import PodSeen
+from headroom.cli.top.pods import pod_rows
+from manager.inputs import PodFacts
+from manager.mid.explanation.node_metric import Amount
 from scheduler_plugins.plugins.mid_resources import holds_mid
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest

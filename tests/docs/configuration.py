@@ -4,9 +4,9 @@ import json
 import re
 from typing import Final
 
-from cli.config.fields import ENTRY, Field, every_field
 from crds.models import MODELS
 from crds.ranges import Choice
+from headroom.cli.config.fields import ENTRY, Field, every_field
 from tests.docs.pages import ROOT
 
 PAGE: Final = ROOT / "docs" / "configuration.md"

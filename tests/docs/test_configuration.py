@@ -1,6 +1,6 @@
 """The tables of docs/configuration.md are those that its maker makes from the types."""
 
-from cli.config.fields import every_field
+from headroom.cli.config.fields import every_field
 from tests.docs.configuration import PAGE, groups, rewritten
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import Cluster
 from tests.docs.pages import ROOT
 from tests.docs.runs import FOLDERS, ON_CONTROL_PLANE
 from tests.pages import Reader
+from tools.devcluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

@@ -11,12 +11,12 @@ from typing import Final
 import pytest
 import yaml
 
-from demo.stage import stage
-from demo.steps import load_aware, nodes, prod_pods
-from demo.story import MANIFESTS, Story
 from tests.docs.pages import ROOT
 from tests.docs.runs import FOLDERS, ON_NODE, QUICK_START
 from tests.pages import PageError, Reader
+from tools.demo.stage import stage
+from tools.demo.steps import load_aware, nodes, prod_pods
+from tools.demo.story import MANIFESTS, Story
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 

@@ -1,12 +1,12 @@
-"""docs/performance.md has what bench/results/results.json has, for every part there is."""
+"""docs/performance.md has what tools/bench/results/results.json has, for every part there is."""
 
 import pytest
 
-from bench import overview, page
-from bench.hardware import Description
-from bench.measurement import Grid, Measurement, Picture
-from bench.parts import PARTS
-from bench.records import Record, Results
+from tools.bench import overview, page
+from tools.bench.hardware import Description
+from tools.bench.measurement import Grid, Measurement, Picture
+from tools.bench.parts import PARTS
+from tools.bench.records import Record, Results
 
 ROW = Measurement("a tick", "3 ms", "<= 5 ms", "a peer's 4 ms", 3.0)
 MACHINE: Description = {"architecture": "riscv", "cpus": 2, "memoryGiB": 4.0, "python": "3.11"}
@@ -18,7 +18,7 @@ def _record(busy: float | None = None, **machine: str | float) -> Record:
 
 
 def test_page_has_the_results() -> None:
-    """What the page says is what was measured: `python -m bench.page` would change nothing."""
+    """What the page says is what was measured: `python -m tools.bench.page` would change nothing."""
     text = page.PAGE.read_text()
     assert page.rewritten(text, Results.load(page.RESULTS)) == text
 
@@ -45,7 +45,7 @@ def test_place_is_filled() -> None:
     assert "`tick`: measured on 2026-01-02, commit abc, in 2 min, on machine 1." in found
     assert "| a tick | <= 5 ms | a peer's 4 ms | 3 ms | yes |" in found
     assert "Some rows:\n\n| a | b |\n|---|---|\n| 1/2 | 3 |" in found
-    assert "![A line](../bench/results/p.svg)" in found
+    assert "![A line](../tools/bench/results/p.svg)" in found
     assert page.rewritten(found, Results({"tick": _record()})) == found
 
 

@@ -13,9 +13,9 @@ import yaml
 
 from agent import __main__ as agent_main
 from agent.database import _parser as database_parser
-from agent.flags import Setting, flags_of, stages
 from agent.settings import AgentSettings
-from cli.arguments import parser
+from headroom.cli.arguments import parser
+from headroom.runtime.options import Setting, flags_of, stages
 from tests.docs.commands import commands, quoted, spans
 from tests.docs.pages import PAGES, ROOT, text_of
 
@@ -58,7 +58,7 @@ def test_metrics_are_documented(page: str) -> None:
         ("kubectl headroom explain node NAME --configuration FILE", "kubectl headroom"),
         ("kubectl headroom describe node NAME", "kubectl headroom"),
         ("make tests-all", "make tests-all"),
-        ("python -m bench.nothing", "bench.nothing"),
+        ("python -m tools.bench.nothing", "bench.nothing"),
         ("headroom-agent --stand-alone", "--stand-alone"),
         ("headroom-agent database stats", "database"),
         ("headroom-agent db stats --since 5m", "db stats"),

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from devcluster import Cluster, CommandError
 from tests.e2e import loads
+from tools.devcluster import Cluster, CommandError
 
 CHART = Path(__file__).parents[2] / "charts/headroom"
 NAMESPACE = "headroom-system"

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from demo.stage import stage
-from demo.steps import STEPS, Step
-from demo.story import Story
+from tools.demo.stage import stage
+from tools.demo.steps import STEPS, Step
+from tools.demo.story import Story
 
 
 @dataclass

@@ -13,11 +13,11 @@ from typing import Any, Final, TypeVar
 
 from crds.names import MID_CPU, MID_MEMORY
 from crds.quantity import value
-from demo.stage import SHARED_MACHINE
-from demo.story import MANIFESTS
-from devcluster import Cluster, CommandError
 from tests.charts.rendered import CHART, ROOT
 from tests.e2e.agent_node import wait
+from tools.demo.stage import SHARED_MACHINE
+from tools.demo.story import MANIFESTS
+from tools.devcluster import Cluster, CommandError
 
 NAMESPACE: Final = "headroom-system"
 SHOP: Final = "shop"

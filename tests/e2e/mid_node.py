@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from devcluster import Cluster
-from devcluster.containerd import PAUSE_IMAGE
 from tests.e2e.agent_node import wait
 from tests.manager.stage import Manager
+from tools.devcluster import Cluster
+from tools.devcluster.containerd import PAUSE_IMAGE
 
 NAMESPACE = "shop"
 PRIORITIES = {"mid-low": 7000, "mid-high": 7500, "prod": 9000}

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from devcluster import Cluster
 from tests.audited import audited
 from tests.charts.rendered import Rendered
 from tests.manager.stage import Request
 from tests.manager.test_rights import Right, _all_rights
+from tools.devcluster import Cluster
 
 ACCOUNTS: Final = ("headroom-agent", "headroom-manager", "headroom-scheduler", "headroom-uninstall", "headroom-doctor")
 """The service accounts; the objects that give them rights begin with the same name."""

@@ -14,9 +14,9 @@ from typing import Any, Final
 import psutil
 import yaml
 
-from demo.story import CHART, Story
-from devcluster.component import free_port
-from devcluster.prometheus import Prometheus as Programs
+from tools.demo.story import CHART, Story
+from tools.devcluster.component import free_port
+from tools.devcluster.prometheus import Prometheus as Programs
 
 SERVICES: Final = ("agent", "manager", "scheduler_plugins")
 """The modules that run as services."""

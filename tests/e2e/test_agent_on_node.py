@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from crds.quantity import milli_value, value
-from devcluster import Cluster, ClusterSpec
 from tests.audited import audited
 from tests.e2e import loads
 from tests.e2e.agent_node import CONFIG, AgentNode, Json, average, spent, unix, usages, wait
+from tools.devcluster import Cluster, ClusterSpec
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
@@ -277,7 +277,7 @@ from agent.settings import KubeletSettings
 async def ask(host, port, authority=None):
     here = Hierarchy(Path("/nowhere"), 2)
     pods = KubeletPods(KubeletSettings(), None, None, CgroupTree(Layout(here, here, here)))
-    async with kubeapi.ApiServer(login_to((host, port), authority=authority), "headroom-tests") as kubelet:
+    async with headroom.kube.ApiServer(login_to((host, port), authority=authority), "headroom-tests") as kubelet:
         await pods.ask(kubelet)
     print(pods.problem)
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from crds.quantity import value
-from demo.steps import STEPS, Step
-from demo.story import MID_CPU, NAMESPACE, Story
-from devcluster.commands import CommandError
 from tests.audited import audited
 from tests.charts.rendered import render
 from tests.e2e import rights
 from tests.e2e.conftest import Telling
+from tools.demo.steps import STEPS, Step
+from tools.demo.story import MID_CPU, NAMESPACE, Story
+from tools.devcluster.commands import CommandError
 
 pytestmark = [pytest.mark.node, pytest.mark.quiet, pytest.mark.timeout(600)]
 

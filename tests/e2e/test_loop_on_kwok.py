@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from demo.steps import STEPS, Step
-from demo.story import Story
-from devcluster.prometheus import Prometheus as Programs
 from tests.e2e.conftest import Telling
 from tests.e2e.panels import must_show, queries
 from tests.e2e.scraping import scraping, until
+from tools.demo.steps import STEPS, Step
+from tools.demo.story import Story
+from tools.devcluster.prometheus import Prometheus as Programs
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 

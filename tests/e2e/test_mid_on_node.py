@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import Cluster, ClusterSpec
 from tests.e2e.agent_node import wait
 from tests.e2e.mid_node import BOUGHT, MID_CPU, NAMESPACE, PRIORITIES, MidNode, pod
 from tests.manager.stage import NAMESPACE as MANAGERS
 from tests.manager.stage import Manager, Stage, rights
+from tools.devcluster import Cluster, ClusterSpec
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 

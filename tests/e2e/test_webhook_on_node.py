@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster import Cluster, CommandError
 from manager.settings import WebhookSettings
 from tests.e2e.agent_node import CHART, CONFIG_MAP, wait
+from tools.devcluster import Cluster, CommandError
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 

@@ -10,11 +10,11 @@ from typing import Final
 
 import pytest
 
-from devcluster import Cluster
 from tests.charts.rendered import CHART, render
 from tests.e2e import rights
 from tests.e2e.life import NAMESPACE, SHOP, Life, previous_chart
 from tests.manager.test_rights import Right
+from tools.devcluster import Cluster
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -55,9 +55,9 @@ EXCUSED: Final = {
     },
     "headroom-uninstall": {
         "get pods": "a failed `helm test` leaves its pod, which is looked for by its name",
-        "delete pods": "a failed `helm test` leaves its pod: tests/cli/test_uninstall.py",
-        "delete configmaps": "no node is in shadow mode: tests/cli/test_uninstall.py",
-        "patch configmaps": "of another's ConfigMap the annotation goes: tests/cli/test_uninstall_live.py",
+        "delete pods": "a failed `helm test` leaves its pod: tests/headroom/cli/test_uninstall.py",
+        "delete configmaps": "no node is in shadow mode: tests/headroom/cli/test_uninstall.py",
+        "patch configmaps": "of another's ConfigMap the annotation goes: tests/headroom/cli/test_uninstall_live.py",
     },
     "headroom-doctor": {},
 }

@@ -6,14 +6,14 @@ from typing import Final
 import numpy as np
 from hypothesis import strategies as st
 
+from headroom.runtime.http.pages import Reply, Request, answer
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.plugins.load_aware import NAME
-from scheduler_plugins.telemetry import Telemetry
-from service.http.pages import Reply, Request, answer
 from tests.fuzz.inputs import Json, damaged, objects
 from tests.fuzz.strength import LONGEST_LINE, fuzz
 from tests.scheduler_plugins.objects import NOW, World, node, node_metric, pod

@@ -5,8 +5,8 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from service.http.connection import Connection, Limits, Shared
-from service.http.pages import Pages, Reply, Request
+from headroom.runtime.http.connection import Connection, Limits, Shared
+from headroom.runtime.http.pages import Pages, Reply, Request
 from tests.fuzz.inputs import damaged
 from tests.fuzz.strength import fuzz
 

@@ -10,10 +10,10 @@ from crds.colocation import ColocationConfig
 from manager.config import overlaps
 from manager.config.findings import Finding
 from manager.config.in_force import at_start, judge
-from manager.config.overlay import RATIO_LABELS, NodeStrategyView, overlay
+from manager.config.merge import RATIO_LABELS, NodeStrategyView, overlay
 from manager.config.parse import parse_config, parse_strategy
 from manager.config.review import review
-from manager.facts import Resource, StrategyFacts
+from manager.inputs import Resource, StrategyFacts
 from manager.node_metric import spec_for
 from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, objects
 from tests.fuzz.originals import CONFIG

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from crds import names
 from manager.calculators.mid import calculate, deadline
-from manager.facts import NodeFacts, PodFacts, ReportFacts, Resource, from_objects
-from manager.patches import Memory, decide, offers, status_patch
+from manager.inputs import NodeFacts, PodFacts, ReportFacts, Resource, from_objects
+from manager.mid.publish import Memory, decide, offers, status_patch
 from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, objects
 from tests.fuzz.originals import NODE, POD, REPORT
 from tests.fuzz.strength import LONGEST_LINE, fuzz

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import strategies as st
 
 from crds import names
-from manager.facts import PodFacts
 from manager.handlers import node_metric, nodes
+from manager.inputs import PodFacts
 from tests.fuzz.inputs import Json, any_json, damaged, objects
 from tests.fuzz.originals import CONFIG, NODE, REPORT
 from tests.fuzz.strength import fuzz

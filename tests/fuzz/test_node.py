@@ -4,9 +4,9 @@ import json
 
 from hypothesis import strategies as st
 
-from agent.node_source import node_facts
+from agent.sources.node import node_facts
 from crds import names
-from crds.cpu_list import count_cpus
+from headroom.cluster.cpu_list import count_cpus
 from tests.fuzz.inputs import Json, any_json, damaged, objects
 from tests.fuzz.originals import NODE
 from tests.fuzz.strength import LONGEST_LINE, answer_or_refusal, fuzz

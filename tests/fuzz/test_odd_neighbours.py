@@ -11,35 +11,35 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from crds import names
-from kubeapi import ApiServer, paths
-from kubeapi.events import EventRecorder
+from headroom.kube import ApiServer, paths
+from headroom.kube.events import EventRecorder
+from headroom.runtime.clocks import Clocks
 from manager.context import Context, Run
 from manager.handlers import node_metric_watch, nodes, pods
 from manager.leader import Leadership
-from manager.queue import NodeQueue
+from manager.metrics import Telemetry
+from manager.reconcile.queue import NodeQueue
 from manager.settings import LeaderSettings, Settings
-from manager.telemetry import Telemetry
 from scheduler_plugins.framework.cycle import Cycle, Enabled
 from scheduler_plugins.leader import Leader, LeaseName
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.plugins.load_aware import NAME as LOAD
 from scheduler_plugins.plugins.load_aware import LoadAware
+from scheduler_plugins.preemption.controller import Controller
+from scheduler_plugins.preemption.evaluator import Judge
+from scheduler_plugins.preemption.events import Teller
+from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.pending import Pending
+from scheduler_plugins.preemption.settings import ReclaimSettings
 from scheduler_plugins.quota.cluster import BUDGETS, ELASTIC_QUOTAS, QuotaCluster
-from scheduler_plugins.reclaim.controller import Controller
-from scheduler_plugins.reclaim.judging import Judge
-from scheduler_plugins.reclaim.metrics import ReclaimMetrics
-from scheduler_plugins.reclaim.pending import Pending
-from scheduler_plugins.reclaim.settings import ReclaimSettings
-from scheduler_plugins.reclaim.telling import Teller
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
-from service.clocks import Clocks
 from tests.fuzz.strength import fuzz
 from tests.fuzz.test_scheduler_objects import VALUES, _paths, _with
 from tests.scheduler_plugins import objects
 from tests.scheduler_plugins.objects import node_metric, pod_metric
-from tests.scheduler_plugins.reclaim.plays import OURS, QUOTAS, Server
-from tests.scheduler_plugins.reclaim.worlds import GPU, NOW
+from tests.scheduler_plugins.preemption.plays import OURS, QUOTAS, Server
+from tests.scheduler_plugins.preemption.worlds import GPU, NOW
 
 Json = Any
 

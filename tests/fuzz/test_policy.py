@@ -4,7 +4,7 @@ import math
 
 from hypothesis import strategies as st
 
-from agent.policy import in_force, resolve
+from agent.prediction.policy import in_force, resolve
 from agent.predictors import PolicyError
 from agent.reporter import spec as specs
 from crds.codec import CodecError, from_json, to_json

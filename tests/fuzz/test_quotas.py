@@ -13,7 +13,7 @@ from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.quota.reporting import reported
+from scheduler_plugins.quota.resource_list import reported
 from tests.fuzz.strength import fuzz
 from tests.fuzz.test_scheduler_objects import SCALARS, VALUES
 from tests.scheduler_plugins.objects import NOW

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from agent.recording import NotRecorded
-from agent.replay import as_json, as_table, replay
+from agent.capture.recording import NotRecorded
+from agent.capture.replay import as_json, as_table, replay
 from agent.samples import REASONS
 from tests.fuzz.inputs import any_json, damaged, kernel_texts
 from tests.fuzz.originals import MEMINFO, STAT, V2_CPU_STAT, V2_MEMORY_STAT

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-import kubeapi
 from agent.host.cgroup import CgroupTree, detect
-from agent.kubelet import KubeletPods
-from agent.node_source import ApiNode
-from agent.pod_source import ApiPods, PodSource
 from agent.pods import PodRef
 from agent.settings import KubeletSettings
-from kubeapi.errors import ApiUnavailable
-from kubeapi.watch import _event, _Gone
+from agent.sources.kubelet import KubeletPods
+from agent.sources.node import ApiNode
+from agent.sources.pod import ApiPods, PodSource
+from headroom import kube
+from headroom.kube.errors import ApiUnavailable
+from headroom.kube.watch import _event, _Gone
 from tests.fuzz.inputs import Json, any_json, damaged, objects
 from tests.fuzz.originals import NODE, POD
 from tests.fuzz.strength import answer_or_refusal, fuzz
@@ -45,11 +45,11 @@ def test_watched_objects(kind: str, pod: Json, nodes: list[Json], pods: list[Jso
     source, node = ApiPods(NOBODY, "worker"), ApiNode(NOBODY, "worker")
     refused: list[str] = []
     source.refused = node.refused = refused.append
-    source.apply(kubeapi.Relisted(pods))
+    source.apply(kube.Relisted(pods))
     assert len(source.pods()) + refused.count("pod") <= len(pods)
     if isinstance(pod, dict) and isinstance(pod.get("metadata"), dict):  # else it was no event
-        source.apply(kubeapi.Changed(kind, pod))
-    node.apply(kubeapi.Relisted(nodes))
+        source.apply(kube.Changed(kind, pod))
+    node.apply(kube.Relisted(nodes))
     _check(source)
     assert node.kubelet is None or (isinstance(node.kubelet[0], str) and 0 < node.kubelet[1] < 65536)
 
@@ -70,7 +70,7 @@ class _Kubelet:
 
     def __init__(self, answer: Json) -> None:
         self.answer = answer
-        self.connection = kubeapi.Connection("https://kubelet", None, lambda: None)
+        self.connection = kube.Connection("https://kubelet", None, lambda: None)
 
     async def get(self, path: str) -> Json:
         """The answer."""

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from agent.numerics import packing
 from agent.numerics.packing import CheckpointError
 from agent.samples import CPU
-from agent.store import codec
-from agent.store.codec import CodecError
-from agent.store.schema import StoreError
-from agent.store.settings import StoreSettings
-from agent.store.tsdb import Tsdb
-from agent.training import Learner
-from tests.agent.store.ticks import START, samples
+from agent.trainer.trainer import Learner
+from agent.tsdb import codec
+from agent.tsdb.codec import CodecError
+from agent.tsdb.schema import StoreError
+from agent.tsdb.settings import StoreSettings
+from agent.tsdb.tsdb import Tsdb
+from tests.agent.tsdb.ticks import START, samples
 from tests.fuzz.inputs import Json, any_json, objects
 from tests.fuzz.strength import answer_or_refusal, fuzz
 

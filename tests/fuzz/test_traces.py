@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from backtest.sources import Options, read
-from backtest.sources.prometheus import read_from
-from backtest.sources.prometheus_api import Api
-from backtest.trace import Trace, TraceError
-from tests.backtest.pod_files import pod
-from tests.backtest.test_sources_pods import HEADER, snapshot
-from tests.backtest.trace_files import SIZES, START, steady
+from headroom.backtest.sources import Options, read
+from headroom.backtest.sources.prometheus import read_from
+from headroom.backtest.sources.prometheus_api import Api
+from headroom.backtest.trace import Trace, TraceError
 from tests.fuzz.inputs import any_json, damaged
 from tests.fuzz.strength import LONGEST_LINE, answer_or_refusal, fuzz
+from tests.headroom.backtest.pod_files import pod
+from tests.headroom.backtest.test_sources_pods import HEADER, snapshot
+from tests.headroom.backtest.trace_files import SIZES, START, steady
 
 MACHINES = {
     "cpu_millicores.csv": "\n".join(["ts,vm1,vm2", *steady(4, 500, 250), ""]),

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.paths import HostPaths
-from agent.keeping import Keeper
-from agent.learning import Learning
+from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.pod_source import CgroupPods
 from agent.samples import CPU, MEMORY, NODE, REASONS
 from agent.settings import LearnSettings
-from agent.store.tsdb import Tsdb
-from agent.telemetry import Metrics
+from agent.sources.pod import CgroupPods
+from agent.store_failover import Keeper
+from agent.trainer.checkpointing import Learning
+from agent.tsdb.tsdb import Tsdb
 from tests.fuzz.inputs import kernel_texts
 from tests.fuzz.originals import MEMINFO, PRESSURE, STAT, V1_MEMORY_STAT, V1_USAGE, V2_CPU_STAT, V2_MEMORY_STAT
 from tests.fuzz.strength import fuzz

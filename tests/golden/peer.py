@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from crds.pod import pod_requests
 from crds.priority import PriorityBand, priority_class
 from crds.quantity import QuantityError, parse_quantity
+from headroom.cluster.pod import pod_requests
 from tests.golden.adapters.pods import kubernetes_pod
 from tests.golden.second_opinion import config as ours
 

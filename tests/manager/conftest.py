@@ -2,8 +2,8 @@
 
 import pytest
 
-from manager.handlers import mid_resource
-from manager.reactions import REACTIONS
+from manager.reconcile import node
+from manager.reconcile.steps import REACTIONS
 from tests.manager.explained import Explained
 
 
@@ -11,5 +11,5 @@ from tests.manager.explained import Explained
 def explained(monkeypatch: pytest.MonkeyPatch) -> Explained:
     """Compares explain with the manager after every look; says how often it did."""
     reaction = Explained()
-    monkeypatch.setattr(mid_resource, "REACTIONS", (*REACTIONS, reaction))
+    monkeypatch.setattr(node, "REACTIONS", (*REACTIONS, reaction))
     return reaction

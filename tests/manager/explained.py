@@ -5,14 +5,14 @@
 
 from dataclasses import dataclass, field
 
-from kubeapi import paths
+from headroom.kube import paths
 from manager import node_metric
 from manager.context import Context, Run
-from manager.explain.explanation import ConfigState, Explanation, Seen, explain
-from manager.explain.next_step import Action
-from manager.facts import Received, ReportFacts
-from manager.reactions import Look
-from manager.write_budget import WriteBudget
+from manager.inputs import Received, ReportFacts
+from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, explain
+from manager.mid.explanation.next_action import Action
+from manager.reconcile.steps import Look
+from manager.write_rate_limiter import WriteBudget
 from tests.manager.made import FakeApi, Json
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from crds import names
 from crds.codec import from_json
 from crds.colocation import ColocationStrategy
-from kubeapi import APPLY, ApiError, ApiUnavailable
-from kubeapi.connection import Connection
-from kubeapi.server_clock import ServerClock
+from headroom.kube import APPLY, ApiError, ApiUnavailable
+from headroom.kube.connection import Connection
+from headroom.kube.server_clock import ServerClock
 from manager.cluster import Cluster
-from manager.facts import NodeFacts, PodFacts, Received, from_objects
-from tests.kubeapi.preconditions import check_options, check_patch
+from manager.inputs import NodeFacts, PodFacts, Received, from_objects
+from tests.headroom.kube.preconditions import check_options, check_patch
 from tests.manager import applied
 
 Json = dict[str, Any]

@@ -23,10 +23,10 @@ import yaml
 
 from crds.names import MID_CPU, MID_MEMORY
 from crds.quantity import value
-from devcluster import Cluster
-from devcluster.api import ApiError
-from devcluster.component import free_port
 from tests.audited import audited
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
+from tools.devcluster.component import free_port
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "manager-test"

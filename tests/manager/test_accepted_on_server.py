@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import crds
-import kubeapi
 from crds import names
 from crds.colocation import ALLOWED
 from crds.models import MODELS
 from crds.predict_policy import RANGES
 from crds.ranges import Range
+from headroom import kube
 from manager import node_metric
 from manager.config.in_force import at_start
-from manager.config.overlay import overlay
+from manager.config.merge import overlay
 from tests.crds.installing import install
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
-    from devcluster import Cluster
+    from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 Json = dict[str, Any]
@@ -134,14 +134,14 @@ async def test_what_the_parser_accepts_is_accepted(cluster: "Cluster") -> None:
     definition = yaml.safe_load((Path(crds.__file__).parent / "node_metric.yaml").read_text())
     query = {**node_metric.OURS, "dryRun": "All"}
     gate = asyncio.Semaphore(16)
-    async with kubeapi.ApiServer(kubeapi.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as api:
+    async with kube.ApiServer(kube.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as api:
         await install(api, definition)
 
         async def applied(body: Json) -> str:
             async with gate:
                 try:
-                    answer = await api.patch(node_metric.path("accepted"), body, kubeapi.APPLY, query)
-                except kubeapi.ApiError as error:
+                    answer = await api.patch(node_metric.path("accepted"), body, kube.APPLY, query)
+                except kube.ApiError as error:
                     return f"refused: {error}: {json.dumps(body['spec'])}"
             stands = node_metric.Kept.from_object(answer).stands(body)
             return "" if stands else f"stored as {json.dumps(answer['spec'])}: {json.dumps(body['spec'])}"

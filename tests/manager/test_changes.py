@@ -10,8 +10,8 @@ from crds.colocation import ColocationConfig
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_MID_STATIC_CPU_RATIO
 from manager.config.changes import NodeSetting, compare
 from manager.config.in_force import InForce, judge
+from manager.config.merge import overlay
 from manager.config.overlaps import Overlap
-from manager.config.overlay import overlay
 from manager.config.parse import parse_config
 from manager.config.state import disabled_entries, moment, parse_moment, sentences, summary
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from manager.cluster import Cluster
-from manager.facts import PodFacts
+from manager.inputs import PodFacts
 from tests.manager.made import NOW, at, mid_pod, node, pod, put_pods, report
 
 

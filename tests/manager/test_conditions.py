@@ -3,10 +3,10 @@
 import pytest
 
 from crds import names
-from kubeapi import ApiError
+from headroom.kube import ApiError
 from manager.calculators.mid import calculate
-from manager.facts import PodFacts
-from manager.reactions.conditions import as_json, deficit, published
+from manager.inputs import PodFacts
+from manager.reconcile.steps.conditions import as_json, deficit, published
 from tests.manager.made import NOW, Json, at, facts, mid_pod, node, report
 from tests.manager.test_look_at import METRIC, World
 

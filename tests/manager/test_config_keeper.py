@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from crds.names import CONFIG_MAP_KEY
-from kubeapi import ApiUnavailable
+from headroom.kube import ApiUnavailable
 from manager.config.in_force import InForce, Origin
 from manager.handlers.config import ConfigKeeper, load
 from tests.manager.made import node

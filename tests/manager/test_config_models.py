@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from agent.policy import resolve
+from agent.prediction.policy import resolve
 from agent.predictors import PolicyError
 from crds import names
 from crds.codec import from_json, to_json
 from crds.predict_policy import PredictPolicy
 from manager.config.in_force import at_start
-from manager.config.overlay import overlay
+from manager.config.merge import overlay
 from manager.config.parse import parse_config, parse_strategy
 from tests.manager.test_config_parse import _errors, _warnings
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crds.codec import to_json
 from crds.colocation import ALLOWED, ColocationConfig
 from crds.ranges import Range
-from manager.config.overlay import overlay
+from manager.config.merge import overlay
 from manager.config.parse import parse_config, parse_strategy
 
 NAMES = st.sampled_from(

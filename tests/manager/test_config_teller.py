@@ -9,11 +9,11 @@ import kopf
 import pytest
 
 from crds.names import ANNOTATION_CONFIG_STATE
-from kubeapi import ApiError, slices
+from headroom.kube import ApiError, time_slices
 from manager.config.in_force import InForce, Origin
 from manager.config.parse import parse_config
 from manager.handlers.config import ConfigKeeper, load, register
-from manager.handlers.config_teller import ConfigMetrics
+from manager.handlers.config_status import ConfigMetrics
 from tests.manager.made import node
 from tests.manager.test_config_keeper import BAD, GOOD, MAPS, _map
 from tests.manager.test_look_at import World
@@ -265,7 +265,7 @@ async def test_only_the_leader_counts_overlaps(world: World, monkeypatch: pytest
 
 async def test_comparing_gives_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """While nodes are compared one by one, whoever renews the Lease has a turn after each slice."""
-    monkeypatch.setattr(slices, "_SLICE_SECONDS", 0.0)
+    monkeypatch.setattr(time_slices, "_SLICE_SECONDS", 0.0)
     for number in range(50):
         _has(world, f"n{number}", labels={"gpu": "y", "kubernetes.io/hostname": f"n{number}"})
     keeper, turns = ConfigKeeper(world.run), 0

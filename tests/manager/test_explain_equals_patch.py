@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import names
-from manager.explain import document as explain_json
-from manager.facts import PodFacts, Resource
+from manager.inputs import PodFacts, Resource
+from manager.mid.explanation import document as explain_json
 from tests.manager.explained import Explained, explanation_of
 from tests.manager.made import Json, mid_pod, node, pod, put_pods, report
 from tests.manager.test_look_at import NODE, World

@@ -7,10 +7,10 @@ import pytest
 from crds import names
 from crds.priority import PriorityBand
 from manager.calculators.mid import calculate
-from manager.facts import Amounts, Measured, PodFacts, ReportFacts, from_objects
-from manager.facts.amounts import UNKNOWN
-from manager.facts.reading import parse_time
-from manager.facts.report import age_seconds
+from manager.inputs import Amounts, Measured, PodFacts, ReportFacts, from_objects
+from manager.inputs.amounts import UNKNOWN
+from manager.inputs.node_metric import age_seconds
+from manager.inputs.reading import parse_time
 from tests.manager.made import NOW, facts, mid_pod, node, pod, report, strategy
 
 

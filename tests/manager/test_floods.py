@@ -8,10 +8,10 @@ import pytest
 
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, ANNOTATION_NODE_RESERVATION, ANNOTATION_RAW_ALLOCATABLE
 from manager.cluster import Cluster
-from manager.config.overlay import overlay
-from manager.facts.reading import LONGEST_ANNOTATION, Reader
+from manager.config.merge import overlay
 from manager.handlers import nodes
-from manager.reactions.events import Told
+from manager.inputs.reading import LONGEST_ANNOTATION, Reader
+from manager.reconcile.steps.events import Told
 from tests.manager.made import Json, node, report
 from tests.manager.test_look_at import METRIC, World
 from tests.manager.test_matching import Counted

@@ -5,12 +5,12 @@ from typing import cast
 
 import pytest
 
-from kubeapi import ApiServer, ApiUnavailable
+from headroom.kube import ApiServer, ApiUnavailable
+from headroom.runtime.lease_clock import Elapsed
 from manager.leader import Leadership, NotLeading
 from manager.settings import LeaderSettings
-from service.elapsed import Elapsed
 from tests.manager.made import FakeApi
-from tests.manager.test_queue import Clock
+from tests.manager.reconcile.test_queue import Clock
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/headroom-manager"
 SETTINGS = LeaderSettings(enabled=True, retry_seconds=0.001)

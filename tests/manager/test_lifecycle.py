@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from crds import names
-from kubeapi import ApiError, ApiUnavailable
-from manager.facts import PodFacts
+from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric, nodes
+from manager.inputs import PodFacts
 from tests.manager.made import Json, mid_pod, node, report
 from tests.manager.test_look_at import ENABLED, METRIC, NODE, World
 

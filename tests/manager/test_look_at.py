@@ -8,22 +8,22 @@ from typing import cast
 import pytest
 
 from crds import names
-from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection
-from kubeapi.events import EventRecorder
-from kubeapi.server_clock import ServerClock
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection
+from headroom.kube.events import EventRecorder
+from headroom.kube.server_clock import ServerClock
 from manager.config.in_force import InForce, judge
 from manager.context import Context, Run
-from manager.facts import PodFacts
 from manager.handlers import node_metric, nodes
-from manager.handlers.mid_resource import look_at
+from manager.inputs import PodFacts
 from manager.leader import Leadership
-from manager.queue import NodeQueue
+from manager.metrics import Telemetry
+from manager.reconcile.node import look_at
+from manager.reconcile.queue import NodeQueue
+from manager.reconcile.workers import Workers
 from manager.runner import serve
 from manager.settings import LeaderSettings, Settings
-from manager.telemetry import Telemetry
-from manager.workers import Workers
 from tests.manager.made import NOW, FakeApi, Json, mid_pod, node, put_pods, report
-from tests.manager.test_queue import Clock
+from tests.manager.reconcile.test_queue import Clock
 
 METRIC = "/apis/slo.koordinator.sh/v1alpha1/nodemetrics/n1"
 NODE = "/api/v1/nodes/n1"

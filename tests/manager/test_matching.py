@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from crds.codec import from_json
 from crds.colocation import ColocationConfig
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_CPU_RECLAIM_RATIO
-from crds.selector import matches
-from manager.config import changes, matching, overlay
+from headroom.cluster.selector import matches
+from manager.config import changes, matching, merge
 from manager.config.changes import NodeSetting, compare, differences
 from manager.config.matching import matching_entries
 from manager.config.overlaps import on_nodes, overlaps
@@ -85,17 +85,17 @@ def test_nodes_leave_no_trace_in_shared_strategies(
     """A node's strategy is the same whichever nodes were looked at before."""
     parse_config.cache_clear()
     shared = _config(document)
-    views = [overlay.overlay(shared, *node) for node in nodes + nodes[::-1]]
+    views = [merge.overlay(shared, *node) for node in nodes + nodes[::-1]]
     for node, view in zip(nodes + nodes[::-1], views, strict=True):
         parse_config.cache_clear()
-        assert overlay.overlay(_config(document), *node) == view
+        assert merge.overlay(_config(document), *node) == view
 
 
 def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """An edit under thousands of nodes builds a strategy for each kind of node, not for each node and entry."""
     asked, built = Counted(matches), Counted(from_json)
     monkeypatch.setattr(matching, "matches", asked)
-    monkeypatch.setattr(overlay, "from_json", built)
+    monkeypatch.setattr(merge, "from_json", built)
     (change,) = compare(_large(50), _large(60), SETTINGS)
     assert len(change.nodes) == NODES
     assert asked.calls <= 2 * NODES
@@ -107,17 +107,17 @@ def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_words_of_a_node_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's annotation is judged when it is new, not each time that the node is looked at."""
     judged = Counted(parse_strategy)
-    monkeypatch.setattr(overlay, "parse_strategy", judged)
+    monkeypatch.setattr(merge, "parse_strategy", judged)
     config, annotations = _large(50), {ANNOTATION_COLOCATION_STRATEGY: '{"midUnallocatedPercent": 7}'}
     for _ in range(100):
-        view = overlay.overlay(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
+        view = merge.overlay(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
     assert (view.strategy.mid_unallocated_percent, view.strategy.cpu_reclaim_threshold_percent) == (7, 50)
     assert judged.calls == 1
 
 
 def test_nodes_that_change_alike_share_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes with words of their own are compared one by one; nothing is left to do for all, or kept of all, at once."""
-    monkeypatch.setattr(overlay, "_MOST_VIEWS", 8)
+    monkeypatch.setattr(merge, "_MOST_VIEWS", 8)
     monkeypatch.setattr(changes, "_MOST_KNOWN", 8)
     own = [
         NodeSetting(f"n{number}", {}, {ANNOTATION_COLOCATION_STRATEGY: f'{{"midStaticCPUReservedPercent": {number}}}'})
@@ -133,7 +133,7 @@ def test_nodes_that_change_alike_share_what_changes(monkeypatch: pytest.MonkeyPa
 
 def _alive() -> int:
     gc.collect()
-    return sum(isinstance(each, overlay.NodeStrategyView) for each in gc.get_objects())
+    return sum(isinstance(each, merge.NodeStrategyView) for each in gc.get_objects())
 
 
 class _Indexes(list[int]):

@@ -5,7 +5,7 @@ import pytest
 from crds import names
 from manager.calculators.base import Degraded
 from manager.calculators.mid import MidCalculator, calculate, deadline
-from manager.facts import Amounts, Received, Resource
+from manager.inputs import Amounts, Received, Resource
 from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY

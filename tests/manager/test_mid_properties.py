@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
-from manager.facts import Amounts, PodFacts, ReportFacts, Resource, from_objects
+from manager.inputs import Amounts, PodFacts, ReportFacts, Resource, from_objects
 from tests.golden.second_opinion import mid as second
 from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report, resources, strategy
 

@@ -5,7 +5,7 @@ import pytest
 from crds import names
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
-from manager.facts import Amounts, Resource
+from manager.inputs import Amounts, Resource
 from tests.manager.made import Json, facts, mid_pod, node, pod, report
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY

@@ -11,7 +11,7 @@ from crds.names import (
     LABEL_MEMORY_RECLAIM_RATIO,
     LABEL_MID_STATIC_CPU_RATIO,
 )
-from manager.config.overlay import overlay
+from manager.config.merge import overlay
 from manager.config.parse import parse_config
 from tests.manager.made import node
 from tests.manager.test_look_at import World

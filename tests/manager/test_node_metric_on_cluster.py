@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 import yaml
 
-import kubeapi
+from agent.metrics import Metrics
 from agent.reporter.publisher import Publisher
 from agent.reporter.report import Report
 from agent.reporter.spec import SpecInForce
-from agent.telemetry import Metrics
 from crds import shadow_accounts
-from devcluster import Cluster
-from devcluster.api import ApiError
+from headroom import kube
 from tests.agent.reporter.stage import NO_JITTER, PREDICTION, FakeReports
 from tests.manager.stage import METRICS, NODES, ROOT, SOLD, Manager, Stage, eventually, prepared
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
 
 pytestmark = pytest.mark.cluster
 
@@ -111,7 +111,7 @@ def test_earlier_version_is_taken_over(stage: Stage) -> None:
     eventually(lambda: bool(stage.found(path)), "it has a NodeMetric")
 
     async def write() -> None:
-        async with kubeapi.ApiServer(kubeapi.connect(str(stage.cluster.kubeconfig)), "headroom-manager") as api:
+        async with kube.ApiServer(kube.connect(str(stage.cluster.kubeconfig)), "headroom-manager") as api:
             await api.patch(path, {"spec": {"predictPolicy": {"cpu": {"safetyMarginPercent": 3}}}})
 
     asyncio.run(write())
@@ -182,7 +182,7 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
 
     async def report() -> int:
         reports = Reports()
-        async with kubeapi.ApiServer(kubeapi.connect(str(stage.cluster.kubeconfig)), "headroom-agent") as api:
+        async with kube.ApiServer(kube.connect(str(stage.cluster.kubeconfig)), "headroom-agent") as api:
             publisher = Publisher(api, "beside", reports, NO_JITTER, Metrics("beside"))
             for number in range(20):
                 readiness = replace(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubeapi import ApiError, ApiUnavailable
+from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric_watch
 from tests.manager.made import node, report
 from tests.manager.test_look_at import METRIC, World

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import Cluster
-from devcluster.api import ApiError
 from tests.manager.stage import (
     CONFIG_MAP,
     DEGRADE_MINUTES,
@@ -27,6 +25,8 @@ from tests.manager.stage import (
     prepared,
     rights,
 )
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
 
 pytestmark = pytest.mark.cluster
 

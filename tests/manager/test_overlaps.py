@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crds.selector import matches
+from headroom.cluster.selector import matches
 from manager.config import label_sets
 from manager.config.overlaps import MOST_COMPARED, by_selectors, on_nodes
 from manager.config.parse import parse_config

@@ -7,7 +7,7 @@ import pytest
 from crds import names
 from crds.codec import to_json
 from crds.colocation import DEFAULTS, ColocationConfig
-from manager.config.overlay import CLUSTER, DEFAULT, overlay, percent_of_ratio
+from manager.config.merge import CLUSTER, DEFAULT, overlay, percent_of_ratio
 from manager.config.parse import parse_config
 
 ANNOTATION = names.ANNOTATION_COLOCATION_STRATEGY

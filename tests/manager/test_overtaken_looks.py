@@ -5,12 +5,12 @@ from typing import cast
 
 import pytest
 
-from kubeapi import ApiError, ApiServer
+from headroom.kube import ApiError, ApiServer
 from manager.handlers import node_metric, node_metric_watch, nodes
 from manager.leader import Leadership
+from manager.reconcile.workers import Workers
 from manager.runner import relist
 from manager.settings import LeaderSettings
-from manager.workers import Workers
 from tests.manager.made import Json, node, report
 from tests.manager.test_look_at import METRIC, NODE, World
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kubeapi.slices import SLICE
-from manager.facts import PodFacts
+from headroom.kube.time_slices import SLICE
 from manager.handlers import node_metric_watch, pods
+from manager.inputs import PodFacts
 from manager.runner import relist
-from tests.kubeapi.fake import FakeServer, answer, serving
+from tests.headroom.kube.fake import FakeServer, answer, serving
 from tests.manager.made import Json, mid_pod, node, put_pods, report
 from tests.manager.test_look_at import World
 

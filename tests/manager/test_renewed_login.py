@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import Cluster
-from devcluster.certs import Pki
 from tests.manager.stage import METRICS, Manager, Stage, eventually, prepared
 from tests.manager.tls_front import TlsFront, kubeconfig
+from tools.devcluster import Cluster
+from tools.devcluster.certs import Pki
 
 pytestmark = pytest.mark.cluster
 

@@ -10,8 +10,6 @@ import pytest
 import yaml
 
 from crds import shadow_accounts
-from devcluster import Cluster
-from devcluster.component import free_port
 from tests.manager.stage import (
     CONFIG_MAP,
     CPU,
@@ -25,6 +23,8 @@ from tests.manager.stage import (
     rendered,
     rights,
 )
+from tools.devcluster import Cluster
+from tools.devcluster.component import free_port
 
 pytestmark = pytest.mark.cluster
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from crds.selector import matches
+from headroom.cluster.selector import matches
 from manager.config.selector import faults
 
 LABELS = {"pool": "y", "zone": "a"}

@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from kubeapi import ApiServer, ApiUnavailable
-from kubeapi.events import EventRecorder
+from headroom.kube import ApiServer, ApiUnavailable
+from headroom.kube.events import EventRecorder
 from manager.config.in_force import InForce, judge
 from manager.context import Context, Run
 from manager.handlers import node_metric, nodes
 from manager.leader import Leadership
-from manager.queue import NodeQueue
+from manager.metrics import Telemetry
+from manager.reconcile.queue import NodeQueue
+from manager.reconcile.workers import Workers
 from manager.runner import _tick
 from manager.settings import LeaderSettings, Settings
-from manager.telemetry import Telemetry
-from manager.workers import Workers
 from tests.manager.made import NOW, FakeApi, Json, node, put_pods, report
 
 STALL_AT = 100.0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import Cluster
 from tests.manager.stage import CPU, METRICS, NODES, Manager, Stage, eventually, prepared
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

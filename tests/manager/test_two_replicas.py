@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import Cluster
-from devcluster.api import ApiError
 from tests.manager.stage import Manager, Request, Stage, eventually, prepared
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
 
 pytestmark = pytest.mark.cluster
 

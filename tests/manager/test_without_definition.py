@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import Cluster
-from devcluster.api import ApiError
 from tests.manager.stage import CPU, METRICS, ROOT, Manager, Stage, eventually, prepared
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
 
 pytestmark = pytest.mark.cluster
 

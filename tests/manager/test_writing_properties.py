@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from manager.facts import Amounts, Resource, StrategyFacts
-from manager.patches import SMALLEST_STEP, Memory, Offer, decide, exceeds, is_urgent, wrote
+from manager.inputs import Amounts, Resource, StrategyFacts
+from manager.mid.publish import SMALLEST_STEP, Memory, Offer, decide, exceeds, is_urgent, wrote
 from tests.fuzz.strength import fuzz
 from tests.manager.made import strategy
 

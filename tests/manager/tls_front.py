@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from devcluster.certs import KeyPair
+from tools.devcluster.certs import KeyPair
 
 _CHUNK = 1 << 22
 """Most bytes of a piece: much, since a slow server is not one that says little at a time."""

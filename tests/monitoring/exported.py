@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.process_collector import ProcessCollector
 
-from agent.telemetry import Metrics
+from agent.metrics import Metrics
 from tests.architecture import test_manager_page, test_scheduler_metrics
 from tests.monitoring.promql import Need, needs
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from devcluster.prometheus import Prometheus
 from tests.architecture.sources import ROOT
 from tests.monitoring.alert_cases import CASES, Case
 from tests.monitoring.exported import exported, missing
+from tools.devcluster.prometheus import Prometheus
 
 FILE: Final = ROOT / "charts/headroom/files/prometheus-alerts.yaml"
 RULES: Final[list[dict[str, Any]]] = [

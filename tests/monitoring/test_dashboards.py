@@ -9,11 +9,11 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from dashboards import DASHBOARDS, FOLDER, files
-from dashboards.model import Dashboard, Kind, Panel, Query, Row
-from devcluster.prometheus import Prometheus
 from tests.e2e.panels import NOTHING_TO_SHOW, must_show, queries
 from tests.monitoring.exported import exported, missing
+from tools.dashboards import DASHBOARDS, FOLDER, files
+from tools.dashboards.model import Dashboard, Kind, Panel, Query, Row
+from tools.devcluster.prometheus import Prometheus
 
 ALL: Final = {name: make() for name, make in DASHBOARDS.items()}
 QUERIES: Final = [

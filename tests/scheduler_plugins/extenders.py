@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import yaml
 
-from devcluster import Cluster
-from devcluster.component import free_port
-from devcluster.process import Process
+from tools.devcluster import Cluster
+from tools.devcluster.component import free_port
+from tools.devcluster.process import Process
 
 ROOT: Final = Path(__file__).parents[2]
 REFERENCE: Final = ROOT / "scheduler_plugins" / "kube-scheduler-configuration.yaml"

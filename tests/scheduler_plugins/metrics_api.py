@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, Final
 
-from devcluster import Cluster
 from tests.scheduler_plugins.extenders import until
 from tests.scheduler_plugins.stage import METRICS
+from tools.devcluster import Cluster
 
 GROUP: Final = "/apis/metrics.k8s.io/v1beta1"
 NAMESPACE: Final = "metrics-api"

@@ -2,9 +2,9 @@
 
 from typing import Any, Final
 
-from devcluster import Cluster
-from devcluster.api import ApiError
 from tests.scheduler_plugins.extenders import until
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
 
 CLASSES: Final = "/apis/scheduling.k8s.io/v1/priorityclasses"
 _FORBIDDEN: Final = 403

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any, Final
 
 from crds.names import ANNOTATION_RECLAIM_HOLD
-from devcluster.api import ApiError
 from tests.scheduler_plugins.extenders import Json, until
 from tests.scheduler_plugins.stage import Stage
+from tools.devcluster.api import ApiError
 
 GPU: Final = "nvidia.com/gpu"
 QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1"

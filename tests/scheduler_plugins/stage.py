@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
 
-from devcluster import Cluster, NodeTemplate
-from devcluster.component import Component
 from tests.scheduler_plugins.extenders import PLAIN, ROOT, Extender, Json, configuration, until
+from tools.devcluster import Cluster, NodeTemplate
+from tools.devcluster.component import Component
 
 CORES: Final = 32
 """What a node has to give. [cores]"""

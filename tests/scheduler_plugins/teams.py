@@ -11,13 +11,13 @@ import yaml
 
 from crds.elastic_quota import GROUP, VERSION
 from crds.quantity import parse_quantity
-from devcluster import Cluster
-from devcluster.api import ApiError
 from tests.audited import audited
 from tests.scheduler_plugins import priorities
 from tests.scheduler_plugins.extenders import ROOT, Extender, Json, profile, until
+from tests.scheduler_plugins.requeue.quiet import metric
 from tests.scheduler_plugins.stage import Stage
-from tests.scheduler_plugins.waking.quiet import metric
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
 
 NOT_FOUND: Final = 404
 GPU: Final = "nvidia.com/gpu"

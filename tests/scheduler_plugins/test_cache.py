@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from crds import names
 from scheduler_plugins.snapshot.arrays import NodeState
 from scheduler_plugins.snapshot.cache import ClusterCache
-from scheduler_plugins.snapshot.departed import REMEMBERED, Departed
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.snapshot.pod import PodRequest
+from scheduler_plugins.snapshot.tombstones import REMEMBERED, Departed
 from tests.scheduler_plugins.objects import NOW, Json, World, condition, node, node_metric, pod
 
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from devcluster import Cluster, NodeTemplate
 from tests.pages import Reader
 from tests.scheduler_plugins.extenders import ROOT, profile
 from tests.scheduler_plugins.stage import Stage
+from tools.devcluster import Cluster, NodeTemplate
 
 pytestmark = pytest.mark.cluster
 

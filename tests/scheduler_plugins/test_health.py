@@ -2,7 +2,7 @@
 
 import time
 
-from kubeapi import ApiServer, Connection
+from headroom.kube import ApiServer, Connection
 from scheduler_plugins.extender.health import of_watches
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.snapshot.cache import ClusterCache

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeapi import ApiUnavailable
+from headroom.kube import ApiUnavailable
 from scheduler_plugins.leader import POLL_SECONDS, Leader, LeaseName, NotLeading
 
 LEASE = LeaseName("kube-system", "headroom-scheduler")

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from crds.shape import check_placed_pod
-from kubeapi.unreadable import reason
+from headroom.cluster.shape import check_placed_pod
+from headroom.kube.unreadable_objects import reason
+from headroom.runtime.http import Request
 from scheduler_plugins.extender.debug import NodePage
-from service.http import Request
 from tests.scheduler_plugins.objects import NOW, World, node, pod
-from tests.scheduler_plugins.reclaim.plays import OURS, Play
+from tests.scheduler_plugins.preemption.plays import OURS, Play
 
 
 def test_lone_surrogates_are_shown() -> None:

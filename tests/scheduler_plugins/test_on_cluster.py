@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster import Cluster
 from tests.scheduler_plugins.extenders import NO_SCORES, load_aware, profile, until
 from tests.scheduler_plugins.stage import Stage
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import Cluster
-from devcluster.process import Process
 from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, configuration, load_aware, profile, until
 from tests.scheduler_plugins.stage import Stage, among
 from tests.scheduler_plugins.troubled import DIES_WITH, FORGET, LATE
+from tools.devcluster import Cluster
+from tools.devcluster.process import Process
 
 pytestmark = pytest.mark.cluster
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from crds import names
-from devcluster import Cluster
 from scheduler_plugins.plugins.mid_resources import DEFICIT, STALE
 from tests.scheduler_plugins.extenders import Json, load_aware, profile
 from tests.scheduler_plugins.stage import Stage
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from devcluster import Cluster
 from tests.scheduler_plugins.extenders import Json, configuration, profile
 from tests.scheduler_plugins.stage import Stage, Usage, among
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 import pytest
 import yaml
 
-from devcluster import Cluster
-from devcluster.process import Process
 from tests.scheduler_plugins.extenders import Extender, configuration, profile, until
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
 from tests.scheduler_plugins.troubled import FORGET
+from tools.devcluster import Cluster
+from tools.devcluster.process import Process
 
 pytestmark = pytest.mark.cluster
 

@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from devcluster import Cluster
 from tests.scheduler_plugins.extenders import until
 from tests.scheduler_plugins.teams import GPU, Teams, standing
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

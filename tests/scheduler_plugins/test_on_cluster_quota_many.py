@@ -7,16 +7,16 @@ from itertools import chain, cycle, islice
 
 import pytest
 
-from devcluster import Cluster
 from scheduler_plugins.plugins.capacity_scheduling import NAME
+from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.selection.decide import Decision, decide
 from scheduler_plugins.quota.cluster import ELASTIC_QUOTAS, QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.reclaim.fitting import Fitting
-from scheduler_plugins.reclaim.selection.decide import Decision, decide
 from tests.scheduler_plugins.extenders import Json, configuration, profile, until
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -11,13 +11,13 @@ from datetime import UTC, datetime
 import pytest
 
 from crds.names import ANNOTATION_RECLAIM_HOLD
-from devcluster import Cluster
-from devcluster.process import Process
 from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, Json, configuration, profile, until
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, Observed, Team, give_gpus, teams
 from tests.scheduler_plugins.stage import Stage
 from tests.scheduler_plugins.troubled import DIES_EVICTED, DIES_HELD
+from tools.devcluster import Cluster
+from tools.devcluster.process import Process
 
 pytestmark = pytest.mark.cluster
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import pytest
 
 from crds.names import ANNOTATION_SCHEDULING_RETRY
-from devcluster import Cluster
 from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, Json, profile, until
 from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, QUOTAS, Team, give_gpus
+from tests.scheduler_plugins.requeue.quiet import metric, quiet
 from tests.scheduler_plugins.stage import Stage
-from tests.scheduler_plugins.waking.quiet import metric, quiet
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

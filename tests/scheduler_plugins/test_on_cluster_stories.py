@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster import Cluster
 from tests.scheduler_plugins import priorities
 from tests.scheduler_plugins.extenders import PLAIN, Json, load_aware, profile
 from tests.scheduler_plugins.stage import CORES, Stage, Usage, among
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from devcluster import Cluster
 from tests.scheduler_plugins.extenders import Json, load_aware, profile
 from tests.scheduler_plugins.stage import Stage, Usage, among
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

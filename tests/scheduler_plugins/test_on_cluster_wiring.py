@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from devcluster import Cluster
-from devcluster.certs import Pki
 from tests.scheduler_plugins import priorities
 from tests.scheduler_plugins.extenders import NO_SCORES, Json, configuration, profile, until
 from tests.scheduler_plugins.stage import Stage, among
+from tools.devcluster import Cluster
+from tools.devcluster.certs import Pki
 
 pytestmark = pytest.mark.cluster
 

@@ -3,13 +3,13 @@
 import json
 from typing import Any
 
+from headroom.runtime.http import Request
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.hold import Hold
 from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from service.http import Request
 from tests.scheduler_plugins.objects import NOW, Json, load_aware, node, pod
 
 

@@ -15,11 +15,11 @@ from scheduler_plugins.plugins.low_risk_over_commitment import LowRiskOverCommit
 from scheduler_plugins.plugins.mid_resources import MidResources
 from scheduler_plugins.plugins.node_resources_allocatable import Mode as End
 from scheduler_plugins.plugins.node_resources_allocatable import NodeResourcesAllocatable
+from scheduler_plugins.preemption.settings import ReclaimSettings
 from scheduler_plugins.profile import DEFAULT_PROFILE, Profile, ProfileError, load_profile, parse_profile
 from scheduler_plugins.quota.charge import Charging
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.reclaim.settings import ReclaimSettings
-from scheduler_plugins.waking.settings import WakingSettings
+from scheduler_plugins.requeue.settings import WakingSettings
 
 ALLOCATABLE = "{name: NodeResourcesAllocatable, args: {mode: %s}}"
 HEAD = "apiVersion: headroom.dev/v1alpha1\nkind: HeadroomSchedulerConfiguration\n"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from devcluster import Cluster
-from devcluster.component import free_port
 from tests.scheduler_plugins import metrics_api
 from tests.scheduler_plugins.extenders import Extender, load_aware, profile, until
 from tests.scheduler_plugins.stage import CORES, MEMORY, Stage, Usage
+from tools.devcluster import Cluster
+from tools.devcluster.component import free_port
 
 pytestmark = pytest.mark.cluster
 

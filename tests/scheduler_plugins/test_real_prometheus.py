@@ -17,15 +17,15 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster.certs import Pki
-from devcluster.component import free_port
-from devcluster.prometheus import Prometheus as Programs
 from scheduler_plugins.providers.prometheus import make
 from scheduler_plugins.providers.provider import Answer, ProviderError
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
 from tests.agent import process as agent
 from tests.agent.metric_text import value_of
 from tests.scheduler_plugins.providers.test_making import NOWHERE
+from tools.devcluster.certs import Pki
+from tools.devcluster.component import free_port
+from tools.devcluster.prometheus import Prometheus as Programs
 
 pytestmark = pytest.mark.alone
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kubeapi import ApiError, ApiServer, ApiUnavailable, Connection, paths
-from kubeapi.slices import SLICE
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, paths
+from headroom.kube.time_slices import SLICE
 from scheduler_plugins.extender.health import of_watches
 from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
@@ -83,7 +83,7 @@ class _Listed(ApiServer):
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watches are begun again at once."""
-    monkeypatch.setattr("kubeapi.watch._Backoff.wait", lambda *_, **__: asyncio.sleep(0))
+    monkeypatch.setattr("headroom.kube.watch._Backoff.wait", lambda *_, **__: asyncio.sleep(0))
 
 
 def _world() -> tuple[ClusterCache, QuotaCluster]:

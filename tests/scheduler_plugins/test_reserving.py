@@ -2,14 +2,14 @@
 
 import pytest
 
-from kubeapi import ApiServer, Connection
-from scheduler_plugins.assembly import assemble
+from headroom.kube import ApiServer, Connection
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.settings import parse_flags
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.reserving import DOUBTED_SECONDS, LATE_SECONDS, LONGEST_SECONDS
+from scheduler_plugins.snapshot.reservations import DOUBTED_SECONDS, LATE_SECONDS, LONGEST_SECONDS
+from scheduler_plugins.wiring import assemble
 from tests.scheduler_plugins.objects import NOW, Json, at, condition
 from tests.scheduler_plugins.quota.things import pod, quota
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from devcluster import Cluster
 from tests.audited import audited
 from tests.manager.stage import Request, rendered
 from tests.manager.test_rights import Right, _all_rights
 from tests.scheduler_plugins.extenders import configuration, profile, until
+from tests.scheduler_plugins.requeue.quiet import quiet
 from tests.scheduler_plugins.stage import Stage, Usage
-from tests.scheduler_plugins.waking.quiet import quiet
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

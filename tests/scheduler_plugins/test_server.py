@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headroom.runtime.http import Reply, Request
+from headroom.runtime.http.pages import answer
 from scheduler_plugins.extender.debug import NodePage
 from scheduler_plugins.extender.health import Health
 from scheduler_plugins.extender.server import Server
 from scheduler_plugins.extender.service import Answering, Extender
 from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.metrics import Telemetry
 from scheduler_plugins.plugins.load_aware import NAME
-from scheduler_plugins.telemetry import Telemetry
-from service.http import Reply, Request
-from service.http.pages import answer
 from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, pod_metric
 
 

@@ -5,8 +5,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from crds import pod as crds_pod
 from crds import priority, quantity
+from headroom.cluster import pod as crds_pod
 from scheduler_plugins.extender.service import Answering, Extender, Mode
 from scheduler_plugins.extender.wire import Arguments
 from scheduler_plugins.framework.cycle import Cycle, Enabled

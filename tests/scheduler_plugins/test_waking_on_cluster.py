@@ -11,11 +11,11 @@ from typing import Final
 import pytest
 
 from crds.names import ANNOTATION_SCHEDULING_RETRY
-from devcluster import Cluster
 from tests.audited import audited
 from tests.scheduler_plugins.extenders import Extender, profile, until
+from tests.scheduler_plugins.requeue.quiet import metric, quiet
 from tests.scheduler_plugins.stage import Stage, Usage
-from tests.scheduler_plugins.waking.quiet import metric, quiet
+from tools.devcluster import Cluster
 
 pytestmark = pytest.mark.cluster
 

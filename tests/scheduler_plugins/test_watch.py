@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from crds import pod as crds_pod
 from crds import quantity
-from kubeapi import ApiServer, Changed, Connection, Relisted, WatchHealth, WatchTiming, paths
+from headroom.cluster import pod as crds_pod
+from headroom.kube import ApiServer, Changed, Connection, Relisted, WatchHealth, WatchTiming, paths
+from headroom.runtime import garbage_collection
 from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
 from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.watch import NODE_METRICS, ClusterWatch
-from service import garbage
 from tests.scheduler_plugins.objects import NOW, Json, World, node, node_metric, pod, pod_metric
 
 Change = Relisted | Changed
@@ -218,6 +218,6 @@ async def test_lists_are_taken_page_by_page() -> None:
 async def test_listed_objects_are_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     """When all kinds have been listed, what there is counts as needed, once: what a later list adds may be garbage."""
     taken: list[None] = []
-    monkeypatch.setattr(garbage, "take_stock", lambda: taken.append(None))
+    monkeypatch.setattr(garbage_collection, "take_stock", lambda: taken.append(None))
     await _follow(World(), monkeypatch, {path: [Relisted([]), Relisted([])] for path in (paths.NODES, paths.PODS)})
     assert len(taken) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from headroom.runtime.http import Pages, Reply, Request, serve
 from scheduler_plugins.__main__ import main
 from scheduler_plugins.providers.load_watcher import LoadWatcher
 from scheduler_plugins.providers.provider import ProviderError
@@ -20,7 +21,6 @@ from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.watcher.document import Document, latest, short_duration, window_of
 from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
 from scheduler_plugins.watcher.pages import pages
-from service.http import Pages, Reply, Request, serve
 from tests.scheduler_plugins.objects import NOW, node, node_metric
 from tests.scheduler_plugins.test_main import KUBECONFIG
 

@@ -6,10 +6,10 @@ from email.utils import formatdate
 
 import pytest
 
-from kubeapi import ApiServer, Connection
-from scheduler_plugins.assembly import Parts, assemble
+from headroom.kube import ApiServer, Connection
+from headroom.runtime.http import Request
 from scheduler_plugins.settings import parse_flags
-from service.http import Request
+from scheduler_plugins.wiring import Parts, assemble
 from tests.scheduler_plugins.objects import Json, node, node_metric, pod
 
 

@@ -15,10 +15,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from scheduler_plugins import assembly
+from scheduler_plugins import wiring
 from scheduler_plugins.__main__ import main
 from scheduler_plugins.extender.service import Extender
-from scheduler_plugins.reclaim import evicting, holding, pursuit
+from scheduler_plugins.preemption import eviction, hold_reconciler, hold_writer
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.pod import PodRequest
 
@@ -99,14 +99,14 @@ def _mortal(call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]
 def _trouble(word: str) -> bool:
     """Whether a flag is one of this module; if so it is obeyed."""
     if word in (LATE, FORGET):
-        setattr(assembly, "ClusterCache", LateCache if word == LATE else ForgetfulCache)  # noqa: B010 - not exported
+        setattr(wiring, "ClusterCache", LateCache if word == LATE else ForgetfulCache)  # noqa: B010 - not exported
     elif word.startswith(DIES_WITH):
         MortalExtender.companions = Path(word.removeprefix(DIES_WITH))
-        setattr(assembly, "Extender", MortalExtender)  # noqa: B010 - not exported
+        setattr(wiring, "Extender", MortalExtender)  # noqa: B010 - not exported
     elif word == DIES_HELD:
-        setattr(holding, "write", _mortal(holding.write))  # noqa: B010 - mypy would have it stay as it is
+        setattr(hold_writer, "write", _mortal(hold_writer.write))  # noqa: B010 - mypy would have it stay as it is
     elif word == DIES_EVICTED:
-        setattr(pursuit, "evict", _mortal(evicting.evict))  # noqa: B010 - as above
+        setattr(hold_reconciler, "evict", _mortal(eviction.evict))  # noqa: B010 - as above
     else:
         return False
     return True

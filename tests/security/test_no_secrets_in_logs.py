@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from devcluster import Cluster
-from devcluster.component import free_port
 from tests.architecture.sources import ROOT
 from tests.manager.stage import rendered
+from tools.devcluster import Cluster
+from tools.devcluster.component import free_port
 
 pytestmark = pytest.mark.cluster
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from devcluster import Cluster
-from devcluster.api import ApiError
 from tests.charts.rendered import Rendered, render
 from tests.manager.stage import eventually, refuses_privileges
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
 
 pytestmark = pytest.mark.cluster
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.host.cgroup import CgroupTree, Kubepods, NoCgroups, detect
-from agent.host.files import Unreadable
+from agent.host.reopening_files import Unreadable
 from tests.agent.recorded import KINDS, RecordedMachine
 
 UID = "0a1b2c3d-0001-4000-8000-0000000000b1"

@@ -5,8 +5,8 @@ import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 
+from agent.prediction.reclaimable import reclaim
 from agent.predictors import PREDICTORS
-from agent.reclaim import reclaim
 
 PAGE = (Path(__file__).parents[3] / "docs" / "prediction.md").read_text(encoding="utf-8")
 

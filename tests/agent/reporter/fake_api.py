@@ -7,8 +7,8 @@ from typing import Any
 
 from aiohttp import web
 
-import kubeapi
-from tests.kubeapi.fake import connection
+from headroom import kube
+from tests.headroom.kube.fake import connection
 
 Json = dict[str, Any]
 NAME = "worker"
@@ -122,7 +122,7 @@ def merged(target: Json, patch: Json) -> Json:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[tuple[FakeApi, kubeapi.ApiServer]]:
+async def serving() -> AsyncIterator[tuple[FakeApi, kube.ApiServer]]:
     """A fake on loopback and a client of it."""
     fake = FakeApi()
     app = web.Application()
@@ -133,7 +133,7 @@ async def serving() -> AsyncIterator[tuple[FakeApi, kubeapi.ApiServer]]:
     await site.start()
     try:
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with kubeapi.ApiServer(connection(url), user_agent="test") as api:
+        async with kube.ApiServer(connection(url), user_agent="test") as api:
             yield fake, api
     finally:
         await runner.cleanup()

@@ -5,14 +5,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.prediction import NodePrediction
-from agent.readiness import Readiness
-from agent.reporter.pace import phase_of
+from agent.metrics import Metrics
+from agent.prediction.prediction import NodePrediction
+from agent.prediction.readiness import Readiness
 from agent.reporter.publisher import Publisher
 from agent.reporter.report import Report
+from agent.reporter.schedule import phase_of
 from agent.reporter.spec import SpecInForce
 from agent.settings import ReportSettings
-from agent.telemetry import Metrics
 from crds.meta import Condition
 from crds.predict_policy import DEFAULTS
 from tests.agent.reporter.fake_api import NAME, FakeApi, serving

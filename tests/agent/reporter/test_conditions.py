@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agent.pods import PodRef
-from agent.readiness import Readiness
+from agent.prediction.readiness import Readiness
 from agent.reporter.conditions import Circumstances, Finding, Standing, condition, conditions
 from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-import kubeapi
+from agent.metrics import Metrics
 from agent.reporter.publisher import Publisher
-from agent.telemetry import Metrics
-from kubeapi.connection import TokenFile
+from headroom import kube
+from headroom.kube.connection import TokenFile
 from tests.agent.reporter.fake_api import NAME, FakeApi, serving
 from tests.agent.reporter.stage import NO_JITTER, START, FakeReports, Stage, staged
-from tests.kubeapi.fake import connection
+from tests.headroom.kube.fake import connection
 
 HALF_AN_HOUR = 1800.0
 
@@ -160,7 +160,7 @@ async def test_deleted_object_comes_back(stage: Stage, caplog: pytest.LogCapture
 
 async def test_unreachable_server_backs_off(caplog: pytest.LogCaptureFixture) -> None:
     """A port where nobody listens is an outage like any other, said once."""
-    async with kubeapi.ApiServer(connection("http://127.0.0.1:9"), user_agent="test") as api:
+    async with kube.ApiServer(connection("http://127.0.0.1:9"), user_agent="test") as api:
         publisher = Publisher(api, NAME, FakeReports(), NO_JITTER, Metrics())
         assert [await publisher.report() for _ in range(3)] == [1, 2, 4]
         assert "cannot report" in publisher.reach.problem
@@ -175,7 +175,7 @@ async def test_expired_token_is_renewed(tmp_path: Path) -> None:
     async with serving() as (fake, api):
         fake.token = "new"  # noqa: S105 - not a secret
         login = api.connection
-        api.connection = kubeapi.Connection(login.server, None, file.authorization, file.forget)
+        api.connection = kube.Connection(login.server, None, file.authorization, file.forget)
         publisher = Publisher(api, NAME, FakeReports(), NO_JITTER, Metrics())
         assert file.authorization() == "Bearer old"
         token.write_text("new")

@@ -4,11 +4,11 @@ import math
 
 import pytest
 
-from agent.exposition import show_pressure
+from agent.metrics import Metrics
+from agent.report_metrics import show_pressure
 from agent.reporter.node_metric import build_status
 from agent.reporter.pressure import LEAST, MOST_PODS, Pressure, extensions, measure_pressure
 from agent.samples import CPU_THROTTLED, NODE
-from agent.telemetry import Metrics
 from crds.codec import to_json
 from tests.agent.made import START, MadeStore
 from tests.agent.reporter.test_node_metric import PODS, busy, prediction, usages

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import kubeapi
 from agent.reporter.publisher import FAST_KEYS
 from crds.predict_policy import DEFAULTS
+from headroom import kube
 from tests.agent.reporter.stage import PREDICTION, READY, START, Stage, moment, moved, staged
 
 
@@ -344,7 +344,7 @@ async def test_own_reports_are_no_second_reporter(stage: Stage) -> None:
         found = await take(path, body)
         lost += 1
         if lost % 2:
-            raise kubeapi.ApiUnavailable("the answer was lost")
+            raise kube.ApiUnavailable("the answer was lost")
         return found
 
     stage.publisher.api.patch = patch  # type: ignore[method-assign, assignment]

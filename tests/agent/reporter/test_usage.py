@@ -5,11 +5,11 @@ import pytest
 
 from agent.reporter.usage import Usages, measure
 from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, SYS, Sample
-from agent.store import blocks
-from agent.store.rollup import Points
-from agent.store.series import Integers
-from agent.store.settings import StoreSettings
-from agent.store.tsdb import Tsdb
+from agent.tsdb import blocks
+from agent.tsdb.rollup import Points
+from agent.tsdb.series import Integers
+from agent.tsdb.settings import StoreSettings
+from agent.tsdb.tsdb import Tsdb
 from crds.node_metric import (
     LONGEST_AGGREGATE_SECONDS,
     LONGEST_DURATION_SECONDS,
@@ -19,7 +19,7 @@ from crds.node_metric import (
     WITHOUT_PAGE_CACHE,
 )
 from tests.agent.made import START, MadeStore, pod
-from tests.agent.store.ticks import connection
+from tests.agent.tsdb.ticks import connection
 
 NAN = math.nan
 CLASSES = {"a": "prod", "b": "mid", "left": "prod"}

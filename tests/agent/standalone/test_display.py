@@ -11,19 +11,19 @@ import pytest
 import yaml
 
 from agent.collectors.base import resolve
-from agent.keeping import Keeper
-from agent.learning import Learning
-from agent.node_source import MachineNode
+from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.pod_source import CgroupPods
 from agent.reporter import spec as specs
-from agent.reports import Reports
+from agent.reporter.reporter import Reports
 from agent.settings import LearnSettings, LookSettings
+from agent.sources.node import MachineNode
+from agent.sources.pod import CgroupPods
 from agent.standalone.display import Display
 from agent.standalone.overview import Sources
-from agent.store.schema import StoreError
-from agent.store.tsdb import Tsdb
-from agent.telemetry import Metrics
+from agent.store_failover import Keeper
+from agent.trainer.checkpointing import Learning
+from agent.tsdb.schema import StoreError
+from agent.tsdb.tsdb import Tsdb
 from tests.agent.recorded import RecordedMachine
 
 START = 1_700_000_100.0

@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from agent.prediction import NodeFacts, NodePrediction, predict
+from agent.prediction.prediction import NodeFacts, NodePrediction, predict
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.standalone.overview import Overview, Row, Sources, look
 from agent.standalone.table import table
-from agent.training import Learner
+from agent.trainer.trainer import Learner
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, INTERVAL, START, MadeStore, pod

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
+from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.selection.candidates import pick
+from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.eligibility import UNRESOLVABLE, ineligible
+from scheduler_plugins.preemption.selection.victims import Candidate, Rejected, select_victims
 from scheduler_plugins.quota.admission import Over, refusal
 from scheduler_plugins.quota.amounts import amounts_of, minus
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.reclaim.fitting import Fitting
-from scheduler_plugins.reclaim.selection.choosing import pick
-from scheduler_plugins.reclaim.selection.eligibility import UNRESOLVABLE, ineligible
-from scheduler_plugins.reclaim.selection.situation import Situation
-from scheduler_plugins.reclaim.selection.victims import Candidate, Rejected, select_victims
 from tests.golden.adapters import Adapter
 from tests.golden.adapters.capacity_scenario import scenario
 from tests.golden.adapters.elasticquota import NOW, named, standing_in

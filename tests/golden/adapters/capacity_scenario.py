@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from scheduler_plugins.plugins.capacity_scheduling import NAME
+from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.decide import Decision, decide
 from scheduler_plugins.quota.admission import refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
-from scheduler_plugins.reclaim.fitting import Fitting
-from scheduler_plugins.reclaim.selection.budgets import BudgetsRule
-from scheduler_plugins.reclaim.selection.decide import Decision, decide
 from tests.golden.adapters.elasticquota import NOW, named
 
 Json = Mapping[str, Any]

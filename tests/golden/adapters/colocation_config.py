@@ -18,7 +18,7 @@ from crds.colocation import ColocationConfig, ColocationStrategy, NodeStrategy
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, CONFIG_MAP_KEY
 from manager.config import label_sets, overlaps, selector
 from manager.config.in_force import InForce, judge
-from manager.config.overlay import overlay
+from manager.config.merge import overlay
 from manager.config.parse import parse_strategy
 from manager.config.review import review
 from manager.handlers.config import ConfigKeeper

@@ -6,13 +6,13 @@ from typing import Any, Final
 from scheduler_plugins.framework.verdict import Code
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
 from scheduler_plugins.quota.amounts import CORE, NOTHING, Amounts, amounts_of, plus
-from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.charge import charge_of
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.comparing import aggregated_over_min_with, over_max_with, over_min, over_min_with
+from scheduler_plugins.quota.comparison import aggregated_over_min_with, over_max_with, over_min, over_min_with
+from scheduler_plugins.quota.ledger import QuotaBook
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing, Quota
-from scheduler_plugins.quota.reporting import reported
+from scheduler_plugins.quota.resource_list import reported
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from tests.golden.adapters import Adapter

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 from prometheus_client import CollectorRegistry
 
 from crds.duration import parse_duration
+from headroom.runtime.http import Reply, Request
 from scheduler_plugins.providers import metrics_server, prometheus, signal_fx
 from scheduler_plugins.providers.provider import Answer, NodeAnswer, ProviderError
 from scheduler_plugins.providers.readings import AVERAGE, CPU, MEMORY
@@ -17,7 +18,6 @@ from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
 from scheduler_plugins.watcher.document import Document, latest, short_duration
 from scheduler_plugins.watcher.pages import pages
-from service.http import Reply, Request
 from tests.golden.adapters import Adapter
 from tests.golden.results import UnsupportedVectorError
 

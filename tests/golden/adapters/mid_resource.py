@@ -14,12 +14,12 @@ from crds import names
 from crds.codec import from_json
 from crds.colocation import ColocationStrategy
 from crds.quantity import value
-from manager import patches
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate, degraded
-from manager.config.overlay import overlay
-from manager.facts import Amounts, NodeFacts, Received, Resource, StrategyFacts, from_objects
-from manager.facts.node import reserved_by_annotation
+from manager.config.merge import overlay
+from manager.inputs import Amounts, NodeFacts, Received, Resource, StrategyFacts, from_objects
+from manager.inputs.node import reserved_by_annotation
+from manager.mid import publish
 from tests.golden.adapters import Adapter
 from tests.golden.adapters.colocation_config import config_of
 from tests.golden.adapters.pods import kubernetes_node, kubernetes_pod
@@ -142,12 +142,12 @@ def _writes(vector: Json, strategy: Mapping[str, Any], written_at: float | None)
     """Whether the decision is to write; each resource is asked for by itself, as the peer does."""
     old, new = _with_mid(vector.get("oldNode"), vector.get("newNode"))
     in_force = StrategyFacts.of(from_json(ColocationStrategy, {**strategy, "midIncreaseHoldSeconds": 0}))
-    offered = patches.offers(old)
+    offered = publish.offers(old)
     for each in Resource:
         wanted = (new["status"].get("allocatable") or {}).get(each.mid_name)
         desired = None if wanted is None else Amounts(value(wanted), value(wanted))
-        memory = patches.Memory(written_at)
-        if each in patches.decide(offered, desired, in_force, memory, _NOW).writes:
+        memory = publish.Memory(written_at)
+        if each in publish.decide(offered, desired, in_force, memory, _NOW).writes:
             return True
     return False
 
@@ -182,7 +182,7 @@ def _prepare_node(vector: Json) -> Json:
         else value(calculated[each.mid_name])
         for each in Resource
     }
-    status = merge(_node(vector.get("node")), patches.status_patch(writes))["status"]
+    status = merge(_node(vector.get("node")), publish.status_patch(writes))["status"]
     lists = {
         key: Exact({name: Amount.of(amount) for name, amount in (part or {}).items()}) for key, part in status.items()
     }

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from crds.pod import pod_requests
+from headroom.cluster.pod import pod_requests
 from scheduler_plugins.arguments import ArgumentError, decode, encode
 from scheduler_plugins.plugins.node_resources_allocatable import NAME, NodeResourcesAllocatable
 from scheduler_plugins.snapshot.arrays import Nodes

@@ -7,19 +7,19 @@ from typing import Any, Final
 import numpy as np
 
 from agent import derived
-from agent.node_source import node_facts
 from agent.numerics.aggregate import whole
 from agent.numerics.arrays import BoolArray
 from agent.numerics.buckets import CPU_BUCKETS, MEMORY_BUCKETS
 from agent.numerics.histogram import Histogram
 from agent.numerics.history import CPU_HALF_LIFE_SECONDS, MEMORY_HALF_LIFE_SECONDS
 from agent.pods import PodRef, pod_ref
-from agent.prediction import PROD, UNITS, listed_once
+from agent.prediction.prediction import PROD, UNITS, listed_once
 from agent.predictors import PolicyError, build
 from agent.predictors.percentile import USUAL, Part, ProdPods, by_class, by_pods, tightest
-from agent.roster import CLASS_NAMES, FIXED
 from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, Harvest, Missing, Sample
-from agent.training import Learner, TrainingSettings
+from agent.series_index import CLASS_NAMES, FIXED
+from agent.sources.node import node_facts
+from agent.trainer.trainer import Learner, TrainingSettings
 from crds.predict_policy import ResourcePolicy
 from crds.quantity import milli_value, value
 from tests.agent.made import MadeStore

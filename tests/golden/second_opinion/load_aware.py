@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from crds.duration import parse_duration
-from crds.pod import pod_limits, pod_requests
 from crds.priority import priority_class
 from crds.quantity import milli_value, value
+from headroom.cluster.pod import pod_limits, pod_requests
 
 Json = dict[str, Any]
 Amounts = dict[str, int]

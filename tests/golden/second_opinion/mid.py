@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any, Final
 
-from crds.pod import pod_requests
 from crds.priority import PriorityBand, tier
 from crds.quantity import QuantityError, parse_quantity
+from headroom.cluster.pod import pod_requests
 from tests.golden.adapters.pods import kubernetes_pod
 
 Vector = Mapping[str, Any]

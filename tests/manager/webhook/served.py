@@ -18,12 +18,12 @@ from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
 from manager.handlers import admission
-from manager.telemetry import Telemetry
+from manager.metrics import Telemetry
 from manager.webhook.certificates import Pair, issue
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
 from manager.webhook.server import WebhookServer
-from manager.webhook.serving import Serving
+from manager.webhook.serving_certificate import Serving
 from tests.manager.webhook.reviews import NAME, NAMESPACE
 
 NAMES = ("headroom-manager-webhook.headroom-system.svc", "127.0.0.1")

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import Cluster
-from devcluster.api import ApiError
-from devcluster.component import free_port
 from manager.settings import WebhookSettings
 from manager.webhook.certificates import facts, issue, read
 from manager.webhook.service import served_names
 from tests.manager.stage import CONFIG_MAP, ROOT, Manager, Stage, eventually, prepared
+from tools.devcluster import Cluster
+from tools.devcluster.api import ApiError
+from tools.devcluster.component import free_port
 
 pytestmark = pytest.mark.cluster
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from manager.listening import ListenError
+from manager.http import ListenError
 from manager.webhook import listener as listener_module
 from manager.webhook import server as server_module
 from manager.webhook.listener import Listener

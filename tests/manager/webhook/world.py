@@ -4,14 +4,14 @@ import base64
 import copy
 from typing import Any
 
-from kubeapi import ApiError
-from kubeapi.api import APPLY, JSON_PATCH
+from headroom.kube import ApiError
+from headroom.kube.api import APPLY, JSON_PATCH
+from manager.metrics import Telemetry
 from manager.settings import Settings, WebhookSettings
-from manager.telemetry import Telemetry
 from manager.webhook.certificates import Pair, read
-from manager.webhook.keeper import CertificateKeeper
 from manager.webhook.metrics import WebhookMetrics
-from manager.webhook.serving import Serving
+from manager.webhook.rotator import CertificateKeeper
+from manager.webhook.serving_certificate import Serving
 from tests.manager.made import FakeApi
 
 NOW = 1_800_000_000.0

@@ -5,13 +5,7 @@ import math
 import pytest
 from hypothesis import strategies as st
 
-from scheduler_plugins.numerics.beta import (
-    Beta,
-    largest_variance,
-    probability_below,
-    with_deviation,
-    with_moments,
-)
+from scheduler_plugins.numerics.beta import Beta, largest_variance, probability_below, with_deviation, with_moments
 from tests.fuzz.strength import fuzz
 from tests.golden.second_opinion.low_risk import incomplete_beta
 

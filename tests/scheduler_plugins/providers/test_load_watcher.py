@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from kubeapi import ApiServer
+from headroom.kube import ApiServer
 from scheduler_plugins.providers.load_watcher import LoadWatcher, decode, make
 from scheduler_plugins.providers.provider import Answer, Cluster, ProviderError
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec

@@ -4,7 +4,7 @@ from typing import Any, cast
 
 import pytest
 
-from kubeapi import ApiServer
+from headroom.kube import ApiServer
 from scheduler_plugins.arguments import encode
 from scheduler_plugins.providers.provider import Cluster, Provider
 from scheduler_plugins.providers.registry import TYPES

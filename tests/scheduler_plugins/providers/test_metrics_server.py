@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from kubeapi import ApiServer
+from headroom.kube import ApiServer
 from scheduler_plugins.providers.metrics_server import NODES, capacities, decode
 from scheduler_plugins.providers.provider import Cluster, Provider, ProviderError
 from scheduler_plugins.providers.runner import make
 from scheduler_plugins.providers.spec import MetricProvider, ProviderSpec
-from tests.kubeapi.fake import Reply, answer, refused, serving
+from tests.headroom.kube.fake import Reply, answer, refused, serving
 from tests.scheduler_plugins.providers.server import NOW
 
 Json = dict[str, Any]

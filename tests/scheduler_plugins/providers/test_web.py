@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from devcluster.certs import Pki
 from scheduler_plugins.providers.provider import ProviderError
 from scheduler_plugins.providers.spec import MetricProvider
 from scheduler_plugins.providers.web import Site, parsed
 from tests.scheduler_plugins.providers.server import answering
+from tools.devcluster.certs import Pki
 
 
 async def fetch(url: str, path: str = "/x", limit: int = 1000, **settings: Any) -> Any:  # noqa: ANN401

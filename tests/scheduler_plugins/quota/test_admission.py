@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from scheduler_plugins.plugins.capacity_scheduling import sentence
 from scheduler_plugins.quota.admission import Over, demands, leaving, refusal
 from scheduler_plugins.quota.amounts import Amounts, plus
-from scheduler_plugins.quota.book import QuotaBook
-from scheduler_plugins.quota.claims import Claim, Claims
 from scheduler_plugins.quota.cluster import QuotaCluster
-from scheduler_plugins.quota.doubts import Doubts
 from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
+from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.nominations import Claim, Claims
 from scheduler_plugins.quota.pod import QuotaPod
 from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.quota.unconfirmed import Doubts
 from tests.fuzz.strength import fuzz
 from tests.scheduler_plugins.objects import NOW, Json
 from tests.scheduler_plugins.quota.things import GPU, node, pod, quota

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from kubeapi import ApiServer, Changed, Connection, Relisted, WatchHealth, paths
+from headroom.kube import ApiServer, Changed, Connection, Relisted, WatchHealth, paths
 from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, kept, sentence
 from scheduler_plugins.quota.admission import Over, refusal
 from scheduler_plugins.quota.cluster import QuotaCluster
@@ -13,7 +13,7 @@ from scheduler_plugins.quota.quota import MaxMissing
 from scheduler_plugins.snapshot import watch
 from scheduler_plugins.snapshot.cache import ClusterCache
 from scheduler_plugins.snapshot.estimate import LoadRules
-from scheduler_plugins.snapshot.reserving import Reservations
+from scheduler_plugins.snapshot.reservations import Reservations
 from scheduler_plugins.snapshot.watch import ClusterWatch
 from tests.scheduler_plugins.objects import NOW, Json
 from tests.scheduler_plugins.quota.things import pod, quota

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from scheduler_plugins.quota.amounts import NOTHING, Amounts, plus
-from scheduler_plugins.quota.book import QuotaBook
 from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.ledger import QuotaBook
 from scheduler_plugins.quota.pod import QuotaPod
 from tests.scheduler_plugins.objects import Json, at
 

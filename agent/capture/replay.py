@@ -1,0 +1,209 @@
+"""Measure a recorded machine as the agent would: one set of numbers for each interval between two instants."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from agent import derived
+from agent.capture import recording
+from agent.capture.recording import Instant, NotRecorded, Stage
+from agent.collectors.base import Collector, Machine, Tick, resolve
+from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
+from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, REASONS, SYS, Harvest
+from headroom.runtime.options import Parser
+
+SYSTEM: Final = "system"
+_COLLECTORS: Final = ("node", "pod")
+_LONG_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What was measured between two instants."""
+
+    name: str
+    """The two, as in t000-t001."""
+    values: Mapping[str, Mapping[str, float]]
+    """Amounts by entity and metric. [cores, bytes, ratio]"""
+    gaps: Sequence[tuple[str, str, str]]
+    """What is missing: entity, metric, reason."""
+
+
+@dataclass(slots=True)
+class Replay:
+    """What a recording shows."""
+
+    intervals: list[Interval] = field(default_factory=list)
+    """One for each two consecutive instants."""
+    cgroup_version: int = 0
+    """1 or 2: where CPU time was found."""
+    driver: str | None = None
+    """systemd or cgroupfs; None when there is no folder for pods."""
+    description: str = ""
+    """The hierarchies, for people."""
+    problems: list[str] = field(default_factory=list)
+    """What could not be used, a sentence each."""
+
+
+def replay(folder: Path) -> Replay:
+    """Drive a recording through the collectors.
+
+    Raises:
+        NotRecorded: The folder is no recording, has fewer than two instants, or there is no room for a temporary link.
+    """
+    instants, problems = recording.find(folder)
+    found = Replay(problems=problems)
+    with Stage.open() as stage:
+        tree = CgroupTree(_layout(stage, instants))
+        stage.layout = tree.layout
+        machine = Machine(
+            paths=stage.paths,
+            cgroups=tree,
+            clock=lambda: stage.shown * _LONG_SECONDS,
+            ticks_per_second=instants[0].ticks_per_second,
+            slept=lambda: stage.slept,
+            longest_seconds=math.inf,
+            open_file=stage.file,
+        )
+        collectors = resolve(_COLLECTORS, machine)
+        before = None
+        for instant in instants:
+            stage.show(instant)
+            harvest = _collect(collectors, instant, found.problems)
+            found.driver = tree.driver or found.driver
+            if before is not None:
+                found.intervals.append(_interval(f"{before.name}-{instant.name}", harvest))
+            before = instant
+        found.cgroup_version, found.description = tree.layout.cpu.version, tree.layout.description
+    return found
+
+
+def _layout(stage: Stage, instants: Sequence[Instant]) -> Layout:
+    """The hierarchies, of the first instant that has any."""
+    problem = ""
+    for instant in instants:
+        stage.show(instant)
+        try:
+            return detect(stage.paths.cgroup)
+        except NoCgroups as error:
+            problem = problem or str(error).replace(str(stage.root), str(instant.folder)).partition(";")[0]
+    raise NotRecorded(f"no instant can be used: {problem}")
+
+
+def _collect(collectors: Mapping[str, Collector], instant: Instant, problems: list[str]) -> Harvest:
+    now = instant.started
+    harvest = Harvest()
+    for collector in collectors.values():
+        found = collector.collect(Tick(now, ()))
+        harvest.samples += found.samples
+        harvest.missing += found.missing
+        harvest.pods_listed |= found.pods_listed
+        if found.problem:
+            problems.append(f"{instant.name}: {found.problem.partition('/now')[2] or found.problem}")
+    system = derived.system(harvest, now)
+    harvest.samples += system.samples
+    harvest.missing += system.missing
+    return harvest
+
+
+def _interval(name: str, harvest: Harvest) -> Interval:
+    values: dict[str, dict[str, float]] = {}
+    for sample in harvest.samples:
+        values.setdefault(_entity(sample.entity), {})[sample.metric] = sample.value
+    gaps = sorted((_entity(one.entity), one.metric, str(one.reason)) for one in harvest.missing)
+    return Interval(name, values, gaps)
+
+
+def _entity(entity: str) -> str:
+    return SYSTEM if entity == SYS else entity
+
+
+def as_json(found: Replay) -> dict[str, Any]:
+    """The replay as plain data. CPU in milli-cores is a float: the formula's own result, not rounded."""
+    return {
+        "intervals": {interval.name: _interval_json(interval) for interval in found.intervals},
+        "detected": {"cgroup": found.cgroup_version, "driver": found.driver},
+    }
+
+
+def _interval_json(interval: Interval) -> dict[str, Any]:
+    pods = {
+        entity: _amounts(values, cached=True)
+        for entity, values in sorted(interval.values.items())
+        if entity not in (NODE, SYSTEM)
+    }
+    return {
+        "node": _amounts(interval.values.get(NODE, {})),
+        "system": _amounts(interval.values.get(SYSTEM, {})),
+        "pods": {entity: amounts for entity, amounts in pods.items() if amounts},
+        "gaps": [{"uid": uid, "metric": metric, "reason": reason} for uid, metric, reason in interval.gaps],
+    }
+
+
+def _amounts(values: Mapping[str, float], *, cached: bool = False) -> dict[str, float | int]:
+    """What is there; what is not, is not."""
+    amounts: dict[str, float | int] = {}
+    if CPU in values:
+        amounts["cpuMilli"] = values[CPU] * 1000
+    if MEMORY in values:
+        amounts["memoryBytes"] = int(values[MEMORY])
+    if cached and MEMORY_WITH_PAGE_CACHE in values:
+        amounts["memoryWithPageCacheBytes"] = int(values[MEMORY_WITH_PAGE_CACHE])
+    return amounts
+
+
+def as_table(found: Replay) -> Iterator[str]:
+    """The replay as lines for people."""
+    yield f"{found.description}; pods by the {found.driver} driver" if found.driver else f"{found.description}; no pods"
+    for interval in found.intervals:
+        yield ""
+        yield f"{interval.name:<40} {'CPU':>9} {'MEMORY':>11} {'WITH CACHE':>11} {'THROTTLED':>9}"
+        entities = [NODE, SYSTEM, *sorted(interval.values.keys() - {NODE, SYSTEM})]
+        for entity in entities:
+            yield _row(entity, interval.values.get(entity, {}))
+        for entity, metric, reason in interval.gaps:
+            yield f"  no {metric} of {entity}: {reason}. {REASONS.get(reason, '')}".rstrip()
+
+
+def _row(entity: str, values: Mapping[str, float]) -> str:
+    cpu = f"{values[CPU] * 1000:.1f}m" if CPU in values else "-"
+    memory, cached = (
+        f"{values[metric] / (1 << 20):.1f}Mi" if metric in values else "-"
+        for metric in (MEMORY, MEMORY_WITH_PAGE_CACHE)
+    )
+    throttled = f"{values[CPU_THROTTLED]:.1%}" if CPU_THROTTLED in values else "-"
+    return f"{entity:<40} {cpu:>9} {memory:>11} {cached:>11} {throttled:>9}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Replay a folder and print what it shows.
+
+    Returns:
+        0. What could not be used is said on standard error.
+
+    Raises:
+        WrongSetting: The command line is wrong.
+        NotRecorded: The folder cannot be replayed.
+    """
+    parser = Parser(prog="headroom-agent replay", description=__doc__, allow_abbrev=False)
+    parser.add_argument("directory", metavar="DIR", type=Path, help="a recording: a folder with t000, t001 …")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="table for people (default), or json"
+    )
+    options = parser.parse_args(arguments)
+    found = replay(options.directory)
+    for problem in found.problems:
+        sys.stderr.write(f"headroom-agent replay: {problem}\n")
+    lines = [json.dumps(as_json(found), indent=2)] if options.output == "json" else as_table(found)
+    try:
+        for line in lines:
+            sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

@@ -1,0 +1,192 @@
+"""Whose the series in the database are: the name, class, workload, requests and limits of each pod, kept with them.
+
+A backtest on the database needs them, and after a pod has ended nobody else knows them any more.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+from agent.numerics.packing import CheckpointError, pack, unpack
+from agent.pods import PodRef, Resources
+from agent.samples import CPU, MEMORY
+from agent.series_index import CLASS_NAMES
+
+NAME: Final = "identities"
+"""Name of the checkpoint, and with a number behind it of those of pods that ended before."""
+KEPT_SECONDS: Final = 31 * 86400.0
+"""How long an ended pod is remembered: as long as the store keeps anything of it by default. [s]"""
+PACKED: Final = 250
+"""So many pods that ended are packed together, the first of twice as many: nothing is kept in memory but bytes."""
+MOST: Final = 400
+"""So many packs are kept; the oldest is forgotten first."""
+COLUMNS: Final = (
+    "uid",
+    "node",
+    "pod",
+    "workload",
+    "class",
+    "cpu_request_millicores",
+    "cpu_limit_millicores",
+    "mem_request_mib",
+    "mem_limit_mib",
+)
+"""The columns of `Identities.rows`."""
+_MIB: Final = float(1 << 20)
+_PACK: Final = f"{NAME}/"
+_NUMBERED: Final = re.compile(rf"{_PACK}[0-9]{{1,12}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One pod."""
+
+    name: str
+    """Namespace/name, or the uid where the pod was found in the cgroup tree alone."""
+    class_name: str
+    """The class that it counts to: prod, mid, batch or free."""
+    workload: str | None
+    """The workload whose history it shares."""
+    requests: Resources
+    """What it requests. [milli-cores, bytes]"""
+    limits: Resources
+    """What it may use at most. [milli-cores, bytes]"""
+    ended: float | None = None
+    """Since when it is no longer listed; None while it is. [s of the roster's clock]"""
+
+
+_FIELDS: Final = tuple(field.name for field in fields(Identity))
+
+
+class Identities:
+    """The pods of this node, those that ended lately included.
+
+    Its times are of the roster's clock, which takes no part in jumps of the machine's: one makes no name be forgotten.
+    """
+
+    def __init__(self, node: str = "") -> None:
+        """Knows nobody yet.
+
+        Args:
+            node: Name of this node.
+        """
+        self.node = node
+        """Name of the node, as of the last checkpoint where it was restored."""
+        self.pods: dict[str, Identity] = {}
+        """By uid."""
+        self._listed: tuple[PodRef, ...] | None = None
+        self._packed: bytes | None = None
+        self._packs: dict[int, tuple[float, bytes]] = {}  # by number, rising: when its last pod ended, and its content
+
+    def update(self, now: float, pods: Sequence[PodRef]) -> None:
+        """Take in which pods are here now.
+
+        Args:
+            now: The time. [s of the roster's clock]
+            pods: The pods on this node.
+        """
+        listed = tuple(pods)
+        if listed == self._listed:
+            return
+        self._listed, self._packed = listed, None
+        present = {pod.uid: pod for pod in listed}
+        for uid, known in list(self.pods.items()):
+            if uid not in present and known.ended is None:
+                self.pods[uid] = replace(known, ended=now)
+        self.pods.update((uid, _identity(pod)) for uid, pod in present.items())
+        self._forget(now)
+
+    def checkpoint(self) -> dict[str, bytes]:
+        """Everybody as bytes by name: the same objects as before where nothing changed."""
+        if self._packed is None:
+            self._packed = self._bytes_of(self.pods)
+        return {NAME: self._packed, **{f"{_PACK}{number}": data for number, (_, data) in self._packs.items()}}
+
+    def everyone(self) -> dict[str, Identity]:
+        """All who are remembered, by uid, those that ended long ago included."""
+        found: dict[str, Identity] = {}
+        for _, data in self._packs.values():
+            found |= _unpacked(data)[0]
+        return found | self.pods
+
+    def restore(self, content: Mapping[str, bytes]) -> None:
+        """Take over what `checkpoint` gave; the name of this node stays, where there is one. Others are left alone.
+
+        Raises:
+            CheckpointError: It cannot be used; nobody is known then.
+        """
+        if NAME not in content:
+            return
+        pods, node = _unpacked(content[NAME])
+        numbers = sorted(int(name.removeprefix(_PACK)) for name in content if _NUMBERED.fullmatch(name))
+        packs = {number: content[f"{_PACK}{number}"] for number in numbers}
+        self._packs = {number: (_last(_unpacked(data)[0]), data) for number, data in packs.items()}
+        self.pods, self.node, self._listed, self._packed = pods, self.node or node, None, None
+
+    def rows(self, uids: Collection[str]) -> Iterator[list[str]]:
+        """The lines of a CSV file about these pods, its header first; a pod that is not known has its uid alone."""
+        yield list(COLUMNS)
+        everyone = self.everyone()
+        for uid in sorted(uids):
+            known = everyone.get(uid)
+            if known is None:
+                yield [uid, self.node, *[""] * (len(COLUMNS) - 2)]
+                continue
+            cpu = [str(amounts.get(CPU, "")) for amounts in (known.requests, known.limits)]
+            memory = [
+                f"{amounts[MEMORY] / _MIB:.10g}" if MEMORY in amounts else ""
+                for amounts in (known.requests, known.limits)
+            ]
+            yield [uid, self.node, known.name, known.workload or "", known.class_name, *cpu, *memory]
+
+    def _forget(self, now: float) -> None:
+        for uid, one in self.pods.items():
+            if one.ended is not None and one.ended > now:  # by another clock: of an older version, or begun anew since
+                self.pods[uid] = replace(one, ended=now)
+        self._packs = {number: (min(last, now), data) for number, (last, data) in self._packs.items()}
+        ended = sorted((one.ended, uid) for uid, one in self.pods.items() if one.ended is not None)
+        while len(ended) >= 2 * PACKED:
+            first = {uid: self.pods.pop(uid) for _, uid in ended[:PACKED]}
+            self._packs[max(self._packs, default=0) + 1] = _last(first), self._bytes_of(first)
+            del ended[:PACKED]
+        for when, uid in ended:
+            if now - when > KEPT_SECONDS:
+                del self.pods[uid]
+        kept = list(self._packs.items())[-MOST:]
+        self._packs = {number: (last, data) for number, (last, data) in kept if now - last <= KEPT_SECONDS}
+
+    def _bytes_of(self, pods: Mapping[str, Identity]) -> bytes:
+        content = {uid: {name: getattr(one, name) for name in _FIELDS} for uid, one in pods.items()}
+        return pack({"node": self.node, "pods": content}, {})
+
+
+def _unpacked(data: bytes) -> tuple[dict[str, Identity], str]:
+    """Pods by uid, and the name of the node."""
+    facts, _ = unpack(data)
+    try:
+        return {str(uid): _restored(one) for uid, one in facts["pods"].items()}, str(facts["node"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the pods' names cannot be read: {error}") from error
+
+
+def _last(pods: Mapping[str, Identity]) -> float:
+    """When the last of some pods ended. [s of the roster's clock]"""
+    return max((one.ended or 0.0 for one in pods.values()), default=0.0)
+
+
+def _identity(pod: PodRef) -> Identity:
+    return Identity(pod.title, CLASS_NAMES[pod.band], pod.workload, dict(pod.requests), dict(pod.limits))
+
+
+def _restored(one: Mapping[str, Any]) -> Identity:
+    found = Identity(**one)
+    ended = None if found.ended is None else float(found.ended)
+    workload = None if found.workload is None else str(found.workload)
+    return Identity(
+        str(found.name), str(found.class_name), workload, _amounts(found.requests), _amounts(found.limits), ended
+    )
+
+
+def _amounts(found: Mapping[str, Any]) -> Resources:
+    return {str(name): int(amount) for name, amount in found.items()}

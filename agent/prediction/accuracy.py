@@ -1,0 +1,213 @@
+"""How good the predictions were, judged on line: what the pods of Prod used against what was predicted for them.
+
+Every five minutes (a slot) the predicted peak of Prod is remembered as it was reported: margin, cold pods and all. When
+a slot is over, its usage is compared with every prediction made since 24 hours before. Both are about the same pods: a
+pod that came after a prediction does not count against it, and one that left uses nothing any more.
+
+    usage(s, k) = sum of the averages in slot k of the pods that were there when prediction s was made
+
+    horizon 5m:  prediction k is exceeded when usage(k, k) > predicted(k): what was used while it was in force
+    horizon 24h: prediction s is exceeded when usage(s, k) > predicted(s) for any slot k of s, s + 1, … s + 287
+
+An excess is (usage - predicted) / predicted. Answers are about the predictions whose horizon ended in the last 24
+hours: for 5m those of today, for 24h those of yesterday, once half of their 24 hours was measured. A slot in which a
+pod of the set was not measured says nothing about that set, and one without system usage, which takes every pod's,
+says nothing about any: nobody knows what a pod used that left while the agent was away. Nothing is counted for a node
+without Prod pods.
+
+Slots are numbered by how they follow one another: after a clock that was set back, or on by more than a day, the next
+slot is the next number, so that no prediction is forgotten for it. An agent that was away for longer goes on likewise.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray
+from agent.numerics.packing import CheckpointError, pack, unpack
+from agent.numerics.peaks import SLOTS_PER_DAY
+from agent.pods import PodRef
+from agent.prediction.prediction import PROD, UNITS, NodePrediction
+from agent.samples import CPU, MEMORY, SYS
+from agent.series_index import CLASS_NAMES
+from agent.trainer.trainer import Learner
+
+NAME: Final = "accuracy"
+"""Under what name its checkpoint is kept."""
+HORIZONS: Final[Mapping[str, int]] = {"5m": 1, "24h": SLOTS_PER_DAY}
+"""How far a prediction is followed, in slots."""
+RESOURCES: Final = (CPU, MEMORY)
+"""What is judged, in the order of the columns."""
+_SLOTS: Final = 2 * SLOTS_PER_DAY
+_ENOUGH: Final = 0.5
+_NEVER: Final = -1
+_SMALLEST: Final[Mapping[str, float]] = {CPU: 0.01, MEMORY: float(16 << 20)}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good the predictions of one resource were over one horizon."""
+
+    judged: int
+    """Predictions whose horizon ended in the last 24 hours, with enough of it measured."""
+    exceeded: int
+    """How many of them were exceeded."""
+    mean_excess: float
+    """By how much these were exceeded on average, as a share of what was predicted; 0 when none was."""
+    worst_excess: float
+    """By how much the worst of them was; 0 when none was."""
+
+
+class Accuracy:
+    """Remembers predictions and judges them. Arrays are rings of 48 hours, shape (slots, resources)."""
+
+    def __init__(self) -> None:
+        self.slot = _NEVER
+        """The slot whose prediction was remembered last, in slots since 1970."""
+        self._number = _NEVER
+        self.arrived: dict[str, int] = {}
+        """The number of the first slot whose prediction was about this pod, by uid, of the pods that are here."""
+        shape = (_SLOTS, len(RESOURCES))
+        self._labels: IntArray = np.full(_SLOTS, _NEVER, dtype=np.intp)
+        self._arrays: dict[str, FloatArray] = {
+            "predicted": np.full(shape, np.nan),
+            "at_once": np.full(shape, np.nan),
+            "highest": np.full(shape, np.nan),
+            "seen": np.zeros(shape),
+        }
+        self._packed: bytes | None = None
+
+    def observe(self, learner: Learner, pods: Sequence[PodRef], prediction: NodePrediction) -> bool:
+        """Judge the slots that are over, and remember the prediction of the one that has begun.
+
+        Args:
+            learner: what was learned; it knows the averages of the slots.
+            pods: the pods on this node.
+            prediction: the prediction of the moment.
+
+        Returns:
+            Whether a new slot has begun; until then nothing happens.
+        """
+        slot = max(history.windows.slot for history in learner.histories.values())
+        if slot < 0 or slot == self.slot:
+            return False
+        here = {pod.uid for pod in pods if not pod.terminal and CLASS_NAMES[pod.band] == PROD}
+        if self.slot == _NEVER:
+            self._number = slot
+        else:
+            passed = slot - self.slot if 0 < slot - self.slot <= SLOTS_PER_DAY else 1  # else the clock was set
+            for over in range(passed):
+                self._judge(self.slot + over, self._number + over, learner, here)
+            self._number += passed
+        self.slot = slot
+        self._remember(here, prediction)
+        self._packed = None
+        return True
+
+    def score(self, resource: str, horizon: str) -> Score | None:
+        """How good the predictions were; None while nothing can be judged.
+
+        Args:
+            resource: cpu or memory.
+            horizon: one of `HORIZONS`.
+        """
+        column, length = RESOURCES.index(resource), HORIZONS[horizon]
+        predicted = self._arrays["predicted"][:, column]
+        used = self._arrays["at_once" if length == 1 else "highest"][:, column]
+        measured = ~np.isnan(used) if length == 1 else self._arrays["seen"][:, column] >= _ENOUGH * length
+        ended = (self._labels >= 0) & (self._labels + length <= self._number)
+        recent = self._labels + length > self._number - SLOTS_PER_DAY
+        judged: BoolArray = ended & recent & measured & ~np.isnan(predicted)
+        if not judged.any():
+            return None
+        excess = (used[judged] - predicted[judged]) / np.maximum(predicted[judged], _SMALLEST[resource])
+        beyond = excess[excess > 0.0]
+        mean, worst = (float(beyond.mean()), float(beyond.max())) if beyond.size else (0.0, 0.0)
+        return Score(int(judged.sum()), int(beyond.size), mean, worst)
+
+    def scores(self) -> Iterator[tuple[str, str, Score]]:
+        """Every resource and horizon of which something can be said."""
+        for resource in RESOURCES:
+            for horizon in HORIZONS:
+                score = self.score(resource, horizon)
+                if score is not None:
+                    yield resource, horizon, score
+
+    def checkpoint(self) -> bytes:
+        """Everything, as bytes of a size that does not grow with time; the same object while nothing changed."""
+        if self._packed is not None:
+            return self._packed
+        facts = {"slot": self.slot, "number": self._number, "arrived": self.arrived, "resources": list(RESOURCES)}
+        self._packed = pack(facts, {"labels": self._labels.astype(np.float64), **self._arrays})
+        return self._packed
+
+    def restore(self, data: bytes) -> None:
+        """Take over what `checkpoint` gave.
+
+        Raises:
+            CheckpointError: it is damaged or of another layout. Nothing changed.
+        """
+        facts, arrays = unpack(data)
+        mine = {"labels": self._labels, **self._arrays}
+        shapes = {name: array.shape for name, array in mine.items()}
+        if facts.get("resources") != list(RESOURCES) or {name: one.shape for name, one in arrays.items()} != shapes:
+            raise CheckpointError("the checkpoint of the predictions' accuracy is of another layout")
+        slot, arrived = _whole(facts["slot"]), {uid: _whole(first) for uid, first in facts["arrived"].items()}
+        self.slot, self._number, self.arrived = slot, _whole(facts.get("number", slot)), arrived
+        self._labels = arrays.pop("labels").astype(np.intp)
+        self._arrays, self._packed = arrays, data
+
+    def _judge(self, over: int, number: int, learner: Learner, here: set[str]) -> None:
+        """Compare the usage of one slot, which has that number, with every prediction of the 24 hours before it."""
+        live = np.flatnonzero((self._labels >= 0) & (self._labels <= number) & (self._labels > number - SLOTS_PER_DAY))
+        order = sorted((first, uid) for uid, first in self.arrived.items() if first <= number)
+        arrivals = np.array([slot for slot, _ in order], dtype=np.intp)
+        count = np.searchsorted(arrivals, self._labels[live], side="right")
+        for column, resource in enumerate(RESOURCES):
+            usage = _usage(learner, resource, [uid for _, uid in order], over, here)
+            used = np.append(0.0, np.cumsum(usage))[count]
+            self._note(live, column, np.where(count > 0, used, np.nan), number)
+        for uid in self.arrived.keys() - here:
+            del self.arrived[uid]
+
+    def _note(self, live: IntArray, column: int, used: FloatArray, number: int) -> None:
+        known = ~np.isnan(used)
+        highest, seen = self._arrays["highest"], self._arrays["seen"]
+        highest[live, column] = np.fmax(highest[live, column], used)
+        seen[live, column] += known
+        own = live[self._labels[live] == number]
+        self._arrays["at_once"][own, column] = used[self._labels[live] == number]
+
+    def _remember(self, here: set[str], prediction: NodePrediction) -> None:
+        number, place = self._number, self._number % _SLOTS
+        self.arrived = {uid: self.arrived.get(uid, number) for uid in here}
+        peak = prediction.classes[PROD].peak if PROD in prediction.classes and here else {}
+        self._labels[place] = number
+        for name, empty in (("at_once", np.nan), ("highest", np.nan), ("seen", 0.0)):
+            self._arrays[name][place] = empty
+        self._arrays["predicted"][place] = [
+            peak[resource] / UNITS[resource] if resource in peak else np.nan for resource in RESOURCES
+        ]
+
+
+def _usage(learner: Learner, resource: str, uids: Sequence[str], slot: int, here: set[str]) -> FloatArray:
+    """Average of each pod in a slot; 0 for one that is gone, NaN for one that is there and was not measured."""
+    rows = [learner.row(uid) for uid in uids]
+    known = np.array([row if row is not None else 0 for row in rows], dtype=np.intp)
+    windows = learner.histories[resource].windows
+    averages = windows.read(known, np.array([slot], dtype=np.intp))[:, 0].astype(np.float64)
+    averages[[row is None for row in rows]] = np.nan
+    gone = np.array([uid not in here for uid in uids], dtype=np.bool_)
+    system = learner.row(SYS)
+    if system is not None and np.isnan(windows.read(np.array([system]), np.array([slot]))).all():
+        gone[:] = False  # nobody was measured: the agent was away, or could not tell the pods apart
+    found: FloatArray = np.where(np.isnan(averages) & gone, 0.0, averages)
+    return found
+
+
+def _whole(value: Any) -> int:  # noqa: ANN401 - anything may stand in a file
+    if not isinstance(value, int):
+        raise CheckpointError(f"the checkpoint of the predictions' accuracy holds {value!r} where a slot should stand")
+    return value

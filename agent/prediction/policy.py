@@ -1,0 +1,110 @@
+"""Which prediction policy is in force: the one asked for when it can be followed, else the last good one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from agent.predictors import PolicyError, build, window_days
+from agent.predictors.base import Model
+from agent.samples import CPU, MEMORY
+from crds.codec import to_json
+from crds.predict_policy import DEFAULTS, RANGES, PredictPolicy, Resource, effective, faults, succeeded, with_defaults
+from crds.ranges import problems
+
+PATH: Final = "spec.predictPolicy"
+"""Where the policy stands in a NodeMetric."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceModel:
+    """The model of one resource with what it needs to be asked."""
+
+    name: str
+    """Its name in the policy."""
+    model: Model
+    """The model."""
+    margin: float
+    """Factor for what was measured; 1.1 for 10 percent."""
+    system_model: Model
+    """The model of what runs outside of pods: the same, unless that one looks at requests alone."""
+    cold_start_seconds: float
+    """Evidence below this is too little. [s]"""
+
+    @property
+    def for_system(self) -> "ResourceModel":
+        """The same for what runs outside of pods."""
+        return replace(self, model=self.system_model)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy that can be followed, nothing left open."""
+
+    policy: PredictPolicy
+    """As it is written, defaults filled in."""
+    models: Mapping[str, ResourceModel]
+    """By resource."""
+    cold_start_seconds: float
+    """A pod with less evidence counts at its request. [s]"""
+    reclaim_ratio: float
+    """Share of the warm Prod pods' requests that may be resold, 0..1."""
+    problem: str = ""
+    """Why the policy asked for is not the one in force; empty when it is."""
+
+    @property
+    def window_days(self) -> float:
+        """How far back its models look at 5-minute averages. [days]"""
+        return max(window_days(one) for model in self.models.values() for one in (model.model, model.system_model))
+
+
+def in_force(asked: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
+    """The policy asked for, else with others in place of models that are no more, else the last good or default one.
+
+    Args:
+        asked: what the spec says; None is the default policy.
+        last_good: the policy in force before.
+    """
+    try:
+        return resolve(asked)
+    except PolicyError as error:
+        reason = str(error)
+    for fallback in (asked, last_good, DEFAULTS):
+        try:
+            return resolve(succeeded(fallback), problem=reason)
+        except PolicyError:  # a model that was installed when it was good, and is not any more
+            continue
+    raise AssertionError("the default policy can be followed")  # pragma: no cover - a test resolves it
+
+
+def resolve(policy: PredictPolicy | None, problem: str = "") -> Policy:
+    """The policy with its models.
+
+    Raises:
+        PolicyError: a number is out of range, or a model or parameter is unknown; one sentence for the first.
+    """
+    full = with_defaults(policy)
+    wrong = problems(to_json(full), RANGES, PATH)
+    wrong += [f"{PATH}.{where}: {message}".replace(".:", ":") for where, message in faults(to_json(full))]
+    for part in ("cpu", "memory"):
+        own = getattr(full, part)
+        if own is not None:
+            wrong += problems(to_json(own), RANGES, f"{PATH}.{part}")
+    if wrong:
+        raise PolicyError(wrong[0])
+    cold_start = float(full.cold_start_period_seconds or 0)
+    return Policy(
+        policy=full,
+        models={metric: _model(full, metric, cold_start) for metric in (CPU, MEMORY)},
+        cold_start_seconds=cold_start,
+        reclaim_ratio=(full.reclaim_ratio_percent or 0) / 100,
+        problem=problem,
+    )
+
+
+def _model(policy: PredictPolicy, metric: str, cold_start: float) -> ResourceModel:
+    own = policy.cpu if metric == CPU else policy.memory
+    overrides = own is not None and (own.model is not None or own.parameters is not None or own.of is not None)
+    chosen = effective(policy, cast("Resource", metric))
+    model = build(chosen, f"{PATH}.{metric}" if overrides else PATH)
+    system = model if model.measured else build(effective(DEFAULTS, cast("Resource", metric)), PATH)
+    return ResourceModel(chosen.model, model, (100 + chosen.safety_margin_percent) / 100, system, cold_start)

@@ -1,0 +1,126 @@
+"""Whether a prediction can be relied upon: the reason, and a sentence that says what a person can do."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from agent.numerics.arrays import BoolArray
+from agent.pods import PodRef
+from agent.prediction.policy import Policy
+from agent.samples import CPU, MEMORY, NODE
+from agent.series_index import CLASS_NAMES
+from agent.trainer.trainer import Learner
+from crds.duration import format_duration
+
+READY: Final = "Ready"
+"""Prod pods are predicted from history."""
+NO_PROD_PODS: Final = "NoProdPods"
+"""There is nothing to resell."""
+COLLECTING_HISTORY: Final = "CollectingHistory"
+"""No Prod pod has been observed for long enough."""
+POLICY_REJECTED: Final = "PolicyRejected"
+"""The policy asked for cannot be followed; another one is in force."""
+MEMORY_CONTROLLER_MISSING: Final = "MemoryControllerMissing"
+"""Memory of pods cannot be read, so no memory can be resold, and Mid needs both."""
+MODEL_FAILED: Final = "ModelFailed"
+"""A model raised an error or answered what is no amount; it is taken to expect the whole machine."""
+NO_MEASUREMENTS: Final = "NoMeasurements"
+"""The node itself was not measured yet."""
+NODE_UNKNOWN: Final = "NodeUnknown"
+"""The Node object was not seen, or states no allocatable CPU or memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """The condition `PredictionReady`."""
+
+    ready: bool
+    """Whether what is reported as reclaimable rests on evidence."""
+    reason: str
+    """One CamelCase word for programs."""
+    message: str
+    """A sentence for people."""
+
+
+def judge(
+    learner: Learner,
+    pods: Sequence[PodRef],
+    warm: BoolArray,
+    judged: Collection[str],
+    policy: Policy,
+    failures: Sequence[str] = (),
+) -> Readiness:
+    """The condition `PredictionReady`.
+
+    Args:
+        learner: what was learned.
+        pods: the pods on the node, without terminal ones.
+        warm: which of them are predicted from history, shape (P,).
+        judged: the resources for which Reclaimable could be calculated.
+        policy: the policy in force.
+        failures: models that failed, a sentence each.
+    """
+    missing = _what_is_missing(learner, judged)
+    if missing is not None:
+        return missing
+    if failures:
+        message = f"{'; '.join(failures)}. Until it works, or another model is chosen, nothing is resold."
+        return Readiness(ready=False, reason=MODEL_FAILED, message=message)
+    prod = [(pod, bool(is_warm)) for pod, is_warm in zip(pods, warm, strict=True) if CLASS_NAMES[pod.band] == "prod"]
+    cold = [pod for pod, is_warm in prod if not is_warm]
+    if cold and len(cold) == len(prod):
+        return Readiness(ready=False, reason=COLLECTING_HISTORY, message=_collecting(learner, cold, policy))
+    if policy.problem:
+        model = policy.policy.model
+        return Readiness(ready=True, reason=POLICY_REJECTED, message=f"{policy.problem}. Model {model} stays in force.")
+    if not prod:
+        return Readiness(
+            ready=True, reason=NO_PROD_PODS, message="No Prod pod runs here, so there is nothing to resell."
+        )
+    message = f"{len(prod) - len(cold)} of {len(prod)} Prod pods are predicted from history"
+    return Readiness(
+        ready=True, reason=READY, message=message + (", the others count at their request." if cold else ".")
+    )
+
+
+def _what_is_missing(learner: Learner, judged: Collection[str]) -> Readiness | None:
+    """The reason why a resource could not be judged, if there is one."""
+    unmeasured = [metric for metric in learner.histories if not _measured(learner, metric, NODE)]
+    if unmeasured:
+        message = f"The node's {' and '.join(unmeasured)} was not measured yet; see the condition Collecting."
+        return Readiness(ready=False, reason=NO_MEASUREMENTS, message=message)
+    unknown = [metric for metric in learner.histories if metric not in judged]
+    if not unknown:
+        return None
+    if unknown == [MEMORY] and not _measured(learner, MEMORY, "sys"):
+        message = (
+            "Memory of pods cannot be read, so no memory can be resold: boot the node with the memory cgroup "
+            "controller (cgroup_enable=memory), or look at the agent's log if it is there."
+        )
+        return Readiness(ready=False, reason=MEMORY_CONTROLLER_MISSING, message=message)
+    if not _measured(learner, CPU, "sys"):
+        message = "System usage was not derived yet: every pod must be measured at least once; see the agent's log."
+        return Readiness(ready=False, reason=NO_MEASUREMENTS, message=message)
+    message = f"The Node object states no allocatable {' and '.join(unknown)}, or was not seen yet."
+    return Readiness(ready=False, reason=NODE_UNKNOWN, message=message)
+
+
+def _collecting(learner: Learner, cold: Sequence[PodRef], policy: Policy) -> str:
+    closest = max(cold, key=lambda pod: (_observed(learner, pod), pod.name))
+    period = format_duration(policy.cold_start_seconds)
+    message = (
+        f"None of {len(cold)} Prod pods was observed for {period} (coldStartPeriodSeconds); the closest, "
+        f"{closest.title}, for {format_duration(int(_observed(learner, closest)))}. "
+        "Until then they count at their request."
+    )
+    return f"{message} Also: {policy.problem}." if policy.problem else message
+
+
+def _observed(learner: Learner, pod: PodRef) -> float:
+    row = learner.row(pod.uid)
+    return 0.0 if row is None else min(float(history.observed[row]) for history in learner.histories.values())
+
+
+def _measured(learner: Learner, metric: str, entity: str) -> bool:
+    row = learner.row(entity)
+    return row is not None and bool(learner.histories[metric].moments.counts[row] > 0.0)

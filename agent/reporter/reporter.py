@@ -1,0 +1,190 @@
+"""What is reported: gathers the numbers of the moment for a full or a fast report."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from agent.metrics import Metrics
+from agent.pipeline import Pipeline
+from agent.prediction.consistency import PRESENT_SECONDS
+from agent.prediction.prediction import PROD, NodeFacts, NodePrediction, predict
+from agent.report_metrics import show_accuracy, show_learning, show_pressure, show_report
+from agent.reporter.conditions import Circumstances, Standing, conditions
+from agent.reporter.node_metric import build_status, fast_status
+from agent.reporter.pressure import extensions, measure_pressure
+from agent.reporter.report import Report
+from agent.reporter.spec import SpecInForce
+from agent.reporter.usage import Usages, measure, present
+from agent.sources.pod import PodSource
+from crds.codec import to_json
+from crds.meta import Condition
+from crds.predict_policy import PredictPolicy
+
+_ROUNDS_TO_SPARE: Final = 10.0
+_LOST: Final = (
+    "spec.predictPolicy is gone, as after another program has replaced the spec: the policy that it asked for last "
+    "stays in force. To have the agent's own default, set it to {}."
+)
+
+
+class NodeSource(Protocol):
+    """Knows what the node has."""
+
+    @property
+    def facts(self) -> NodeFacts:
+        """Its capacity, allocatable and reservation; empty while unknown."""
+
+    async def run(self) -> None:
+        """Keep it current, until cancelled."""
+
+
+class Reports:
+    """Makes reports of what the pipeline stored and learned.
+
+    A report bears the time of the measurements that it rests on, not of its making: numbers of a machine that could
+    not be measured lately grow old in the eyes of whoever reads them, however often they are sent.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        pods: PodSource,
+        node: NodeSource,
+        metrics: Metrics,
+        default_policy: PredictPolicy | None = None,
+    ) -> None:
+        """Nothing is reported yet.
+
+        Args:
+            pipeline: What was measured and learned.
+            pods: The pods on this node.
+            node: What the node has.
+            metrics: Where to show it.
+            default_policy: The prediction policy while no spec asks for one; None is the built-in one.
+        """
+        self._pipeline = pipeline
+        self._pods = pods
+        self._node = node
+        self._metrics = metrics
+        self._default = default_policy
+        self._last: NodePrediction | None = None
+        self._measured_at: float | None = None
+
+    def predict(self, now: float, spec: SpecInForce) -> NodePrediction:
+        """The prediction of the moment. A policy that cannot be followed leaves the last good one in force.
+
+        So does a spec without one, as another program leaves behind that replaces the whole spec: the policy last asked
+        for holds on, over restarts too. An empty one asks for the agent's own default.
+        """
+        learning, pods = self._pipeline.learning, self._pods.pods()
+        learner, asked = learning.learner, spec.spec.predict_policy
+        if asked == PredictPolicy():
+            asked = learner.asked = None
+        learner.policy = learner.policy or self._default
+        used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
+        wanted = asked or learner.asked or self._default
+        found = predict(now, learner, pods, self._node.facts, wanted, self._last, used)
+        self._last = found
+        if asked is not None and not found.problem:
+            learner.asked = asked
+        learning.learner.look_back(found.window_days)
+        learning.learner.policy = found.policy
+        self._pipeline.store.keep_minutes(found.window_days)
+        if learning.accuracy.observe(learning.learner, pods, found):
+            show_accuracy(self._metrics, learning.accuracy)
+        return found
+
+    def full(
+        self, now: float, spec: SpecInForce, previous: Sequence[Condition] = (), problems: Sequence[str] = ()
+    ) -> Report:
+        """The full report.
+
+        Args:
+            now: The time. [seconds since 1970]
+            spec: What the manager asks for.
+            previous: The conditions as the server has them.
+            problems: What is wrong with reporting, for the condition Collecting.
+
+        Raises:
+            RuntimeError: The pods of this node are still being listed: without them, what was reported before the
+                agent's start is nearer to the truth.
+        """
+        if not self._pods.synced and not self._pods.problem:
+            raise RuntimeError("the pods of this node are not listed yet")
+        pods, prediction = self._pods.pods(), self.predict(now, spec)
+        usages = self._usages(now, spec)
+        pressure = measure_pressure(now, self._pipeline.store, usages.pods.keys(), spec.window_seconds)
+        status = build_status(
+            usages,
+            prediction,
+            pods,
+            as_of=self._measured_at,
+            predicted_as_of=self._predicted_as_of(),
+            conditions=self._conditions(now, usages, prediction, spec, Standing(previous, spec.generation), problems),
+            extensions=extensions(pressure),
+        )
+        show_report(self._metrics, usages, prediction, self._node.facts)
+        show_pressure(self._metrics, pressure)
+        show_learning(self._metrics, self._pipeline.learning.learner)
+        return Report(to_json(status), prediction)
+
+    def fast(
+        self,
+        now: float,
+        spec: SpecInForce,
+        prediction: NodePrediction,
+        previous: Sequence[Condition] = (),
+        problems: Sequence[str] = (),
+    ) -> Report:
+        """The fast report of a prediction that was just made; the rest as for `full`."""
+        usages = self._usages(prediction.time, spec)
+        told = self._conditions(now, usages, prediction, spec, Standing(previous, spec.generation), problems)
+        status = fast_status(usages, prediction, predicted_as_of=self._predicted_as_of(), conditions=told)
+        return Report(to_json(status), prediction)
+
+    def _usages(self, now: float, spec: SpecInForce) -> Usages:
+        found = measure(
+            now,
+            self._pipeline.store,
+            self._pods.pods(),
+            self._class_of,
+            window_seconds=spec.window_seconds,
+            durations_seconds=spec.durations_seconds,
+            memory_policy=spec.memory_policy,
+        )
+        if found.measured_at is not None:
+            self._measured_at = found.measured_at
+        return found
+
+    def _is_lost(self, spec: SpecInForce) -> bool:
+        return spec.spec.predict_policy is None and self._pipeline.learning.learner.asked is not None
+
+    def _class_of(self, uid: str) -> str:
+        return self._pipeline.learning.learner.class_of(uid) or PROD
+
+    def _predicted_as_of(self) -> float | None:
+        """When the node was last measured, or learned from, if that fell behind. [seconds since 1970]"""
+        learner = self._pipeline.learning.learner
+        measured, trained = self._measured_at, learner.trained_until
+        if measured is None or trained is None:
+            return measured
+        behind = measured - trained > _ROUNDS_TO_SPARE * learner.settings.interval_seconds
+        return trained if behind else measured
+
+    def _conditions(
+        self,
+        now: float,
+        usages: Usages,
+        prediction: NodePrediction,
+        spec: SpecInForce,
+        standing: Standing,
+        problems: Sequence[str],
+    ) -> tuple[Condition, ...]:
+        present = [pod for pod in self._pods.pods() if not pod.terminal]
+        lacking, unknown = self._pods.problem, ""
+        if lacking and not self._pods.synced:
+            lacking, unknown = "", lacking
+        told = [*problems, f"{lacking[:1].upper()}{lacking[1:]}."] if lacking else [*problems]
+        if standing.generation is not None and self._is_lost(spec):
+            told.append(_LOST)
+        circumstances = Circumstances(self._pipeline.failing, self._pipeline.missing, unknown, told)
+        return conditions(now, usages, prediction.readiness, present, circumstances, standing)

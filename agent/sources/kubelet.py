@@ -1,0 +1,280 @@
+"""Which pods run on this node, from its kubelet: GET /pods with the agent's own login, TLS always verified."""
+
+import asyncio
+import logging
+import random
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from agent.host.cgroup import CgroupTree, PodCgroup
+from agent.host.reopening_files import Unreadable
+from agent.pods import PodRef, pod_ref
+from agent.settings import KubeletSettings
+from crds.names import ANNOTATION_CONFIG_SOURCE
+from crds.priority import DEFAULT_VALUE, VALUES
+from headroom import kube
+from headroom.kube.connection import tls_context
+
+log = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+"""Host and port."""
+
+PODS_PATH: Final = "/pods"
+_BANDS: Final = {str(band): band for band in VALUES}
+_FROM_API: Final = "api"
+_SOURCES: Final[Mapping[str, str]] = {_FROM_API: "the API server", "file": "its manifests", "http": "its manifest URL"}
+_NOT_ALL: Final = "The kubelet lists no pods of the API server, and fewer than have a cgroup, as after its start"
+_UNAUTHORIZED: Final = 401
+_FORBIDDEN: Final = 403
+_USER_AGENT: Final = "headroom-agent"
+_ADDRESS_SECONDS: Final = 1.0
+_CAUSES: Final[Mapping[int, str]] = {
+    _UNAUTHORIZED: "it must take service account tokens (authentication.webhook.enabled in its configuration)",
+    _FORBIDDEN: "the agent's service account needs `get` on `nodes/pods` (helm value agent.podsFrom=kubelet), and the "
+    "kubelet must be 1.33 or newer to grant that apart from all of its other doors",
+}
+"""What is behind a refusal, by HTTP status."""
+
+
+def login_to(address: Address, kubeconfig: str | None = None, authority: Path | None = None) -> kube.Connection:
+    """The agent's own login, for a kubelet. Proxies are for the API server: a node is near.
+
+    Args:
+        address: The kubelet's host and port.
+        kubeconfig: As for `headroom.kube.connect`.
+        authority: Certificate authority of the kubelets, where it is not the cluster's.
+
+    Raises:
+        LoginError: There is no login, or it names no authority that the kubelet could be checked by.
+    """
+    host, port = address
+    found = kube.connect(kubeconfig, authority_file=authority)
+    tls = found.tls
+    if tls is None and authority is not None:
+        tls = tls_context(authority_file=authority)
+    if tls is None or tls.verify_mode is not ssl.CERT_REQUIRED:
+        raise kube.LoginError(
+            f"{found.origin} does not verify servers, and a kubelet is never asked unverified: give --kubelet-ca FILE"
+        )
+    return replace(
+        found,
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        tls=tls,
+        renewed=lambda: login_to(address, kubeconfig, authority),
+        server_hostname=None,
+        proxy=None,
+        peer="kubelet",
+        direct=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A pod as kubelet lists it."""
+
+    ref: PodRef
+    source: str
+    """Where kubelet has it from: ``api``, ``file`` or ``http``."""
+
+
+class KubeletPods:
+    """The pods on this node as its kubelet lists them, asked every few seconds.
+
+    An error keeps the pods that were known. So does a list that lacks all pods of one source (the API server, static
+    files), as kubelet gives just after its start, before that source has spoken: each pod that still has a cgroup
+    stays. What has neither an entry nor a cgroup has ended.
+    """
+
+    def __init__(
+        self,
+        settings: KubeletSettings,
+        login: Callable[[Address], kube.Connection],
+        where: Callable[[], Address | None],
+        cgroups: CgroupTree,
+        chance: random.Random | None = None,
+    ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            settings: Address, intervals.
+            login: How to log in at an address; see `login_to`.
+            where: The address that the Node object states; None while it is not known.
+            cgroups: What runs.
+            chance: Source of the jitter.
+        """
+        self._settings = settings
+        self._login = login
+        self._where = where
+        self._cgroups = cgroups
+        self._chance = chance or random.Random()  # noqa: S311 - it spreads requests, it protects nothing
+        self._known: dict[str, _Listed] = {}
+        self._failures = 0
+        self._unreadable: frozenset[str] = frozenset()
+        self._synced = False
+        self.problem = ""
+        """Why the list is not current; empty while it is, and before the first attempt."""
+        self.refused: Callable[[str], object] = lambda _what: None
+        """Is told of each object that could not be used, by its kind."""
+        self.observe: Callable[[str, float], object] = lambda _code, _seconds: None
+        """Is told of each request: the HTTP status ("none" without an answer), and how long it took. [s]"""
+
+    def pods(self) -> Sequence[PodRef]:
+        """All of them, ended ones too."""
+        return tuple(listed.ref for listed in self._known.values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether a list has come that is complete: it accounts for all that runs, or has pods of the API server."""
+        return self._synced
+
+    async def run(self) -> None:
+        """Ask for ever; a kubelet that moves to another address is followed."""
+        while True:
+            address = self._address()
+            if address is None:
+                await asyncio.sleep(_ADDRESS_SECONDS)
+                continue
+            try:
+                login = await asyncio.to_thread(self._login, address)
+            except kube.LoginError as error:
+                await asyncio.sleep(self._failed(str(error), 0.0))
+                continue
+            async with kube.ApiServer(login, _USER_AGENT, self._settings.timeout_seconds) as kubelet:
+                await self._ask_at(address, kubelet)
+
+    async def _ask_at(self, address: Address, kubelet: kube.ApiServer) -> None:
+        wait = 0.0
+        while self._address() == address:
+            await asyncio.sleep(wait)
+            wait = await self.ask(kubelet)
+
+    async def ask(self, kubelet: kube.ApiServer) -> float:
+        """Take over what kubelet answers.
+
+        Returns:
+            How long to wait before the next time. [s]
+        """
+        begun = time.perf_counter()
+        try:
+            answer = await kubelet.get(PODS_PATH)
+        except (kube.ApiError, kube.ApiUnavailable) as error:
+            self.observe(str(error.status or "none"), time.perf_counter() - begun)
+            asked = error.retry_after if isinstance(error, kube.ApiUnavailable) else None
+            return self._failed(_explained(error, kubelet.connection.server), asked or 0.0)
+        self.observe("200", time.perf_counter() - begun)
+        items = [] if answer.get("items") is None else answer["items"]
+        if answer.get("kind") != "PodList" or not isinstance(items, list):
+            return self._failed(f"{kubelet.connection.server}{PODS_PATH} does not answer like a kubelet", 0.0)
+        self._take(items)
+        return self._jittered(self._settings.interval_seconds)
+
+    def _address(self) -> Address | None:
+        return self._settings.address or self._where()
+
+    def _take(self, pods: Sequence[Any]) -> None:
+        listed = self._read(pods)
+        running = self._running()
+        silent = {known.source for known in self._known.values()} - {one.source for one in listed.values()}
+        kept = {
+            uid: known
+            for uid, known in self._known.items()
+            if uid not in listed and known.source in silent and known.ref.cgroup_uid in running
+        }
+        self._known = listed | kept
+        accounted = running.keys() <= {one.ref.cgroup_uid for one in listed.values()}
+        self._synced = self._synced or accounted or any(one.source == _FROM_API for one in listed.values())
+        self._worked(_partial(silent) if kept else "" if self._synced else _NOT_ALL)
+
+    def _read(self, pods: Sequence[Any]) -> dict[str, _Listed]:
+        found, unreadable = {}, set()
+        for pod in pods:
+            try:
+                one = _listed(pod)
+            except ValueError as error:
+                unreadable.add(str(error))
+                continue
+            found[one.ref.uid] = one
+        for text in sorted(unreadable - self._unreadable):
+            log.warning("a pod on this node is left out: %s", text)
+            self.refused("pod")
+        self._unreadable = frozenset(unreadable)
+        return found
+
+    def _worked(self, problem: str) -> None:
+        if self.problem and not problem:
+            log.info("the kubelet lists this node's pods again")
+        elif problem and problem != self.problem:
+            log.warning("%s", problem)
+        self.problem, self._failures = problem, 0
+
+    def _failed(self, problem: str, asked_seconds: float) -> float:
+        """Say what is wrong when it is new, drop what has ended, and return how long to wait. [s]"""
+        if problem != self.problem:
+            log.warning("%s; the pods known so far are kept", problem)
+        self.problem = problem
+        if running := self._running():
+            self._known = {
+                uid: known
+                for uid, known in self._known.items()
+                if known.ref.cgroup_uid in running or not known.ref.running
+            }
+        wait = min(self._settings.interval_seconds * 2.0**self._failures, self._settings.longest_wait_seconds)
+        self._failures = min(self._failures + 1, 16)
+        return self._jittered(max(wait, asked_seconds))
+
+    def _running(self) -> Mapping[str, PodCgroup]:
+        """The pods that have a cgroup; while the tree cannot be listed, those that had one before."""
+        try:
+            return self._cgroups.pods()
+        except Unreadable:  # the collectors say so
+            return self._cgroups.latest
+
+    def _jittered(self, seconds: float) -> float:
+        return seconds * self._chance.uniform(0.9, 1.1)
+
+
+def _partial(silent: Iterable[str]) -> str:
+    lacking = " and ".join(sorted(_SOURCES.get(source, source) for source in silent))
+    return f"The kubelet lists no pods of {lacking}, as after its start; those that have a cgroup are kept"
+
+
+def _listed(pod: Any) -> _Listed:  # noqa: ANN401 - whatever the answer holds
+    """A pod of the answer.
+
+    Raises:
+        ValueError: It cannot be read; names the pod.
+    """
+    ref = pod_ref(_with_priority(pod))
+    return _Listed(ref, str((pod["metadata"].get("annotations") or {}).get(ANNOTATION_CONFIG_SOURCE) or _FROM_API))
+
+
+def _with_priority(pod: Any) -> Any:  # noqa: ANN401 - whatever the answer holds
+    """The pod with the number of its priority class, which a static pod gets from the API server only in its mirror."""
+    spec = pod.get("spec") if isinstance(pod, dict) else None
+    if not isinstance(spec, dict) or spec.get("priority") is not None:
+        return pod
+    band = _BANDS.get(str(spec.get("priorityClassName")))
+    if band is None:
+        return pod
+    return {**pod, "spec": {**spec, "priority": DEFAULT_VALUE[band]}}
+
+
+def _explained(error: kube.ApiError | kube.ApiUnavailable, server: str) -> str:
+    """What is wrong, and the way out."""
+    if isinstance(error, kube.ApiUnavailable):
+        if error.bad_certificate:
+            return (
+                f"The kubelet at {server} shows a certificate that cannot be verified ({error.bad_certificate}): give "
+                "--kubelet-ca FILE with the authority of the kubelets' certificates, or have the cluster's authority "
+                "sign them (serverTLSBootstrap: true in the kubelet's configuration, then approve its request)"
+            )
+        if error.status is None:
+            return f"{error}; if it listens elsewhere, --kubelet-address says where"
+        return str(error)
+    cause = _CAUSES.get(error.status)
+    return f"The kubelet at {server} refuses to list its pods: {error}" + (f"; {cause}" if cause else "")

@@ -1,0 +1,196 @@
+"""What the node has: from its Node object by a watch, or from the machine itself."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from agent.host import procfs
+from agent.host.paths import HostPaths
+from agent.prediction.prediction import NodeFacts
+from crds import names
+from crds.codec import CodecError
+from crds.quantity import QuantityError, milli_value, value
+from headroom import kube
+from headroom.cluster.cpu_list import count_cpus
+from headroom.cluster.shape import check_node
+from headroom.runtime.option_types import KUBELET_PORT
+
+log = logging.getLogger(__name__)
+
+_PORTS: Final = range(1, 1 << 16)
+_LARGEST: Final = 2**63 - 1  # Kubernetes counts no further
+
+
+class ApiNode:
+    """This agent's own Node object, by a watch with a field selector. The last one stays while the server is away."""
+
+    def __init__(self, api: kube.ApiServer, node_name: str) -> None:
+        self._api = api
+        self._name = node_name
+        self.health = kube.WatchHealth()
+        """When the watch last heard from the server."""
+        self.refused: Callable[[str], object] = lambda _what: None
+        """Is told of each object that could not be used, by its kind."""
+        self._facts = NodeFacts()
+        self._problems: tuple[str, ...] = ()
+        self._missing = False
+        self.kubelet: tuple[str, int] | None = None
+        """Where its kubelet listens, host and port, as the Node states it; None until the node was seen."""
+
+    @property
+    def facts(self) -> NodeFacts:
+        """Empty until the node was seen."""
+        return self._facts
+
+    async def run(self) -> None:
+        """Follow the watch for ever; it takes care of outages itself."""
+        selector = f"metadata.name={self._name}"
+        changes = kube.list_and_watch(self._api, kube.paths.NODES, field_selector=selector, health=self.health)
+        async for change in changes:
+            self.apply(change)
+
+    def apply(self, change: kube.Relisted | kube.Changed) -> None:
+        """Take over one message of the watch."""
+        if isinstance(change, kube.Relisted):
+            nodes = change.items
+        else:
+            nodes = [] if change.type == "DELETED" else [change.object]
+        if not nodes:
+            if not self._missing:
+                log.warning("there is no Node named %s; give the right one with --node-name", self._name)
+            self._facts, self._missing = NodeFacts(), True
+            return
+        self._missing = False
+        self._facts, problems, kubelet = _read(nodes[0])
+        self.kubelet = kubelet or self.kubelet
+        if problems != self._problems:
+            for problem in problems:
+                log.warning("node %s: %s", self._name, problem)
+                self.refused("node")
+        self._problems = problems
+
+
+class MachineNode:
+    """The machine as a node of which nothing is reserved: for an agent without a cluster."""
+
+    def __init__(self, paths: HostPaths) -> None:
+        self._paths = paths
+        self.kubelet: tuple[str, int] | None = None
+        """None: a machine has no Node object that would say."""
+
+    @property
+    def facts(self) -> NodeFacts:
+        """All CPUs and all memory, as they are now; empty when they cannot be read."""
+        try:
+            cpus = procfs.cpu_count((self._paths.proc / "stat").read_text(encoding="ascii"))
+            memory = procfs.meminfo((self._paths.proc / "meminfo").read_text(encoding="ascii")).total_bytes
+        except (OSError, ValueError):
+            return NodeFacts()
+        amounts = {"cpu": cpus * 1000, "memory": memory}
+        return NodeFacts(allocatable=amounts, capacity=amounts)
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
+    """What a Node object says that it has.
+
+    Args:
+        node: Kubernetes JSON.
+
+    Returns:
+        The facts, and one sentence for each thing that could not be used.
+    """
+    facts, problems, _ = _read(node)
+    return facts, problems
+
+
+def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Host and port of a Node's kubelet: its first InternalIP, as the API server is told to prefer it.
+
+    Args:
+        node: Kubernetes JSON.
+    """
+    return _read(node)[2]
+
+
+def _read(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...], tuple[str, int] | None]:
+    """What `node_facts` and `kubelet_address` say, of a Node that is checked once."""
+    try:
+        check_node(node)
+    except CodecError as error:
+        return NodeFacts(), (f"{error}; the whole Node is ignored",), None
+    status, problems = node.get("status") or {}, _Problems()
+    annotations = (node.get("metadata") or {}).get("annotations") or {}
+    stated = problems.amounts(status.get("allocatable"), "status.allocatable")
+    known = len(problems.found)
+    raw = problems.amounts(
+        problems.annotation(annotations, names.ANNOTATION_RAW_ALLOCATABLE), names.ANNOTATION_RAW_ALLOCATABLE
+    )
+    if len(problems.found) > known:  # an annotation counts as a whole, or not at all
+        raw = {}
+    facts = NodeFacts(
+        allocatable={**stated, **raw},
+        capacity=problems.amounts(status.get("capacity"), "status.capacity"),
+        reservation=_reservation(problems, annotations),
+    )
+    return facts, tuple(problems.found), _kubelet(status)
+
+
+def _kubelet(status: Mapping[str, Any]) -> tuple[str, int] | None:
+    addresses = status.get("addresses") or ()
+    host = next((one.get("address") for one in addresses if one.get("type") == "InternalIP"), None)
+    endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
+    port = endpoint.get("Port") or KUBELET_PORT
+    return (str(host), int(port) if port in _PORTS else KUBELET_PORT) if host else None
+
+
+def _reservation(problems: "_Problems", annotations: Mapping[str, str]) -> dict[str, int]:
+    """What the annotation reserves; named CPUs count whole, and override its number of CPUs."""
+    name = names.ANNOTATION_NODE_RESERVATION
+    content = problems.annotation(annotations, name)
+    amounts = problems.amounts(content.get("resources"), name)
+    named = content.get("reservedCPUs")
+    if not named:
+        return amounts
+    try:
+        return {**amounts, "cpu": count_cpus(str(named)) * 1000}
+    except ValueError as error:
+        problems.found.append(f"annotation {name}: reservedCPUs: {error}; it is ignored")
+        return {}
+
+
+class _Problems:
+    """Reads amounts, and remembers what could not be read."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def annotation(self, annotations: Mapping[str, str], name: str) -> Mapping[str, Any]:
+        text = annotations.get(name)
+        if not text:
+            return {}
+        try:
+            content = json.loads(text)
+        except (ValueError, RecursionError):
+            content = None
+        if isinstance(content, dict):
+            return content
+        self.found.append(f"annotation {name}: not a JSON object; it is ignored")
+        return {}
+
+    def amounts(self, resources: object, where: str) -> dict[str, int]:
+        result: dict[str, int] = {}
+        if not isinstance(resources, Mapping):
+            return result
+        for name, convert in (("cpu", milli_value), ("memory", value)):
+            quantity = resources.get(name)
+            if quantity is None:
+                continue
+            try:
+                result[name] = min(max(convert(quantity), 0), _LARGEST)
+            except (QuantityError, TypeError) as error:
+                self.found.append(f"{where}.{name}: {error}; it is ignored")
+        return result

@@ -1,0 +1,160 @@
+"""Which pods run on this node: from the API server's watch, from the cgroup tree alone, or from a list and the tree."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from agent.host.cgroup import CgroupTree
+from agent.host.reopening_files import Unreadable
+from agent.pods import PodRef, pod_of_cgroup, pod_ref, unlisted_pod
+from headroom import kube
+
+log = logging.getLogger(__name__)
+
+
+class PodSource(Protocol):
+    """Knows the pods on this node."""
+
+    def pods(self) -> Sequence[PodRef]:
+        """The pods as known now. Called every tick; cheap."""
+
+    @property
+    def synced(self) -> bool:
+        """Whether the list is complete."""
+
+    @property
+    def problem(self) -> str:
+        """Why the list is not current, and the way out; empty while it is."""
+
+    async def run(self) -> None:
+        """Keep the list current, until cancelled."""
+
+
+class ApiPods:
+    """Pods bound to this node, by a watch with a field selector. The last list stays while the server is away."""
+
+    def __init__(self, api: kube.ApiServer, node_name: str, timing: kube.WatchTiming = kube.DEFAULT_TIMING) -> None:
+        self._api = api
+        self._timing = timing
+        self._selector = f"spec.nodeName={node_name}"
+        self._pods: dict[str, PodRef] = {}
+        self.health = kube.WatchHealth()
+        """When the watch last heard from the server."""
+        self.refused: Callable[[str], object] = lambda _what: None
+        """Is told of each object that could not be used, by its kind."""
+
+    def pods(self) -> Sequence[PodRef]:
+        """All of them, ended ones too."""
+        return tuple(self._pods.values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether the first list has come."""
+        return self.health.synced
+
+    @property
+    def problem(self) -> str:
+        """Why the watch is not up."""
+        return self.health.problem and f"the pods of this node cannot be watched: {self.health.problem}"
+
+    async def run(self) -> None:
+        """Follow the watch for ever; it takes care of outages itself."""
+        changes = kube.list_and_watch(
+            self._api, kube.paths.PODS, field_selector=self._selector, health=self.health, timing=self._timing
+        )
+        async for change in changes:
+            self.apply(change)
+
+    def apply(self, change: kube.Relisted | kube.Changed) -> None:
+        """Take over one message of the watch."""
+        if isinstance(change, kube.Relisted):
+            refs = [ref for ref in map(self._ref, change.items) if ref is not None]
+            self._pods = {ref.uid: ref for ref in refs}
+            return
+        uid = str((change.object.get("metadata") or {}).get("uid"))
+        ref = None if change.type == "DELETED" else self._ref(change.object)
+        if ref is None:
+            self._pods.pop(uid, None)
+        else:
+            self._pods[ref.uid] = ref
+
+    def _ref(self, pod: dict[str, Any]) -> PodRef | None:
+        try:
+            return pod_ref(pod)
+        except ValueError as error:
+            log.warning("a pod on this node is left out: %s", error)
+            self.refused("pod")
+            return None
+
+
+class CgroupPods:
+    """Pods as the cgroup tree shows them: tier by QoS folder, no names, no requests."""
+
+    def __init__(self, cgroups: CgroupTree) -> None:
+        self._cgroups = cgroups
+        self.problem = ""
+        """Why the tree cannot be listed; empty while it can."""
+
+    def pods(self) -> Sequence[PodRef]:
+        """All that have a cgroup now; while the tree cannot be listed, those that were there before."""
+        try:
+            found, self.problem = self._cgroups.pods(), ""
+        except Unreadable as error:
+            found, self.problem = self._cgroups.latest, f"the cgroups of pods cannot be listed: {error}"
+        return tuple(map(pod_of_cgroup, found.values()))
+
+    @property
+    def synced(self) -> bool:
+        """Always: the tree is read each time."""
+        return True
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+class AllThatRun:
+    """The pods of a list, and those that have a cgroup and are on no list: everything that is measured has an owner.
+
+    Before the list has come nobody can tell which those are, so there are none.
+    """
+
+    def __init__(self, listed: PodSource, cgroups: CgroupTree, wall: Callable[[], float] = time.time) -> None:
+        """Nothing is known yet.
+
+        Args:
+            listed: The list.
+            cgroups: What runs, as the collectors saw it last.
+            wall: The wall clock. [seconds since 1970]
+        """
+        self._listed = listed
+        self._cgroups = cgroups
+        self._wall = wall
+        self._unlisted: dict[str, PodRef] = {}
+
+    def pods(self) -> Sequence[PodRef]:
+        """The listed pods, then the others."""
+        listed = self._listed.pods()
+        if not self.synced:
+            return listed
+        known = {pod.cgroup_uid or pod.uid for pod in listed}
+        self._unlisted = {
+            uid: self._unlisted.get(uid) or unlisted_pod(cgroup, self._wall())
+            for uid, cgroup in self._cgroups.latest.items()
+            if uid not in known
+        }
+        return (*listed, *self._unlisted.values())
+
+    @property
+    def synced(self) -> bool:
+        """Whether the list is complete."""
+        return self._listed.synced
+
+    @property
+    def problem(self) -> str:
+        """Why the list is not current."""
+        return self._listed.problem
+
+    async def run(self) -> None:
+        """Keep the list current."""
+        await self._listed.run()

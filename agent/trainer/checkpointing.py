@@ -1,0 +1,120 @@
+"""The learner's place in the tick: train when it is time, save what was learned, restore it at the start."""
+
+import logging
+
+from agent.metrics import Metrics
+from agent.numerics.packing import CheckpointError
+from agent.pod_metadata import Identities
+from agent.pods import PodRef
+from agent.prediction import accuracy
+from agent.prediction.accuracy import Accuracy
+from agent.series_index import RosterLimits
+from agent.settings import LearnSettings
+from agent.trainer.trainer import Learner, TrainingSettings
+from agent.tsdb.schema import StoreError
+from agent.tsdb.tsdb import Tsdb
+
+log = logging.getLogger(__name__)
+
+
+class Learning:
+    """A learner whose knowledge lives in the store."""
+
+    def __init__(self, store: Tsdb, settings: LearnSettings, metrics: Metrics | None = None, node: str = "") -> None:
+        """Restores what was saved; what cannot be used is left out with one line in the log.
+
+        Args:
+            store: Where it is kept.
+            settings: How to learn.
+            metrics: Where to count.
+            node: Name of this node.
+        """
+        self._store = store
+        self._metrics = metrics or Metrics()
+        self._settings = settings
+        self.learner = Learner(_training(settings))
+        """What was learned."""
+        self.accuracy = Accuracy()
+        """How good the predictions were."""
+        self.identities = Identities(node)
+        """Whose the series in the store are."""
+        self._saved_at: float | None = None
+        self._begun_at: float | None = None
+        saved = store.load_checkpoints()
+        try:
+            self.learner.restore(saved)
+        except CheckpointError as error:
+            log.error("%s; learning begins anew", error)  # noqa: TRY400 - one line
+        try:
+            if accuracy.NAME in saved:
+                self.accuracy.restore(saved[accuracy.NAME])
+        except CheckpointError as error:
+            log.error("%s; judging predictions begins anew", error)  # noqa: TRY400 - one line
+        try:
+            self.identities.restore(saved)
+        except CheckpointError as error:
+            log.error("%s; pods that ended before now stay without a name", error)  # noqa: TRY400 - one line
+        self.use(store)
+
+    def use(self, store: Tsdb) -> None:
+        """Go on with another store; what was learned stays."""
+        self._store = store
+        store.keep_minutes(self.learner.window_days)  # the first prediction, which says it anew, may be long in coming
+
+    def step(self, now: float, pods: list[PodRef]) -> None:
+        """Train and save if it is time.
+
+        Args:
+            now: The tick's time. [seconds since 1970]
+            pods: The pods on this node.
+
+        Raises:
+            StoreError: What was learned cannot be saved; tried again at the next interval.
+        """
+        self.learner.meet(now, pods)
+        self.learner.fill(self._store)
+        if not self._is_time(now):
+            return
+        with self._metrics.training_seconds.time():
+            self.learner.observe(now, self._store, pods)
+            self.identities.update(self.learner.clock, pods)
+        self._metrics.training_time.set(now)
+        if self._saved_at is None or not 0 <= now - self._saved_at < self._settings.checkpoint_seconds:
+            self._saved_at = now
+            self.save(now)
+
+    def _is_time(self, now: float) -> bool:
+        """The first round comes early, so that the first report has something to say."""
+        last, wait = self.learner.trained_until, self._settings.interval_seconds
+        if last is None:
+            self._begun_at = now if self._begun_at is None else self._begun_at
+            last, wait = self._begun_at, wait / 4
+        return not 0 <= now - last < wait
+
+    def save(self, now: float) -> None:
+        """Save what was learned.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        content = {
+            **self.learner.checkpoints(),
+            accuracy.NAME: self.accuracy.checkpoint(),
+            **self.identities.checkpoint(),
+        }
+        try:
+            with self._metrics.checkpoint_seconds.time():
+                self._store.save_checkpoints(content, now)
+        except StoreError:
+            self._metrics.checkpoint_failures.inc()
+            raise
+        self._metrics.checkpoint_time.set(now)
+        self._metrics.checkpoint_bytes.set(sum(map(len, content.values())))
+
+
+def _training(settings: LearnSettings) -> TrainingSettings:
+    return TrainingSettings(
+        interval_seconds=settings.interval_seconds,
+        catch_up_seconds=settings.catch_up_seconds,
+        roster=RosterLimits(settings.pod_grace_seconds, settings.workload_seconds, settings.workloads),
+    )

@@ -1,0 +1,242 @@
+"""The file half of the store: opening it when that is possible, setting aside what cannot be used, bounding its log."""
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from agent.tsdb import opening, persistence
+from agent.tsdb.persistence import Recent
+from agent.tsdb.schema import StoreAway, StoreCorrupt
+from agent.tsdb.settings import StoreSettings
+
+_SPARE_PAGES = 64
+_PATIENCE_SECONDS = 0.3
+_MEMORY_BYTES = 24 << 20
+
+
+class Volume:
+    """One database file, which may be away for a while."""
+
+    def __init__(self, path: Path, settings: StoreSettings) -> None:
+        """Opens nothing.
+
+        Args:
+            path: The file.
+            settings: Its bounds.
+        """
+        self.path = path
+        self.file: sqlite3.Connection | None = None
+        """Open for writing; None while that is not possible."""
+        self.is_lost = False
+        """Whether the open file is no longer the one of this name: somebody deleted or replaced it."""
+        self.set_aside = 0
+        """Files that were set aside."""
+        self._settings = settings
+        self._lock: IO[str] | None = None
+        self._guard = threading.Lock()  # between `checkpoint` in its thread and whoever opens and closes
+        self._writing = threading.Lock()
+        self._log = path.with_name(path.name + "-wal")
+        self._inode = 0
+
+    def open(self, *, check: bool) -> Recent:
+        """Open the file for writing, or begin a new one; what cannot be used is set aside.
+
+        Args:
+            check: Read the whole file for damage first.
+
+        Returns:
+            What of it belongs in memory.
+
+        Raises:
+            StoreAway: It cannot be written now.
+            StoreError: It may not be used; one line.
+        """
+        with self._guard:
+            self._close()
+            if self._lock is None:
+                self._lock = opening.lock(self.path)
+            try:
+                return self._opened(check=check)
+            except StoreCorrupt as reason:
+                opening.set_aside(self.path, reason)
+                self.set_aside += 1
+            try:
+                return self._opened(check=False)
+            except StoreCorrupt as error:
+                raise StoreAway(str(error)) from error
+
+    def replace(self, reason: StoreCorrupt) -> Recent:
+        """Set a file aside that turned out to be damaged while it was open, and begin a new one.
+
+        Raises:
+            StoreAway: It cannot be written now.
+            StoreError: It may not be used.
+        """
+        with self._guard:
+            self._close()
+            if self.path.exists():
+                opening.set_aside(self.path, reason)
+                self.set_aside += 1
+        return self.open(check=False)
+
+    def forsake(self) -> None:
+        """Let a file go that is no longer there, and its lock, which went with it."""
+        with self._guard:
+            self._close()
+            self._unlock()
+            self.is_lost = False
+
+    def is_at_bound(self) -> bool:
+        """Whether the file is as large as it may be, so that there is no room though the disk has some."""
+        if self.file is None:
+            return False
+        pages, most = (self.file.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "max_page_count"))
+        return bool(pages >= most - _SPARE_PAGES)
+
+    def bound_log(self) -> None:
+        """Empty a log that has grown too long, on the spot.
+
+        Raises:
+            StoreAway: It cannot be emptied, because somebody reads in it for too long or the disk is full or slow.
+        """
+        size, most = size_of(self._log), self._settings.log_bytes
+        if self.file is None or size <= most or (self._guard.locked() and size <= most * 3 // 2):
+            return  # or it is just being emptied by `checkpoint`
+        with opening.errors(self.path):
+            self.file.execute("PRAGMA busy_timeout = 0")  # a tick does not wait for who reads
+            try:
+                self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            finally:
+                self.file.execute(f"PRAGMA busy_timeout = {opening.BUSY_MS}")
+        if size_of(self._log) > most:
+            raise StoreAway(
+                f"cannot write {self.path}: its log is full, because the disk is slow or another program reads the "
+                "database for too long"
+            )
+
+    def checkpoint(self) -> None:
+        """Move the log into the file and flush it, on a connection of its own; then begin the log anew.
+
+        The first transaction after a checkpoint writes the head of the new log and waits until the disk has it. It is
+        made here, so that no tick waits for that.
+
+        Raises:
+            StoreAway: It could not be written.
+        """
+        with self._guard:
+            if self.file is None:
+                return
+            self.is_lost = self._inode_of_path() != self._inode
+            with (
+                opening.errors(self.path),
+                contextlib.closing(opening.connect_beside(self.path, self._settings)) as connection,
+            ):
+                _, pages, moved = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                if pages and pages == moved and self._writing.acquire(timeout=_PATIENCE_SECONDS):
+                    try:
+                        connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES ('log', ?)", (pages,))
+                    finally:
+                        self._writing.release()
+
+    @property
+    def is_renewing_log(self) -> bool:
+        """Whether `checkpoint` begins the log anew just now, for which `writing` would wait."""
+        return self._writing.locked()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Write while `checkpoint` does not.
+
+        Raises:
+            StoreAway: It does for too long.
+        """
+        if not self._writing.acquire(timeout=_PATIENCE_SECONDS):
+            raise StoreAway(f"cannot write {self.path}: the disk is very slow")
+        try:
+            yield
+        finally:
+            self._writing.release()
+
+    def bytes_on_disk(self) -> int:
+        """The file and its log [bytes]."""
+        return size_of(self.path) + size_of(self._log)
+
+    def close(self) -> None:
+        """Empty the log into the file, close, and let others have it."""
+        with self._guard:
+            if self.file is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    self.file.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._close()
+            self._unlock()
+
+    def _opened(self, *, check: bool) -> Recent:
+        connection = opening.connect(self.path, self._settings, check=check)
+        try:
+            with opening.errors(self.path):
+                recent = persistence.load(connection)
+            self._inode = self._inode_of_path()
+        except BaseException:
+            connection.close()
+            raise
+        self.file = connection
+        return recent
+
+    def _inode_of_path(self) -> int:
+        try:
+            return self.path.stat().st_ino
+        except OSError:
+            return -1
+
+    def _close(self) -> None:
+        if self.file is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self.file.close()
+        self.file = None
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+class MemoryVolume(Volume):
+    """A database without a file, for as long as the real one cannot be opened."""
+
+    def __init__(self, settings: StoreSettings) -> None:
+        """Empty.
+
+        Args:
+            settings: Its bounds; it takes at most 24 MiB.
+        """
+        super().__init__(Path(":memory:"), replace(settings, max_bytes=min(settings.max_bytes, _MEMORY_BYTES)))
+
+    def open(self, *, check: bool) -> Recent:
+        """Begin anew."""
+        del check
+        self.file = opening.connect_memory(self._settings)
+        return persistence.load(self.file)
+
+    def replace(self, reason: StoreCorrupt) -> Recent:
+        """Begin anew."""
+        del reason
+        return self.open(check=False)
+
+    def checkpoint(self) -> None:
+        """There is no log."""
+
+    def bytes_on_disk(self) -> int:
+        """None of it is on a disk."""
+        return 0
+
+
+def size_of(path: Path) -> int:
+    """Size of a file; 0 when it is not there. [bytes]"""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

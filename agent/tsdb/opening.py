@@ -1,0 +1,252 @@
+"""Opening the file: whose it is, whether it is sound, and setting aside what cannot be used."""
+
+import contextlib
+import errno
+import fcntl
+import logging
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Final
+
+from agent.tsdb import schema
+from agent.tsdb.codec import CodecError
+from agent.tsdb.schema import Kind, StoreAway, StoreCorrupt, StoreError, StoreNewer
+from agent.tsdb.settings import StoreSettings
+
+log = logging.getLogger(__name__)
+
+BUSY_SECONDS: Final = 1.0
+BUSY_MS: Final = 50
+"""A tick never waits longer for somebody else's transaction. [milliseconds]"""
+_SHORTEST_BYTES: Final = 512
+_MAY_COME_BACK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ENOMEM, errno.ESTALE}
+_DAMAGE = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SIDE_FILES = ("-wal", "-shm", "-journal")
+
+
+def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlite3.Connection:
+    """Open (or make) the database with the settings that the store relies on, at our schema.
+
+    Args:
+        path: The file.
+        settings: Its bounds.
+        check: Read the whole file for damage first.
+
+    Raises:
+        StoreAway: The disk cannot be written now.
+        StoreCorrupt: It is damaged, no database at all, or somebody else's. It is as it was.
+        StoreError: It is newer than this program, or may not be opened.
+    """
+    if path.is_dir():
+        raise StoreCorrupt(f"{path} is a folder and no database")
+    if path.exists() and 0 < path.stat().st_size < _SHORTEST_BYTES:  # SQLite would take it for an empty one
+        raise StoreCorrupt(f"{path} is damaged: it is too short to be a database")
+    with errors(path):
+        connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_SECONDS, check_same_thread=False)
+    try:
+        with errors(path):
+            version = _ours(connection, path)
+            _configure(connection, settings)
+            schema.migrate(connection, path, version)
+            if check and version:
+                _check(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_to_read(path: Path) -> sqlite3.Connection:
+    """Open the database without ever writing; it may be in use, or lie on a volume that cannot be written.
+
+    Raises:
+        StoreAway: It cannot be read now.
+        StoreCorrupt: It is damaged, no database at all, or somebody else's.
+        StoreError: There is none, or another version of this program is needed.
+    """
+    try:
+        found = path.exists()
+    except OSError as error:  # its folder may not be read
+        raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    if not found:
+        raise StoreError(f"there is no database at {path}; give the agent's --data-dir")
+    if path.is_dir():
+        raise StoreCorrupt(f"{path} is a folder and no database")
+    if not os.access(path, os.R_OK):
+        raise StoreError(f"cannot read {path}: {os.strerror(errno.EACCES)}")
+    try:
+        return _opened_to_read(path, "mode=ro")
+    except StoreAway:  # its side files cannot be made: then nobody writes, and no lock is needed
+        return _opened_to_read(path, "mode=ro&immutable=1")
+
+
+def _opened_to_read(path: Path, mode: str) -> sqlite3.Connection:
+    with errors(path):
+        name = f"file:{_quoted(path)}?{mode}"
+        connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    try:
+        with errors(path):
+            _of_this_version(_ours(connection, path), path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def connect_memory(settings: StoreSettings) -> sqlite3.Connection:
+    """A database without a file, at our schema."""
+    connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    _configure(connection, settings)
+    schema.migrate(connection, Path(":memory:"), 0)
+    return connection
+
+
+def connect_beside(path: Path, settings: StoreSettings) -> sqlite3.Connection:
+    """A second connection to a database that is open already; never makes one."""
+    name = f"file:{_quoted(path)}?mode=rw"
+    connection = sqlite3.connect(name, uri=True, isolation_level=None, timeout=0.1)
+    _configure_log(connection, settings)
+    return connection
+
+
+def lock(path: Path) -> IO[str]:
+    """The lock that says whose the file is, held until closed (or the process ends); makes its folder.
+
+    Raises:
+        StoreAway: The disk cannot be written now.
+        StoreError: Another agent holds it, or the folder may not be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        held = path.with_name(f"{path.name}.lock").open("a", encoding="utf-8")
+    except OSError as error:
+        kind = StoreAway if error.errno in _MAY_COME_BACK else StoreError
+        why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
+        raise kind(f"cannot write the data directory {path.parent}: {why}; give another with --data-dir") from error
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        held.close()
+        raise StoreError(f"{path} is in use by another agent: stop it, or give another --data-dir") from error
+    return held
+
+
+def set_aside(path: Path, reason: StoreCorrupt) -> Path:
+    """Move what cannot be used out of the way under a new name, and say so in one line.
+
+    Of damaged databases the last one is kept; what was somebody else's is never deleted.
+
+    Args:
+        path: The file (or folder); it must not be open here.
+        reason: What is wrong with it.
+
+    Returns:
+        Where it is now.
+
+    Raises:
+        StoreAway: It cannot be moved now.
+    """
+    foreign = isinstance(reason, Foreign) or path.is_dir()
+    try:
+        if not foreign:
+            for old in path.parent.glob(f"{path.name}.damaged-*"):
+                old.unlink(missing_ok=True)
+        aside = _free_name(path, "foreign" if foreign else "damaged")
+        path.replace(aside)
+        for suffix in _SIDE_FILES:
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
+    except OSError as error:
+        raise StoreAway(f"{reason}, and it cannot be moved away: {error.strerror}") from error
+    log.error("%s; it is kept as %s and history begins anew", reason, aside.name)
+    return aside
+
+
+class Foreign(StoreCorrupt):
+    """The file is a database of something else."""
+
+
+@contextlib.contextmanager
+def errors(path: Path) -> Iterator[None]:
+    """Turn the database's errors into ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in _DAMAGE or (not code and isinstance(error, sqlite3.OperationalError)):  # a text that is no UTF-8
+            raise StoreCorrupt(f"{path} is damaged: {error}") from error
+        if code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK | os.X_OK):
+            raise StoreAway(f"cannot write {path}: the folder may not be written") from error
+        raise StoreAway(f"cannot write {path}: {error}") from error
+    except CodecError as error:
+        raise StoreCorrupt(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:  # the same, where Python cannot even quote it
+        raise StoreCorrupt(f"{path} is damaged: {error}") from error
+
+
+def roll_back(file: sqlite3.Connection) -> None:
+    """End a transaction that failed, if there is one."""
+    if file.in_transaction:
+        with contextlib.suppress(sqlite3.Error):
+            file.execute("ROLLBACK")
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether there is no room: the disk is full, or the file has reached its bound."""
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) == sqlite3.SQLITE_FULL
+
+
+def _ours(connection: sqlite3.Connection, path: Path) -> int:
+    """The version of a file that is ours or new (0); reads only."""
+    kind, version = schema.kind(connection)
+    if kind is Kind.NEWER:
+        raise StoreNewer(
+            f"{path} was written by a newer Headroom (schema {version}, this one knows {schema.VERSION}): "
+            "run that version, or move the file away to begin a new one"
+        )
+    if kind is Kind.FOREIGN:
+        raise Foreign(f"{path} is a database of something else")
+    return version
+
+
+def _of_this_version(version: int, path: Path) -> None:
+    if version == 0:
+        raise StoreError(f"{path} is empty: an agent that writes to it begins it")
+    if version < schema.VERSION:
+        raise StoreError(f"{path} was written by an older Headroom: start the agent once to bring it up to date")
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    damage = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if damage != "ok":
+        raise StoreCorrupt(f"{path} is damaged: {damage.splitlines()[-1]}")
+
+
+def _configure(connection: sqlite3.Connection, settings: StoreSettings) -> None:
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # takes effect in a new file; before anything is written
+    connection.execute("PRAGMA journal_mode = WAL")
+    _configure_log(connection, settings)
+    connection.execute("PRAGMA cache_size = -2048")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    page = connection.execute("PRAGMA page_size").fetchone()[0]
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_MS}")
+    connection.execute(f"PRAGMA max_page_count = {settings.file_bytes // page}")
+
+
+def _configure_log(connection: sqlite3.Connection, settings: StoreSettings) -> None:
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA wal_autocheckpoint = 0")  # Tsdb.checkpoint does it off the tick
+    connection.execute(f"PRAGMA journal_size_limit = {min(settings.log_bytes, 4 << 20)}")
+
+
+def _free_name(path: Path, what: str) -> Path:
+    stamp = int(path.stat().st_mtime)
+    while (aside := path.with_name(f"{path.name}.{what}-{stamp}")).exists():
+        stamp += 1
+    return aside
+
+
+def _quoted(path: Path) -> str:
+    return str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")

@@ -1,0 +1,140 @@
+"""Forgetting: what is too old, and what no longer fits.
+
+The wall clock alone forgets nothing, because it may be wrong by years. What counts is what was recorded since: raw
+samples stay for so many hours of recording, 1-minute points until they are too old by a clock that a whole day of
+recording stands behind.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from agent.tsdb import blocks
+from agent.tsdb.rollup import MINUTE_MS
+from agent.tsdb.schema import LIVE, MINUTES, RAW
+from agent.tsdb.series import Integers
+from agent.tsdb.settings import StoreSettings
+
+DAY_MS: Final = 86_400_000
+TRUST_MS: Final = DAY_MS
+"""How much must have been recorded under a clock before it may age minutes. [milliseconds]"""
+REPORTED_MS: Final = 3_600_000
+"""How much of what was recorded last reports may ask for sample by sample, twice over. [milliseconds]"""
+_PAGES_PER_STEP = 32
+_KEEP_FREE_PAGES = 256
+_ORPHANS_PER_STEP = 256
+
+
+def forget_old(
+    connection: sqlite3.Connection, now_ms: int, settings: StoreSettings, minute_days: int
+) -> Iterator[None]:
+    """Retire what has outlived its retention; `blocks.sweep` deletes it.
+
+    Args:
+        connection: The open database, in a transaction.
+        now_ms: The time. [milliseconds]
+        settings: Retention of raw samples.
+        minute_days: Retention of 1-minute points. [days]
+    """
+    ids, _, _, since = _recorded(connection, RAW)
+    blocks.retire(connection, ids[since > settings.raw_seconds * 1000].tolist())
+    yield
+    ids, starts, ends, since = _recorded(connection, MINUTES)
+    believed = believed_now(now_ms, starts, ends, since)
+    keep = minute_days * DAY_MS
+    # Too old by the clock; or dated so oddly that the clock never gets there, and as much was recorded since.
+    dead = (ends < believed - keep) | ((since > keep) & (ends > now_ms))
+    blocks.retire(connection, ids[dead].tolist())
+    yield
+
+
+def believed_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: Integers) -> int:
+    """The time up to which the clock is believed: where it stood a day of recording ago, plus that day.
+
+    Args:
+        now_ms: What the clock says. [milliseconds]
+        starts_ms: Starts of the blocks in order of recording, shape (N,). [milliseconds]
+        ends_ms: Their ends, shape (N,). [milliseconds]
+        since_ms: How much was recorded after each, shape (N,). [milliseconds]
+
+    Returns:
+        Never later than now; the beginning of time when less than a day was recorded. [milliseconds]
+    """
+    backed = np.flatnonzero(since_ms + ends_ms - starts_ms >= TRUST_MS)
+    if not len(backed):
+        return -(1 << 62)
+    return min(now_ms, int(ends_ms[backed[-1]] + since_ms[backed[-1]]))
+
+
+def forget_orphans(connection: sqlite3.Connection, in_head: Callable[[], set[int]]) -> Iterator[None]:
+    """Delete series that have no data left anywhere.
+
+    Args:
+        connection: The open database, in a transaction.
+        in_head: Answers which series recent ticks have.
+    """
+    query = "SELECT id, EXISTS (SELECT 1 FROM chunks WHERE series = id) FROM series WHERE id > ? ORDER BY id LIMIT ?"
+    rows = connection.execute(query, (-1, _ORPHANS_PER_STEP)).fetchall()
+    while rows:
+        kept = in_head()
+        dead = [(number,) for number, has_data in rows if not has_data and number not in kept]
+        connection.executemany("DELETE FROM series WHERE id = ?", dead)
+        yield
+        rows = connection.execute(query, (rows[-1][0], _ORPHANS_PER_STEP)).fetchall()
+
+
+def used_bytes(connection: sqlite3.Connection) -> int:
+    """Bytes of the file that hold something; the write-ahead log is apart."""
+    pages, free, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
+def series(connection: sqlite3.Connection) -> int:
+    """How many series the file has."""
+    return int(connection.execute("SELECT count(*) FROM series").fetchone()[0])
+
+
+def make_room(connection: sqlite3.Connection, limit_bytes: int) -> Iterator[int]:
+    """Delete the oldest blocks until the content fits; yields how many were retired so far.
+
+    Samples that no report needs go first, then minutes, and the samples of the last hour only when nothing else is
+    left: the windows of a full store stay warm.
+    """
+    gone = 0
+    while used_bytes(connection) > limit_bytes:
+        oldest = _least_needed(connection)
+        if oldest is None:
+            return
+        blocks.retire(connection, [oldest])
+        gone += 1
+        for _ in blocks.sweep(connection):
+            yield gone
+
+
+def _least_needed(connection: sqlite3.Connection) -> int | None:
+    raw, _, _, since = _recorded(connection, RAW)
+    spare = raw[since > REPORTED_MS]
+    for ids in (spare, _recorded(connection, MINUTES)[0], raw):
+        if len(ids):
+            return int(ids[0])
+    return None
+
+
+def shrink(connection: sqlite3.Connection) -> Iterator[None]:
+    """Give free pages back to the file system when there are many."""
+    while connection.execute("PRAGMA freelist_count").fetchone()[0] > 4 * _KEEP_FREE_PAGES:
+        connection.execute(f"PRAGMA incremental_vacuum({_PAGES_PER_STEP})").fetchall()
+        yield
+
+
+def _recorded(connection: sqlite3.Connection, tier: int) -> tuple[Integers, Integers, Integers, Integers]:
+    """Numbers, starts and ends of the blocks in order of recording, and how much was recorded after each. [ms]"""
+    query = "SELECT id, start_ms, end_ms FROM blocks WHERE tier = ? AND state = ? ORDER BY run, start_ms"
+    table = np.array(connection.execute(query, (tier, LIVE)).fetchall(), np.int64).reshape(-1, 3)
+    ids, starts, ends = table.T
+    lengths = ends - starts + (MINUTE_MS if tier == MINUTES else 0)
+    return ids, starts, ends, np.cumsum(lengths[::-1])[::-1] - lengths

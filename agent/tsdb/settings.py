@@ -1,0 +1,58 @@
+"""How much the store keeps, and for how long."""
+
+from dataclasses import dataclass
+
+from headroom.runtime.option_types import duration, mebibytes, whole
+from headroom.runtime.options import setting
+
+_MIB = 1 << 20
+_DAY = 86400
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Keeping."""
+
+    raw_seconds: int = setting(4 * 3600, flag="store-raw", kind=duration(1, 7 * _DAY, whole=True))
+    """How much of what was recorded is kept sample by sample. [s] Windows need 30 minutes; the rest is to look back."""
+    minute_days: int = setting(8, flag="store-minute-days", kind=whole(1, 366))
+    """How long 1-minute points are kept at least. [days] A prediction policy may ask for more: windowDays + 1."""
+    max_bytes: int = setting(256 * _MIB, flag="store-max-mib", kind=mebibytes(32, 1 << 20))
+    """Hard bound of the database and its log. [bytes; the flag: MiB] The oldest samples go first when it is reached."""
+    block_ticks: int = setting(600, flag="store-block-ticks", kind=whole(10, 3600))
+    """Samples per series in one compressed block: ten minutes at one a second."""
+    memory_ticks: int = setting(2400, flag="store-memory-ticks", kind=whole(30, 100_000))
+    """Ticks held in memory while the disk cannot be written: 40 minutes at one a second, about 12 MB at 110 pods."""
+    wal_checkpoint_seconds: float = setting(5.0, flag="store-flush", kind=duration(0.05, 3600))
+    """How often the write-ahead log is moved into the file, off the tick. [s] What a power loss can cost at most."""
+
+    retry_seconds: float = setting(10.0, flag="store-retry", kind=duration(0.05, 3600))
+    """How long to wait before a database that cannot be opened is tried again; memory stands in meanwhile. [s]"""
+
+    def __post_init__(self) -> None:
+        positive = ("raw_seconds", "minute_days", "block_ticks", "memory_ticks", "wal_checkpoint_seconds")
+        for name in positive:
+            if getattr(self, name) <= 0:
+                raise ValueError(f"store setting {name} must be positive, got: {getattr(self, name)}")
+        if self.memory_ticks < 3 * self.block_ticks:
+            raise ValueError(
+                f"store setting memory_ticks must be at least three blocks ({3 * self.block_ticks} ticks), "
+                f"got: {self.memory_ticks}"
+            )
+        if self.max_bytes < 4 * _MIB:
+            raise ValueError(f"store setting max_bytes must be at least 4 MiB, got: {self.max_bytes}")
+
+    @property
+    def file_bytes(self) -> int:
+        """What the database file itself may take; the rest of `max_bytes` is the log's. [bytes]"""
+        return self.max_bytes * 3 // 4
+
+    @property
+    def full_bytes(self) -> int:
+        """Content from which on the oldest samples go. [bytes]"""
+        return self.max_bytes * 5 // 8
+
+    @property
+    def log_bytes(self) -> int:
+        """Log from which on it is emptied in the tick itself; one transaction may pass it. [bytes]"""
+        return self.max_bytes // 8

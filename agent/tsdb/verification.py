@@ -1,0 +1,163 @@
+"""Is a database as it should be: every chunk readable, in order, counted, and the minutes those of the samples."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agent.tsdb import blocks, codec, opening, rollup
+from agent.tsdb.codec import CodecError
+from agent.tsdb.inspection import Inspection
+from agent.tsdb.rollup import MINUTE_MS
+from agent.tsdb.schema import LIVE, MINUTES, RAW, StoreCorrupt
+from agent.tsdb.segments import Extents
+from agent.tsdb.series import Integers
+
+_MOST_FINDINGS = 20
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found."""
+
+    blocks: int = 0
+    """Blocks that were read."""
+    chunks: int = 0
+    """Chunks that were decoded."""
+    samples: int = 0
+    """Samples in them, and ticks' samples that are not compressed yet."""
+    findings: list[str] = field(default_factory=list)
+    """What is wrong, a sentence each."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.findings
+
+
+def verify(database: Inspection) -> Verdict:
+    """Read everything, and compare."""
+    verdict = Verdict()
+    try:
+        with opening.errors(database.path):
+            verdict.findings += _pages(database.connection)
+            if verdict.is_sound:
+                verdict.findings += _blocks(database, verdict)
+                verdict.findings += _overlaps(database.connection)
+                verdict.findings += _recent(database, verdict)
+                verdict.findings += _roll_up(database)
+                verdict.findings += _unfinished(database.connection)
+    except StoreCorrupt as error:
+        verdict.findings.append(str(error))
+    return verdict
+
+
+def _pages(connection: sqlite3.Connection) -> Iterator[str]:
+    for (line,) in connection.execute(f"PRAGMA integrity_check({_MOST_FINDINGS})"):
+        if line != "ok":
+            yield " ".join(line.split())
+
+
+def _blocks(database: Inspection, verdict: Verdict) -> Iterator[str]:
+    """Every block: its times, its chunks, its count."""
+    known = {number for (number,) in database.connection.execute("SELECT id FROM series")}
+    query = "SELECT id, tier, start_ms, end_ms, samples, times FROM blocks WHERE state = ? ORDER BY id"
+    for block, tier, start, end, samples, encoded in database.connection.execute(query, (LIVE,)).fetchall():
+        verdict.blocks += 1
+        try:
+            times = codec.decode_times(encoded)
+        except CodecError as error:
+            yield f"block {block}: {error}"
+            continue
+        if (int(times[0]), int(times[-1])) != (start, end):
+            yield f"block {block}: its times are not those that it is listed with"
+        found = 0
+        rows = database.connection.execute("SELECT series, data FROM chunks WHERE block = ? ORDER BY series", (block,))
+        for series, data in rows:
+            verdict.chunks += 1
+            try:
+                found += _points(tier, data, times)
+            except CodecError as error:
+                yield f"block {block}, series {series}: {error}"
+            if series not in known:
+                yield f"block {block}: series {series} has no name"
+        if found != samples:
+            yield f"block {block}: has {found} points, {samples} were counted"
+        verdict.samples += found if tier == RAW else 0
+
+
+def _points(tier: int, data: bytes, times: Integers) -> int:
+    if tier == RAW:
+        return len(blocks.decode_raw(data, times, 1.0)[0])
+    points = blocks.decode_minutes(data, times, 1.0)
+    if bool(np.any(points.highest < points.average)) or bool(np.any(points.count < 1)):
+        raise CodecError("damaged chunk: a minute whose highest is below its average, or that counts nothing")
+    return len(points)
+
+
+def _overlaps(connection: sqlite3.Connection) -> Iterator[str]:
+    """Blocks of one run follow each other; those of minutes may share one at the seam."""
+    for tier in (RAW, MINUTES):
+        query = "SELECT id, run, start_ms, end_ms FROM blocks WHERE tier = ? AND state = ? ORDER BY run, start_ms"
+        before: tuple[int, int, int, int] | None = None
+        for row in connection.execute(query, (tier, LIVE)):
+            if before is not None and before[1] == row[1] and row[2] < before[3] + (tier == RAW):
+                yield f"block {row[0]} overlaps block {before[0]}"
+            before = row
+
+
+def _recent(database: Inspection, verdict: Verdict) -> Iterator[str]:
+    """The ticks that are not compressed yet: those that could be loaded are sound but for their order."""
+    before: tuple[int, int] = (-1, 0)
+    for tick in database.recent.head.ticks(0, 1 << 62):
+        verdict.samples += len(tick.series)
+        if tick.run == before[0] and tick.time_ms <= before[1]:
+            yield f"tick {tick.number} is not later than the one before it"
+        before = tick.run, tick.time_ms
+
+
+def _roll_up(database: Inspection) -> Iterator[str]:
+    """Where samples and minutes are both kept they must agree."""
+    queries = database.queries
+    extents = blocks.extents(database.connection, RAW)
+    if not extents or _is_recorded_over(extents, database.recent.head.extents()):
+        return  # a minute that was recorded twice is cut at its beginning, its samples where the second time began
+    start, end = _whole_minutes(extents)
+    query = (
+        "SELECT DISTINCT metric, entity, container FROM blocks JOIN chunks ON chunks.block = blocks.id "
+        "JOIN series ON series.id = chunks.series WHERE blocks.tier = ? AND blocks.state = ?"
+    )
+    for metric, entity, container in database.connection.execute(query, (RAW, LIVE)).fetchall():
+        samples = queries.window(metric, entity, (start - 1) / 1000, (end - 1) / 1000, container)
+        minutes = queries.minutes_of(metric, entity, start / 1000, end / 1000, container)
+        times = np.rint(samples.times * 1000).astype(np.int64)
+        wanted = rollup.points(times, samples.values, MINUTE_MS)
+        starts = np.empty(0, np.int64) if minutes is None else minutes.starts_ms
+        if not np.array_equal(starts, wanted.starts_ms):
+            yield f"{metric} of {entity}: has samples of {len(wanted)} minutes, and {len(starts)} minutes"
+        elif minutes is not None and not (
+            np.array_equal(minutes.count, wanted.count)
+            and np.allclose(minutes.average, wanted.average, atol=1.0 / codec.steps_per_unit(metric), rtol=1e-9)
+        ):
+            yield f"{metric} of {entity}: its minutes are not those of its samples"
+
+
+def _whole_minutes(extents: Extents) -> tuple[int, int]:
+    """From the first whole minute that samples are kept of to the last, of the newest run. [milliseconds]"""
+    first, last = extents[max(extents)]
+    return -(-first // MINUTE_MS) * MINUTE_MS, last // MINUTE_MS * MINUTE_MS
+
+
+def _is_recorded_over(extents: Extents, recent: Extents) -> bool:
+    newest = max(extents)
+    first, last = extents[newest]
+    return any(run > newest and start <= last and end >= first for run, (start, end) in recent.items())
+
+
+def _unfinished(connection: sqlite3.Connection) -> Iterator[str]:
+    """Chunks of blocks that do not exist are never read, and never deleted."""
+    query = "SELECT count(*) FROM chunks WHERE block NOT IN (SELECT id FROM blocks)"
+    (orphans,) = connection.execute(query).fetchone()
+    if orphans:
+        yield f"{orphans} chunks belong to no block"

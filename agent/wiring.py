@@ -1,0 +1,179 @@
+"""Puts the parts of an agent together: settings in, parts out. Nothing runs yet."""
+
+import contextlib
+import logging
+import os
+import resource
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from agent.collectors.base import Machine, resolve
+from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
+from agent.metrics import Metrics
+from agent.pipeline import Pipeline
+from agent.reporter.reporter import NodeSource, Reports
+from agent.settings import AgentSettings
+from agent.sources.kubelet import PODS_PATH, KubeletPods, login_to
+from agent.sources.node import ApiNode, MachineNode
+from agent.sources.pod import AllThatRun, ApiPods, CgroupPods, PodSource
+from agent.store_failover import Keeper
+from agent.trainer.checkpointing import Learning
+from agent.tsdb import checkpoints
+from agent.tsdb.schema import StoreNewer
+from agent.tsdb.size import StoreSize
+from agent.tsdb.tsdb import Tsdb
+from headroom import kube
+from headroom.runtime.option_types import KUBELET_PORT
+
+log = logging.getLogger(__name__)
+
+_LONGEST_SECONDS = 30.0
+_LONGEST_INTERVALS = 3.0
+
+
+class CannotStart(Exception):  # noqa: N818 - what the user sees is the message
+    """The agent cannot run here; one line that names the thing and the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a running agent."""
+
+    pipeline: Pipeline
+    """What a tick does."""
+    pods: PodSource
+    """The pods on this node."""
+    node: NodeSource
+    """What the node has."""
+    reports: Reports
+    """What is reported."""
+    metrics: Metrics
+    """What is counted."""
+    cgroups: CgroupTree
+    """Where pods are measured."""
+
+
+def build(settings: AgentSettings, api: kube.ApiServer | None) -> Parts:
+    """Put the parts together.
+
+    Args:
+        settings: Everything.
+        api: The API server; None without a cluster.
+
+    Raises:
+        CannotStart: The machine cannot be read, or the database is a newer version's.
+    """
+    _allow_many_files()
+    cgroups = CgroupTree(_layout(settings))
+    with contextlib.suppress(OSError):  # the collectors say it, every tick, until it is there
+        cgroups.locate()
+    _say_what_was_found(settings, cgroups)
+    metrics = Metrics(settings.node_name)
+    metrics.detected.source = lambda: cgroups.facts
+    node = MachineNode(settings.collect.paths) if api is None else ApiNode(api, settings.node_name)
+    listed = _pod_source(settings, api, node, cgroups)
+    for source in (node, listed):
+        if isinstance(source, ApiNode | ApiPods | KubeletPods):
+            source.refused = lambda what: metrics.refused_inputs.labels(what).inc()
+    if isinstance(listed, KubeletPods):
+        listed.observe = lambda code, seconds: metrics.kubelet_seconds.labels("get", PODS_PATH, code).observe(seconds)
+    pods = listed if isinstance(listed, CgroupPods) else AllThatRun(listed, cgroups)
+    try:
+        pipeline = Pipeline(
+            resolve(settings.collect.collectors, _machine(settings, cgroups)),
+            pods,
+            _keeper(settings),
+            lambda store: Learning(store, settings.learn, metrics, settings.node_name),
+            metrics,
+        )
+    except StoreNewer as error:
+        raise CannotStart(str(error)) from error
+    reports = Reports(pipeline, pods, node, metrics, settings.learn.predict_policy)
+    return Parts(pipeline, pods, node, reports, metrics, cgroups)
+
+
+def facts(settings: AgentSettings, parts: Parts, report_problem: Callable[[], str]) -> Mapping[str, Callable[[], str]]:
+    """What /healthz?verbose tells: what was detected, and how it goes."""
+    pipeline, cgroups = parts.pipeline, parts.cgroups
+    return {
+        "node": lambda: settings.node_name,
+        "machine": lambda: cgroups.layout.description,
+        **{f"detected {name}": partial(_fact, cgroups, name) for name in cgroups.facts},
+        "pods known": lambda: str(len(parts.pods.pods())),
+        "gaps in the last tick": lambda: str(len(pipeline.missing)),
+        "failing": lambda: "; ".join(f"{step}: {why}" for step, why in pipeline.failing.items()) or "nothing",
+        "reports": lambda: report_problem() or "taken",
+        "database": lambda: _told(settings.database, pipeline.store.size()),
+    }
+
+
+def _told(path: Path, size: StoreSize) -> str:
+    unwritten = f", {size.unwritten_ticks} of them only in memory" if size.unwritten_ticks else ""
+    return (
+        f"{path}, {size.file_bytes / (1 << 20):.1f} MiB on disk, {size.series} series, "
+        f"{size.head_ticks} ticks not yet compressed{unwritten}"
+    )
+
+
+def _fact(cgroups: CgroupTree, name: str) -> str:
+    return cgroups.facts[name]
+
+
+def _machine(settings: AgentSettings, cgroups: CgroupTree) -> Machine:
+    longest = max(_LONGEST_SECONDS, _LONGEST_INTERVALS * settings.collect.interval_seconds)
+    ticks = float(os.sysconf("SC_CLK_TCK"))
+    return Machine(settings.collect.paths, cgroups, time.monotonic, ticks, longest_seconds=longest)
+
+
+def _keeper(settings: AgentSettings) -> Keeper:
+    return Keeper(
+        lambda: Tsdb.open(settings.database, settings.store),
+        lambda: Tsdb.in_memory(settings.store),
+        lambda: checkpoints.peek(settings.database),
+        settings.store.retry_seconds,
+    )
+
+
+def _pod_source(
+    settings: AgentSettings, api: kube.ApiServer | None, node: ApiNode | MachineNode, cgroups: CgroupTree
+) -> PodSource:
+    if api is None or settings.collect.pods_from == "cgroups":
+        return CgroupPods(cgroups)
+    if settings.collect.pods_from == "api":
+        return ApiPods(api, settings.node_name)
+    login = partial(login_to, kubeconfig=settings.kubeconfig, authority=settings.kubelet.authority)
+    try:
+        login(settings.kubelet.address or ("localhost", KUBELET_PORT))
+    except kube.LoginError as error:
+        raise CannotStart(f"--pods-from kubelet: {error}") from error
+    return KubeletPods(settings.kubelet, login, lambda: node.kubelet, cgroups)
+
+
+def _layout(settings: AgentSettings) -> Layout:
+    paths = settings.collect.paths
+    try:
+        (paths.proc / "stat").read_bytes()
+    except OSError as error:
+        raise CannotStart(f"cannot read {paths.proc / 'stat'}: {error.strerror}; give the right --host-root") from error
+    try:
+        return detect(paths.cgroup)
+    except NoCgroups as error:
+        raise CannotStart(str(error)) from error
+
+
+def _say_what_was_found(settings: AgentSettings, cgroups: CgroupTree) -> None:
+    found = ", ".join(f"{top.path} ({top.driver} driver)" for top in cgroups.kubepods) or "no kubepods folder yet"
+    log.info("node %s: %s; %s", settings.node_name, cgroups.layout.description, found)
+    if cgroups.layout.memory is None:
+        log.warning("the kernel has no memory controller: pods' memory cannot be measured, and no Mid can be sold")
+
+
+def _allow_many_files() -> None:
+    """A few files are held open per pod: use what the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,198 @@
+"""Steps policies through a trace: what each would have predicted for every machine, against what came.
+
+    Peak = min(margin * model(warm pods) + limits of the cold pods, limits of all pods)
+
+A pod is cold until it was observed for the policy's cold period, as in the agent; a machine is a node without system
+usage. Machines are judged a group at a time, so that memory does not grow with the number of machines: what is held
+for a group is a few times `GROUP_VALUES` numbers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from agent.numerics.arrays import FloatArray
+from agent.numerics.peaks import SLOT_SECONDS
+from agent.prediction.policy import resolve
+from crds.predict_policy import PredictPolicy
+from headroom.backtest.batch_prediction import Asker, ModelError
+from headroom.backtest.durations import short_span
+from headroom.backtest.group import GROUP_VALUES, Machine, machines
+from headroom.backtest.placement import Churn, Placement, check_churn, churned, packed, real
+from headroom.backtest.score import MachineScore, Result, result, score
+from headroom.backtest.trace import Trace, TraceError
+
+__all__ = [
+    "GROUP_VALUES",
+    "ORACLE",
+    "Choice",
+    "Churn",
+    "ModelError",
+    "Plan",
+    "Result",
+    "TraceError",
+    "predictions",
+    "run",
+]
+
+ORACLE: Final = "oracle"
+"""Name of the policy that knows the future."""
+Progress = Callable[[float, str], None]
+"""Told how much is done, 0..1, and what is done now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A policy to be judged."""
+
+    name: str
+    """What people call it."""
+    policy: PredictPolicy
+    """What it says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How to judge."""
+
+    machines: int | None = None
+    """Pack the series on so many machines; None for the placement that the trace says."""
+    seeds: tuple[int, ...] = (0, 1)
+    """Of the random packing, or of pods that come and go; each is a placement of its own."""
+    horizons_seconds: tuple[int, ...] = (86_400,)
+    """How long a prediction has to hold. [s]"""
+    warm_up_seconds: float = 86_400.0
+    """Steps before this are not counted. [s]"""
+    churn: Churn | None = None
+    """Let pods come and go; None for series that stay where they are."""
+    workload_history: bool = True
+    """Whether a new pod goes on with the history of its workload on its machine, as in the agent."""
+
+
+def run(
+    trace: Trace, choices: Sequence[Choice], plan: Plan, progress: Progress = lambda _share, _what: None
+) -> list[Result]:
+    """Judge policies on one trace.
+
+    Args:
+        trace: one resource.
+        choices: the policies.
+        plan: how.
+        progress: told at every machine.
+
+    Returns:
+        For each horizon one result of the oracle and one of each policy, in the order given.
+
+    Raises:
+        TraceError: it cannot be judged as planned; the message says what can.
+        PolicyError: a policy cannot be followed.
+        ModelError: a model failed.
+    """
+    if trace.step_seconds != SLOT_SECONDS:
+        raise TraceError(
+            f"{trace.source or 'the trace'}: has a value every {trace.step_seconds:g} s, but models look at averages "
+            f"of {SLOT_SECONDS:g} s; average it over that time"
+        )
+    horizons = {seconds: max(int(np.ceil(seconds / trace.step_seconds)), 1) for seconds in plan.horizons_seconds}
+    start = _first_counted(trace, plan, horizons)
+    askers = [Asker(choice.name, resolve(choice.policy).models[trace.resource]) for choice in choices]
+    names = (ORACLE, *(choice.name for choice in choices))
+    placements = _placements(trace, plan)
+    total = sum(len(placement.machines) for placement in placements)
+    scores: dict[int, list[list[MachineScore]]] = {seconds: [[] for _ in names] for seconds in horizons}
+    done = 0
+
+    def learning(share: float) -> None:
+        progress(done / total, f"learning, {share:.0%}")
+
+    for machine in machines(trace, placements, workload_history=plan.workload_history, learning=learning):
+        progress(done / total, machine.name)
+        done += 1
+        _judge(machine, askers, start, horizons, scores)
+    progress(1.0, "")
+    if not all(found[0] for found in scores.values()):
+        raise TraceError(
+            f"{trace.source or 'the trace'}: no series is on a machine after the first "
+            f"{short_span(plan.warm_up_seconds)} and before the horizon begins; choose a shorter --warm-up or --horizon"
+        )
+    seeds = [placement.seed for placement in placements if placement.seed is not None]
+    return [
+        result(name, trace.resource, seconds, seeds, found)
+        for seconds, of_policies in scores.items()
+        for name, found in zip(names, of_policies, strict=True)
+    ]
+
+
+def _judge(
+    machine: Machine,
+    askers: Sequence[Asker],
+    start: int,
+    horizons: Mapping[int, int],
+    scores: Mapping[int, Sequence[list[MachineScore]]],
+) -> None:
+    """Add one machine's scores, unless nothing is on it at any step that counts for a horizon."""
+    steps = machine.trace.steps
+    predicted = predictions(machine, askers, start, steps - min(horizons.values()))
+    for seconds, horizon in horizons.items():
+        limits = machine.limits(start, steps - horizon)
+        if not limits.any():
+            continue
+        oracle = machine.oracle(start, steps - horizon, horizon)
+        for found, peaks in zip(scores[seconds], [oracle, *predicted], strict=True):
+            found.append(score(peaks[: len(limits)], oracle, limits))
+
+
+def predictions(machine: Machine, askers: Sequence[Asker], start: int, end: int) -> list[FloatArray]:
+    """What each policy predicts for a machine at the steps start <= t < end, shape (N,) each. [cores or bytes]
+
+    It may be above the sum of the limits.
+    """
+    found = [np.zeros(end - start) for _ in askers]
+    periods = {asker.model.cold_start_seconds for asker in askers}
+    for period in periods:
+        for segment in machine.segments(period, start, end):
+            own = slice(segment.start - start, segment.end - start)
+            for asker, peaks in zip(askers, found, strict=True):
+                if asker.model.cold_start_seconds == period:
+                    warm = 0.0 if segment.view is None else asker.peaks(segment.view)
+                    peaks[own] = warm + segment.cold
+            segment.forget()
+    return found
+
+
+def _first_counted(trace: Trace, plan: Plan, horizons: Mapping[int, int]) -> int:
+    """The first step that counts.
+
+    Raises:
+        TraceError: no step would be left for a horizon.
+    """
+    start = int(np.ceil(plan.warm_up_seconds / trace.step_seconds))
+    longest = max(horizons.values())
+    if trace.steps - longest > start:
+        return start
+    length, step = trace.steps * trace.step_seconds, trace.step_seconds
+    room = trace.steps - 1 - start
+    way_out = (
+        f"choose a --horizon of at most {short_span(room * step)}"
+        if room > 0
+        else f"choose a --warm-up of at most {short_span(max(trace.steps - 1 - longest, 0) * step)} with this horizon"
+        if trace.steps - 1 > longest
+        else "choose a shorter --warm-up and a shorter --horizon"
+    )
+    raise TraceError(
+        f"{trace.source or 'the trace'}: it is {short_span(length)} long; the first {short_span(plan.warm_up_seconds)} "
+        f"and the last {short_span(longest * step)} (the horizon) do not count, so nothing is left to judge; {way_out}"
+    )
+
+
+def _placements(trace: Trace, plan: Plan) -> list[Placement]:
+    if plan.churn is not None:
+        if plan.machines is None:
+            raise TraceError("pods that come and go need a number of machines: --machines")
+        check_churn(trace, plan.machines, plan.churn, len(plan.seeds))
+        return [churned(trace, plan.machines, plan.churn, seed) for seed in plan.seeds]
+    if plan.machines is not None:
+        return [packed(trace, plan.machines, seed) for seed in plan.seeds]
+    return [real(trace)]

@@ -1,0 +1,170 @@
+"""Which series is on which machine, and when."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from agent.numerics.arrays import IntArray
+from headroom.backtest.trace import Stay, Trace, TraceError
+
+_DAY_SECONDS: Final = 86400.0
+MOST_PODS: Final = 2_000_000
+"""Most pods that may come and go: 500 MB of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Churn:
+    """Pods that come and go: each machine has slots, and a slot always holds one pod, which lives for a random time."""
+
+    mean_life_seconds: float
+    """Mean of the pods' exponential lives. [s]"""
+    slots_per_machine: int = 12
+    """How many pods a machine has at a time."""
+    comes_back_percent: float = 0.0
+    """How many of those that end are followed by a pod of the same workload, which goes on with the same series. [%]"""
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.mean_life_seconds < np.inf:
+            raise ValueError(f"the mean life must be above 0 s, got {self.mean_life_seconds:g} s")
+        if self.slots_per_machine < 1:
+            raise ValueError(f"a machine must have at least 1 slot, got {self.slots_per_machine}")
+        if not 0.0 <= self.comes_back_percent <= 100.0:  # noqa: PLR2004 - percent
+            raise ValueError(f"the share that comes back must be 0 to 100 percent, got {self.comes_back_percent:g}")
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the series of a trace are, and when."""
+
+    stays: tuple[Stay, ...]
+    """In order of their beginning."""
+    machines: tuple[str, ...]
+    """Their names."""
+    seed: int | None
+    """What the random numbers began with; None for the real placement."""
+
+    def on(self, machine: int) -> list[Stay]:
+        """The stays on a machine."""
+        return [stay for stay in self.stays if stay.machine == machine]
+
+
+def random_packing(series: int, machines: int, seed: int) -> IntArray:
+    """The machine of each series, shape (V,): ``default_rng(seed).permutation(V) % M``."""
+    return (np.random.default_rng(seed).permutation(series) % machines).astype(np.intp)
+
+
+def packed(trace: Trace, machines: int, seed: int) -> Placement:
+    """Every series on one machine for as long as it is there, from its first value to its last.
+
+    Raises:
+        TraceError: there are more machines than series.
+    """
+    if machines > trace.series:
+        raise TraceError(
+            f"{trace.source or 'the trace'}: {machines} machines for {trace.series} series; "
+            f"choose at most {trace.series} machines (--machines)"
+        )
+    there = ~np.isnan(trace.usage)
+    first, after = there.argmax(axis=0), trace.steps - there[::-1].argmax(axis=0)
+    where = random_packing(trace.series, machines, seed)
+    stays = [
+        Stay(series, int(where[series]), int(first[series]), int(after[series]), _workload(trace, series))
+        for series in np.flatnonzero(there.any(axis=0)).tolist()
+    ]
+    return Placement(_in_order(stays), _names(machines), seed)
+
+
+def real(trace: Trace) -> Placement:
+    """The placement that the trace says.
+
+    Raises:
+        TraceError: it says none.
+    """
+    if trace.stays is None:
+        raise TraceError(
+            f"{trace.source or 'the trace'} does not say which machine a series was on; "
+            "say how many to pack them on: --machines"
+        )
+    stays = [
+        stay if stay.workload is not None else replace(stay, workload=_workload(trace, stay.series))
+        for stay in trace.stays
+    ]
+    count = max((stay.machine for stay in stays), default=-1) + 1
+    return Placement(_in_order(stays), trace.machines or _names(count), None)
+
+
+def check_churn(trace: Trace, machines: int, churn: Churn, seeds: int) -> None:
+    """Refuse more pods than fit in memory, before any is made.
+
+    Args:
+        trace: how long they come and go.
+        machines: how many machines.
+        churn: how pods come and go.
+        seeds: how many times all that is done.
+
+    Raises:
+        TraceError: there would be too many.
+    """
+    after_another = 1 + trace.steps * trace.step_seconds / max(churn.mean_life_seconds, trace.step_seconds)
+    pods = seeds * machines * churn.slots_per_machine * after_another
+    if pods > MOST_PODS:
+        raise TraceError(
+            f"{trace.source or 'the trace'}: about {pods:,.0f} pods would come and go, which is more than the "
+            f"{MOST_PODS:,} that fit; give a longer --churn-mean-life, or fewer --machines, --slots or seeds (--seed)"
+        )
+
+
+def churned(trace: Trace, machines: int, churn: Churn, seed: int) -> Placement:
+    """Random series in the slots of machines, one after another, for exponential lives of at least a step.
+
+    A pod that does not come back makes room for a random series under a name of its own: nothing of the machine's
+    earlier pods is known of it.
+
+    Args:
+        trace: its series must be there all the time.
+        machines: how many machines.
+        churn: how pods come and go.
+        seed: of the random numbers.
+
+    Raises:
+        TraceError: a series is not there all the time.
+    """
+    if np.isnan(trace.usage).any():
+        gone = trace.names[int(np.isnan(trace.usage).any(axis=0).argmax())]
+        raise TraceError(
+            f"{trace.source or 'the trace'}: pods that come and go are made of series that are there all the time, "
+            f"which {gone} is not; judge this trace without --churn-mean-life"
+        )
+    numbers = np.random.default_rng(seed)
+    stays = [
+        stay
+        for machine in range(machines)
+        for slot in range(churn.slots_per_machine)
+        for stay in _lives(trace, machine, slot, churn, numbers)
+    ]
+    return Placement(_in_order(stays), _names(machines), seed)
+
+
+def _lives(trace: Trace, machine: int, slot: int, churn: Churn, numbers: np.random.Generator) -> Iterator[Stay]:
+    mean = churn.mean_life_seconds / trace.step_seconds
+    start, series, workload = 0, -1, ""
+    while start < trace.steps:
+        end = start + max(1, round(numbers.exponential(mean)))
+        if series < 0 or 100.0 * numbers.random() >= churn.comes_back_percent:
+            series, workload = int(numbers.integers(trace.series)), f"{slot}/{start}"
+        yield Stay(series, machine, start, min(end, trace.steps), workload)
+        start = end
+
+
+def _workload(trace: Trace, series: int) -> str | None:
+    return (trace.workloads[series] or None) if trace.workloads is not None else None
+
+
+def _names(machines: int) -> tuple[str, ...]:
+    return tuple(f"machine-{number}" for number in range(machines))
+
+
+def _in_order(stays: Sequence[Stay]) -> tuple[Stay, ...]:
+    return tuple(sorted(stays, key=lambda stay: (stay.start, stay.machine, stay.series)))

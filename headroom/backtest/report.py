@@ -1,0 +1,288 @@
+"""Results for programs and for tables: one JSON document, CSV, rows of text. No files, no terminals.
+
+The JSON is a stable contract: fields are added, never renamed.
+"""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final
+
+import numpy as np
+
+from agent.prediction.policy import ResourceModel, resolve
+from agent.predictors import PREDICTORS
+from crds.codec import json_name
+from crds.predict_policy import effective
+from headroom.backtest import policies
+from headroom.backtest.durations import short_span, show_moment
+from headroom.backtest.engine import ORACLE, Choice, Plan
+from headroom.backtest.placement import Churn
+from headroom.backtest.score import Result
+from headroom.backtest.trace import Resource, Trace
+from headroom.runtime.sanitize import printable
+
+KIND: Final = "Backtest"
+"""Kind of the JSON document."""
+VERSION: Final = 1
+"""Version of the JSON document."""
+DEFINITIONS: Final[Mapping[str, str]] = {
+    "oracle": "the highest sum of what the series used that were on the machine at a step, from then to the end of the "
+    "horizon, at most their limits",
+    "violationPercent": "share of the steps at which the predicted peak was below the oracle's; mean, median and 90th "
+    "percentile over the machines of all seeds",
+    "severityPercent": "mean over all steps and machines of max(0, oracle - predicted) / oracle",
+    "savingsPercent": "(limits - predicted) / limits, summed over steps and machines",
+    "margin": "figures include the policy's margin; a series with less evidence than the policy's cold period counts "
+    "at its limit",
+}
+"""What the figures are."""
+_CSV: Final = (
+    "policy",
+    "resource",
+    "horizonSeconds",
+    "machines",
+    "seed",
+    "violationPercentMean",
+    "violationPercentP50",
+    "violationPercentP90",
+    "severityPercent",
+    "savingsPercent",
+)
+_DIGITS: Final = 6
+_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a backtest found."""
+
+    choices: tuple[Choice, ...]
+    """The policies, without the oracle."""
+    traces: tuple[Trace, ...]
+    """What they were judged on."""
+    plan: Plan
+    """How."""
+    results: tuple[Result, ...]
+    """One for each policy and the oracle, resource and horizon."""
+    notes: tuple[str, ...] = ()
+    """What was assumed, one sentence each, beside what the traces say themselves."""
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """All notes, each once."""
+        return tuple(dict.fromkeys([*(note for trace in self.traces for note in trace.notes), *self.notes]))
+
+
+def pooled(results: Sequence[Result]) -> tuple[Result, ...]:
+    """Results of several traces, such as single days, as if their machines had stood side by side.
+
+    Args:
+        results: of one plan; those of one policy, resource and horizon become one.
+    """
+    groups: dict[tuple[str, str, int], list[Result]] = {}
+    for each in results:
+        groups.setdefault((each.policy, each.resource, each.horizon_seconds), []).append(each)
+    return tuple(_together(group) for group in groups.values())
+
+
+def _together(group: Sequence[Result]) -> Result:
+    if len(group) == 1:
+        return group[0]
+    return replace(
+        group[0],
+        violation=np.concatenate([each.violation for each in group]),
+        severity=np.concatenate([each.severity for each in group]),
+        savings=np.concatenate([each.savings for each in group]),
+        limits=np.concatenate([each.limits for each in group]),
+    )
+
+
+def document(report: Report) -> dict[str, Any]:
+    """Everything for programs: `results` as the contract says, and what it takes to repeat them."""
+    return {
+        "kind": KIND,
+        "version": VERSION,
+        "results": [_result(each) for each in report.results],
+        "policies": {choice.name: policies.as_json(choice) for choice in report.choices},
+        "traces": [_trace(each) for each in report.traces],
+        "plan": _plan(report.plan),
+        "notes": list(report.said),
+        "definitions": dict(DEFINITIONS),
+    }
+
+
+def csv_text(report: Report) -> str:
+    """A row for each result, the same figures as in the document; several seeds stand in one field, with blanks."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV)
+    for each in report.results:
+        found = _result(each)
+        violation = found["violationPercent"]
+        seeds = " ".join(map(str, each.seeds))
+        head = [printable(found["policy"]), found["resource"], found["horizonSeconds"], found["machines"], seeds]
+        tail = [found["severityPercent"], found["savingsPercent"]]
+        writer.writerow([*head, *(violation[name] for name in ("mean", "p50", "p90")), *tail])
+    return out.getvalue()
+
+
+def in_order(results: Sequence[Result]) -> list[Result]:
+    """Results as people compare them: by resource and horizon, and there the safest first, the oracle before all."""
+    resources = list(dict.fromkeys(each.resource for each in results))
+    return sorted(
+        results,
+        key=lambda each: (
+            resources.index(each.resource),
+            each.horizon_seconds,
+            each.policy != ORACLE,
+            each.violation_percent.mean,
+            -each.savings_percent,
+        ),
+    )
+
+
+def better(result: Result, others: Sequence[Result]) -> str:
+    """The policy that violates no more and saves no less, and one of both strictly: nobody would choose this one.
+
+    Args:
+        result: of a policy.
+        others: of all policies; those of other resources and horizons do not count, nor does the oracle.
+
+    Returns:
+        Its name, that of the one which saves most where there are several; empty where there is none.
+    """
+    if result.policy == ORACLE:
+        return ""
+    violated, saved = _point(result)
+    found = [
+        (theirs, each.policy)
+        for each in others
+        if each.policy != ORACLE
+        and (each.resource, each.horizon_seconds) == (result.resource, result.horizon_seconds)
+        and (theirs := _point(each)) != (violated, saved)
+        and theirs[0] <= violated
+        and theirs[1] >= saved
+    ]
+    return max(found, key=lambda each: each[0][1])[1] if found else ""
+
+
+def _point(result: Result) -> tuple[float, float]:
+    """Violation and savings, as they are shown. [percent]"""
+    return _rounded(result.violation_percent.mean), _rounded(result.savings_percent)
+
+
+def always_cold(choices: Sequence[Choice], trace: Trace, plan: Plan) -> list[str]:
+    """A note about policies that predicted nothing, because all that counts lies within their cold period.
+
+    Args:
+        choices: the policies.
+        trace: what they are judged on; nobody is observed for longer than it is.
+        plan: with the horizons, whose ends do not count.
+    """
+    longest = trace.steps * trace.step_seconds - min(plan.horizons_seconds)
+    colds = {choice.name: resolve(choice.policy).cold_start_seconds for choice in choices}
+    names = [name for name, cold in colds.items() if cold > longest]
+    if not names:
+        return []
+    shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    shortest = short_span(min(colds[name] for name in names))
+    why = f"the trace is too short for a cold period of {shortest}"
+    return [f"Everything counts at its limit with {shown}: {why}. A shorter one is written cold=2h."]
+
+
+def margin_percent(choice: Choice, resource: Resource) -> int:
+    """The margin that is in a policy's figures. [percent]"""
+    return effective(choice.policy, resource).safety_margin_percent
+
+
+def meaning(choice: Choice) -> str:
+    """A policy in one line, nothing left open: model and parameters of each resource, margin, cold period."""
+    policy = resolve(choice.policy)
+    parts = {resource: _told(policy.models[resource]) for resource in policy.models}
+    same = len(set(parts.values())) == 1
+    told = parts["cpu"] if same else "; ".join(f"{resource}: {part}" for resource, part in parts.items())
+    return f"{told}; cold for {short_span(policy.cold_start_seconds)}"
+
+
+def _told(chosen: ResourceModel) -> str:
+    return f"{_model(chosen.name, chosen.model)}, margin {round(100 * (chosen.margin - 1))} %"
+
+
+def _model(name: str, model: object) -> str:
+    """A model with all its parameters, those that nobody named, too."""
+    values = {field.name: getattr(model, field.name) for field in fields(model) if field.init}  # type: ignore[arg-type]
+    inner = values.pop("of", ())
+    of = f"({', '.join(_model(_name(each), each) for each in inner)})" if inner else ""
+    parameters = [f"{json_name(key)} {_value(value)}" for key, value in values.items() if value is not None]
+    if len(parameters) < len(values):  # the model chooses by the resource
+        parameters.append("the rest as usual" if parameters else "as usual")
+    return f"{name}{of}{' ' if parameters else ''}{', '.join(parameters)}"
+
+
+def _value(value: object) -> str:
+    """As a policy has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _name(model: object) -> str:
+    """A model's name in a policy; that of its class for one of a third party."""
+    kind = f"{type(model).__module__}:{type(model).__qualname__}"
+    return next((name for name, target in PREDICTORS.items() if target == kind), type(model).__qualname__)
+
+
+def _result(result: Result) -> dict[str, Any]:
+    violation = result.violation_percent
+    seeds: int | list[int] | None = list(result.seeds)
+    if len(result.seeds) < 2:  # noqa: PLR2004 - one seed is a number, none is the real placement
+        seeds = result.seeds[0] if result.seeds else None
+    return {
+        "policy": result.policy,
+        "resource": result.resource,
+        "horizonSeconds": result.horizon_seconds,
+        "machines": result.machines,
+        "seed": seeds,
+        "violationPercent": {
+            "mean": _rounded(violation.mean),
+            "p50": _rounded(violation.p50),
+            "p90": _rounded(violation.p90),
+        },
+        "severityPercent": _rounded(result.severity_percent),
+        "savingsPercent": _rounded(result.savings_percent),
+    }
+
+
+def _trace(trace: Trace) -> dict[str, Any]:
+    return {
+        "resource": trace.resource,
+        "source": trace.source,
+        "series": trace.series,
+        "steps": trace.steps,
+        "stepSeconds": trace.step_seconds,
+        "from": show_moment(trace.times[0]),
+        "until": show_moment(trace.times[-1]),
+        "notes": list(trace.notes),
+    }
+
+
+def _plan(plan: Plan) -> dict[str, Any]:
+    return {
+        "warmUpSeconds": plan.warm_up_seconds,
+        "workloadHistory": plan.workload_history,
+        "churn": None if plan.churn is None else _churn(plan.churn),
+    }
+
+
+def _churn(churn: Churn) -> dict[str, float]:
+    return {
+        "meanLifeSeconds": churn.mean_life_seconds,
+        "slotsPerMachine": churn.slots_per_machine,
+        "comesBackPercent": churn.comes_back_percent,
+    }
+
+
+def _rounded(value: float) -> float:
+    return round(float(value), _DIGITS)

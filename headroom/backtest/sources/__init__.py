@@ -1,0 +1,158 @@
+"""Where traces come from, one file per source: files, agents' databases, Prometheus. Read only, no cluster needed."""
+
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeAlias
+
+from headroom.backtest.trace import Resource, Trace, TraceError
+
+SOURCES: Final[Mapping[str, str]] = {
+    "trace": "headroom.backtest.sources.folder:read",
+    "db": "headroom.backtest.sources.agent_database:read",
+    "prometheus": "headroom.backtest.sources.prometheus:read",
+    "nodemetrics": "headroom.backtest.sources.node_metrics:read",
+}
+"""Where each source is: a function from places and options to traces, one per resource and stretch of time."""
+
+REQUESTS: Final = "requests"
+LIMITS: Final = "limits"
+BASES: Final = (REQUESTS, LIMITS)
+"""What a cluster's pods count with: what they request (else their limit), or their limit alone."""
+
+QUERIES: Final[Mapping[str, str]] = {
+    "cpu": 'sum by (namespace, pod) (rate(container_cpu_usage_seconds_total{container!="",container!="POD"}[5m]))',
+    "memory": 'sum by (namespace, pod) (avg_over_time(container_memory_working_set_bytes{container!="",container!="POD"}[5m]))',  # noqa: E501 - one query
+    "cpu-requests": 'sum by (namespace, pod) (kube_pod_container_resource_requests{resource="cpu"})',
+    "memory-requests": 'sum by (namespace, pod) (kube_pod_container_resource_requests{resource="memory"})',
+    "cpu-limits": 'sum by (namespace, pod) (kube_pod_container_resource_limits{resource="cpu"})',
+    "memory-limits": 'sum by (namespace, pod) (kube_pod_container_resource_limits{resource="memory"})',
+    "pods": "max by (namespace, pod, node, created_by_kind, created_by_name, priority_class) (kube_pod_info)",
+}
+"""What Prometheus is asked for, by name: use in cores and bytes, requests and limits, and the node of each pod."""
+
+Progress: TypeAlias = Callable[[float, str], None]
+"""Told how much is done (0..1) and what comes next."""
+
+
+class OptionError(ValueError):
+    """An option that cannot be used; the message says what there is."""
+
+
+class SourceUnavailableError(TraceError):
+    """Nobody answers where the source is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is wanted of a source, and how to get at it.
+
+    Raises:
+        OptionError: one of them cannot be used.
+    """
+
+    resources: tuple[Resource, ...] = ("cpu", "memory")
+    """Which resources."""
+    since: float | None = None
+    """Where to begin; None: with the first sample. [seconds since 1970]"""
+    until: float | None = None
+    """Before what to end; None: after the last sample. [seconds since 1970]"""
+    last_seconds: float | None = None
+    """Only the last so long of what there is. [s]"""
+    basis: str = REQUESTS
+    """One of `BASES`; takes no part in traces of machines, whose requests are their limits."""
+    pods: tuple[str, ...] = ()
+    """Files of pods with requests and limits, as `kubectl get pods --all-namespaces -o json` prints them, where the
+    source itself has none."""
+    queries: Mapping[str, str] = field(default_factory=dict)
+    """Prometheus: queries by the names of `QUERIES`, in place of those."""
+    token_file: str = ""
+    """Prometheus: file with a bearer token."""
+    ca_file: str = ""
+    """Prometheus: file with the authority that its certificate is checked by; empty: those of the system."""
+    client_cert: str = ""
+    """Prometheus: file with a certificate to show."""
+    client_key: str = ""
+    """Prometheus: file with that certificate's key; empty: it is in the same file."""
+    user: str = ""
+    """Prometheus: name for a login with name and password."""
+    password_file: str = ""
+    """Prometheus: file with the password."""
+    insecure: bool = False
+    """Prometheus: whether its certificate is not checked."""
+    timeout_seconds: float = 30.0
+    """Prometheus: how long one answer may take. [s]"""
+
+    def __post_init__(self) -> None:
+        if self.basis not in BASES:
+            raise OptionError(f"{self.basis!r} is no basis; there are: {', '.join(BASES)}")
+        for name in self.queries:
+            if name not in QUERIES:
+                raise OptionError(f"there is no query {name!r}; there are: {', '.join(QUERIES)}")
+        if self.token_file and self.user:
+            raise OptionError("a token and a user are two logins; give --token-file or --user")
+        if bool(self.user) != bool(self.password_file):
+            raise OptionError("a login with name and password needs both --user and --password-file")
+        if self.client_key and not self.client_cert:
+            raise OptionError("--client-key is the key of a certificate; give --client-cert, too")
+        if self.since is not None and self.until is not None and self.since >= self.until:
+            raise OptionError("--from must be before --until")
+
+    @property
+    def within(self) -> str:
+        """Said of a source that has nothing, where only a part of it was asked for."""
+        asked = (self.since, self.until, self.last_seconds)
+        return "" if asked == (None, None, None) else " in the time that was asked for"
+
+    def has(self, time: float) -> bool:
+        """Whether a time is wanted, as far as `since` and `until` say. [seconds since 1970]"""
+        return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
+
+
+def read(kind: str, places: Sequence[str], options: Options, progress: Progress) -> list[Trace]:
+    """The traces of a source, one per resource and stretch of time; blocks until all is read.
+
+    Args:
+        kind: a name of `SOURCES`.
+        places: folders, files or a URL, at least one.
+        options: what is wanted.
+        progress: told what is being done.
+
+    Raises:
+        TraceError: they cannot be read, or nothing in them can be judged.
+    """
+    reader: Callable[[Sequence[str], Options, Progress], list[Trace]] = pkgutil.resolve_name(SOURCES[kind])
+    return [_last(trace, options.last_seconds) for trace in reader(places, options, progress)]
+
+
+def _last(trace: Trace, seconds: float | None) -> Trace:
+    if seconds is None:
+        return trace
+    first = max(trace.steps - max(round(seconds / trace.step_seconds), 1), 0)
+    return trace if first == 0 else _since(trace, first)
+
+
+def _since(trace: Trace, first: int) -> Trace:
+    """The trace from a step on; pods that were gone by then are left out."""
+    if trace.stays is None:
+        return replace(trace, times=trace.times[first:], usage=trace.usage[first:])
+    left = [stay for stay in trace.stays if stay.end > first]
+    kept = sorted({stay.series for stay in left})
+    homes = sorted({stay.machine for stay in left})
+    moved = tuple(
+        replace(
+            stay,
+            series=kept.index(stay.series),
+            machine=homes.index(stay.machine),
+            start=max(stay.start - first, 0),
+            end=stay.end - first,
+        )
+        for stay in left
+    )
+    names: dict[str, Any] = {
+        "names": tuple(trace.names[place] for place in kept),
+        "workloads": trace.workloads and tuple(trace.workloads[place] for place in kept),
+        "machines": trace.machines and tuple(trace.machines[place] for place in homes),
+    }
+    usage, limits = trace.usage[first:, kept], trace.limits[kept]
+    return replace(trace, times=trace.times[first:], usage=usage, limits=limits, stays=moved, **names)

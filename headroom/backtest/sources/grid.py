@@ -1,0 +1,236 @@
+"""Samples onto steps of five minutes, gaps filled, series with too many of them left out. Pure numpy."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from agent.numerics.arrays import BoolArray, FloatArray, IntArray
+from headroom.backtest.trace import TraceError
+
+STEP_SECONDS: Final = 300.0
+"""Steps are five minutes: models look at 5-minute averages."""
+MOST_VALUES: Final = 50_000_000
+"""Most values that a trace may have: 400 MB of them. Finer samples are averaged as they are read."""
+COVERAGE: Final = 0.95
+"""A series counts when more than this share of its steps was measured."""
+_SHOWN: Final = 5
+_LONGEST_NAME: Final = 80
+_LONGEST_TEXT: Final = 40
+_NEAR: Final = 0.1
+"""How far from five minutes apart rows may be to be one row per step: a tenth."""
+_MILLISECONDS: Final = 1e11
+"""A time above this (the year 5138) is in milliseconds."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """Rows of a table of series on a grid of steps, added one after the other in any order.
+
+    Rows about five minutes apart are a step each, from the first one on. Rows closer together are averaged over the
+    five minutes, counted from 1970, that they fall in. Rows further apart are refused: their peaks are not known.
+    """
+
+    series: int
+    """How many series a row has."""
+    where: str
+    """What messages begin with."""
+    origin: float = 0.0
+    """Time of step 0. [seconds since 1970]"""
+    offset: float = 0.0
+    """What is added to a time before its step is taken: half a step where rows are a step each. [s]"""
+    merged: int = 0
+    """Rows that fell into a step that had one."""
+    out_of_order: int = 0
+    """Rows whose time was before that of the row ahead of them."""
+    _rows: dict[int, FloatArray] = field(default_factory=dict)
+    _counts: dict[int, IntArray] = field(default_factory=dict)
+    _last: float = -np.inf
+
+    def begin(self, times: Sequence[float]) -> None:
+        """Take the steps from the times of the first rows. [seconds since 1970]
+
+        Raises:
+            TraceError: they are too far apart, or no seconds.
+        """
+        known = np.unique(np.asarray(times, dtype=np.float64))
+        apart = float(np.median(np.diff(known))) if known.size > 1 else STEP_SECONDS
+        if apart > STEP_SECONDS * (1 + _NEAR):
+            raise TraceError(
+                f"{self.where}: its rows are {apart:g} s apart; at most 300 s can be used, because models look at "
+                "5-minute averages"
+            )
+        if apart >= STEP_SECONDS * (1 - _NEAR):
+            self.origin, self.offset = float(known[0]), STEP_SECONDS / 2
+        else:
+            self.origin = float(known[0] // STEP_SECONDS * STEP_SECONDS)
+
+    def add(self, time: float, values: FloatArray) -> None:
+        """Take a row.
+
+        Args:
+            time: when. [seconds since 1970]
+            values: shape (V,), NaN where nothing was measured. It is kept, not copied.
+
+        Raises:
+            TraceError: there are too many values.
+        """
+        self.out_of_order += time < self._last
+        self._last = time
+        step = int((time - self.origin + self.offset) // STEP_SECONDS)
+        row = self._rows.get(step)
+        if row is None:
+            check_size(len(self._rows) + 1, self.series, self.where)
+            self._rows[step] = values
+            return
+        self.merged += 1
+        there, new = ~np.isnan(row), ~np.isnan(values)
+        counts = self._counts.setdefault(step, there.astype(np.intp))
+        row[new] = np.where(there, row, 0.0)[new] + values[new]
+        counts += new
+
+    def table(self) -> tuple[FloatArray, FloatArray]:
+        """Times, shape (T,), and values, shape (T, V), NaN where nothing was measured; the steps are used up.
+
+        Raises:
+            TraceError: there is nothing, or a time far from all others leads to too many steps.
+        """
+        if not self._rows:
+            raise TraceError(f"{self.where}: has no rows, or none in the time that was asked for")
+        first, last = min(self._rows), max(self._rows)
+        check_size(last - first + 1, self.series, self.where)
+        values = np.full((last - first + 1, self.series), np.nan)
+        for step in list(self._rows):
+            counts = self._counts.pop(step, None)
+            row = self._rows.pop(step)
+            values[step - first] = row if counts is None else row / np.maximum(counts, 1)
+        return self.origin + STEP_SECONDS * np.arange(first, last + 1, dtype=np.float64), values
+
+    def notes(self) -> list[str]:
+        """What was repaired."""
+        found = []
+        if self.out_of_order:
+            found.append(f"{self.where}: {counted(self.out_of_order, 'row')} out of order, put in order.")
+        if self.merged:
+            found.append(f"{self.where}: rows of the same five minutes were averaged ({counted(self.merged, 'row')}).")
+        return found
+
+
+def check_size(steps: int, series: int, where: str) -> None:
+    """Refuse what does not fit in memory.
+
+    Raises:
+        TraceError: there are too many values.
+    """
+    if steps * series > MOST_VALUES:
+        raise TraceError(
+            f"{where}: {series} series over {steps * STEP_SECONDS / 86400:.1f} days are more than the {MOST_VALUES:,} "
+            "values that fit; shorten the time with --from and --until, or look for a wrong time in it"
+        )
+
+
+def check_time(text: str, where: Callable[[], str]) -> float:
+    """A time in seconds since 1970.
+
+    Args:
+        text: as written.
+        where: answers what the message begins with.
+
+    Raises:
+        TraceError: it is none.
+    """
+    try:
+        time = float(text)
+    except ValueError:
+        time = np.nan
+    if not 0.0 <= time < np.inf:
+        raise TraceError(f"{where()}: {shown(text)} is no time; it must be in seconds since 1970")
+    if time >= _MILLISECONDS:
+        raise TraceError(f"{where()}: {shown(text)} looks like milliseconds; it must be in seconds since 1970")
+    return time
+
+
+def filled(values: FloatArray) -> tuple[FloatArray, float]:
+    """Fill gaps linearly, and before the first and after the last sample with the nearest one, in place.
+
+    Args:
+        values: shape (T, V), at least one sample in each series.
+
+    Returns:
+        The same array, and the share of its values that were filled.
+    """
+    missing = np.isnan(values)
+    steps = np.arange(values.shape[0])
+    for place in np.flatnonzero(missing.any(axis=0)):
+        gaps = missing[:, place]
+        values[gaps, place] = np.interp(steps[gaps], steps[~gaps], values[~gaps, place])
+    return values, float(missing.mean()) if missing.size else 0.0
+
+
+def capped(values: FloatArray, limits: FloatArray) -> float:
+    """Cap values at their limits, in place; answers with the share that was above.
+
+    Args:
+        values: shape (T, V).
+        limits: shape (V,).
+    """
+    above = values > limits
+    np.minimum(values, limits, out=values)
+    return float(above.mean()) if above.size else 0.0
+
+
+def share_measured(values: FloatArray) -> FloatArray:
+    """Share of the steps with a sample, by series, shape (V,)."""
+    share: FloatArray = 1.0 - np.isnan(values).mean(axis=0)
+    return share
+
+
+def left_out(names: Sequence[str], wrong: BoolArray, why: str, what: str = "series") -> list[str]:
+    """A note about series that are left out; none where none is.
+
+    Args:
+        names: of all series, shape (V,).
+        wrong: which are left out, shape (V,).
+        why: the reason, after a colon.
+        what: what they are.
+    """
+    some = [name for name, is_wrong in zip(names, wrong.tolist(), strict=True) if is_wrong]
+    return [f"{len(some)} of {len(names)} {what} left out, {why}: {some_of(some)}."] if some else []
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first few names as a line can bear them, and how many more there are."""
+    some = [plain(name) for name in names[:_SHOWN]]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(some) + more
+
+
+def plain(name: str) -> str:
+    """A name as a line can bear it: without what is no character, and not too long."""
+    return name[:_LONGEST_NAME] if name.isprintable() else repr(name[:_LONGEST_NAME])
+
+
+def shown(text: object) -> str:
+    """What somebody wrote, in quotes and not too long."""
+    return repr(text[:_LONGEST_TEXT] if isinstance(text, str) else text)[: 2 * _LONGEST_TEXT]
+
+
+def percent(share: float) -> str:
+    """A share as people read it: 0.0123 -> "1.2 %"."""
+    return f"{share * 100:.2g} %" if share < 1 else "100 %"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: "1 row", "2 rows"."""
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def unique(names: Iterable[str]) -> tuple[str, ...]:
+    """Names, each once: the second "a" is called "a (2)"."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(found)

@@ -1,0 +1,106 @@
+"""Pods as a backtest needs them: what they are called, where they run, what they request, whether they are Prod."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+from crds.codec import CodecError
+from crds.priority import PriorityBand, tier
+from headroom.backtest.sources import LIMITS
+from headroom.backtest.sources.documents import Json, objects
+from headroom.backtest.trace import Resource, TraceError
+from headroom.cluster.pod import pod_key, pod_limits, pod_requests, workload_key
+from headroom.cluster.resize import Resize
+from headroom.cluster.shape import check_pod
+
+PODS_COMMAND: Final = "kubectl get pods --all-namespaces -o json"
+"""What writes a file of pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """One pod."""
+
+    name: str
+    """Namespace/name, or its uid where that is not known."""
+    uid: str = ""
+    """Its uid."""
+    node: str = ""
+    """Its node; empty where it is not known."""
+    workload: str | None = None
+    """Its workload, "namespace/Kind/name"."""
+    prod: bool = True
+    """Whether it counts as Prod: pods of other classes are not predicted for, their requests are not resold."""
+    requests: Mapping[Resource, float] = field(default_factory=dict)
+    """What it requests. [cores, bytes]"""
+    limits: Mapping[Resource, float] = field(default_factory=dict)
+    """What it may use at most. [cores, bytes]"""
+
+    def amount(self, resource: Resource, basis: str) -> float:
+        """What it counts with: its request, else its limit; with basis `LIMITS` its limit alone; 0 for nothing."""
+        limit = self.limits.get(resource, 0.0)
+        return limit if basis == LIMITS else self.requests.get(resource, 0.0) or limit
+
+
+def read_pods(paths: Sequence[str]) -> list[Pod]:
+    """The pods of files that kubectl wrote; of several lists in a file, every pod of each.
+
+    Raises:
+        TraceError: it is no such file.
+    """
+    return [_pod(path, item) for path in map(Path, paths) for item in objects(path, "Pod", PODS_COMMAND)]
+
+
+def by_uid(pods: Iterable[Pod]) -> dict[str, Pod]:
+    """Pods by uid."""
+    return {pod.uid: pod for pod in pods if pod.uid}
+
+
+def by_name(pods: Iterable[Pod]) -> dict[str, Pod]:
+    """Pods by namespace/name; of several of one name the last one."""
+    return {pod.name: pod for pod in pods}
+
+
+def better(known: Pod | None, given: Pod | None) -> Pod | None:
+    """Of what the source itself knows of a pod and what a file says: the source, unless that knows no amounts.
+
+    An agent without a cluster finds pods in the cgroup tree alone.
+    """
+    if given is None or (known is not None and any((*known.requests.values(), *known.limits.values()))):
+        return known
+    return given
+
+
+def _pod(path: Path, item: Json) -> Pod:
+    try:
+        check_pod(item)
+        requests, limits = pod_requests(item, Resize.GRANTED), pod_limits(item, Resize.GRANTED)  # as the agent counts
+        band, workload = tier(item), workload_key(item)
+        requested, limited = _known(requests, "requests"), _known(limits, "limits")
+    except (CodecError, ValueError) as error:
+        raise TraceError(f"{path}: pod {_title(item)}: {error}") from error
+    metadata = item.get("metadata") or {}
+    return Pod(
+        name=pod_key(item),
+        uid=str(metadata.get("uid") or ""),
+        node=str((item.get("spec") or {}).get("nodeName") or ""),
+        workload=workload,
+        prod=band in (PriorityBand.PROD, PriorityBand.NONE),
+        requests=requested,
+        limits=limited,
+    )
+
+
+def _known(amounts: Mapping[str, Fraction], part: str) -> dict[Resource, float]:
+    known: tuple[Resource, ...] = ("cpu", "memory")
+    try:
+        return {name: float(amounts[name]) for name in known if name in amounts}
+    except OverflowError:
+        raise ValueError(f"{part}: cpu and memory must be below 1e308") from None
+
+
+def _title(item: Json) -> str:
+    metadata = item.get("metadata")
+    return pod_key(item) if isinstance(metadata, Mapping) else "without metadata"

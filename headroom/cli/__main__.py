@@ -1,0 +1,119 @@
+"""Entry point of `kubectl-headroom`: one command, one exit code, never a traceback for what the user can mend."""
+
+import argparse
+import errno
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+from headroom.cli import arguments, colour, output
+from headroom.cli.errors import FAILED, INTERRUPTED, CommandError
+from headroom.runtime.text import joined
+
+_COMPLETE = "__complete"
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Args:
+        argv: the arguments; those of the process by default.
+
+    Returns:
+        The exit code, see `headroom.cli.errors`.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    _open_streams()
+    try:
+        if words[:1] == [_COMPLETE]:
+            _complete(words[1:])
+            return 0
+        options = arguments.parser().parse_args(joined(words))
+        colour.choose(getattr(options, "color", "auto"))
+        code = _run(options)
+        sys.stdout.flush()
+    except CommandError as error:
+        output.line(f"kubectl headroom: {error}", sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has seen enough.
+        _close_stdout()
+        return FAILED
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        _close_stdout()
+        print(f"kubectl headroom: the answer cannot be written: {error.strerror}.", file=sys.stderr)
+        return FAILED
+    return code
+
+
+def _open_streams() -> None:
+    """Who closed a stream (`>&-`) does not want to read it: Python then has none, and what writes would fail."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - for as long as it runs
+
+
+def _close_stdout() -> None:
+    """Nothing may be written any more when Python closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def complete() -> int:
+    """Entry point of `kubectl_complete-headroom`, which kubectl asks for the completions of our command line."""
+    return main([_COMPLETE, *sys.argv[1:]])
+
+
+def _run(options: argparse.Namespace) -> int:
+    # Imported late: `version` and `--help` pay neither for the validator nor for the HTTP client.
+    if options.command == "version":
+        _print_version(options.output)
+        return 0
+    if options.command == "completion":
+        from headroom.cli.completion import scripts  # noqa: PLC0415
+
+        print(scripts.of(options.shell), end="")
+        return 0
+    if options.command == "config" and options.action == "check":
+        from headroom.cli.config import check  # noqa: PLC0415
+
+        return check.run(options.file, options.output)
+    if options.command == "config" and options.action == "explain":
+        from headroom.cli.config import explain  # noqa: PLC0415
+
+        explain.run(options.field, options.output)
+        return 0
+    if options.command == "backtest":
+        from headroom.cli.backtest import command as backtest  # noqa: PLC0415
+
+        return backtest.run(options)
+    from headroom.cli import commands  # noqa: PLC0415
+
+    return commands.run(options)
+
+
+def _complete(words: Sequence[str]) -> None:
+    from headroom.cli.completion import command  # noqa: PLC0415
+
+    command.run(words)
+
+
+def _print_version(form: str) -> None:
+    version = metadata.version("headroom")
+    if not output.is_for_people(form):
+        output.show({"version": version, "python": platform.python_version()}, form)
+        return
+    print(f"kubectl headroom {version}")
+    if form == output.WIDE:
+        print(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}, in {sys.prefix}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""`kubectl headroom backtest`: reads usage, lets the agent's models predict it, and prints how they did."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from headroom.backtest import engine, plot, policies, report
+from headroom.backtest.engine import Choice, Plan
+from headroom.backtest.placement import Churn
+from headroom.backtest.policy_text import ChoiceError
+from headroom.backtest.report import Report
+from headroom.backtest.score import Result
+from headroom.backtest.sources import OptionError, Options, SourceUnavailableError, read
+from headroom.backtest.trace import Trace, TraceError
+from headroom.cli import output as outputs
+from headroom.cli.backtest import options as given
+from headroom.cli.backtest import text
+from headroom.cli.backtest.bar import Bar
+from headroom.cli.errors import FAILED, UNAVAILABLE, USAGE, CommandError
+
+_MOST_DEFAULT_MACHINES: Final = 40
+_SERIES_A_MACHINE: Final = 10
+_FROM_CLUSTERS: Final = ("db", "prometheus", "nodemetrics")
+_PROMETHEUS: Final = "prometheus"
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judge policies and print the outcome; no cluster is asked.
+
+    Args:
+        options: of the command line.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        CommandError: it cannot be done; what is wrong with the command line is said before anything is read.
+    """
+    _refuse(options)
+    wanted, choices = _wanted(options), _choices(options)
+    with Bar() as bar:
+        traces = _read(options, wanted, bar)
+        found = _judged(options, choices, traces, bar)
+    _show(found, options.output)
+    if options.plot is not None:
+        _draw(found, options.plot)
+    return 0
+
+
+def _refuse(options: argparse.Namespace) -> None:
+    """What is wrong with the command line as a whole."""
+    kind, _ = _source(options)
+    if options.plot is not None:
+        try:
+            plot.check(options.plot)
+        except plot.PlotError as error:
+            raise CommandError(f"--plot: {error}.", USAGE) from error
+    if options.since is not None and options.until is not None and options.since >= options.until:
+        raise CommandError("--from must be before --until.", USAGE)
+    if options.pods and kind not in _FROM_CLUSTERS:
+        raise CommandError(f"--pods is for --{', --'.join(_FROM_CLUSTERS)}; a trace has limits of its own.", USAGE)
+    if kind != _PROMETHEUS and (set_ := [name for name in given.OF_PROMETHEUS if getattr(options, name)]):
+        raise CommandError(f"--{set_[0].replace('_', '-')} is for --{_PROMETHEUS}.", USAGE)
+    for flag, value in (("--slots", options.slots), ("--come-back", options.come_back)):
+        if value is not None and options.churn_mean_life is None:
+            raise CommandError(f"{flag} says how series come and go: give --churn-mean-life, too.", USAGE)
+
+
+def _source(options: argparse.Namespace) -> tuple[str, list[str]]:
+    kind = next(name for name in given.SOURCES if getattr(options, name) is not None)
+    places = getattr(options, kind)
+    return kind, [places] if isinstance(places, str) else list(places)
+
+
+def _choices(options: argparse.Namespace) -> list[Choice]:
+    """The policies, each once, in the order given."""
+    wanted = [*options.policy, *([policies.ALL] if options.policies else [])]
+    try:
+        found = [policies.of_file(_text_of(file), file) for file in options.policy_file]
+        if wanted or not found:
+            found += policies.parse(wanted or [policies.DEFAULT])
+    except ChoiceError as error:
+        raise CommandError(f"{error}.", USAGE) from error
+    names = [each.name for each in found]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise CommandError(f"Two policies are called {twice}: give a file another name.", USAGE)
+    return found
+
+
+def _text_of(file: str) -> str:
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"--policy-file: {file} is not a text: {error}", USAGE) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise CommandError(f"--policy-file: {file} cannot be read: {reason}", USAGE) from error
+
+
+def _read(options: argparse.Namespace, wanted: Options, bar: Bar) -> list[Trace]:
+    kind, places = _source(options)
+    try:
+        traces = read(kind, places, wanted, bar.update)
+    except SourceUnavailableError as error:
+        raise CommandError(_sentence(error), UNAVAILABLE) from error
+    except TraceError as error:
+        raise CommandError(_sentence(error), FAILED if kind == _PROMETHEUS else USAGE) from error
+    if not traces:
+        raise CommandError(f"--{kind} has nothing of {' or '.join(wanted.resources)}.", USAGE)
+    return traces
+
+
+def _wanted(options: argparse.Namespace) -> Options:
+    try:
+        return Options(
+            resources=tuple(dict.fromkeys(options.resource or ("cpu", "memory"))),
+            since=options.since,
+            until=options.until,
+            last_seconds=options.last,
+            basis=options.basis,
+            pods=tuple(options.pods),
+            queries=_queries(options.query),
+            token_file=options.token_file,
+            ca_file=options.ca_file,
+            client_cert=options.client_cert,
+            client_key=options.client_key,
+            user=options.user,
+            password_file=options.password_file,
+            insecure=options.insecure,
+            timeout_seconds=float(options.timeout),
+        )
+    except OptionError as error:
+        raise CommandError(_sentence(error), USAGE) from error
+
+
+def _queries(pairs: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for pair in pairs:
+        name, equals, query = pair.partition("=")
+        if not equals or not query.strip():
+            raise CommandError(f"--query must be NAME=PROMQL, got {pair!r}.", USAGE)
+        found[name.strip()] = query
+    return found
+
+
+def _judged(options: argparse.Namespace, choices: Sequence[Choice], traces: Sequence[Trace], bar: Bar) -> Report:
+    results: list[Result] = []
+    notes: list[str] = []
+    plan = _plan(options, None)
+    for done, each in enumerate(traces):
+        trace = _to_be_packed(each) if options.machines or options.churn_mean_life else each
+        machines = options.machines or (_machines(trace) if trace.stays is None else None)
+        if trace.stays is not None and options.seed:
+            raise CommandError(
+                "--seed says how series are packed on --machines N; these have places of their own.", USAGE
+            )
+        if trace.stays is None and options.machines is None:
+            many = "1 machine" if machines == 1 else f"{machines} machines"
+            notes.append(f"The trace does not say where its series ran: they are packed on {many} (--machines).")
+        plan = _plan(options, machines)
+
+        def shown(fraction: float, said: str, done: int = done) -> None:
+            bar.update((done + fraction) / len(traces), said)
+
+        try:
+            results += engine.run(trace, choices, plan, shown)
+        except TraceError as error:
+            raise CommandError(_sentence(error), USAGE) from error
+        except engine.ModelError as error:
+            raise CommandError(_sentence(error)) from error
+    notes += [note for each in traces for note in report.always_cold(choices, each, plan)]
+    return Report(tuple(choices), tuple(traces), plan, report.pooled(results), tuple(dict.fromkeys(notes)))
+
+
+def _plan(options: argparse.Namespace, machines: int | None) -> Plan:
+    churn = None
+    if options.churn_mean_life is not None:
+        churn = Churn(
+            mean_life_seconds=float(options.churn_mean_life),
+            slots_per_machine=options.slots or given.SLOTS,
+            comes_back_percent=options.come_back or 0.0,
+        )
+    return Plan(
+        machines=machines,
+        seeds=() if machines is None else tuple(dict.fromkeys(options.seed or given.SEEDS)),
+        horizons_seconds=options.horizon,
+        warm_up_seconds=options.warm_up,
+        churn=churn,
+        workload_history=not options.no_workload_history,
+    )
+
+
+def _machines(trace: Trace) -> int:
+    return min(_MOST_DEFAULT_MACHINES, max(1, trace.series // _SERIES_A_MACHINE))
+
+
+def _to_be_packed(trace: Trace) -> Trace:
+    """Without the places of its series, so that they can be packed elsewhere."""
+    return replace(trace, stays=None, machines=None)
+
+
+def _show(found: Report, form: str) -> None:
+    if form == given.CSV:
+        print(report.csv_text(found), end="")
+    elif outputs.is_for_people(form):
+        text.show(found, wide=form == outputs.WIDE)
+    else:
+        outputs.show(report.document(found), form)
+
+
+def _draw(found: Report, file: Path) -> None:
+    sources = list(dict.fromkeys(trace.source for trace in found.traces))
+    more = f" and {len(sources) - 1} more" if len(sources) > 1 else ""
+    title = f"{sources[0]}{more}. {text.placed(found)} Figures include each policy's margin."
+    try:
+        plot.draw(found.results, file, title)
+    except plot.PlotError as error:
+        raise CommandError(f"--plot: {error}.") from error
+
+
+def _sentence(error: Exception) -> str:
+    said = str(error)
+    return said if said.endswith((".", "?", "!")) else f"{said}."

@@ -1,0 +1,217 @@
+"""The commands that ask the cluster: what is wrong on the command line is said first, then the cluster is asked."""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from headroom import kube
+from headroom.cli import live, parsers, watching
+from headroom.cli.config import diff
+from headroom.cli.config import file as config_file
+from headroom.cli.doctor import command as doctor
+from headroom.cli.errors import USAGE, CommandError
+from headroom.cli.explain import command as explain
+from headroom.cli.shadow import command as shadow
+from headroom.cli.top import command as top
+from headroom.cli.uninstall import command as uninstall
+from headroom.cli.uninstall.plan import Asked
+
+if TYPE_CHECKING:
+    from headroom.cli.quota.reading import Place
+
+Ask: TypeAlias = Callable[[kube.ApiServer], Awaitable[int | None]]
+"""Asks the cluster, prints, and answers with the exit code; `None` is 0."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a command of `COMMANDS`; its exit code.
+
+    Raises:
+        CommandError: it cannot be done; the message says why.
+    """
+    return asyncio.run(_ask(options, COMMANDS[options.command](options))) or 0
+
+
+async def _ask(options: argparse.Namespace, ask: Ask) -> int | None:
+    async with live.cluster(_login(options)) as api:
+        if not getattr(options, "watch", False):
+            return await ask(api)
+        every = watching.INTERVAL_SECONDS if options.interval is None else options.interval
+        await watching.again_and_again(api, ask, every, options.output)
+        return None
+
+
+def _login(options: argparse.Namespace) -> live.Login:
+    given = options.request_timeout
+    return live.Login(
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+        user=options.acts_as,
+        groups=tuple(options.acts_as_groups or ()),
+        timeout_seconds=live.TIMEOUT_SECONDS if given is None else given,
+    )
+
+
+def _top(options: argparse.Namespace) -> Ask:
+    if options.what.startswith("pod"):
+        everywhere = options.all_namespaces or (options.node is not None and options.namespace is None)
+        return partial(
+            top.pods,
+            place=top.Place(options.namespace, everywhere),
+            node=options.node,
+            output=options.output,
+            order=options.sort_by,
+            labels=options.selector,
+        )
+    return partial(top.nodes, only=options.node, output=options.output, order=options.sort_by, labels=options.selector)
+
+
+def _explain(options: argparse.Namespace) -> Ask:
+    if options.what != "node":
+        return _explain_by_plugins(options)
+    return partial(
+        explain.node,
+        name=options.name,
+        namespace=options.namespace or options.headroom_namespace,
+        config_name=options.config_name,
+        output=options.output,
+        tried=explain.trial(options.set, options.config),
+    )
+
+
+def _explain_by_plugins(options: argparse.Namespace) -> Ask:
+    """What the scheduler's own code explains: pods and quotas."""
+    if options.set or options.config:
+        raise CommandError(f"--set and --config try what a node would sell, not a {options.what}: explain node.", USAGE)
+    try:
+        from headroom.cli.pod import command as pod  # noqa: PLC0415 - only who asks for it pays for the plugins
+        from headroom.cli.quota import account_command as account  # noqa: PLC0415
+
+        place = _place(options)
+    except ModuleNotFoundError as error:
+        raise CommandError(_missing(error)) from error
+    whose = {"namespace": options.namespace, "name": options.name, "output": options.output}
+    if options.what == "quota":
+        return partial(_with_libraries, ask=partial(account.quota, place=place, **whose))
+    return partial(_with_libraries, ask=partial(pod.pod, place=place, config_name=options.config_name, **whose))
+
+
+def _place(options: argparse.Namespace) -> "Place":
+    from headroom.cli.quota.reading import Place  # noqa: PLC0415 - as above
+    from headroom.cli.simulate import profile  # noqa: PLC0415
+
+    chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
+    return Place(chosen, options.headroom_namespace, options.scheduler_name)
+
+
+def _diff(options: argparse.Namespace) -> Ask:
+    return partial(
+        diff.run,
+        file=config_file.read(options.file),
+        namespace=options.namespace,
+        config_name=options.config_name,
+        output=options.output,
+    )
+
+
+def _shadow(options: argparse.Namespace) -> Ask:
+    return partial(shadow.nodes, namespace=options.namespace, selector=options.selector, output=options.output)
+
+
+def _uninstall(options: argparse.Namespace) -> Ask:
+    return partial(
+        uninstall.run,
+        namespace=options.namespace,
+        config_name=options.config_name,
+        asked=Asked(options.force, options.stop_selling, options.delete_config, options.delete_priority_classes),
+        dry_run=options.dry_run,
+        output=options.output,
+    )
+
+
+def _doctor(options: argparse.Namespace) -> Ask:
+    return partial(
+        doctor.run,
+        namespace=options.namespace,
+        config_name=options.config_name,
+        preflight=options.preflight,
+        output=options.output,
+    )
+
+
+def _simulate(options: argparse.Namespace) -> Ask:
+    # Imported late: only who simulates pays for the plugins and their libraries.
+    try:
+        from headroom.cli.simulate import command, pod_file, profile  # noqa: PLC0415
+
+        chosen = profile.of_file(options.profile, options.scheduler_name) if options.profile else None
+    except ModuleNotFoundError as error:
+        raise CommandError(_missing(error)) from error
+    given = pod_file.load(options.source) if pod_file.is_file(options.source) else None
+    if given is None:
+        try:
+            parsers.name(options.source)
+        except argparse.ArgumentTypeError as error:
+            raise CommandError(f"simulate pod: {error}.", USAGE) from error
+    else:
+        given.pods(options.namespace or "")  # what is wrong with the file is said before the cluster is asked
+    asked = command.Asked(
+        name=options.source,
+        given=given,
+        chosen=chosen,
+        namespace=options.namespace,
+        headroom_namespace=options.headroom_namespace,
+        scheduler_name=options.scheduler_name,
+        node=options.node,
+        limit=options.limit,
+        output=options.output,
+    )
+    return partial(_with_libraries, ask=partial(command.pod, asked=asked))
+
+
+def _quota(options: argparse.Namespace) -> Ask:
+    if (options.what == "explain") != bool(options.pod):
+        wrong = "names no pod" if options.what == "explain" else f"takes no pod, and got {options.pod}"
+        raise CommandError(f"quota {options.what} {wrong}: kubectl headroom quota explain POD [-n NAMESPACE].", USAGE)
+    try:
+        from headroom.cli.quota import command  # noqa: PLC0415
+
+        place = _place(options)
+    except ModuleNotFoundError as error:
+        raise CommandError(_missing(error)) from error
+    ask: Ask
+    if options.what == "explain":
+        whose = {"namespace": options.namespace, "name": options.pod}
+        ask = partial(command.explain_pod, place=place, **whose, output=options.output)
+    elif options.what == "verify":
+        ask = partial(command.verify, place=place, output=options.output)
+    else:
+        ask = partial(command.quotas, place=place, namespace=options.namespace, output=options.output)
+    return partial(_with_libraries, ask=ask)
+
+
+async def _with_libraries(api: kube.ApiServer, ask: Ask) -> int | None:
+    """Ask; a library that the cluster's profile needs and that is not here is told."""
+    try:
+        return await ask(api)
+    except ModuleNotFoundError as error:
+        raise CommandError(_missing(error)) from error
+
+
+def _missing(error: ModuleNotFoundError) -> str:
+    return f"The scheduler's plugins need {error.name}, which is not installed here: pip install 'headroom[scheduler]'."
+
+
+COMMANDS: Final[Mapping[str, Callable[[argparse.Namespace], Ask]]] = {
+    "top": _top,
+    "explain": _explain,
+    "config": _diff,
+    "shadow": _shadow,
+    "simulate": _simulate,
+    "quota": _quota,
+    "doctor": _doctor,
+    "uninstall": _uninstall,
+}
+"""Name of a command -> what it asks, once its options are judged."""

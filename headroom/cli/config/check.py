@@ -1,0 +1,85 @@
+"""`kubectl headroom config check`: what the admission webhook and the manager would say about a colocation config."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from headroom.cli import output as outputs
+from headroom.cli import table
+from headroom.cli.config import file as config_file
+from headroom.cli.config.file import ConfigFile
+from headroom.cli.errors import FAILED
+from headroom.cli.table import Cell, Column
+from manager.config.findings import Finding
+from manager.config.review import Review, review
+
+_COLUMNS: Final = (Column("LEVEL"), Column("WHERE"), Column("WHAT"))
+_STYLES: Final = {"error": "red", "warning": "yellow"}
+
+
+def run(source: str, output: str) -> int:
+    """Print every error and warning; no cluster is asked.
+
+    Args:
+        source: path of a file, or "-" for standard input, see `headroom.cli.config.file.read`.
+        output: table, wide, json or yaml.
+
+    Returns:
+        The exit code: 1 when the text would be refused, 0 otherwise.
+
+    Raises:
+        CommandError: the file cannot be read, or holds no config.
+    """
+    file = config_file.read(source)
+    found = review(file.text)
+    if outputs.is_for_people(output):
+        show(file, found)
+    else:
+        outputs.show(as_json(file, found), output)
+    return FAILED if found.refusals() else 0
+
+
+def show(file: ConfigFile, found: Review) -> None:
+    """Print the findings as a table, and below what they come to."""
+    rows = [
+        [Cell(level, _STYLES[level]), Cell(each.path or "(whole text)"), Cell(each.message)]
+        for level, each in _findings(found)
+    ]
+    if rows:
+        table.write(_COLUMNS, rows)
+    outputs.line(f"{file.place}: {verdict(found)}")
+
+
+def verdict(found: Review) -> str:
+    """Whether the text would be accepted, in one sentence."""
+    warnings = f"{_count(len(found.warnings), 'warning')}" if found.warnings else ""
+    errors = len(found.refusals())
+    if not errors:
+        return f"accepted, with {warnings}" if warnings else "accepted"
+    counts = " and ".join(each for each in (_count(errors, "error"), warnings) if each)
+    if not found.errors:
+        return f"refused: {counts}; without the webhook the manager would disable these entries of nodeConfigs alone"
+    return f"refused: {counts}; without the webhook the manager would keep the last good config in force"
+
+
+def as_json(file: ConfigFile, found: Review) -> dict[str, Any]:
+    """The findings for programs."""
+    return {
+        "file": file.place,
+        "accepted": not found.refusals(),
+        "errors": _listed(found.errors),
+        "entryErrors": _listed(found.entry_errors),
+        "warnings": _listed(found.warnings),
+    }
+
+
+def _findings(found: Review) -> Iterator[tuple[str, Finding]]:
+    yield from (("error", each) for each in found.refusals())
+    yield from (("warning", each) for each in found.warnings)
+
+
+def _listed(findings: Sequence[Finding]) -> list[dict[str, str]]:
+    return [{"path": each.path, "message": each.message} for each in findings]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,43 @@
+"""The manager as it can be seen from outside: its Deployment."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from manager.node_filter import Exclusion
+
+NAME: Final = "headroom-manager"
+"""Name of the manager's Deployment and of its Lease."""
+
+Json = Mapping[str, Any]
+
+
+def deployment_path(namespace: str) -> str:
+    """Path of the manager's Deployment."""
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments/{NAME}"
+
+
+def exclusion(deployment: Json | None) -> Exclusion:
+    """Which nodes the manager is told to leave alone; the default where its Deployment is not there or says nothing."""
+    text = flag(deployment, "--exclude-nodes")
+    try:
+        return Exclusion() if text is None else Exclusion.of(text)
+    except ValueError:  # such a manager does not start
+        return Exclusion()
+
+
+def flag(deployment: Json | None, name: str) -> str | None:
+    """The value of a flag in a Deployment's command, such as "--exclude-nodes"; None where it is not given."""
+    found = None
+    words = _words(deployment or {})
+    for word in words:
+        given, equals, value = word.partition("=")
+        if given == name:
+            found = value if equals else next(words, "")
+    return found
+
+
+def _words(deployment: Json) -> Iterator[str]:
+    template = (deployment.get("spec") or {}).get("template") or {}
+    for container in (template.get("spec") or {}).get("containers") or ():
+        for word in (*(container.get("command") or ()), *(container.get("args") or ())):
+            yield str(word)

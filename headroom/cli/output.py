@@ -1,0 +1,61 @@
+"""The forms of every command's answer: a table for people, a wider one, or the same content for programs."""
+
+import json
+import sys
+from typing import Any, Final, TextIO
+
+from headroom.runtime.sanitize import printable, printable_json
+
+TABLE: Final = "table"
+"""For people."""
+WIDE: Final = "wide"
+"""For people with a wide screen: more columns, nothing shortened."""
+JSON: Final = "json"
+"""For programs."""
+YAML: Final = "yaml"
+"""The same content as `JSON`."""
+FORMATS: Final = (TABLE, WIDE, JSON, YAML)
+"""What `-o` takes."""
+
+
+def is_for_people(output: str) -> bool:
+    """Whether a form is read by people: a table, wide or not."""
+    return output in {TABLE, WIDE}
+
+
+def document(data: Any, output: str) -> str:  # noqa: ANN401 - anything that JSON can hold
+    """Data as text for programs.
+
+    Args:
+        data: what JSON can hold.
+        output: `JSON` or `YAML`.
+    """
+    if output != YAML:
+        return printable_json(json.dumps(data, indent=2, ensure_ascii=False))
+    import yaml  # noqa: PLC0415 - only who asks for YAML pays for it
+
+    text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n")
+    if text.replace("\n", "").isprintable():
+        return text
+    # All but ASCII as escapes, and no text folded: half of one at the start of a line could be taken for another.
+    return yaml.safe_dump(data, sort_keys=False, width=float("inf")).rstrip("\n")
+
+
+def show(data: Any, output: str) -> None:  # noqa: ANN401 - anything that JSON can hold
+    """Print data for programs.
+
+    Args:
+        data: what JSON can hold.
+        output: `JSON` or `YAML`.
+    """
+    print(document(data, output))
+
+
+def line(text: object = "", to: TextIO | None = None) -> None:
+    """Print one line for people; whatever stands in it cannot break it, or control the terminal.
+
+    Args:
+        text: the line.
+        to: where to; standard output by default.
+    """
+    print(printable(str(text)), file=to or sys.stdout)

@@ -1,0 +1,189 @@
+"""`kubectl headroom explain pod NAME`: reads, judges, prints."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from headroom import kube
+from headroom.cli import live, table
+from headroom.cli import output as outputs
+from headroom.cli.errors import CommandError
+from headroom.cli.explain import command as explain_node
+from headroom.cli.pod import show, text
+from headroom.cli.pod.inputs import MidOffers, PodSeen
+from headroom.cli.quota.explanation import Explanation as QuotaExplanation
+from headroom.cli.quota.explanation import explain as explain_quota
+from headroom.cli.quota.reading import Place
+from headroom.cli.quota.reading import Seen as QuotaSeen
+from headroom.cli.simulate import profile as profiles
+from headroom.cli.simulate.command import read_kept
+from headroom.cli.simulate.pod_file import GivenPod
+from headroom.cli.simulate.simulation import Simulation, World, simulate, without_readings
+from headroom.cluster.pod import is_terminal
+from manager.mid.explanation.explanation import Explanation as NodeExplanation
+from manager.mid.explanation.explanation import Seen as NodeSeen
+from manager.mid.explanation.explanation import explain
+from scheduler_plugins.snapshot.watch import LIVE_PODS
+
+Json = dict[str, Any]
+
+
+async def pod(
+    api: kube.ApiServer,
+    place: Place,
+    config_name: str,
+    namespace: str | None,
+    name: str,
+    output: str,
+    clock: live.Clock | None = None,
+) -> None:
+    """Print where a pod is and why, or why it is nowhere.
+
+    Args:
+        api: the cluster.
+        place: where Headroom and the scheduler's profile are.
+        config_name: name of the colocation ConfigMap.
+        namespace: of the pod; None: that of the login's context.
+        name: of the pod.
+        output: table, wide, json or yaml.
+        clock: the present time; None: the API server's.
+
+    Raises:
+        CommandError: there is no such pod, or the cluster does not know NodeMetrics.
+    """
+    seen = await read(api, place, config_name, live.namespace_of(api, namespace), name, clock)
+    if not outputs.is_for_people(output):
+        outputs.show(show.as_json(seen), output)
+        return
+    outputs.line(text.title(seen))
+    for sentence in text.sentences(seen):
+        outputs.line(f"- {sentence}")
+    for heading, columns, rows in show.tables(seen, wide=output == outputs.WIDE):
+        outputs.line()
+        outputs.line(heading)
+        table.write(columns, rows)
+    if seen.notes:
+        outputs.line()
+    for note in seen.notes:
+        outputs.line(f"- {note}")
+
+
+async def read(
+    api: kube.ApiServer, place: Place, config_name: str, namespace: str, name: str, clock: live.Clock | None
+) -> PodSeen:
+    """Read a pod and what decides about it.
+
+    Args:
+        api: the cluster.
+        place: where Headroom and the scheduler's profile are.
+        config_name: name of the colocation ConfigMap.
+        namespace: of the pod.
+        name: of the pod.
+        clock: the present time; None: the API server's.
+
+    Raises:
+        CommandError: there is no such pod, or the cluster does not know NodeMetrics.
+    """
+    found = await live.optional(api, kube.paths.pod(namespace, name))
+    if found is None:
+        raise CommandError(await _missing(api, namespace, name))
+    now = (clock or api.server_time)()
+    if is_terminal(found):
+        return PodSeen(found, now)
+    chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
+    gathered = _Gathered(found, World.empty(chosen.profile, now), QuotaSeen.empty(chosen, now))
+    notes = await gathered.read(api)
+    node = await _node(api, gathered, place.headroom_namespace, config_name, now)
+    quota = gathered.quota()
+    simulation = gathered.simulation()
+    blind = without_readings(chosen.profile)
+    told = [f"{plugin} works from a provider of its own, which is not asked here." for plugin in blind]
+    told += [] if gathered.quotas.enforced else gathered.quotas.notes[:1]
+    return PodSeen(found, now, node, quota, gathered.quotas, simulation, chosen, gathered.offers, (*notes, *told))
+
+
+async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
+    names = [str(each["metadata"]["name"]) for each in await live.objects(api, kube.paths.pods(namespace))]
+    hint = live.suggestion(name, names, "pods")
+    return f"There is no pod {name!r} in namespace {namespace}. {hint} Another namespace is named with -n."
+
+
+class _Gathered:
+    """The cluster as the plugins and the quotas see it, and of the pod's own node everything."""
+
+    def __init__(self, pod: Json, world: World, quotas: QuotaSeen) -> None:
+        self.pod = pod
+        self.world = world
+        self.quotas = quotas
+        self.node_name = str((pod.get("spec") or {}).get("nodeName") or "")
+        self.node: Json | None = None
+        self.metric: Json | None = None
+        self.beside: list[Json] = []
+        self.offers = MidOffers()
+
+    async def read(self, api: kube.ApiServer) -> list[str]:
+        """Read it, each list once; what the cluster does not know, one sentence each."""
+        sources = [
+            _if_known(api, source.path, partial(self.quotas.take, source.kind.removesuffix("s"), source.put))
+            for source in self.quotas.cluster.sources()
+        ]
+        # Each object becomes numbers as its page arrives: of 150,000 pods nobody can hold the JSON.
+        absent, *_ = await live.together(
+            read_kept(api, self.world),
+            api.list(kube.paths.NODES, keep=self._put_node),
+            live.node_metrics(api, self._put_metric),
+            api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, self._put_pod),
+            *sources,
+        )
+        return list(absent)
+
+    def _put_node(self, node: Json) -> None:
+        self.world.put_node(node)
+        self.offers.put_node(node)
+        self.quotas.take("Node", self.quotas.cluster.put_node, node)
+        if node["metadata"]["name"] == self.node_name:
+            self.node = node
+
+    def _put_metric(self, metric: Json) -> None:
+        self.world.put_node_metric(metric)
+        self.offers.put_node_metric(metric)
+        if metric["metadata"]["name"] == self.node_name:
+            self.metric = metric
+
+    def _put_pod(self, pod: Json) -> None:
+        self.world.put_pod(pod)
+        self.quotas.take("Pod", self.quotas.cluster.put_pod, pod)
+        if self.node_name and (pod.get("spec") or {}).get("nodeName") == self.node_name:
+            self.beside.append(pod)
+
+    def quota(self) -> QuotaExplanation | None:
+        """What quotas say of the pod; None: it has gone meanwhile."""
+        found = self.quotas.cluster.pods.get(str(self.pod["metadata"].get("uid") or ""))
+        return None if found is None else explain_quota(self.quotas, found)
+
+    def simulation(self) -> Simulation | None:
+        """What the scheduler's plugins say of it."""
+        metadata = self.pod["metadata"]
+        return simulate(self.world, GivenPod(f"Pod {metadata['namespace']}/{metadata['name']}", self.pod))
+
+
+async def _if_known(api: kube.ApiServer, path: str, keep: Callable[[Any], None]) -> None:
+    """List a kind that the cluster may do without."""
+    try:
+        await api.list(path, keep=keep)
+    except kube.ApiError as error:
+        if not error.not_found:
+            raise
+
+
+async def _node(
+    api: kube.ApiServer, gathered: _Gathered, namespace: str, config_name: str, now: float
+) -> NodeExplanation | None:
+    """The pod's node as `explain node` sees it; None where it has none."""
+    if gathered.node is None:
+        return None
+    settings = await explain_node.read_settings(api, namespace, config_name, lambda: now)
+    seen = NodeSeen(
+        gathered.node, gathered.metric, gathered.beside, now, lease=settings.lease, exclusion=settings.exclusion
+    )
+    return explain(seen, settings.config)

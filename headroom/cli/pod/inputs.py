@@ -1,0 +1,233 @@
+"""A pod and everything that decides about it, gathered; what follows from that is in `headroom.cli.pod.text`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from crds.names import LABEL_PRIORITY_CLASS, MID_CPU, MID_MEMORY
+from crds.predict_policy import with_defaults
+from crds.priority import PriorityBand, kubernetes_qos, requests_mid, tier
+from crds.quantity import QuantityError, milli_value, value
+from headroom.cli.quota.explanation import Explanation as QuotaExplanation
+from headroom.cli.quota.reading import Seen as QuotaSeen
+from headroom.cli.simulate.profile import Chosen
+from headroom.cli.simulate.simulation import Outcome, Simulation
+from headroom.cli.top.nodes import published
+from headroom.cluster.pod import is_terminal, pod_key, pod_limits, pod_requests
+from manager.mid.explanation.explanation import Explanation as NodeExplanation
+from manager.mid.explanation.node_metric import Amount, age
+
+Json = Mapping[str, Any]
+
+
+class State(StrEnum):
+    """How a pod stands."""
+
+    WAITS = "waits"
+    """No node was found for it yet."""
+    GATED = "gated"
+    """Nobody looks for a node: scheduling gates hold it back."""
+    STARTS = "starts"
+    """It has a node, and does not run yet."""
+    RUNS = "runs"
+    """It runs."""
+    LEAVES = "leaves"
+    """It was told to end."""
+    ENDED = "ended"
+    """It has ended."""
+
+
+class History(StrEnum):
+    """What a pod counts with in its node's prediction."""
+
+    WARM = "warm"
+    """What its history says."""
+    COLD = "cold"
+    """Its request: it was not watched for long enough."""
+    UNKNOWN = "unknown"
+    """The report does not say."""
+
+
+@dataclass(slots=True)
+class MidOffers:
+    """Which nodes offer Mid resources, counted object by object."""
+
+    nodes: int = 0
+    """All nodes."""
+    offering: int = 0
+    """Those that offer any."""
+    told: dict[str, list[str]] = field(default_factory=dict)
+    """What the manager says of a node, in one word (reason of the condition MidPublished) -> these nodes."""
+    messages: dict[str, str] = field(default_factory=dict)
+    """The same word -> the sentence of the first of these nodes."""
+
+    def put_node(self, node: Json) -> None:
+        """Count a Node."""
+        allocatable = (node.get("status") or {}).get("allocatable") or {}
+        self.nodes += 1
+        self.offering += any(value(allocatable.get(name, 0)) > 0 for name in (MID_CPU, MID_MEMORY))
+
+    def put_node_metric(self, metric: Json) -> None:
+        """Take what the manager says of a node."""
+        condition = published(metric)
+        if condition.get("reason"):
+            reason = str(condition["reason"])
+            self.told.setdefault(reason, []).append(str(metric["metadata"]["name"]))
+            self.messages.setdefault(reason, str(condition.get("message") or ""))
+
+    @property
+    def commonest(self) -> str:
+        """The word that is said of most nodes; empty where the manager has said nothing."""
+        return max(self.told, key=lambda reason: len(self.told[reason]), default="")
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """One pod at one moment."""
+
+    pod: Json
+    """The pod."""
+    now: float
+    """When it was read. [unix s]"""
+    node: NodeExplanation | None = None
+    """Its node's Mid resources and report; None where it has no node, or that is gone."""
+    quota: QuotaExplanation | None = None
+    """What quotas say of it; None of a pod that has ended."""
+    quotas: QuotaSeen | None = None
+    """What that was judged by."""
+    simulation: Simulation | None = None
+    """What the scheduler's plugins say of it now, as if it were pending; None of a pod that has ended."""
+    chosen: Chosen | None = None
+    """The profile of these plugins."""
+    offers: MidOffers | None = None
+    """Which nodes offer Mid resources; None of a pod that has ended."""
+    notes: tuple[str, ...] = field(default=())
+    """What could not be read."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return pod_key(self.pod)
+
+    @property
+    def spec(self) -> Json:
+        """Its spec."""
+        return self.pod.get("spec") or {}
+
+    @property
+    def status(self) -> Json:
+        """Its status."""
+        return self.pod.get("status") or {}
+
+    @property
+    def node_name(self) -> str:
+        """Where it is bound; empty: nowhere."""
+        return str(self.spec.get("nodeName") or "")
+
+    @property
+    def state(self) -> State:
+        """How it stands."""
+        if is_terminal(self.pod):
+            return State.ENDED
+        if (self.pod.get("metadata") or {}).get("deletionTimestamp"):
+            return State.LEAVES
+        if not self.node_name:
+            return State.GATED if self.spec.get("schedulingGates") else State.WAITS
+        return State.RUNS if self.status.get("phase") == "Running" else State.STARTS
+
+    @property
+    def band(self) -> PriorityBand:
+        """Its tier in every sum."""
+        return tier(self.pod)
+
+    @property
+    def band_reason(self) -> str:
+        """Why it is in that tier, in words."""
+        labels = (self.pod.get("metadata") or {}).get("labels") or {}
+        if self.is_mid:
+            return "it requests Mid resources"
+        if LABEL_PRIORITY_CLASS in labels:
+            return f"label {LABEL_PRIORITY_CLASS}={labels[LABEL_PRIORITY_CLASS]}"
+        if self.spec.get("priorityClassName"):
+            return f"PriorityClass {self.spec['priorityClassName']}, priority {self.spec.get('priority') or 0}"
+        return f"QoS class {kubernetes_qos(self.pod)}, and neither a label nor a PriorityClass"
+
+    @property
+    def is_mid(self) -> bool:
+        """Whether it requests Mid resources."""
+        return requests_mid(self.pod)
+
+    @property
+    def requested(self) -> Amount:
+        """What it requests; of a Mid pod its Mid resources."""
+        requests = self._requests()
+        if self.is_mid:
+            return Amount(value(requests.get(MID_CPU, 0)), value(requests.get(MID_MEMORY, 0)))
+        return Amount(milli_value(requests.get("cpu", 0)), value(requests.get("memory", 0)))
+
+    @property
+    def limits(self) -> Amount:
+        """What it may use at most; None where nothing limits it."""
+        try:
+            found = pod_limits(self.pod)
+        except QuantityError:  # the API server admits no such pod
+            return Amount()
+        if self.is_mid:
+            cpu, memory = found.get(MID_CPU), found.get(MID_MEMORY)
+            return Amount(None if cpu is None else value(cpu), None if memory is None else value(memory))
+        return Amount.of(found)
+
+    def _requests(self) -> Mapping[str, Any]:
+        try:
+            return pod_requests(self.pod)
+        except QuantityError:  # as above
+            return {}
+
+    @property
+    def used(self) -> Amount:
+        """Mean over the reporting window; None before its node has reported it."""
+        pods = self.node.report.pods if self.node is not None else None
+        return (pods or {}).get(self.key, Amount())
+
+    @property
+    def age_seconds(self) -> float | None:
+        """Since kubelet took it; None: it has not. [s]"""
+        return age(str(self.status.get("startTime") or ""), self.now)
+
+    @property
+    def history(self) -> History:
+        """What it counts with in its node's prediction, as far as the report says."""
+        told = self.node.prediction.get("pods") if self.node is not None else None
+        if not isinstance(told, Mapping) or self.band is not PriorityBand.PROD:
+            return History.UNKNOWN
+        named = told.get("coldNames") or ()
+        if self.key in named:
+            return History.COLD
+        everybody_is_named = len(named) == (told.get("cold") or 0)
+        return History.WARM if everybody_is_named and self.used != Amount() else History.UNKNOWN
+
+    @property
+    def cold_start_seconds(self) -> int:
+        """How long a pod must be watched on its node before its history counts. [s]"""
+        policy = self.node.strategy.strategy.node_predict_policy if self.node is not None else None
+        return with_defaults(policy).cold_start_period_seconds or 0
+
+    @property
+    def would_be_evicted(self) -> bool:
+        """Whether a deficit of Mid resources on its node would have it evicted, if it lasts."""
+        eviction = self.node.eviction if self.node is not None else None
+        return eviction is not None and any(each.key == self.key for each in eviction.selection.victims)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the scheduler's plugins say of its node."""
+        outcomes = self.simulation.outcomes if self.simulation is not None else ()
+        return next((each for each in outcomes if each.node == self.node_name), None)
+
+    def condition(self, kind: str) -> Json:
+        """One of its conditions; empty where it has none of that kind."""
+        for each in self.status.get("conditions") or ():
+            if each.get("type") == kind:
+                return dict(each)
+        return {}

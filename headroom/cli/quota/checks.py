@@ -1,0 +1,156 @@
+"""Whether the books are right, and whether quotas can keep what they promise: what `quota verify` finds."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from crds.quantity import QuantityError
+from headroom.cli.quota.shares import waits
+from scheduler_plugins.quota.amounts import CORE, NOTHING, UNLIMITED, Amounts, amounts_of, is_counted, plus
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.quota import Quota
+from scheduler_plugins.quota.resource_list import quantity
+
+_ALL: Final = "all quotas"
+
+
+class Level(StrEnum):
+    """How bad it is."""
+
+    WRONG = "wrong"
+    """Something is not as it should be: the command ends with 1."""
+    NOTE = "note"
+    """It may well be wanted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was found."""
+
+    level: Level
+    """How bad it is."""
+    check: str
+    """Which check found it: status, capacity, bounds, several, over-max, unbounded or unguaranteed."""
+    quota: str
+    """`namespace/name`, or what it is about otherwise."""
+    text: str
+    """What is the matter, with the numbers, and what to do."""
+
+
+def check(cluster: QuotaCluster) -> list[Finding]:
+    """Everything that is found, the worst first, then by quota.
+
+    Args:
+        cluster: quotas, pods and nodes.
+    """
+    found = [*_over_capacity(cluster), *_unguaranteed(cluster)]
+    for quota in sorted(cluster.book.in_force, key=lambda each: each.namespace):
+        found += [*_status(cluster, quota, _said(cluster, quota)), *_bounds(quota), *_over_max(cluster, quota)]
+        found += [
+            Finding(
+                Level.WRONG,
+                "several",
+                other.key,
+                f"is not in force, because {quota.key} is older and a namespace has one quota: delete one of them",
+            )
+            for other in cluster.book.passed_over(quota.namespace)
+        ]
+    return sorted(found, key=lambda each: each.level is not Level.WRONG)
+
+
+def _said(cluster: QuotaCluster, quota: Quota) -> Mapping[str, Any]:
+    return (cluster.quota_objects.get(quota.uid) or {}).get("status") or {}
+
+
+def _status(cluster: QuotaCluster, quota: Quota, status: Mapping[str, Any]) -> Iterator[Finding]:
+    """`status.used` against what the pods of the namespace come to."""
+    given = status.get("used")
+    if given is None:
+        yield Finding(
+            Level.WRONG,
+            "status",
+            quota.key,
+            "has no status.used: the extender that leads writes it; does one run, and does its profile list "
+            "CapacityScheduling?",
+        )
+        return
+    try:
+        told: Amounts = amounts_of(given)
+    except QuantityError as error:
+        yield Finding(Level.WRONG, "status", quota.key, f"status.used cannot be read: {error}")
+        return
+    right = cluster.book.bound(quota.namespace)
+    for name in _names(quota, told, right):
+        if told.get(name, 0) != right.get(name, 0):
+            numbers = f"{name} {_text(name, told)}, and the pods of the namespace come to {_text(name, right)}"
+            yield Finding(Level.WRONG, "status", quota.key, f"status.used says {numbers}")
+
+
+def _over_capacity(cluster: QuotaCluster) -> Iterator[Finding]:
+    """The sum of all min against what the nodes have."""
+    has: Amounts = NOTHING
+    for node in cluster.nodes.values():
+        has = plus(has, node.allocatable)
+    least = cluster.book.total_min
+    for name in _in_order(least):
+        if least[name] > has.get(name, 0):
+            told = f"of {name} all min together are {_text(name, least)}, and the nodes have {_text(name, has)}"
+            yield Finding(
+                Level.WRONG,
+                "capacity",
+                _ALL,
+                f"{told}: not everybody can get what is guaranteed; lower min, or add nodes",
+            )
+
+
+def _unguaranteed(cluster: QuotaCluster) -> Iterator[Finding]:
+    """Resources that pods of quota namespaces ask for and that no min names: nobody gets any of them."""
+    asked: Amounts = NOTHING
+    for pod in cluster.pods.values():
+        if waits(pod) and cluster.book.quota(pod.namespace) is not None:
+            asked = plus(asked, pod.charge)
+    least = cluster.book.total_min
+    for name in _in_order(asked):
+        if asked[name] and not least.get(name, 0):
+            yield Finding(
+                Level.WRONG,
+                "unguaranteed",
+                _ALL,
+                f"pods wait for {_text(name, asked)} of {name}, which no min names: all quotas together may use the "
+                f"sum of min, which is 0; name {name} in min",
+            )
+
+
+def _bounds(quota: Quota) -> Iterator[Finding]:
+    for name in _in_order(quota.min):
+        if quota.min[name] > quota.max.get(name, UNLIMITED):
+            told = f"min of {name}, {_text(name, quota.min)}, is more than max, {_text(name, quota.max)}"
+            yield Finding(Level.WRONG, "bounds", quota.key, f"{told}: what is guaranteed can never be used")
+    for name in quota.named:
+        if not is_counted(name):
+            yield Finding(
+                Level.NOTE, "unbounded", quota.key, f"names {name}, which pods do not request: it has no effect"
+            )
+
+
+def _over_max(cluster: QuotaCluster, quota: Quota) -> Iterator[Finding]:
+    used = cluster.book.bound(quota.namespace)
+    for name in _in_order(used):
+        if used[name] > quota.max.get(name, UNLIMITED):
+            told = f"uses {_text(name, used)} of {name}, and max is {_text(name, quota.max)}"
+            yield Finding(Level.NOTE, "over-max", quota.key, f"{told}: nobody is evicted for that, new pods wait")
+
+
+def _names(quota: Quota, *amounts: Amounts) -> list[str]:
+    return _in_order(
+        {*(name for name in quota.named if is_counted(name)), *(name for each in amounts for name in each)}
+    )
+
+
+def _in_order(names: Iterable[str]) -> list[str]:
+    return sorted(names, key=lambda name: (CORE.index(name) if name in CORE else len(CORE), name))
+
+
+def _text(name: str, amounts: Amounts) -> str:
+    return quantity(name, amounts.get(name, 0))

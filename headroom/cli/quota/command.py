@@ -1,0 +1,183 @@
+"""`kubectl headroom quota`, `quota explain POD` and `quota verify`: read, judge, print."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from headroom import kube
+from headroom.cli import live, table
+from headroom.cli import output as outputs
+from headroom.cli.errors import FAILED, CommandError
+from headroom.cli.quota import explain_document, explain_text, show
+from headroom.cli.quota.checks import Finding, Level, check
+from headroom.cli.quota.explanation import explain
+from headroom.cli.quota.reading import Place, Seen, read
+from headroom.cli.quota.shares import all_shares
+from headroom.cli.table import Cell, Column
+from headroom.cluster.pod import is_terminal
+
+NONE: Final = (
+    "There is no ElasticQuota{where}: kubectl create one (kind ElasticQuota, apiVersion scheduling.x-k8s.io/v1alpha1) "
+    "to guarantee a namespace a share and to limit it."
+)
+"""When there is nothing to show."""
+PATIENCE_SECONDS: Final = 4.0
+"""How long the extender may take to write into a quota's status what has just changed. [s]"""
+_VERIFIED: Final = (Column("LEVEL"), Column("CHECK"), Column("QUOTA"), Column("WHAT"))
+_NOT_SEEN: Final = (
+    "Not seen here: pods that the running extender has admitted and whose binding nobody has seen yet (its page "
+    "/debug/plugins/CapacityScheduling shows them), and nodes that other plugins refuse, which it leaves out "
+    "(kubectl headroom simulate pod shows them)."
+)
+
+Pause = Callable[[float], Awaitable[None]]
+
+
+async def quotas(
+    api: kube.ApiServer, place: Place, namespace: str | None, output: str, clock: live.Clock | None = None
+) -> None:
+    """Print who uses what of whose share.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        namespace: only the quota of this one; None: all.
+        output: table, wide, json or yaml.
+        clock: the present time; None: the API server's.
+
+    Raises:
+        CommandError: there is no quota to show.
+    """
+    seen = await read(api, place, clock)
+    found, total = all_shares(seen.cluster)
+    shown = [each for each in found if namespace is None or each.quota.namespace == namespace]
+    if not outputs.is_for_people(output):
+        outputs.show(show.as_json(seen, shown, total), output)
+    elif not shown:
+        raise CommandError(NONE.format(where=f" in namespace {namespace}" if namespace else ""))
+    else:
+        table.write(show.COLUMNS, show.rows(shown, total if len(found) > 1 else []), wide=output == outputs.WIDE)
+        _print_notes(seen.notes)
+
+
+async def explain_pod(
+    api: kube.ApiServer,
+    place: Place,
+    namespace: str | None,
+    name: str,
+    output: str,
+    clock: live.Clock | None = None,
+) -> None:
+    """Print what quotas say of a pod, and who would be evicted for it; nobody is.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        namespace: of the pod; None: that of the login's context.
+        name: of the pod.
+        output: table, wide, json or yaml.
+        clock: the present time; None: the API server's.
+
+    Raises:
+        CommandError: there is no such pod, or it has ended.
+    """
+    namespace = live.namespace_of(api, namespace)
+    seen = await read(api, place, clock)
+    pods = seen.cluster.pods.values()
+    pod = next((each for each in pods if (each.namespace, each.name) == (namespace, name)), None)
+    if pod is None:
+        raise CommandError(await _missing(api, namespace, name))
+    explanation = explain(seen, pod)
+    if not outputs.is_for_people(output):
+        outputs.show(explain_document.as_json(seen, explanation), output)
+        return
+    outputs.line(explain_text.title(explanation))
+    for sentence in explain_text.sentences(explanation):
+        outputs.line(f"- {sentence}")
+    for heading, columns, rows in explain_text.tables(explanation):
+        outputs.line()
+        outputs.line(heading)
+        table.write(columns, rows)
+    _print_notes([*seen.notes, *([] if pod.node else [_NOT_SEEN])])
+
+
+async def verify(
+    api: kube.ApiServer,
+    place: Place,
+    output: str,
+    clock: live.Clock | None = None,
+    pause: Pause = asyncio.sleep,
+) -> int:
+    """Print what is wrong with quotas, and with what they say of themselves.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        output: table, wide, json or yaml.
+        clock: the present time; None: the API server's.
+        pause: waits a number of seconds.
+
+    Returns:
+        The exit code: 1 when something is wrong.
+    """
+    seen = await read(api, place, clock)
+    findings = check(seen.cluster)
+    if any(each.check == "status" for each in findings):
+        # A pod may have been bound just now: only what a status still says a moment later is wrong.
+        await pause(PATIENCE_SECONDS)
+        first = {_claimed(each) for each in findings}
+        seen = await read(api, place, clock)
+        again = check(seen.cluster)
+        findings = [each for each in again if each.check != "status" or _claimed(each) in first]
+    wrong = [each for each in findings if each.level is Level.WRONG]
+    if not outputs.is_for_people(output):
+        outputs.show(_verified(seen, findings), output)
+    else:
+        if findings:
+            table.write(_VERIFIED, [_row(each) for each in findings])
+        count = len(seen.cluster.book.in_force)
+        quotas = "1 quota" if count == 1 else f"{count} quotas"
+        things = "1 thing is wrong" if len(wrong) == 1 else f"{len(wrong)} things are wrong"
+        outputs.line(f"{quotas}: {things if wrong else 'all is well'}.")
+        _print_notes(seen.notes)
+    return FAILED if wrong else 0
+
+
+def _claimed(finding: Finding) -> tuple[str, str]:
+    """What a status claims: the quota, and the sentence without what the pods come to."""
+    return finding.quota, finding.text.partition(", and ")[0]
+
+
+def _row(finding: Finding) -> tuple[Cell, ...]:
+    style = "red" if finding.level is Level.WRONG else "yellow"
+    return Cell(finding.level, style), Cell(finding.check), Cell(finding.quota, "bold"), Cell(finding.text)
+
+
+def _verified(seen: Seen, findings: Iterable[Finding]) -> dict[str, Any]:
+    """The findings for programs: kind QuotaVerification, version 1; fields are added, never renamed or removed."""
+    return {
+        "kind": "QuotaVerification",
+        "version": 1,
+        "quotas": len(seen.cluster.book.in_force),
+        "findings": [
+            {"level": each.level.value, "check": each.check, "quota": each.quota, "text": each.text}
+            for each in findings
+        ],
+        "notes": seen.notes,
+    }
+
+
+async def _missing(api: kube.ApiServer, namespace: str, name: str) -> str:
+    """Why there is no such pod among those that count."""
+    found = await live.optional(api, kube.paths.pod(namespace, name))
+    if found is not None and is_terminal(found):
+        return f"Pod {namespace}/{name} has ended: its quota is charged nothing for it."
+    return f"There is no pod {name!r} in namespace {namespace}: name another with -n."
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    listed = list(notes)
+    if listed:
+        outputs.line()
+    for note in listed:
+        outputs.line(f"- {note}")

@@ -1,0 +1,189 @@
+"""Why a pod waits, as far as quotas go, and who would have to leave for it: the extender's own code on live objects."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headroom.cli.quota.reading import Seen
+from scheduler_plugins.plugins.capacity_scheduling import sentence
+from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
+from scheduler_plugins.quota.admission import demands, refusal
+from scheduler_plugins.quota.amounts import CORE, NOTHING, UNLIMITED, Amounts, is_counted, minus
+from scheduler_plugins.quota.nominations import Claim
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import Quota
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One resource of a pod's admission. [milli-cores for cpu, else base units]"""
+
+    resource: str
+    """Its name."""
+    requested: int
+    """What the pod is charged, or would be."""
+    used: int
+    """What its namespace is charged already."""
+    claimed: int
+    """What further pods of the namespace have a claim to, of no less priority."""
+    max: int | None
+    """What these may come to; None: it is not limited."""
+    all_used: int
+    """What all namespaces with a quota are charged."""
+    all_claimed: int
+    """What further pods have a claim to, of all of them."""
+    all_min: int
+    """What these may come to: the sum of min."""
+    over: str
+    """Which is exceeded: "max", "sum of min" or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A pending pod with a claim to room."""
+
+    claim: Claim
+    """Its claim."""
+    pod: str
+    """`namespace/name`."""
+    held_until: float | None
+    """Until when room is held for it; None: it is nominated only. [unix s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One pod."""
+
+    pod: QuotaPod
+    """The pod."""
+    quota: Quota | None
+    """That of its namespace."""
+    refusal: str
+    """Why its quota, or all together, refuse it: what its events say; empty: they do not."""
+    lines: tuple[Line, ...]
+    """The arithmetic behind it, by resource; none without a quota."""
+    claimants: tuple[Claimant, ...]
+    """Who else has a claim to room."""
+    fits: tuple[str, ...]
+    """Nodes that it fits as they are, by the model of kube-scheduler's filters; none for a pod that is bound."""
+    misfits: Mapping[str, str]
+    """Why not the others, by node."""
+    unmodelled: tuple[str, ...]
+    """What of it the model cannot judge."""
+    decision: Decision | Undecided | None
+    """Who would have to leave for it; None: it is bound."""
+    obstacles: tuple[str, ...]
+    """Why the extender would not evict anybody for it now all the same, one sentence each."""
+    over_min: bool
+    """Whether its namespace uses more than is guaranteed to it."""
+
+
+def explain(seen: Seen, pod: QuotaPod) -> Explanation:
+    """Judge a pod.
+
+    Args:
+        seen: the cluster.
+        pod: one of its pods.
+    """
+    cluster, now = seen.cluster, seen.now
+    quota, claims = cluster.book.quota(pod.namespace), cluster.claims(now)
+    claimants = tuple(
+        Claimant(claim, found.key, found.hold.until if found.hold and found.hold.lasts(now) else None)
+        for claim in claims
+        if claim.uid != pod.uid and (found := cluster.pods[claim.uid])
+    )
+    over_min = cluster.book.is_over_min(pod.namespace)
+    if pod.node:
+        return Explanation(pod, quota, "", _lines(seen, pod, quota), claimants, (), {}, (), None, (), over_min)
+    fitting, settings = Fitting(cluster, claims), seen.plugin.reclaim
+    why_not = {node: fitting.misfit(pod, node, frozenset()) for node in cluster.nodes}
+    over = refusal(pod, cluster.book, claims)
+    return Explanation(
+        pod,
+        quota,
+        sentence(over) if over is not None else "",
+        _lines(seen, pod, quota),
+        claimants,
+        tuple(sorted(node for node, reason in why_not.items() if reason is None)),
+        {node: reason for node, reason in sorted(why_not.items()) if reason is not None},
+        tuple(fitting.unmodelled(pod)),
+        decide(
+            pod,
+            cluster,
+            now,
+            fitting.misfit,
+            cross_node=settings.cross_node,
+            budgets_rule=settings.disruption_budgets,
+        ),
+        tuple(_obstacles(seen, pod)),
+        over_min,
+    )
+
+
+def _lines(seen: Seen, pod: QuotaPod, quota: Quota | None) -> tuple[Line, ...]:
+    if quota is None:
+        return ()
+    book = seen.cluster.book
+    own, everything = demands(pod, book, seen.cluster.claims(seen.now))
+    # A bound pod is charged already.
+    asked: Amounts = NOTHING if book.charge_of(pod.uid) is not None else pod.charge
+    own, everything = minus(own, pod.charge), minus(everything, pod.charge)
+    used, all_used, all_min = book.used(pod.namespace), book.total_used, book.total_min
+    names = {*pod.charge, *own, *everything, *(name for name in quota.named if is_counted(name)), *all_used}
+    found = []
+    for name in sorted(names, key=lambda each: (CORE.index(each) if each in CORE else len(CORE), each)):
+        most = quota.max.get(name, UNLIMITED)
+        # As admission compares: a scalar that the pod does not name is not held against it by max.
+        looked_at = name in CORE or name in pod.charge or name in own
+        over_max = looked_at and used.get(name, 0) + asked.get(name, 0) + own.get(name, 0) > most
+        total = all_used.get(name, 0) + asked.get(name, 0) + everything.get(name, 0)
+        over_min = total > all_min.get(name, 0)
+        found.append(
+            Line(
+                name,
+                pod.charge.get(name, 0),
+                used.get(name, 0),
+                own.get(name, 0),
+                None if most >= UNLIMITED else most,
+                all_used.get(name, 0),
+                everything.get(name, 0),
+                all_min.get(name, 0),
+                "max" if over_max else "sum of min" if over_min else "",
+            )
+        )
+    return tuple(found)
+
+
+def _obstacles(seen: Seen, pod: QuotaPod) -> Sequence[str]:
+    """What keeps the extender from evicting for a pod, whatever the rules select."""
+    settings, given = seen.plugin.reclaim, pod.json or {}
+    scheduler = str((given.get("spec") or {}).get("schedulerName") or "default-scheduler")
+    found = []
+    if not seen.enforced:
+        found.append("the scheduler's profile does not list CapacityScheduling")
+    if not settings.enabled:
+        found.append("reclaim.enabled is false")
+    if settings.dry_run:
+        found.append("reclaim.dryRun is true: it only tells, in Events")
+    if scheduler not in (names := settings.scheduler_names or seen.scheduler_names):
+        found.append(f"the pod asks for scheduler {scheduler}, and room is made for pods of {', '.join(names)}")
+    if pod.terminating:
+        found.append("the pod is being deleted")
+    if (given.get("spec") or {}).get("schedulingGates"):
+        found.append("scheduling gates hold the pod back")
+    elif not _unschedulable(given):
+        found.append("kube-scheduler has not said yet that it found no node for the pod (PodScheduled=False)")
+    if pod.hold is not None and pod.hold.lasts(seen.now):
+        found.append(f"room is held for the pod on node {pod.hold.node} already")
+    if seen.cluster.book.quota(pod.namespace) is None:
+        found.append("the pod's namespace has no quota: kube-scheduler's own preemption serves it")
+    return found
+
+
+def _unschedulable(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(
+        (each.get("type"), each.get("status"), each.get("reason")) == ("PodScheduled", "False", "Unschedulable")
+        for each in conditions
+    )

@@ -1,0 +1,118 @@
+"""What quotas are about, read from the cluster into the very account that the extender's admission keeps."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from headroom import kube
+from headroom.cli import live
+from headroom.cli.errors import CommandError
+from headroom.cli.simulate import profile as profiles
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.snapshot.watch import LIVE_PODS
+
+_UNKNOWN: Final = (
+    "This cluster does not know ElasticQuotas, so it has none, and no namespace is limited: "
+    "kubectl apply --server-side -f charts/headroom/crds/elastic_quota.yaml"
+)
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the profile is that says how quotas are enforced."""
+
+    chosen: profiles.Chosen | None
+    """The profile of a file; None: the cluster's."""
+    headroom_namespace: str
+    """Where the scheduler's ConfigMap is."""
+    scheduler_name: str | None
+    """Which profile of a KubeSchedulerConfiguration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The cluster at one moment."""
+
+    cluster: QuotaCluster
+    """Quotas, what is charged to them, pods, nodes, disruption budgets."""
+    plugin: CapacityScheduling
+    """How the profile enforces them."""
+    origin: str
+    """Where the profile comes from."""
+    enforced: bool
+    """Whether the profile enforces them at all."""
+    now: float
+    """When it was read. [unix s]"""
+    scheduler_names: tuple[str, ...]
+    """The schedulers that ask the extender."""
+    unreadable: list[str] = field(default_factory=list)
+    """Objects that could not be understood, each with the reason."""
+
+    @classmethod
+    def empty(cls, chosen: profiles.Chosen, now: float) -> "Seen":
+        """A cluster without anything."""
+        listed = {part.name: part.plugin for part in chosen.profile.enabled}
+        plugin = listed.get(NAME)
+        if isinstance(plugin, CapacityScheduling):
+            return cls(plugin.keep(), plugin, chosen.origin, True, now, chosen.scheduler_names)
+        stand_in = CapacityScheduling(max_missing=MaxMissing.INFINITE)
+        return cls(stand_in.keep(), stand_in, chosen.origin, False, now, chosen.scheduler_names)
+
+    @property
+    def notes(self) -> list[str]:
+        """What to keep in mind about all of it."""
+        found = []
+        if not self.enforced:
+            found.append(f"No quota is enforced: the scheduler's profile ({self.origin}) does not list {NAME}.")
+        for quota in self.cluster.book.in_force:
+            found += [
+                f"ElasticQuota {other.key} is not in force: {quota.key} is older, and a namespace has one."
+                for other in self.cluster.book.passed_over(quota.namespace)
+            ]
+        return [*found, *self.unreadable]
+
+    def take(self, kind: str, put: Callable[[Json], None], item: Json) -> None:
+        """Take one object."""
+        metadata = item.get("metadata") or {}
+        try:
+            put(item)
+        except Exception as error:  # noqa: BLE001 - objects of any shape
+            name = "/".join(str(metadata[part]) for part in ("namespace", "name") if part in metadata)
+            self.unreadable.append(f"{kind} {name} cannot be understood and is left out: {error}")
+
+
+async def read(api: kube.ApiServer, place: Place, clock: live.Clock | None) -> Seen:
+    """Read the cluster.
+
+    Args:
+        api: the cluster.
+        place: where the profile is.
+        clock: the present time; None: the API server's.
+
+    Raises:
+        CommandError: the cluster does not know quotas, or its profile cannot be used.
+    """
+    chosen = place.chosen or await profiles.of_cluster(api, place.headroom_namespace, place.scheduler_name)
+    seen = Seen.empty(chosen, (clock or await live.server_time(api))())
+    cluster = seen.cluster
+    requests = [
+        api.list(kube.paths.NODES, keep=partial(seen.take, "Node", cluster.put_node)),
+        # Each pod becomes numbers as its page arrives: of 150,000 nobody can hold the JSON.
+        api.list(kube.paths.PODS, {"fieldSelector": LIVE_PODS}, partial(seen.take, "Pod", cluster.put_pod)),
+    ]
+    requests += [
+        api.list(source.path, keep=partial(seen.take, source.kind.removesuffix("s"), source.put))
+        for source in cluster.sources()
+    ]
+    try:
+        await live.together(*requests)
+    except kube.ApiError as error:
+        if error.not_found:
+            raise CommandError(_UNKNOWN) from error
+        raise
+    return seen

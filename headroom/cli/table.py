@@ -1,0 +1,109 @@
+"""A table: aligned columns in a pipe, colours on a terminal."""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TextIO
+
+from headroom.cli import colour
+from headroom.runtime.sanitize import printable
+
+_GAP: Final = "   "
+_RIGHT: Final = ">"
+_WIDEST: Final = 10_000
+"""No line of a table is folded where nobody's screen ends. [characters]"""
+_NARROWEST: Final = 30
+"""Sentences in a column narrower than this are harder to read than lines that the terminal breaks. [characters]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Title and alignment of a column."""
+
+    title: str
+    """What stands above it."""
+    align: str = "<"
+    """"<" for text, ">" for numbers."""
+    wide: bool = False
+    """Whether only `-o wide` shows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One value of a row."""
+
+    text: str
+    """What is printed."""
+    style: str = ""
+    """A rich style for terminals, such as "red"."""
+
+
+Row = Sequence[Cell]
+
+
+def write(columns: Sequence[Column], rows: Sequence[Row], out: TextIO | None = None, *, wide: bool = False) -> None:
+    """Print a table: with colours where they are wanted, else as plain text without any control characters.
+
+    Args:
+        columns: the columns.
+        rows: the cells, as many per row as there are columns.
+        out: where to; standard output by default.
+        wide: also the columns that are for wide screens.
+    """
+    target = out or sys.stdout
+    if colour.wanted(target):
+        _coloured(*_chosen(columns, rows, wide=wide), target)
+    else:
+        target.write(plain(columns, rows, wide=wide))
+
+
+def plain(columns: Sequence[Column], rows: Sequence[Row], *, wide: bool = False) -> str:
+    """The table as plain text, one line per row, columns as wide as they need to be."""
+    columns, rows = _chosen(columns, rows, wide=wide)
+    lines = [[column.title for column in columns], *([cell.text for cell in row] for row in rows)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+    return "".join(_line(line, columns, widths) for line in lines)
+
+
+def _chosen(columns: Sequence[Column], rows: Sequence[Row], *, wide: bool) -> tuple[Sequence[Column], Sequence[Row]]:
+    """Without what is for wide screens alone, unless this is one; each cell on one line."""
+    chosen = [index for index, column in enumerate(columns) if wide or not column.wide]
+    shown = [[Cell(printable(row[index].text), row[index].style) for index in chosen] for row in rows]
+    return [columns[index] for index in chosen], shown
+
+
+def _line(texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    padded = (f"{text:{column.align}{width}}" for text, column, width in zip(texts, columns, widths, strict=True))
+    return _GAP.join(padded).rstrip() + "\n"
+
+
+def _coloured(columns: Sequence[Column], rows: Sequence[Row], out: TextIO) -> None:
+    from rich.console import Console  # noqa: PLC0415 - a pipe does not pay for it
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, padding=(0, len(_GAP), 0, 0), header_style="bold")
+    folded = _folded(columns, rows, out)
+    for index, column in enumerate(columns):
+        justify: Literal["left", "right"] = "right" if column.align == _RIGHT else "left"
+        table.add_column(column.title, justify=justify, overflow="fold", no_wrap=index != folded)
+    for row in rows:
+        table.add_row(*(Text(cell.text, style=cell.style) for cell in row))
+    width = _WIDEST if folded is None or not out.isatty() else None
+    Console(file=out, highlight=False, force_terminal=True, width=width, no_color=False).print(table)
+
+
+def _folded(columns: Sequence[Column], rows: Sequence[Row], out: TextIO) -> int | None:
+    """The column that is folded to fit the terminal: the last, where it holds text and the others leave it room.
+
+    Numbers and names are never folded: half a number on a line of its own is read as another number.
+    """
+    last = len(columns) - 1
+    if last < 0 or columns[last].align == _RIGHT or not out.isatty():
+        return None
+    others = sum(
+        max([len(column.title), *(len(row[index].text) for row in rows)]) + len(_GAP)
+        for index, column in enumerate(columns[:last])
+    )
+    return last if shutil.get_terminal_size().columns - others >= _NARROWEST else None

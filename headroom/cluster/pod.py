@@ -1,0 +1,216 @@
+"""Arithmetic on a pod given as plain Kubernetes JSON: what it requests, whether it has ended, who owns it."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+from crds import names
+from crds.quantity import parse_quantity
+from headroom.cluster.resize import Resize, in_effect
+
+_TERMINAL_PHASES: Final = frozenset({"Succeeded", "Failed"})
+_STATIC_SOURCES: Final = frozenset({"file", "http"})
+_POD_LEVEL: Final = frozenset({"cpu", "memory"})
+_CRON_JOB_RUN: Final = re.compile(r"-[0-9]{8}$")
+_NUMBERED: Final = re.compile(r"-[0-9]+$")
+_TEMPLATE_HASHES: Final = {names.LABEL_POD_TEMPLATE_HASH: "Deployment", names.LABEL_ROLLOUT_TEMPLATE_HASH: "Rollout"}
+"""What ends a ReplicaSet's name, by pod label, and what makes such ReplicaSets."""
+
+
+def pod_requests(
+    pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE, only: Collection[str] | None = None
+) -> dict[str, Fraction]:
+    """What the pod requests, per resource name: by default what kube-scheduler sets aside for it.
+
+    In base units (cores, bytes, pieces). Sum of the containers and sidecars, or the largest init phase if that is more;
+    pod-level resources override it per resource; the overhead of the runtime class is added.
+
+    Args:
+        pod: Kubernetes JSON.
+        resize: what counts while it is being resized in place.
+        only: the resources that are asked about: a pod may name tens of thousands; None: all.
+
+    Raises:
+        QuantityError: an amount is not a quantity.
+    """
+    pod = in_effect(pod, resize)
+    totals = _pod_totals(pod, "requests", only)
+    _add(totals, _of((pod.get("spec") or {}).get("overhead"), only))
+    return totals
+
+
+def pod_limits(
+    pod: Mapping[str, Any], resize: Resize = Resize.SET_ASIDE, only: Collection[str] | None = None
+) -> dict[str, Fraction]:
+    """What the pod may use at most, per resource name; a resource without any limit is absent.
+
+    In base units. As `pod_requests`, but overhead is added only where there is a limit. A container without a limit
+    adds nothing.
+
+    Raises:
+        QuantityError: an amount is not a quantity.
+    """
+    pod = in_effect(pod, resize)
+    totals = _pod_totals(pod, "limits", only)
+    overhead = _of((pod.get("spec") or {}).get("overhead"), only)
+    _add(totals, {name: amount for name, amount in overhead.items() if totals.get(name)})
+    return totals
+
+
+def _pod_totals(pod: Mapping[str, Any], kind: str, only: Collection[str] | None) -> dict[str, Fraction]:
+    spec = pod.get("spec") or {}
+    totals: dict[str, Fraction] = {}
+    for container in spec.get("containers") or ():
+        _add(totals, _of((container.get("resources") or {}).get(kind), only))
+    _add_init_containers(totals, spec.get("initContainers") or (), kind, only)
+    pod_level = _of((spec.get("resources") or {}).get(kind), only)
+    totals.update(
+        (name, parse_quantity(amount))
+        for name, amount in pod_level.items()
+        if name in _POD_LEVEL or name.startswith("hugepages-")
+    )
+    return totals
+
+
+def _of(amounts: Mapping[str, Any] | None, only: Collection[str] | None) -> Mapping[str, Any]:
+    amounts = amounts or {}
+    return amounts if only is None else {name: amounts[name] for name in only if name in amounts}
+
+
+def _add_init_containers(
+    totals: dict[str, Fraction],
+    containers: Iterable[Mapping[str, Any]],
+    kind: str,
+    only: Collection[str] | None,
+) -> None:
+    """Add sidecars (which stay) to the totals, then raise the totals to the largest init phase.
+
+    A phase is looked at for what its own container names alone: of all else the sidecars are in the totals. So a pod
+    of many sidecars takes as long as it has amounts, not their square.
+    """
+    sidecars: dict[str, Fraction] = {}
+    largest: dict[str, Fraction] = {}
+    for container in containers:
+        own = _of((container.get("resources") or {}).get(kind), only)
+        if container.get("restartPolicy") == "Always":
+            _add(totals, own)
+            _add(sidecars, own)
+            continue
+        for name, amount in own.items():
+            phase = parse_quantity(amount) + sidecars[name] if name in sidecars else parse_quantity(amount)
+            largest[name] = max(largest.get(name, phase), phase)
+    for name, amount in largest.items():
+        totals[name] = max(totals.get(name, amount), amount)
+
+
+def _add(totals: dict[str, Fraction], amounts: Mapping[str, Any]) -> None:
+    for name, amount in amounts.items():
+        parsed = parse_quantity(amount)
+        totals[name] = totals[name] + parsed if name in totals else parsed
+
+
+def is_terminal(pod: Mapping[str, Any]) -> bool:
+    """Whether all containers have ended for good (phase Succeeded or Failed)."""
+    return (pod.get("status") or {}).get("phase") in _TERMINAL_PHASES
+
+
+def is_admitted(pod: Mapping[str, Any]) -> bool:
+    """Whether a kubelet has taken the pod in: its status says so, which a pod that is merely bound does not have."""
+    status = pod.get("status") or {}
+    if not (pod.get("spec") or {}).get("nodeName"):
+        return False
+    return bool(status.get("startTime") or status.get("containerStatuses")) or status.get("phase") == "Running"
+
+
+def is_mirror_pod(pod: Mapping[str, Any]) -> bool:
+    """Whether this is the API's image of a static pod, which kubelet runs from a file.
+
+    Anybody may annotate a pod of his own, so the annotation counts only on a pod that is owned by the node it is bound
+    to: kubelet makes mirrors that way, and NodeRestriction lets it make them for its own node alone. Kubernetes lets
+    nobody add the annotation to a pod, or change it.
+    """
+    node = (pod.get("spec") or {}).get("nodeName")
+    if not node or not _annotations(pod).get(names.ANNOTATION_CONFIG_MIRROR):
+        return False
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    return any(
+        (owner.get("apiVersion", "v1"), owner.get("kind"), owner.get("name")) == ("v1", "Node", node)
+        for owner in owners
+    )
+
+
+def cgroup_uid(pod: Mapping[str, Any]) -> str:
+    """The uid in the name of the pod's cgroup: its own, but for a mirror pod that of the static pod which runs.
+
+    Kubelet lists a static pod itself under the uid that it runs with.
+    """
+    if is_mirror_pod(pod):
+        return str(_annotations(pod)[names.ANNOTATION_CONFIG_MIRROR])
+    return str((pod.get("metadata") or {}).get("uid", ""))
+
+
+def pod_key(pod: Mapping[str, Any]) -> str:
+    """The pod as "namespace/name"."""
+    metadata = pod.get("metadata") or {}
+    return f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+def workload_key(pod: Mapping[str, Any]) -> str | None:
+    """What outlives the pod: "namespace/Kind/name" of its controller, or None for a pod without one.
+
+    The name is without what changes from one rollout or run to the next (a ReplicaSet's template hash, the number of
+    a Knative revision or of an OpenShift deployment, the scheduled minute of a CronJob's Job). A static pod comes back
+    under its own name; kubelet lists it without owner.
+    """
+    metadata = pod.get("metadata") or {}
+    found = workload(pod)
+    if found is None and _annotations(pod).get(names.ANNOTATION_CONFIG_SOURCE) in _STATIC_SOURCES:
+        found = "Node", ""
+    if found is None:
+        return None
+    kind, name = found
+    if kind == "Node":
+        kind, name = "Pod", str(metadata.get("name", ""))
+    elif kind == "Job":
+        name = _CRON_JOB_RUN.sub("", name)
+    elif kind in _TEMPLATE_HASHES.values():
+        kind = str((_controller(pod) or {}).get("kind", ""))
+    return f"{metadata.get('namespace', '')}/{kind}/{name}"
+
+
+def workload(pod: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Kind and name of the controller, or of what rolls it out, as far as names and labels tell; None without one."""
+    owner = _controller(pod)
+    if owner is None:
+        return None
+    kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))
+    labels = (pod.get("metadata") or {}).get("labels") or {}
+    if kind == "ReplicationController":
+        said = (
+            labels.get(names.LABEL_DEPLOYMENT_CONFIG),
+            *(each.get(names.DEPLOYMENT_CONFIG) for each in (labels, _annotations(pod))),
+        )
+        config = next((one for one in said if one and _NUMBERED.sub("", name) == one), None)
+        return ("DeploymentConfig", config) if config else (kind, name)
+    for label, rolled_out_by in _TEMPLATE_HASHES.items():
+        end = f"-{labels.get(label)}"
+        if labels.get(label) and name.endswith(end):
+            return _of_revision(rolled_out_by if kind == "ReplicaSet" else kind, name.removesuffix(end), labels)
+    return kind, name
+
+
+def _of_revision(kind: str, name: str, labels: Mapping[str, str]) -> tuple[str, str]:
+    configuration, revision = labels.get(names.LABEL_KNATIVE_CONFIGURATION), labels.get(names.LABEL_KNATIVE_REVISION)
+    if configuration and revision and name == f"{revision}-deployment":
+        return "Configuration", configuration
+    return kind, name
+
+
+def _controller(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
+def _annotations(pod: Mapping[str, Any]) -> Mapping[str, str]:
+    return (pod.get("metadata") or {}).get("annotations") or {}

@@ -1,0 +1,160 @@
+"""Where the API server is and how to log in there: a pod's service account, or a kubeconfig."""
+
+import os
+import ssl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+from urllib.parse import quote
+
+from headroom.kube.errors import LoginError
+
+ActsAs: TypeAlias = tuple[tuple[str, str], ...]
+"""Headers that ask the API server to judge requests as somebody else's."""
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where kubelet mounts a pod's token, certificate authority and namespace."""
+
+_TOKEN_LIFETIME_SECONDS: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A login that is ready for use."""
+
+    server: str
+    """URL of the API server, without a slash at the end."""
+    tls: ssl.SSLContext | None
+    """Certificates to check and to show; None for plain http."""
+    authorization: Callable[[], str | None]
+    """The Authorization header of the moment; may read a file or run a program, so it is called in a thread."""
+    forget_authorization: Callable[[], None] = field(default=lambda: None)
+    """Called after a 401: the next `authorization` is a fresh one."""
+    renewed: Callable[[], "Connection"] | None = None
+    """Reads the whole login again from where it was found, authority and certificates too; None: it cannot change.
+    Called in a thread, after a 401 and when the server's certificate is refused. Raises `LoginError`."""
+    server_hostname: str | None = None
+    """Name that the server's certificate must bear, where it is not the URL's."""
+    proxy: str | None = None
+    """URL of a proxy that the kubeconfig asks for."""
+    namespace: str | None = None
+    """Namespace of the pod or of the kubeconfig's context."""
+    origin: str = ""
+    """Where the login was found, for messages."""
+    peer: str = "API server"
+    """What answers at `server`, for messages."""
+    direct: bool = False
+    """Whether proxies that the environment names are passed by. On loopback they always are."""
+    acts_as: ActsAs = ()
+    """Whom to act as, where the kubeconfig names somebody."""
+
+
+def acts_as(
+    user: str | None, groups: Sequence[str] = (), uid: str = "", extra: Mapping[str, Sequence[str]] | None = None
+) -> ActsAs:
+    """The headers of impersonation, see Kubernetes' documentation of "user impersonation".
+
+    Args:
+        user: whom to act as.
+        groups: that this user is in.
+        uid: of this user.
+        extra: further facts about this user.
+
+    Raises:
+        LoginError: groups, a uid or facts without a user, which API servers refuse; or a text that no header can bear.
+    """
+    if not user:
+        if groups or uid or extra:
+            raise LoginError("Groups to act as need a user to act as: give --as NAME, too.")
+        return ()
+    found = [("Impersonate-User", user), *(("Impersonate-Group", group) for group in groups)]
+    found += [("Impersonate-Uid", uid)] if uid else []
+    for name, values in (extra or {}).items():
+        found += [(f"Impersonate-Extra-{quote(name, safe='')}", value) for value in values]
+    wrong = [text for pair in found for text in pair if not (text.isascii() and text.isprintable())]
+    if wrong:
+        raise LoginError(f"Nobody can act as {wrong[0]!r}: names are one line of plain characters.")
+    return tuple(found)
+
+
+def bearer(token: str) -> str | None:
+    """The Authorization header of a token; None when it is empty or cannot stand in a header."""
+    token = token.strip()
+    return f"Bearer {token}" if token.isascii() and token.isprintable() and token else None
+
+
+class TokenFile:
+    """A bearer token in a file that somebody else renews."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = path
+        self._clock = clock
+        self._header: str | None = None
+        self._read_at = 0.0
+
+    def authorization(self) -> str | None:
+        """The header, read again once a minute; the last good one when the file cannot be read."""
+        now = self._clock()
+        if self._header is None or now - self._read_at >= _TOKEN_LIFETIME_SECONDS:
+            try:
+                header = bearer(self._path.read_text(encoding="ascii"))
+            except (OSError, UnicodeDecodeError):
+                header = None
+            if header is not None:
+                self._header, self._read_at = header, now
+        return self._header
+
+    def forget(self) -> None:
+        """Make the next call read the file."""
+        self._read_at = float("-inf")
+
+
+def in_cluster(folder: Path | None = None, authority_file: Path | None = None) -> Connection:
+    """Log in as the pod's service account.
+
+    Args:
+        folder: where kubelet mounts it; None for the usual place.
+        authority_file: certificate authority to check the server by, in place of the mounted one.
+
+    Raises:
+        LoginError: the mounted files or the environment are incomplete.
+    """
+    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    if not host:
+        raise LoginError("KUBERNETES_SERVICE_HOST is not set: this is not a pod. Give --kubeconfig FILE.")
+    folder = folder or SERVICE_ACCOUNT
+    token = TokenFile(folder / "token")
+    if token.authorization() is None:
+        raise LoginError(f"The service account token {folder / 'token'} cannot be read, or is not one line of text.")
+    namespace_file = folder / "namespace"
+    return Connection(
+        server=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        tls=tls_context(authority_file=authority_file or folder / "ca.crt"),
+        authorization=token.authorization,
+        forget_authorization=token.forget,
+        renewed=lambda: in_cluster(folder, authority_file),
+        namespace=namespace_file.read_text(encoding="ascii").strip() if namespace_file.is_file() else None,
+        origin="the pod's service account",
+    )
+
+
+def tls_context(
+    authority_file: Path | None = None, authority_text: str | None = None, *, verify: bool = True
+) -> ssl.SSLContext:
+    """TLS as client: the server must prove itself to the given authority, else to those of the system.
+
+    Raises:
+        LoginError: the authority cannot be read.
+    """
+    try:
+        tls = ssl.create_default_context(cafile=authority_file, cadata=authority_text)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise LoginError(
+            f"The certificate authority {authority_file or 'in the kubeconfig'} is unusable: {error}"
+        ) from None
+    if not verify:
+        tls.check_hostname = False
+        tls.verify_mode = ssl.CERT_NONE
+    return tls

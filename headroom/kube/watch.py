@@ -1,0 +1,290 @@
+"""List and watch: everything there is, then every change, for ever, whatever happens to the API server meanwhile."""
+
+import asyncio
+import json
+import logging
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headroom.kube.api import ApiServer, Json
+from headroom.kube.errors import ApiError, ApiUnavailable
+
+_LOG: Final = logging.getLogger(__name__)
+_LONGEST_LINE_BYTES: Final = 64 * 1024 * 1024
+_LONGEST_RETRY_AFTER_SECONDS: Final = 300.0
+_BUSY: Final = frozenset({429, 503})
+_GONE: Final = 410
+_SURELY_ABSENT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Relisted:
+    """Everything there is now: replace all you know."""
+
+    items: list[Any]
+    """The objects, or what `keep` kept of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """One change."""
+
+    type: str
+    """ADDED, MODIFIED or DELETED."""
+    object: Json
+    """The object after the change; for DELETED, as it was last."""
+
+
+@dataclass(slots=True)
+class WatchHealth:
+    """What a watch knows of itself, for health checks. Written by the watch, read by anybody."""
+
+    last_contact: float | None = None
+    """When the API server was last heard, on the monotonic clock. [s]"""
+    synced: bool = False
+    """Whether everything has been listed at least once."""
+    problem: str = ""
+    """Why the watch is not up; empty while it is, and before the first attempt has ended."""
+    not_found: bool = False
+    """Whether the server does not know the kind, as far as the last attempt told: its definition is missing."""
+
+    def heard(self) -> None:
+        """Note that the API server has just been heard."""
+        self.last_contact = time.monotonic()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTiming:
+    """How patient a watch is, and what it puts up with."""
+
+    first_delay_seconds: float = 0.5
+    """Wait after the first failure; doubles with each further one. [s]"""
+    longest_delay_seconds: float = 30.0
+    """Largest wait between two attempts. [s]"""
+    shortest_watch_seconds: float = 240.0
+    """A watch is renewed after a time between this and twice this, so that clients spread. [s]"""
+    silence_seconds: float = 150.0
+    """A watch without any byte for this long is renewed; the server sends a bookmark each minute. [s]"""
+    bookmark_seconds: float = 100.0
+    """A watch that says nothing for this long, not even a bookmark, is not trusted: everything is listed again. [s]"""
+    healthy_seconds: float = 5.0
+    """A watch that lasted this long was no failure, even without a change. [s]"""
+    absent_is_empty: bool = False
+    """Whether a kind that the server twice says not to know is one without objects; `WatchHealth.not_found` tells."""
+
+
+DEFAULT_TIMING: Final = WatchTiming()
+
+
+class _Gone(Exception):  # noqa: N818 - not an error: the agreed way to say "list again"
+    """The resource version cannot be resumed from."""
+
+
+class _Backoff:
+    """Growing, jittered waits between attempts, and one log line for each state of an outage."""
+
+    def __init__(self, timing: WatchTiming, path: str, health: WatchHealth) -> None:
+        self._timing = timing
+        self._path = path
+        self._health = health
+        self._failures = 0
+        self._reported: _State | None = None
+        self._last: _State | None = None
+
+    async def wait(self, at_least_seconds: float = 0.0) -> None:
+        ceiling = min(self._timing.longest_delay_seconds, self._timing.first_delay_seconds * 2.0**self._failures)
+        self._failures = min(self._failures + 1, 30)
+        jittered = ceiling * random.uniform(0.5, 1.0)  # noqa: S311 - it spreads clients, it protects nothing
+        asked = min(at_least_seconds, _LONGEST_RETRY_AFTER_SECONDS)
+        later = asked * random.uniform(1.0, 1.2)  # noqa: S311 - all were asked to wait for the same time
+        await asyncio.sleep(max(jittered, later))
+
+    def report(self, error: ApiError | ApiUnavailable) -> None:
+        """Say what is wrong, once; another reason is said when it stays, for a server that starts gives several."""
+        self._health.problem = str(error)
+        if isinstance(error, ApiError):
+            self._health.not_found = error.not_found
+        state = (type(error).__name__, error.status, isinstance(error, ApiUnavailable) and bool(error.bad_certificate))
+        new = self._reported is None or (state != self._reported and state == self._last)
+        self._last = state
+        if new:
+            self._reported = state
+            _LOG.warning("Cannot watch %s, trying again until it works: %s", self._path, error)
+
+    def recovered(self) -> None:
+        if self._reported is not None:
+            _LOG.info("Watching %s again", self._path)
+        self._reported = self._last = None
+        self._failures = 0
+
+
+_State = tuple[str, int | None, bool]
+
+
+async def list_and_watch(
+    api: ApiServer,
+    path: str,
+    field_selector: str = "",
+    label_selector: str = "",
+    health: WatchHealth | None = None,
+    timing: WatchTiming = DEFAULT_TIMING,
+    keep: Callable[[Json], Any] | None = None,
+    since: str = "",
+) -> AsyncGenerator[Relisted | Changed, None]:
+    """All objects under a path, then each change, without end; it only ends when it is closed or cancelled.
+
+    A cut stream is resumed where it stopped. When that is no longer possible, everything is listed again. While the
+    server is away or refuses, attempts go on with growing pauses, and one line is logged.
+
+    Args:
+        api: the session.
+        path: path of the collection, such as `paths.PODS`.
+        field_selector: only objects whose fields match, such as "spec.nodeName=n1".
+        label_selector: only objects whose labels match.
+        health: where to note contact.
+        timing: patience.
+        keep: what `Relisted` keeps of each listed object; changes come whole.
+        since: the version of a list that the caller has read, which is then not read again.
+
+    Yields:
+        `Relisted` first (but for `since`) and after each gap, `Changed` in between.
+    """
+    given = {"fieldSelector": field_selector, "labelSelector": label_selector}
+    query = {name: selector for name, selector in given.items() if selector}
+    watch = _Watch(api, path, query, health or WatchHealth(), timing)
+    watch.keep, watch.version = keep, since
+    while True:
+        pause = 0.0
+        try:
+            if not watch.version:
+                yield await watch.relist()
+            async for changed in watch.follow():
+                yield changed
+            if watch.lasted:
+                continue
+        except _Gone:
+            watch.version = ""
+        except ApiError as error:
+            for nothing in watch.refused(error):
+                yield nothing
+        except ApiUnavailable as error:
+            if error.status is not None and error.status not in _BUSY:
+                watch.version = ""  # the answer may be about the version (a restored etcd): do not insist on it
+            pause = error.retry_after or 0.0
+            watch.backoff.report(error)
+        await watch.backoff.wait(at_least_seconds=pause)
+
+
+class _Watch:
+    """Where one list-and-watch stands."""
+
+    def __init__(
+        self, api: ApiServer, path: str, query: dict[str, str], health: WatchHealth, timing: WatchTiming
+    ) -> None:
+        self._api, self._path, self._query, self._health, self._timing = api, path, query, health, timing
+        self.backoff = _Backoff(timing, path, health)
+        self.keep: Callable[[Json], Any] | None = None
+        """What to keep of each listed object."""
+        self.version = ""
+        """Resource version up to which everything is known; empty: list first."""
+        self.lasted = False
+        """Whether the last stream lived long enough to be followed by the next at once."""
+        self._not_found = 0
+
+    async def relist(self) -> Relisted:
+        """Read everything."""
+        items, self.version = await self._api.list(self._path, self._query, self.keep)
+        self._health.synced, self._health.not_found = True, False
+        self._health.heard()
+        self._not_found = 0
+        return Relisted(items)
+
+    def refused(self, error: ApiError) -> Iterator[Relisted]:
+        """Note a refusal; it may tell that there are no objects, because there is no such kind."""
+        self.version = ""
+        if not error.gone:
+            self.backoff.report(error)
+        # Once is not enough: of several servers one may learn of a new definition a moment after the others.
+        self._not_found = self._not_found + 1 if error.not_found else 0
+        if self._timing.absent_is_empty and self._not_found >= _SURELY_ABSENT:
+            self._health.synced = True
+            self._health.heard()
+            yield Relisted([])
+
+    async def follow(self) -> AsyncGenerator[Changed, None]:
+        """The changes of one stream, until it ends."""
+        started, silent = time.monotonic(), True
+        query = {**self._query, "resourceVersion": self.version}
+        async for event in _events(self._api, self._path, query, self._timing, self._health):
+            silent = False
+            self.backoff.recovered()
+            self.version = event["object"]["metadata"]["resourceVersion"]
+            if event["type"] != "BOOKMARK":
+                yield Changed(event["type"], event["object"])
+        seconds = time.monotonic() - started
+        if silent and seconds >= self._timing.bookmark_seconds:
+            # So looks a watch that waits for a version which a restored etcd will only reach much later.
+            self.version = ""
+        self.lasted = seconds >= self._timing.healthy_seconds
+        if self.lasted:
+            self.backoff.recovered()
+
+
+async def _events(
+    api: ApiServer, path: str, query: dict[str, str], timing: WatchTiming, health: WatchHealth
+) -> AsyncIterator[dict[str, Any]]:
+    """The events of one watch, until the server ends it. A stream that breaks after it began just ends, too."""
+    seconds = round(random.uniform(1.0, 2.0) * timing.shortest_watch_seconds)  # noqa: S311 - it spreads clients
+    params = {**query, "watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(max(seconds, 1))}
+    async with api.stream(path, params, timing.silence_seconds) as chunks:
+        health.heard()
+        health.problem = ""
+        async for line in _lines(_until_cut(chunks, path)):
+            health.heard()
+            yield _event(line)
+
+
+async def _until_cut(chunks: AsyncIterator[bytes], path: str) -> AsyncIterator[bytes]:
+    try:
+        async for chunk in chunks:
+            yield chunk
+    except ApiUnavailable as error:
+        _LOG.debug("The watch of %s broke off: %s", path, error)
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Whole lines out of chunks; what follows the last newline of a broken stream is dropped."""
+    buffer = bytearray()
+    async for chunk in chunks:
+        scanned = len(buffer)
+        buffer += chunk
+        while (end := buffer.find(b"\n", scanned)) >= 0:
+            line = bytes(buffer[:end])
+            del buffer[: end + 1]
+            scanned = 0
+            if line.strip():
+                yield line
+        if len(buffer) > _LONGEST_LINE_BYTES:
+            raise ApiUnavailable(f"a change of more than {_LONGEST_LINE_BYTES} bytes was sent")
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """One event out of a line of JSON.
+
+    Raises:
+        ApiUnavailable: the line is not an event.
+        _Gone: the event says that the watch cannot go on.
+    """
+    try:
+        event = json.loads(line)
+        kind, changed = event["type"], event["object"]
+        if kind == "ERROR":
+            _LOG.debug("The watch ended with %s", changed)
+            raise _Gone
+        _ = changed["metadata"]["resourceVersion"]  # without it there is nowhere to resume
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise ApiUnavailable(f"a watch sent something that is not an event: {line[:80]!r}") from None
+    return {"type": kind, "object": changed}

@@ -1,0 +1,83 @@
+"""The log: one event per line on standard error, as text or as JSON."""
+
+import json
+import logging
+import time
+import traceback
+from collections.abc import Collection
+from pathlib import PurePath
+from typing import Final
+
+from headroom.runtime.sanitize import printable, printable_json
+
+FORMS: Final = ("text", "json")
+"""Forms of the log."""
+LEVELS: Final = ("debug", "info", "warning", "error")
+"""The least severe message that is logged, from all to few."""
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line: time, level, logger, message, and where an unexpected error came from."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as JSON."""
+        entry = {
+            "time": _when(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            entry["exception"] = self.formatException(record.exc_info)
+        return printable_json(json.dumps(entry, ensure_ascii=False))
+
+
+class TextLines(logging.Formatter):
+    """One line for people; a line break in a message becomes a space, a traceback the places it passed through."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line."""
+        line = " ".join(f"{_when(record)} {record.levelname} {record.getMessage()}".splitlines())
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None:
+            return printable(line)
+        places = [
+            f"{PurePath(frame.filename).name}:{frame.lineno} {frame.name}"
+            for frame in traceback.extract_tb(error.__traceback__)
+        ]
+        said = " ".join(str(error).splitlines())
+        return printable(f"{line} [{type(error).__name__}: {said}; {' > '.join(places)}]")
+
+
+class _NoTraceback(logging.Filter):
+    """Takes the traceback away from messages of some libraries, and leaves what they say."""
+
+    def __init__(self, libraries: Collection[str]) -> None:
+        super().__init__()
+        self._libraries = frozenset(libraries)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """The record as it is, or without its traceback; none is dropped."""
+        if record.exc_info and record.name.partition(".")[0] in self._libraries:
+            record.exc_info = record.exc_text = None
+        return True
+
+
+def set_up(form: str, level: str, without_traceback: Collection[str] = ()) -> None:
+    """Log to standard error.
+
+    Args:
+        form: one of `FORMS`.
+        level: one of `LEVELS`.
+        without_traceback: libraries whose tracebacks are about the world and not about a fault of ours.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if form == "json" else TextLines())
+    handler.addFilter(_NoTraceback(without_traceback))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(capture=True)
+
+
+def _when(record: logging.LogRecord) -> str:
+    """Time of the day in UTC, with milliseconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"

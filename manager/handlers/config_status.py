@@ -1,0 +1,191 @@
+"""Tells people about the configuration, where they look: events on the ConfigMap, an annotation of it, and metrics."""
+
+import logging
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from crds.colocation import ColocationConfig
+from headroom.kube import ApiError, ApiUnavailable
+from headroom.kube.time_slices import in_slices
+from manager.config.changes import FieldChange, NodeSetting, changes, differences, node_setting
+from manager.config.in_force import InForce
+from manager.config.matching import matching_entries
+from manager.config.overlaps import Overlap, overlaps
+from manager.config.state import applied, disabled_entries, instead, sentences, summary
+from manager.context import Run
+from manager.handlers import config_map
+
+_LOG: Final = logging.getLogger(__name__)
+_RECOUNT_SECONDS: Final = 5.0
+_REWRITE_SECONDS: Final = 15.0
+_REPEAT_SECONDS: Final = 1800.0
+_PREFIX: Final = "headroom_manager_config"
+
+_GONE: Final = "the ConfigMap is gone: the defaults apply, and colocation is disabled"
+
+
+class ConfigMetrics:
+    """What metrics say about the configuration, beside whether it is valid."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.since = Gauge(
+            f"{_PREFIX}_in_force_since_seconds",
+            "Since when what is in force is [s since 1970]; beside config_valid 0 it is the last good one",
+            registry=registry,
+        )
+        """Age of what is in force."""
+        self.disabled = Gauge(f"{_PREFIX}_disabled_entries", "Entries of nodeConfigs with faults", registry=registry)
+        """Entries that are disabled."""
+        self.warnings = Gauge(f"{_PREFIX}_warnings", "What is ignored, or probably not meant", registry=registry)
+        """Oddities."""
+        self.overlaps = Gauge(
+            f"{_PREFIX}_overlap_nodes", "Nodes that match several nodeConfigs; counted by the leader", registry=registry
+        )
+        """Nodes on which an entry does not apply that matches them."""
+
+
+class ConfigTeller:
+    """Says each thing once, again every half hour while it lasts, and writes nothing that stands there already.
+
+    Args:
+        run: the run it belongs to.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.uid = ""
+        """Identity of the ConfigMap, or of the one that was there last."""
+        self._metrics = run.context.telemetry.part(ConfigMetrics)
+        self._told: InForce | None = None
+        self._was_bad = False
+        self._applied: ColocationConfig | None = None
+        self._overlaps: tuple[Overlap, ...] = ()
+        self._counted: tuple[ColocationConfig, int] | None = None
+        self._told_pairs: frozenset[tuple[str, str]] = frozenset()
+        self._count_at = self._rewrite_at = float("-inf")
+        self._repeat_at = float("inf")
+        self._complained = False
+
+    def show(self) -> None:
+        """Show the configuration in metrics."""
+        telemetry, state = self._run.context.telemetry, self._run.context.in_force
+        telemetry.config_valid.set(0 if state.errors else 1)
+        telemetry.config_entries_disabled.set(len(state.entry_errors))
+        self._metrics.since.set(state.since)
+        self._metrics.disabled.set(len(disabled_entries(state)))
+        self._metrics.warnings.set(len(state.warnings))
+        self._was_bad = self._was_bad or bool(state.errors)
+
+    def take_over(self, known: ColocationConfig | None) -> None:
+        """Begin to speak for all replicas.
+
+        Args:
+            known: the configuration of which somebody has already said that it is in force.
+        """
+        self._applied, self._told, self._counted = known, None, None
+        self._was_bad = bool(self._run.context.in_force.errors)
+        self._told_pairs, self._rewrite_at = frozenset(), float("-inf")
+
+    def hand_over(self) -> None:
+        """Another replica speaks now, and counts."""
+        self._metrics.overlaps.set(0)
+
+    async def catch_up(self, written: str | None) -> None:
+        """Tell what has not been told. Never raises.
+
+        Args:
+            written: the summary that stands on the ConfigMap.
+        """
+        now, steady = self._run.context.in_force, self._run.context.steady()
+        changed = self._told != now
+        if changed or steady >= self._repeat_at:
+            self._told, self._repeat_at = now, steady + _REPEAT_SECONDS
+            self._told_pairs = frozenset()
+            await self._tell(now, changed=changed)
+        await self._tell_overlaps(now, steady)
+        if changed:
+            self._rewrite_at = float("-inf")
+        if now.present and steady >= self._rewrite_at:
+            await self._write(summary(now, self._overlaps), written, steady)
+
+    async def _tell(self, now: InForce, *, changed: bool) -> None:
+        if not now.present:
+            if now.removed and changed:
+                self._applied = now.config
+                await self._event("Warning", "ColocationConfigDeleted", _GONE)
+            elif changed:
+                settings = self._run.context.settings
+                where = (settings.config_name, settings.namespace)
+                _LOG.info("There is no ConfigMap %s in %s: the defaults apply", *where)
+            return
+        if now.errors:
+            note = f"{instead(now)}. {sentences(now.errors)}"
+            await self._event("Warning", "ColocationConfigInvalid", note)
+            return
+        if self._was_bad or self._applied != now.config:
+            await self._event("Normal", "ColocationConfigApplied", await self._what_applies(now))
+            self._was_bad, self._applied = False, now.config
+        if now.entry_errors:
+            note = f"disabled: {sentences(disabled_entries(now))}. {sentences(now.entry_errors)}"
+            await self._event("Warning", "ColocationConfigEntryDisabled", note)
+        if now.warnings:
+            await self._event("Warning", "ColocationConfigWarning", sentences(now.warnings))
+
+    async def _what_applies(self, now: InForce) -> str:
+        before = self._applied or ColocationConfig()
+        nodes = self._nodes()
+        found = list[tuple[str, tuple[FieldChange, ...]]]()
+        await in_slices(differences(before, now.config, nodes), lambda each: each, found)
+        words = applied(changes(found), len(nodes))
+        return f"valid again and {words}" if self._was_bad else words
+
+    async def _tell_overlaps(self, now: InForce, steady: float) -> None:
+        """Entries that match the same nodes; counted anew when labels have changed, told when entries meet anew."""
+        basis = (now.config, self._run.context.cluster.label_changes)
+        if self._counted != basis and (steady >= self._count_at or self._counted is None):
+            self._counted, self._count_at = basis, steady + _RECOUNT_SECONDS
+            matching = list[tuple[str, tuple[int, ...]]]()
+            await in_slices(
+                self._nodes(), lambda node: (node.name, matching_entries(now.config, node.labels)), matching
+            )
+            self._overlaps = overlaps(now.config, matching)
+            self._metrics.overlaps.set(len(set().union(*(each.nodes for each in self._overlaps))))
+        pairs = frozenset((each.wins, each.loses) for each in self._overlaps)
+        if pairs - self._told_pairs:
+            await self._event("Warning", "ColocationConfigOverlap", sentences(self._overlaps))
+        self._told_pairs = pairs
+
+    def _nodes(self) -> list[NodeSetting]:
+        """The nodes that the configuration concerns."""
+        context = self._run.context
+        nodes = (node_setting(node) for node in context.cluster.nodes.values())
+        return [node for node in nodes if not context.settings.exclude_nodes.covers(node.labels)]
+
+    async def _write(self, state: str, written: str | None, steady: float) -> None:
+        """Write the summary; not twice within 15 s, whoever takes it away or however nodes come and go."""
+        if state == written:
+            return
+        self._rewrite_at = steady + _REWRITE_SECONDS
+        try:
+            await config_map.write_state(self._run.api, self._run.context.settings, state)
+        except (ApiError, ApiUnavailable) as error:
+            if isinstance(error, ApiError) and error.not_found:
+                return  # its deletion is about to be seen
+            level = logging.DEBUG if self._complained else logging.WARNING
+            _LOG.log(level, "The state of the configuration cannot be written on the ConfigMap: %s", error)
+            self._complained = True
+        else:
+            self._complained = False
+
+    async def _event(self, type_: str, reason: str, note: str) -> None:
+        settings = self._run.context.settings
+        _LOG.log(logging.INFO if type_ == "Normal" else logging.WARNING, "ConfigMap %s: %s", settings.config_name, note)
+        regarding = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "namespace": settings.namespace,
+            "name": settings.config_name,
+            **({"uid": self.uid} if self.uid else {}),
+        }
+        await self._run.events.record(regarding, type_, reason, "Configure", note)

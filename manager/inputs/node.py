@@ -1,0 +1,148 @@
+"""One node: gathering its facts from Kubernetes JSON."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from crds import names
+from crds.colocation import ColocationStrategy
+from headroom.cluster.cpu_list import count_cpus
+from manager.inputs.amounts import UNKNOWN, Amounts, Measured, Resource, total
+from manager.inputs.node_metric import Received, ReportFacts, age_seconds
+from manager.inputs.pod import PodFacts
+from manager.inputs.reading import LONGEST_ANNOTATION, Json, Reader, known, part
+from manager.inputs.strategy import StrategyFacts
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """Everything a formula may read about one node."""
+
+    name: str
+    """Name of the node."""
+    capacity: Measured
+    """`status.capacity`."""
+    allocatable: Measured
+    """`status.allocatable`, or the raw-allocatable annotation where resources are amplified."""
+    reservation: Amounts
+    """The reservation annotation."""
+    requests_above_mid: Amounts
+    """Requests of the Running and Pending pods above Mid."""
+    mid_requests: Amounts
+    """`kubernetes.io/mid-*` requests of the Mid pods that the kubelet admitted and that have not ended."""
+    mid_own: Amounts
+    """What Mid pods use of what they bought: min(usage, requests)."""
+    report: ReportFacts | None
+    """The NodeMetric's status; `None` without one."""
+    strategy: StrategyFacts
+    """The strategy in force here."""
+    report_age: float | None
+    """Age of the full report; `None` if there never was one. [s]"""
+    prediction_age: float | None
+    """Age of the prediction; as the report's for an agent that has no `status.prediction`. [s]"""
+    problems: tuple[str, ...] = ()
+    """What could not be read, one sentence each."""
+
+
+def from_objects(
+    node: Json,
+    node_metric: Json | ReportFacts | None,
+    pods: Iterable[Json | PodFacts],
+    strategy: ColocationStrategy,
+    now: float,
+    received: Received | None = None,
+) -> NodeFacts:
+    """Gather the facts of one node from Kubernetes JSON. Pure.
+
+    Args:
+        node: the Node.
+        node_metric: its NodeMetric (or what was kept of it), if there is one.
+        pods: pods of the cluster or of the node, as JSON or already reduced; those of other nodes are left out.
+        strategy: the node's strategy; what it leaves open takes the default.
+        now: the clock. [unix s]
+        received: when the report's times were seen to change; `None` for an observer who has only just come.
+    """
+    name = str(part(node, "metadata", "name") or "")
+    reduced = (pod if isinstance(pod, PodFacts) else PodFacts.from_object(pod) for pod in pods)
+    here = [pod for pod in reduced if pod.node == name]
+    report = node_metric if isinstance(node_metric, ReportFacts | None) else ReportFacts.from_object(node_metric)
+    received = received or Received()
+    read = Reader()
+    capacity = read.measured(part(node, "status", "capacity"), "status.capacity")
+    allocatable = _allocatable(node, read)
+    reservation = known(_reservation(node, read))
+    mid_pods = [pod for pod in here if pod.holds_mid]
+    mid_requests = total(pod.mid_requests for pod in mid_pods)
+    report_age = age_seconds(report.update_time, received.report, now) if report else None
+    own_prediction = report is not None and report.own_agent
+    return NodeFacts(
+        name=name,
+        capacity=capacity,
+        allocatable=allocatable,
+        reservation=reservation,
+        requests_above_mid=total(pod.requests for pod in here if pod.above_mid),
+        mid_requests=mid_requests,
+        mid_own=_mid_own(report, mid_pods, mid_requests),
+        report=report,
+        strategy=StrategyFacts.of(strategy),
+        report_age=report_age,
+        prediction_age=(
+            age_seconds(report.prediction_time, received.prediction, now) if report and own_prediction else report_age
+        ),
+        problems=(*read.problems, *(report.problems if report else ())),
+    )
+
+
+def _mid_own(report: ReportFacts | None, mid_pods: list[PodFacts], mid_requests: Amounts) -> Amounts:
+    if report is None:
+        return Amounts()
+    if report.own_agent:
+        usage = known(report.mid_usage)
+        return Amounts(min(usage.cpu, mid_requests.cpu), min(usage.memory, mid_requests.memory))
+    both = ((report.pod_usage.get(pod.key, Amounts()), pod.mid_requests) for pod in mid_pods)
+    return total(Amounts(min(used.cpu, asked.cpu), min(used.memory, asked.memory)) for used, asked in both)
+
+
+def _annotation(node: Json, name: str, read: Reader) -> Json:
+    """The JSON object of an annotation; empty when it is absent or unusable."""
+    text = str(part(node, "metadata", "annotations", name) or "")
+    if not text:
+        return {}
+    if len(text) > LONGEST_ANNOTATION:
+        read.problem(f"annotation {name}: longer than the {LONGEST_ANNOTATION} characters that are read; it is ignored")
+        return {}
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = None
+    if isinstance(data, Mapping):
+        return data
+    read.problem(f"annotation {name}: not a JSON object; it is ignored")
+    return {}
+
+
+def _allocatable(node: Json, read: Reader) -> Measured:
+    """What the annotation says there really is, of the resources that the Node states."""
+    stated = read.measured(part(node, "status", "allocatable"), "status.allocatable")
+    raw = read.measured(_annotation(node, names.ANNOTATION_RAW_ALLOCATABLE, read), names.ANNOTATION_RAW_ALLOCATABLE)
+    known = (stated[each] if stated[each] is None or raw[each] is None else raw[each] for each in Resource)
+    return Measured(*known)
+
+
+def reserved_by_annotation(node: Json) -> Measured:
+    """What the reservation annotation keeps from all pods; unknown where it says nothing that can be used."""
+    return _reservation(node, Reader())
+
+
+def _reservation(node: Json, read: Reader) -> Measured:
+    """The reservation annotation; named CPUs count whole and override its number of CPUs."""
+    data = _annotation(node, names.ANNOTATION_NODE_RESERVATION, read)
+    amounts = read.measured(data.get("resources"), names.ANNOTATION_NODE_RESERVATION)
+    named = data.get("reservedCPUs")
+    if not named:
+        return amounts
+    try:
+        return Measured(count_cpus(str(named)) * 1000, amounts.memory)
+    except ValueError as error:
+        read.problem(f"annotation {names.ANNOTATION_NODE_RESERVATION}: reservedCPUs {error}; it is ignored")
+        return UNKNOWN

@@ -1,0 +1,150 @@
+"""A NodeMetric's status, reduced to what formulas need, and its age."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from crds import names
+from crds.priority import PriorityBand
+from manager.inputs.amounts import NOTHING, UNKNOWN, Amounts, Measured, Resource, total
+from manager.inputs.reading import MOST_ITEMS, Json, Reader, items, known, part
+
+_LISTS: Final = (("podsMetric",), ("hostApplicationMetric",), ("conditions",), ("prediction", "classes"))
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFacts:
+    """What is remembered of a NodeMetric's status."""
+
+    update_time: float | None = None
+    """When the agent says it sent the last full report. [unix s]"""
+    prediction_time: float | None = None
+    """When it last sent the prediction; `None` from an agent that has no `status.prediction`. [unix s]"""
+    own_agent: bool = False
+    """Whether `status.prediction` is there: usage per class in the same ticks."""
+    node_usage: Measured = UNKNOWN
+    """Everything on the node; of our agent the larger of what the full report and class node say, which it both has."""
+    system_usage: Measured = UNKNOWN
+    """What is not pods: class sys of our agent, what the full report of another says."""
+    prod_host_usage: Amounts = NOTHING
+    """Prod applications outside of Kubernetes, of another agent."""
+    prod_usage: Measured = UNKNOWN
+    """Usage of class prod, with the pods that have no band (own agent)."""
+    mid_usage: Measured = UNKNOWN
+    """Usage of class mid (own agent)."""
+    pod_usage: Mapping[str, Amounts] = field(default_factory=dict)
+    """Usage per pod, namespace/name (another agent)."""
+    reclaimable: Measured = UNKNOWN
+    """`prodReclaimableMetric`: what Prod requested and will not use."""
+    collecting: bool = True
+    """False when the agent says that it does not measure this node (condition `Collecting`)."""
+    prediction_ready: bool = True
+    """False when it says that its prediction cannot be relied upon yet (condition `PredictionReady`)."""
+    problems: tuple[str, ...] = ()
+    """What could not be read, one sentence each."""
+
+    @classmethod
+    def from_object(cls, node_metric: Json) -> Self | None:
+        """Reduce a NodeMetric; `None` while no agent has written to its status."""
+        status = part(node_metric, "status")
+        too_long = [path for path in _LISTS if _length(status, path) > MOST_ITEMS]
+        if too_long:  # a sum over a part of it would be a wrong number
+            what = f"at most {MOST_ITEMS} items are read; the report counts as never sent"
+            return cls(problems=tuple(f"status.{'.'.join(path)}: {what}" for path in too_long))
+        if not isinstance(status, Mapping) or not _of_agent(status):
+            return None
+        read = Reader()
+        prediction = status.get("prediction")
+        own_agent = isinstance(prediction, Mapping)
+        usage = {str(part.get("name")): part.get("usage") for part in items(prediction, "classes")}
+        reported = read.measured(part(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage")
+        return cls(
+            update_time=read.time(status.get("updateTime"), "status.updateTime"),
+            prediction_time=read.time(part(prediction, "time"), "status.prediction.time"),
+            own_agent=own_agent,
+            node_usage=_larger(reported, read.measured(usage.get("node"), "status.prediction.classes[node].usage"))
+            if own_agent
+            else reported,
+            system_usage=read.measured(usage.get("sys"), "status.prediction.classes[sys].usage")
+            if own_agent
+            else read.measured(part(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
+            prod_host_usage=_prod_host_usage(status, read),
+            prod_usage=read.measured(usage.get("prod"), "status.prediction.classes[prod].usage"),
+            mid_usage=read.measured(usage.get("mid"), "status.prediction.classes[mid].usage"),
+            pod_usage={} if own_agent else _pod_usage(status, read),
+            reclaimable=read.measured(
+                part(status, "prodReclaimableMetric", "resource", "resources"), "prodReclaimableMetric"
+            ),
+            collecting=not _denied(status, names.CONDITION_COLLECTING),
+            prediction_ready=not _denied(status, names.CONDITION_PREDICTION_READY),
+            problems=tuple(read.problems),
+        )
+
+
+def _length(status: object, path: tuple[str, ...]) -> int:
+    found = part(status, *path)
+    return len(found) if isinstance(found, list | tuple) else 0
+
+
+def _of_agent(status: Json) -> bool:
+    """Whether there is anything but the manager's own conditions and account."""
+    said = (each.get("type") for each in items(status, "conditions"))
+    return bool(status.keys() - {"conditions", "shadow"}) or any(each not in names.MANAGER_CONDITIONS for each in said)
+
+
+def _denied(status: Json, condition: str) -> bool:
+    """Whether a condition is there and False; another agent has none."""
+    return any(each.get("type") == condition and each.get("status") == "False" for each in items(status, "conditions"))
+
+
+def _larger(full: Measured, fast: Measured) -> Measured:
+    """A fast report renews the classes alone: what Mid pods use since then must not be missing from the node's usage.
+
+    The full report's may be the larger one because it counts the page cache where the strategy asks for that. Where one
+    of the two is missing the node was not measured: the other is not how much it uses at most.
+    """
+    pairs = ((full[each], fast[each]) for each in Resource)
+    return Measured(*(None if one is None or other is None else max(one, other) for one, other in pairs))
+
+
+def _prod_host_usage(status: Json, read: Reader) -> Amounts:
+    return total(
+        known(read.measured(part(each, "usage", "resources"), f"hostApplicationMetric[{each.get('name')}]"))
+        for each in items(status, "hostApplicationMetric")
+        if each.get("priority") == PriorityBand.PROD
+    )
+
+
+def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:
+    usage = {}
+    for pod in items(status, "podsMetric"):
+        key = f"{pod.get('namespace')}/{pod.get('name')}"
+        usage[key] = known(read.measured(part(pod, "podUsage", "resources"), f"podsMetric[{key}]"))
+    return usage
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """When the manager saw the two times of a report change; `None` where it was not watching. [s]"""
+
+    report: float | None = None
+    """`status.updateTime`."""
+    prediction: float | None = None
+    """`status.prediction.time`."""
+
+    def moved(self, seconds: float) -> "Received":
+        """The same moments on a clock that is this much ahead."""
+        return Received(
+            None if self.report is None else self.report + seconds,
+            None if self.prediction is None else self.prediction + seconds,
+        )
+
+
+def age_seconds(reported: float | None, received: float | None, now: float) -> float | None:
+    """Age of a report: time since we saw it, or since it says it was sent if that is longer; a future time is now.
+
+    An agent whose clock is ahead is judged by our clock alone; one whose clock is behind is believed.
+    """
+    if reported is None:
+        return None
+    return max(now - reported, now - received if received is not None else 0.0, 0.0)

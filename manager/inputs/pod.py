@@ -1,0 +1,135 @@
+"""One pod, reduced to what formulas need."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Self
+
+from crds import names
+from crds.priority import VALUES, PriorityBand, priority_class_raw, priority_value, tier
+from crds.quantity import QuantityError, milli_value, value
+from headroom.cluster.pod import is_admitted, is_mirror_pod, is_terminal, pod_key, pod_requests, workload_key
+from manager.inputs.amounts import LARGEST, Amounts
+from manager.inputs.reading import Json, parse_time, part
+
+_NOTHING: Final = Fraction(0)
+_READ: Final = ("cpu", "memory", names.MID_CPU, names.MID_MEMORY)
+_SYSTEM_CRITICAL: Final = 2_000_000_000
+"""From this priority on Kubernetes itself evicts nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MidPod:
+    """What eviction asks about a pod that bought Mid resources. The many other pods do without it."""
+
+    priority: int
+    """Its numeric priority."""
+    created: float
+    """When it was made; 0 where that is not stated. [unix s]"""
+    terminating: bool
+    """Whether it is on its way out already."""
+    workload: str
+    """What outlives it: "namespace/Kind/name" of its controller, or of itself when it has none."""
+    kept: str = ""
+    """Why it is never evicted, as the rest of a sentence about it; empty when it may be."""
+
+    @classmethod
+    def from_object(cls, pod: Json) -> Self:
+        """Reduce a Pod. What cannot be read speaks for leaving the pod alone for longer."""
+        metadata = pod.get("metadata") or {}
+        try:
+            created = parse_time(str(metadata.get("creationTimestamp") or ""))
+        except ValueError:
+            created = 0.0
+        return cls(
+            priority=_priority(pod),
+            created=created,
+            terminating=bool(metadata.get("deletionTimestamp")),
+            workload=workload_key(pod) or f"{metadata.get('namespace', '')}/Pod/{metadata.get('name', '')}",
+            kept=_kept(pod),
+        )
+
+
+def _priority(pod: Json) -> int:
+    try:
+        return priority_value(pod)
+    except QuantityError:  # the API server admits no such pod
+        return VALUES[PriorityBand.MID][1]
+
+
+def _kept(pod: Json) -> str:
+    """Why a Mid pod is never evicted. Whoever comes back to the same node gives no room back."""
+    if is_mirror_pod(pod):
+        return "is a static pod, which its node starts again"
+    owners = part(pod, "metadata", "ownerReferences") or ()
+    if any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners):
+        return "is of a DaemonSet, which would put it on the same node again"
+    # The label says what a pod is; a number counts where there is none, and where Kubernetes calls it critical.
+    band, priority = priority_class_raw(pod), _priority(pod)
+    above = band is PriorityBand.NONE and priority > VALUES[PriorityBand.MID][1]
+    if above or band is PriorityBand.PROD or priority >= _SYSTEM_CRITICAL:
+        return "has a priority above Mid"
+    return ""
+
+
+def _amount(requested: Mapping[str, Fraction], name: str, convert: Callable[[Fraction], int]) -> int:
+    """A request as a number that can be summed and written: not below zero, and no more than Kubernetes can count."""
+    return min(max(convert(requested.get(name, _NOTHING)), 0), LARGEST)
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """What is remembered of one pod: 150,000 of them must fit into a gigabyte with everything else."""
+
+    key: str
+    """Namespace/name."""
+    uid: str
+    """Identity of this very pod."""
+    node: str
+    """Node it is bound to; empty while it waits for one."""
+    band: PriorityBand
+    """Tier in every sum; a pod that requests Mid resources is Mid."""
+    terminal: bool
+    """Whether it has ended for good."""
+    requests: Amounts
+    """Native requests (`cpu`, `memory`)."""
+    mid_requests: Amounts
+    """Requests of `kubernetes.io/mid-*`."""
+    admitted: bool = False
+    """Whether the kubelet of its node has taken it in."""
+    mid: MidPod | None = None
+    """What eviction asks about it; `None` when it requests no Mid resources."""
+
+    @classmethod
+    def from_object(cls, pod: Json) -> Self:
+        """Reduce a Pod to what formulas need. An amount that cannot be read counts as not requested."""
+        metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        try:
+            requested, band = pod_requests(pod, only=_READ), tier(pod)
+        except QuantityError:  # the API server admits no such pod
+            requested, band = {}, PriorityBand.PROD
+        mid_requests = Amounts(_amount(requested, names.MID_CPU, value), _amount(requested, names.MID_MEMORY, value))
+        return cls(
+            key=pod_key(pod),
+            uid=str(metadata.get("uid", "")),
+            node=str(spec.get("nodeName") or ""),
+            band=band,
+            terminal=is_terminal(pod),
+            requests=Amounts(_amount(requested, "cpu", milli_value), _amount(requested, "memory", value)),
+            mid_requests=mid_requests,
+            admitted=is_admitted(pod),
+            mid=MidPod.from_object(pod) if mid_requests else None,
+        )
+
+    @property
+    def above_mid(self) -> bool:
+        """Whether its requests come before anything that Mid may have: Prod, and pods without a band."""
+        return self.band is PriorityBand.PROD and not self.terminal
+
+    @property
+    def holds_mid(self) -> bool:
+        """Whether it is a Mid pod that its kubelet admitted and that has not ended: its requests stay on offer.
+
+        Whoever may create pods can name a node and any amount in one; only the kubelet compares that with the node.
+        """
+        return bool(self.mid_requests) and self.admitted and not self.terminal

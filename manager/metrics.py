@@ -1,0 +1,119 @@
+"""The manager's own /metrics and health pages."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from headroom.runtime import http
+from headroom.runtime.health import Health
+from manager.calculators.base import Result
+from manager.http import HttpServer
+from manager.inputs import Resource
+
+PREFIX: Final = "headroom_manager"
+"""What the name of every metric begins with."""
+
+_Part = TypeVar("_Part")
+
+
+class Telemetry:
+    """Counters and gauges of the manager."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        """What /metrics shows."""
+        ProcessCollector(registry=self.registry)
+        PlatformCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        per_node = ["node", "resource"]
+        self._calculated = self._gauge(
+            "mid_calculated", "What the formula allows to sell [milli-cores, bytes]", per_node
+        )
+        self._published = self._gauge("mid_published", "What the Node should offer [milli-cores, bytes]", per_node)
+        self._requested = self._gauge("mid_requested", "What running Mid pods requested [milli-cores, bytes]", per_node)
+        self._deficit = self._gauge("mid_deficit", "Requested beyond what may be sold [milli-cores, bytes]", per_node)
+        self._degraded = self._gauge("mid_degraded", "1 when nothing is sold for a reason", ["node", "reason"])
+        self._reason: dict[str, str] = {}
+        self.leading = self._gauge("leading", "1 while this replica writes")
+        """Whether this replica writes."""
+        self.node_metric_defined = self._gauge("nodemetric_defined", "1 while the API server knows NodeMetric")
+        """Whether the definition of NodeMetric is there."""
+        self.config_valid = self._gauge("config_valid", "1 when the ConfigMap is what is in force")
+        """Whether the ConfigMap is usable."""
+        self.config_entries_disabled = self._gauge("config_entry_errors", "Faults in nodeConfigs entries")
+        """Faults in entries of `nodeConfigs`."""
+        self.queue = self._gauge("queue_nodes", "Nodes that wait to be looked at")
+        """Length of the queue."""
+        self.known = self._gauge("known_objects", "Objects remembered", ["kind"])
+        """How many objects are remembered."""
+        self.writes = Counter(
+            f"{PREFIX}_writes", "Writes to the API server", ["what", "result"], registry=self.registry
+        )
+        """Writes by object and result."""
+        self.reconcile_seconds = Histogram(
+            f"{PREFIX}_reconcile_seconds", "Time to look at one node, writes included", registry=self.registry
+        )
+        """Time per node."""
+        self._parts: dict[Any, Any] = {}
+
+    def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
+        """Metrics of a part of the manager: one object, made with the registry when first asked for."""
+        known = self._parts.get(kind)
+        if known is None:
+            known = self._parts[kind] = kind(self.registry)
+        found: _Part = known
+        return found
+
+    def _gauge(self, name: str, text: str, labels: Iterable[str] = ()) -> Gauge:
+        return Gauge(f"{PREFIX}_{name}", text, labels, registry=self.registry)
+
+    def show(self, node: str, result: Result) -> None:
+        """Show what was found out about a node."""
+        for resource in Resource:
+            self._calculated.labels(node, resource.value).set(result.calculated[resource])
+            self._published.labels(node, resource.value).set(result.desired[resource] if result.desired else 0)
+            self._requested.labels(node, resource.value).set(result.requested[resource])
+            self._deficit.labels(node, resource.value).set(result.deficit[resource])
+        reason = result.degraded.reason if result.degraded else ""
+        before = self._reason.get(node, "")
+        if before != reason and before:
+            self._degraded.remove(node, before)
+        if reason:
+            self._degraded.labels(node, reason).set(1)
+        self._reason[node] = reason
+
+    def forget(self, node: str) -> None:
+        """Show nothing more about a node."""
+        if node not in self._reason:
+            return
+        for resource in Resource:
+            for gauge in (self._calculated, self._published, self._requested, self._deficit):
+                gauge.remove(node, resource.value)
+        reason = self._reason.pop(node)
+        if reason:
+            self._degraded.remove(node, reason)
+
+
+class TelemetryServer(HttpServer):
+    """Serves /metrics, /healthz, /readyz and /livez; the first two of the health pages say more with `?verbose`.
+
+    Args:
+        address: host:port; port 0 takes a free one.
+        telemetry: what to show.
+        health: what the health pages answer from. Called in the server's thread, for each request.
+
+    Raises:
+        ListenError: the address is not free, or not one.
+    """
+
+    def __init__(self, address: str, telemetry: Telemetry, health: Callable[[], Health]) -> None:
+        def livez(_request: http.Request) -> http.Reply:
+            well, text = health().answer(ready=False, verbose=False)
+            return http.Reply.text(text, 200 if well else 503)
+
+        metrics = http.MetricsPage(lambda: generate_latest(telemetry.registry))
+        super().__init__(address, {**http.health_pages(health, livez=livez), ("GET", "/metrics"): metrics})

@@ -1,0 +1,180 @@
+"""What is really short, and for how long: whatever is not known speaks for the pods that run."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from manager.calculators.base import Result
+from manager.calculators.mid import calculate
+from manager.inputs import Amounts, Measured, NodeFacts, PodFacts, Resource, total
+from manager.inputs.amounts import NOTHING
+from manager.mid.eviction.selection import less
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """The arithmetic of one moment. [milli-cores, bytes]"""
+
+    requested: Amounts = NOTHING
+    """What Mid pods here bought."""
+    sold: Amounts = NOTHING
+    """What may be sold, at least."""
+    going: Amounts = NOTHING
+    """What pods give back that are on their way out."""
+
+    @property
+    def deficit(self) -> Amounts:
+        """What is bought beyond what may be sold."""
+        return less(self.requested, self.sold)
+
+    @property
+    def short(self) -> Amounts:
+        """What is still short when those on their way out have gone."""
+        return less(self.deficit, self.going)
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The resources of which Mid pods hold more than may be sold."""
+        return tuple(each for each in Resource if self.deficit[each])
+
+    def only(self, which: Amounts) -> Self:
+        """The same for the resources alone that are not zero in `which`."""
+        return replace(self, requested=Amounts(*(self.requested[each] if which[each] else 0 for each in Resource)))
+
+
+def shortage(facts: NodeFacts, result: Result, departed: Iterable[PodFacts], going: Amounts) -> Shortage | None:
+    """What a fresh report proves to be short; `None` when it proves nothing.
+
+    Nobody is evicted because something is not known. A report that is missing, too old, or of an agent that says it
+    does not measure proves nothing, nor does a node that is in shadow mode or disabled. Usage that is not reported
+    counts as none, and Reclaimable that is not reported, or not ready, as all there is: then only what the node
+    really uses can show a shortage.
+
+    Args:
+        facts: what the formula read.
+        result: what it says.
+        departed: Mid pods that have left but are still in the usage that was reported.
+        going: what pods bought that are on their way out.
+    """
+    report = facts.report
+    if report is None or result.degraded or facts.strategy.shadow or not report.collecting:
+        return None
+    if not result.deficit:
+        return Shortage(result.requested, result.calculated, going)
+    believed = calculate(_in_favour(facts, departed))
+    return Shortage(believed.requested, believed.calculated, going)
+
+
+def doubts(facts: NodeFacts) -> tuple[str, ...]:
+    """What is not known although a report is there, and therefore speaks for the Mid pods; a sentence each."""
+    report = facts.report
+    if report is None:
+        return ()
+    found = [] if report.collecting else ["the agent says that it does not measure this node (condition Collecting)"]
+    if any(report.node_usage[each] is None for each in Resource):
+        found.append("the usage of the node is not reported")
+    elif report.own_agent and any(report.system_usage[each] is None for each in Resource):
+        found.append("the usage of the system is not reported")
+    if not report.prediction_ready:
+        found.append("the prediction is not ready (condition PredictionReady)")
+    elif any(report.reclaimable[each] is None for each in Resource):
+        found.append("what can be reclaimed of Prod pods is not reported")
+    return tuple(found)
+
+
+def withheld(facts: NodeFacts, result: Result, seen: Shortage | None) -> Amounts:
+    """The part of a deficit that nobody is evicted for, because it follows from what is not known."""
+    if result.degraded or facts.strategy.shadow or not doubts(facts):
+        return NOTHING
+    return less(result.deficit, seen.deficit if seen else NOTHING)
+
+
+def _in_favour(facts: NodeFacts, departed: Iterable[PodFacts]) -> NodeFacts:
+    """The facts with everything that is not known in favour of the Mid pods; never a lower result."""
+    report = facts.report
+    if report is None:
+        return facts
+    known = report.reclaimable if report.prediction_ready else Measured()
+    reclaimable = Measured(*(_or(known[each], facts.allocatable[each]) for each in Resource))
+    parts = (report.node_usage, report.system_usage) if report.own_agent else (report.node_usage,)
+    measured = all(part[each] is not None for part in parts for each in Resource)
+    usage, system = (report.node_usage, report.system_usage) if measured else (Measured(0, 0), Measured(0, 0))
+    return replace(
+        facts,
+        report=replace(report, reclaimable=reclaimable, node_usage=usage, system_usage=system),
+        mid_own=_mid_own(facts, departed),
+    )
+
+
+def _or(amount: int | None, instead: int | None) -> int | None:
+    return instead if amount is None else amount
+
+
+def _mid_own(facts: NodeFacts, departed: Iterable[PodFacts]) -> Amounts:
+    """What Mid pods use of what they bought, with those that are in the reported usage although they have left.
+
+    Without them their usage would count as somebody else's until the report's window has passed, and one eviction
+    would call for the next.
+    """
+    report = facts.report
+    if report is None:
+        return facts.mid_own
+    if report.own_agent:
+        bought = total([facts.mid_requests, *(pod.mid_requests for pod in departed)])
+        return Amounts(*(min(_or(report.mid_usage[each], bought[each]) or 0, bought[each]) for each in Resource))
+    both = ((report.pod_usage.get(pod.key, NOTHING), pod.mid_requests) for pod in departed)
+    return total(
+        [facts.mid_own, *(Amounts(*(min(used[each], asked[each]) for each in Resource)) for used, asked in both)]
+    )
+
+
+@dataclass(slots=True)
+class Departures:
+    """The Mid pods of a node from one look to the next, and those that have left."""
+
+    _present: Mapping[str, PodFacts] = field(default_factory=dict)
+    _left: list[tuple[float, PodFacts]] = field(default_factory=list)
+
+    def update(self, pods: Mapping[str, PodFacts], now: float) -> None:
+        """Take the Mid pods that are there now, by uid."""
+        self._left += [(now, pod) for uid, pod in self._present.items() if uid not in pods]
+        self._present = pods
+
+    def still_reported(self, reported_at: float, window_seconds: float) -> list[PodFacts]:
+        """Those that left within the time that a report speaks of; earlier ones are forgotten.
+
+        Args:
+            reported_at: when the report was made, on the clock of `update`. [s]
+            window_seconds: of how much time before that its usage is the mean. [s]
+        """
+        self._left = [(when, pod) for when, pod in self._left if when > reported_at - window_seconds]
+        return [pod for _, pod in self._left]
+
+
+@dataclass(slots=True)
+class ShortageClock:
+    """For how long each resource has been short without a break."""
+
+    since: dict[Resource, float] = field(default_factory=dict)
+    """When each that is short was first seen to be. [s]"""
+
+    def update(self, short: Amounts, now: float) -> None:
+        """Take what is short now."""
+        self.since = {each: self.since.get(each, now) for each in Resource if short[each] > 0}
+
+    def due(self, short: Amounts, after_seconds: float, confirmed_at: float, now: float) -> Amounts:
+        """The part of a shortage that has lasted for longer than a time, and that a later report has confirmed.
+
+        Args:
+            short: what is short now.
+            after_seconds: how long it must have lasted. [s]
+            confirmed_at: when the report in hand was received: one report alone evicts nobody. [s]
+            now: the clock of all of them. [s]
+        """
+        proven = [each for each, since in self.since.items() if now - since >= after_seconds and confirmed_at > since]
+        return Amounts(*(short[each] if each in proven else 0 for each in Resource))
+
+    def next_due(self, after_seconds: float, now: float) -> float | None:
+        """In how many seconds the next resource will have been short for a time; `None` when none will."""
+        waits = [since + after_seconds - now for since in self.since.values()]
+        return min((wait for wait in waits if wait > 0), default=None)

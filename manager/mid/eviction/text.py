@@ -1,0 +1,75 @@
+"""What people are told about evictions."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from manager.inputs import Amounts, PodFacts, Resource
+from manager.mid.eviction.shortage import Shortage
+
+MOST_NAMES: Final = 6
+"""At most so many pods are named in one event, which holds 1024 bytes."""
+_MEBIBYTE: Final = 1 << 20
+
+
+def amount(number: int, resource: Resource) -> str:
+    """One amount: "2000m CPU", "512Mi memory"."""
+    if resource is Resource.CPU:
+        return f"{number}m CPU"
+    return f"{number} bytes memory" if 0 < number < _MEBIBYTE else f"{number // _MEBIBYTE}Mi memory"
+
+
+def amounts(of: Amounts, *, which: Amounts | None = None) -> str:
+    """The amounts of the resources that are not zero (in `which`): "2000m CPU and 512Mi memory"."""
+    return " and ".join(amount(of[each], each) for each in Resource if (which or of)[each]) or "nothing"
+
+
+def arithmetic(seen: Shortage, seconds: float) -> str:
+    """Requested, may be sold, on the way out, short by; only of the resources that are short."""
+    short = seen.short
+    going = f", {amounts(seen.going, which=short)} of it on the way out" if _any(seen.going, short) else ""
+    return (
+        f"Mid pods on the node requested {amounts(seen.requested, which=short)}{going}, "
+        f"{amounts(seen.sold, which=short)} may be sold: short by {amounts(short)} for {round(seconds)} s"
+    )
+
+
+def pod(facts: PodFacts) -> str:
+    """One pod: "shop/report-7 (priority 7000, requested 2000m CPU)"."""
+    priority = facts.mid.priority if facts.mid else 0
+    return f"{facts.key} (priority {priority}, requested {amounts(facts.mid_requests)})"
+
+
+def would_go(victims: Sequence[PodFacts], seen: Shortage, seconds: float) -> str:
+    """The event of a dry run."""
+    how_many = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
+    would = f"Would evict {how_many} (midEviction.mode is dry-run)"
+    return f"{would}: {arithmetic(seen, seconds)}. First to go: {named(victims)}"
+
+
+def nobody(spared: Sequence[tuple[PodFacts, str]], seen: Shortage, seconds: float) -> str:
+    """The event when a shortage lasts and nobody can go."""
+    more = f" and {len(spared) - MOST_NAMES} more" if len(spared) > MOST_NAMES else ""
+    reasons = "; ".join(f"{each.key} {why}" for each, why in spared[:MOST_NAMES])
+    return f"No Mid pod can be evicted now: {arithmetic(seen, seconds)}. {reasons}{more}"
+
+
+def withheld(unproven: Amounts, doubts: Sequence[str], first: Sequence[PodFacts]) -> str:
+    """The event when a deficit lasts that nobody is evicted for; `first` would be if it were proven."""
+    why = "; ".join(doubts)
+    note = f"No Mid pod is evicted for a deficit of {amounts(unproven)}, as it follows from what is not known: {why}"
+    return f"{note}. If it were proven, first to go: {named(first)}" if first else note
+
+
+def named(pods: Sequence[PodFacts]) -> str:
+    """Pods, as many as fit into an event."""
+    more = f" and {len(pods) - MOST_NAMES} more" if len(pods) > MOST_NAMES else ""
+    return ", ".join(pod(each) for each in pods[:MOST_NAMES]) + more
+
+
+def evicted(victim: PodFacts, node: str, seen: Shortage, seconds: float) -> str:
+    """The event on the Node and on the pod."""
+    return f"Evicted Mid pod {pod(victim)} from node {node}: {arithmetic(seen, seconds)}"
+
+
+def _any(of: Amounts, which: Amounts) -> bool:
+    return any(of[each] and which[each] for each in Resource)

@@ -1,0 +1,194 @@
+"""The explanation for programs, in JSON or YAML. The shape is stable: fields are added, never renamed or removed.
+
+    kind, version       "NodeExplanation", 1
+    node                name
+    published, calculated, desired, requested, deficit
+                        {"cpuMilli", "memoryBytes"}: on the Node; what may be sold; what the Node should offer (null: no
+                        such resources); what running Mid pods bought; what of it may not be sold
+    degraded            {"reason", "message"} when nothing may be sold whatever the numbers, else null
+    excluded            why the manager leaves this node alone, or null
+    notes               sentences, most important first
+    next                per resource {"resource", "action": nothing | write | hold | wait, "offered", "desired",
+                        "withinSeconds", "reason"}: what the manager does about the difference, at the latest then
+    eviction            null without a deficit, else {"mode", "afterSeconds", "proven", "short": amounts, "pods":
+                        [{"pod", "priority", "cpuMilli", "memoryBytes"}] in the order in which they would go, "spared":
+                        [{"pod", "why"}], "stillShort": amounts}
+    terms               {"name", "resource", "value", "formula", "inputs", "decidedBy", "note"}, in order
+    termsOtherwise      null, or where not numbers decide {"if", "terms"}: what they would say if, for example,
+                        "colocation were enabled", "the report still counted"
+    inputs              {"name", "values": {resource: number}, "from", "ageSeconds"}; an age of null is "just read"
+    reportAgeSeconds, predictionAgeSeconds, prediction
+    conditions          of the NodeMetric: {"type", "status", "reason", "message", "ageSeconds"}
+    shadow              the account of mode shadow, or null
+    manager             {"leader", "renewedSecondsAgo", "writes"}, or null where its Lease cannot be seen
+    mode, strategy, strategySources, config
+    whatIf              null, or {"settings", "config", "now": {published … degraded as above}, "agentMustFollow":
+                        fields of the NodeMetric's spec that would change: what follows from them cannot be told from
+                        here}; with it, everything else is what would be
+
+Units stand in the names, or follow from the resource: milli-cores and bytes. null is not known, or not there.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from crds.codec import to_json
+from manager.calculators.base import Result
+from manager.inputs import Amounts, Measured
+from manager.mid.explanation import formula
+from manager.mid.explanation import terms as explain_terms
+from manager.mid.explanation.eviction import Eviction
+from manager.mid.explanation.explanation import Explanation
+from manager.mid.explanation.findings import agent_changes, findings
+from manager.mid.explanation.node_metric import age
+
+KIND: Final = "NodeExplanation"
+VERSION: Final = 1
+
+
+def as_json(explanation: Explanation) -> dict[str, Any]:
+    """The explanation as plain data."""
+    facts, tried = explanation.facts, explanation.what_if
+    data = {
+        "kind": KIND,
+        "version": VERSION,
+        "node": explanation.node,
+        **_numbers(explanation),
+        "excluded": explanation.excluded or None,
+        "notes": findings(explanation),
+        "next": _next(explanation),
+        "eviction": _eviction(explanation.eviction),
+        "terms": _terms(explanation.result),
+        "termsOtherwise": _otherwise(explanation),
+        "inputs": _inputs(explanation),
+        "reportAgeSeconds": facts.report_age,
+        "predictionAgeSeconds": facts.prediction_age,
+        "prediction": explanation.report.prediction,
+        "conditions": _conditions(explanation),
+        "shadow": None if explanation.seen.shadow is None else to_json(explanation.seen.shadow),
+        "manager": _manager(explanation),
+        "mode": "shadow" if facts.strategy.shadow else "active",
+        "strategy": to_json(explanation.strategy.strategy),
+        "strategySources": dict(explanation.strategy.sources),
+        "config": {
+            "place": explanation.config.place,
+            "present": explanation.config.in_force.present,
+            "ageSeconds": explanation.config.age_seconds,
+            "origin": explanation.config.in_force.origin.value,
+        },
+        "whatIf": None,
+    }
+    if tried is not None and explanation.before is not None:
+        data["whatIf"] = {
+            "settings": list(tried.settings),
+            "config": tried.config.place if tried.config else None,
+            "now": _numbers(explanation.before),
+            "agentMustFollow": agent_changes(explanation),
+        }
+    # Through JSON, so that nothing but plain types is left whatever somebody wrote into a NodeMetric.
+    plain: dict[str, Any] = json.loads(json.dumps(data))
+    return plain
+
+
+def _numbers(explanation: Explanation) -> dict[str, Any]:
+    result = explanation.result
+    return {
+        "published": _amounts(explanation.published),
+        "calculated": _amounts(result.calculated),
+        "desired": _desired(explanation),
+        "requested": _amounts(result.requested),
+        "deficit": _amounts(result.deficit),
+        "degraded": {"reason": result.degraded.reason, "message": result.degraded.message} if result.degraded else None,
+    }
+
+
+def _desired(explanation: Explanation) -> dict[str, int | None] | None:
+    wanted = explanation.desired
+    return None if all(number is None for number in wanted.values()) else _amounts(Measured(*wanted.values()))
+
+
+def _amounts(amount: Amounts | Measured) -> dict[str, int | None]:
+    return {"cpuMilli": amount.cpu, "memoryBytes": amount.memory}
+
+
+def _next(explanation: Explanation) -> list[dict[str, Any]]:
+    return [
+        {
+            "resource": step.resource.value,
+            "action": step.action.value,
+            "offered": step.offered,
+            "desired": step.desired,
+            "withinSeconds": step.within_seconds,
+            "reason": step.reason,
+        }
+        for step in explanation.steps
+    ]
+
+
+def _eviction(eviction: Eviction | None) -> dict[str, Any] | None:
+    if eviction is None:
+        return None
+    return {
+        "mode": eviction.mode,
+        "afterSeconds": eviction.after_seconds,
+        "proven": eviction.proven,
+        "short": _amounts(eviction.short),
+        "pods": [
+            {"pod": pod.key, "priority": pod.mid.priority if pod.mid else None, **_amounts(pod.mid_requests)}
+            for pod in eviction.selection.victims
+        ],
+        "spared": [{"pod": pod.key, "why": why} for pod, why in eviction.selection.spared],
+        "stillShort": _amounts(eviction.selection.short),
+    }
+
+
+def _terms(result: Result) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": term.name,
+            "resource": term.resource.value,
+            "value": term.value,
+            "formula": term.formula,
+            "inputs": dict(term.inputs),
+            "decidedBy": formula.decisive(term) or None,
+            "note": term.note,
+        }
+        for term in result.terms
+    ]
+
+
+def _otherwise(explanation: Explanation) -> dict[str, Any] | None:
+    if explanation.would_be is None:
+        return None
+    return {"if": explanation.unless, "terms": _terms(explanation.would_be)}
+
+
+def _inputs(explanation: Explanation) -> list[dict[str, Any]]:
+    terms = (explanation.would_be or explanation.result).terms
+    return [
+        {
+            "name": each.name,
+            "values": {resource.value: number for resource, number in each.values.items()},
+            "from": each.origin.value,
+            "ageSeconds": each.age_seconds,
+        }
+        for each in explain_terms.inputs(terms, explanation.facts, explanation.status)
+    ]
+
+
+def _conditions(explanation: Explanation) -> list[Mapping[str, Any]]:
+    return [
+        {
+            **{name: condition.get(name) for name in ("type", "status", "reason", "message")},
+            "ageSeconds": age(str(condition.get("lastTransitionTime")), explanation.seen.now),
+        }
+        for condition in explanation.conditions
+    ]
+
+
+def _manager(explanation: Explanation) -> dict[str, Any] | None:
+    lease = explanation.seen.lease
+    if lease is None:
+        return None
+    return {"leader": lease.holder or None, "renewedSecondsAgo": lease.renewed_ago, "writes": lease.held}

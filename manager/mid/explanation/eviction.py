@@ -1,0 +1,56 @@
+"""What `midEviction` makes of a deficit: whether the report proves it, and which Mid pods would go, in which order.
+
+It chooses with the manager's own functions. What the manager remembers is not known from outside: for how long the
+deficit has lasted, which pods have just left, and what its limits and its guard against loops spare for now.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crds.colocation import ColocationStrategy
+from manager.calculators.base import Result
+from manager.inputs import Amounts, NodeFacts, PodFacts, total
+from manager.mid.eviction.selection import Selection, choose
+from manager.mid.eviction.settings import EvictionSettings
+from manager.mid.eviction.shortage import doubts, shortage, withheld
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """What follows from a deficit if it lasts."""
+
+    mode: str
+    """off, dry-run or on."""
+    after_seconds: int
+    """How long it must last. [s]"""
+    proven: bool
+    """Whether a fresh report proves it: what is not known speaks for the pods that run."""
+    short: Amounts
+    """What is short beyond what pods give back that are on their way out."""
+    selection: Selection
+    """Who would go."""
+    doubts: tuple[str, ...] = ()
+    """What is not known and speaks for the pods that run."""
+    if_proven: tuple[PodFacts, ...] = ()
+    """Who would go first if the part of the deficit that is not proven were."""
+
+
+def of(facts: NodeFacts, result: Result, strategy: ColocationStrategy, pods: Sequence[PodFacts]) -> Eviction | None:
+    """What eviction makes of a node; None where nothing is sold beyond what may be."""
+    if not result.deficit:
+        return None
+    settings = EvictionSettings.of(strategy)
+    here = [pod for pod in pods if pod.node == facts.name and pod.holds_mid]
+    leaving = (pod.mid_requests for pod in here if pod.mid is not None and pod.mid.terminating)
+    proof = shortage(facts, result, (), total(leaving))
+    short = proof.short if proof else Amounts()
+    unproven = withheld(facts, result, proof)
+    return Eviction(
+        mode=settings.mode,
+        after_seconds=settings.after_seconds,
+        proven=proof is not None and bool(proof.deficit),
+        short=short,
+        selection=choose(here, short, lambda _: ""),
+        doubts=doubts(facts) if unproven else (),
+        if_proven=choose(here, unproven, lambda _: "").victims,
+    )

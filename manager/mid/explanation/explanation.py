@@ -1,0 +1,238 @@
+"""Why a node has the Mid resources it has: gathers from live objects what `explain` prints. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from crds import names
+from crds.node_metric import ShadowAccount
+from manager.calculators.base import Result
+from manager.calculators.mid import calculate
+from manager.config.in_force import InForce, at_start
+from manager.config.merge import NodeStrategyView, overlay
+from manager.inputs import Measured, NodeFacts, PodFacts, Received, Resource, from_objects
+from manager.mid.explanation import eviction as explain_eviction
+from manager.mid.explanation import managed_fields
+from manager.mid.explanation import next_action as explain_next
+from manager.mid.explanation.eviction import Eviction
+from manager.mid.explanation.lease import Lease
+from manager.mid.explanation.next_action import Step
+from manager.mid.explanation.node_metric import Report, age, read
+from manager.mid.explanation.what_if import SOURCE, WhatIf
+from manager.mid.publish import offers
+from manager.node_filter import REASON as EXCLUDED
+from manager.node_filter import Exclusion
+from manager.node_metric import Kept
+
+Json = Mapping[str, Any]
+
+ENABLED: Final = "colocation were enabled"
+"""What would have to be different on a node whose strategy sells nothing."""
+FRESH: Final = "the report still counted"
+"""What would have to be different where the report or the prediction is too old."""
+_EXPIRED: Final = frozenset({"ReportExpired", "PredictionExpired"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigState:
+    """The colocation ConfigMap as it is now."""
+
+    place: str
+    """Namespace/name."""
+    age_seconds: float | None
+    """Time since somebody last wrote it; None when there is none. [s]"""
+    in_force: InForce
+    """What the manager makes of its text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The live objects about one node."""
+
+    node: Json
+    """The Node."""
+    node_metric: Json | None
+    """Its NodeMetric, if there is one."""
+    pods: Sequence[Json | PodFacts]
+    """The pods on it."""
+    now: float
+    """When they were read. [unix s]"""
+    received: Received | None = None
+    """When the report's times were seen to change; None: as the API server noted it. [unix s]"""
+    written_at: float | None = None
+    """When the manager last wrote to the Node; None: as the API server noted it. [unix s]"""
+    lease: Lease | None = None
+    """The manager's Lease; None where there is none, or it may not be read."""
+    exclusion: Exclusion = field(default_factory=Exclusion)
+    """Which nodes the manager leaves alone."""
+    shadow: ShadowAccount | None = None
+    """The account of mode shadow, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Everything about one node's Mid resources."""
+
+    node: str
+    """Name of the node."""
+    seen: Seen
+    """The objects it was gathered from."""
+    config: ConfigState
+    """The ConfigMap."""
+    strategy: NodeStrategyView
+    """The strategy in force on this node, and where each value comes from."""
+    facts: NodeFacts
+    """What the formula read."""
+    result: Result
+    """What the formula says."""
+    would_be: Result | None
+    """What it would say if nothing but numbers decided; None where that is so, or where there are none."""
+    unless: str
+    """What keeps the numbers from deciding: "colocation were enabled" would let them; empty where nothing does."""
+    published: Measured
+    """What the Node offers now; None where it has no such resource."""
+    steps: tuple[Step, ...]
+    """What the manager does next, per resource."""
+    report: Report
+    """What the agent says."""
+    status: Json
+    """Status of the NodeMetric; empty where there is none or it cannot be read."""
+    mid_pods: tuple[PodFacts, ...]
+    """The pods that bought Mid resources here."""
+    eviction: Eviction | None
+    """What eviction makes of a deficit; None where there is none."""
+    what_if: WhatIf | None = None
+    """What is tried; None: this is how it is."""
+    before: "Explanation | None" = None
+    """How it is, when something is tried."""
+
+    @property
+    def desired(self) -> Mapping[Resource, int | None]:
+        """What the Node should offer; None for no such resource. [milli-cores, bytes]"""
+        return explain_next.desired(self.result, self.facts.strategy)
+
+    @property
+    def excluded(self) -> str:
+        """Why the manager leaves this node alone; empty where it does not."""
+        degraded = self.result.degraded
+        return degraded.message if degraded and degraded.reason == EXCLUDED else ""
+
+    @property
+    def prediction(self) -> Json:
+        """`status.prediction` of the NodeMetric."""
+        return self.status.get("prediction") or {}
+
+    @property
+    def conditions(self) -> Sequence[Json]:
+        """Conditions of the NodeMetric."""
+        return self.status.get("conditions") or ()
+
+    @property
+    def ready_message(self) -> str:
+        """The agent's own sentence about its prediction."""
+        for condition in self.conditions:
+            if condition.get("type") == names.CONDITION_PREDICTION_READY:
+                return str(condition.get("message") or "")
+        return ""
+
+
+def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> Explanation:
+    """Gather the explanation of one node.
+
+    Args:
+        seen: the live objects.
+        config: the colocation config, of `config_state`.
+        what_if: what to try, if anything; how it is then stands in `before`.
+    """
+    if what_if is None:
+        return _explain(seen, config, None)
+    before = _explain(seen, config, None)
+    tried = config
+    if what_if.config is not None:
+        place = f"{what_if.config.place} (--config)"
+        tried = ConfigState(place, None, at_start(what_if.config.text, present=True, last_good=None))
+    return replace(_explain(seen, tried, what_if), before=before)
+
+
+def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explanation:
+    metadata, node_metric = seen.node["metadata"], _of_this_node(seen)
+    above = (SOURCE, what_if.strategy) if what_if and what_if.strategy else None
+    view = overlay(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
+    excluded = seen.exclusion.covers(metadata.get("labels") or {})
+    if excluded:
+        view = replace(view, strategy=replace(view.strategy, enable=False))
+    here = [pod if isinstance(pod, PodFacts) else PodFacts.from_object(pod) for pod in seen.pods]
+    received = seen.received or managed_fields.received(node_metric)
+    facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, received)
+    result = seen.exclusion.explain(calculate(facts)) if excluded else calculate(facts)
+    would_be, unless = _otherwise(facts, result)
+    report = read(node_metric, seen.now) if node_metric else Report()
+    status = {} if report.problem else (node_metric or {}).get("status") or {}
+    current, written_at = offers(seen.node), seen.written_at or managed_fields.written_at(seen.node)
+    return Explanation(
+        node=str(metadata["name"]),
+        seen=seen,
+        config=config,
+        strategy=view,
+        facts=facts,
+        result=result,
+        would_be=would_be,
+        unless=unless,
+        published=Measured(*(current[each].amount for each in Resource)),
+        steps=explain_next.steps(
+            current, result, facts.strategy, written_at, seen.now, withdrawn=managed_fields.withdrawn(status)
+        ),
+        report=report,
+        # What cannot be decoded can hold anything; the report's problem says so.
+        status=status,
+        mid_pods=tuple(pod for pod in here if pod.holds_mid),
+        eviction=explain_eviction.of(facts, result, view.strategy, here),
+        what_if=what_if,
+    )
+
+
+def _of_this_node(seen: Seen) -> Json | None:
+    """The NodeMetric, unless it is about a machine of the same name that is gone: the manager has no use for that."""
+    stale = Kept.from_object(seen.node_metric or {}).of_another_node(str(seen.node["metadata"].get("uid", "")))
+    return None if stale else seen.node_metric
+
+
+def _otherwise(facts: NodeFacts, result: Result) -> tuple[Result | None, str]:
+    """What the numbers alone would say where something else decides, and what would have to be different."""
+    if result.degraded is None or result.degraded.reason == EXCLUDED:
+        return None, ""
+    conditions = []
+    if not facts.strategy.enabled:
+        conditions.append(ENABLED)
+        facts = replace(facts, strategy=replace(facts.strategy, enabled=True))
+    why = calculate(facts).degraded
+    if why is not None and why.reason in _EXPIRED:
+        conditions.append(FRESH)
+        facts = replace(facts, report_age=0.0, prediction_age=0.0)
+    otherwise = calculate(facts)
+    return (None, "") if otherwise.degraded else (otherwise, " and ".join(conditions))
+
+
+def config_state(config_map: Json | None, last_good: Json | None, place: str, now: float) -> ConfigState:
+    """What the manager makes of the ConfigMap.
+
+    Args:
+        config_map: the colocation ConfigMap, or None.
+        last_good: the ConfigMap in which the manager keeps the last good text, or None.
+        place: namespace/name of the first.
+        now: the clock. [unix s]
+    """
+    in_force = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
+    return ConfigState(f"ConfigMap {place}", _written_ago(config_map, now) if config_map else None, in_force)
+
+
+def _text(config_map: Json | None) -> str | None:
+    return ((config_map or {}).get("data") or {}).get(names.CONFIG_MAP_KEY)
+
+
+def _written_ago(config_map: Json, now: float) -> float | None:
+    metadata = config_map.get("metadata") or {}
+    others = [entry for entry in metadata.get("managedFields") or () if not managed_fields.by_manager(entry)]
+    times = [str(entry["time"]) for entry in others if entry.get("time")]
+    written = max(times, default=metadata.get("creationTimestamp"))
+    return age(written, now) if written else None

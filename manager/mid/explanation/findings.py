@@ -1,0 +1,175 @@
+"""What a person should know first about a node's Mid resources, one sentence each."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from crds.codec import to_json
+from manager.calculators.base import Term
+from manager.config.in_force import Origin
+from manager.inputs import Resource
+from manager.inputs.reading import Reader, items
+from manager.mid.eviction import text
+from manager.mid.explanation import amounts, formula
+from manager.mid.explanation.explanation import Explanation
+from manager.mid.explanation.next_action import Action
+from manager.mid.explanation.terms import TITLES, amount
+from manager.node_metric import spec_for
+
+
+def findings(explanation: Explanation) -> list[str]:
+    """The sentences, most important first, none twice."""
+    notes = [*_tried(explanation), *_config(explanation), *_manager(explanation), *explanation.result.notes]
+    notes += [_of_term(term) for term in explanation.result.terms if term.note and term.name != "mid"]
+    notes += [_of_mid(term) for term in explanation.result.terms if term.note and term.name == "mid"]
+    notes += _zeros(explanation)
+    notes += [explanation.report.problem] if explanation.report.problem else []
+    notes += _prediction(explanation)
+    notes += [*_steps(explanation), *_eviction(explanation)]
+    return list(dict.fromkeys(notes))
+
+
+def _tried(explanation: Explanation) -> Iterator[str]:
+    if explanation.what_if is None:
+        return
+    yield from (f"config: {warning}" for warning in explanation.what_if.warnings)
+    changed = agent_changes(explanation)
+    predicted = [name.removeprefix("predictPolicy.") for name in changed if name.startswith("predictPolicy.")]
+    measured = [name.removeprefix("metricCollectPolicy.") for name in changed if name.startswith("metricCollect")]
+    if predicted:
+        yield (
+            f"what if: the agent predicts as it is told now; Reclaimable, and Mid with it, changes further when it has "
+            f"the new prediction policy ({', '.join(predicted)}), which cannot be told from here"
+        )
+    if measured:
+        yield (
+            f"what if: usage is measured as the agent is told now, and changes when it is told otherwise "
+            f"({', '.join(measured)})"
+        )
+
+
+def agent_changes(explanation: Explanation) -> list[str]:
+    """What the agent would be told otherwise than now: fields of the NodeMetric's spec."""
+    if explanation.before is None:
+        return []
+    now, then = (_flat(to_json(spec_for(each.strategy.strategy))) for each in (explanation.before, explanation))
+    return sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+
+
+def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        nested = isinstance(value, Mapping) and name != "parameters"
+        flat.update(_flat(value, f"{prefix}{name}.") if nested else {f"{prefix}{name}": value})
+    return flat
+
+
+def _config(explanation: Explanation) -> Iterator[str]:
+    state = explanation.config.in_force
+    yield from (f"config: {finding}" for finding in state.errors)
+    if state.errors:
+        kept = "the last good one stays" if state.origin is Origin.LAST_GOOD else "the defaults are"
+        yield f"config: {explanation.config.place} cannot be used: {kept} in force until it is mended"
+    yield from (f"config: {finding}" for finding in state.entry_errors)
+    yield from (f"config: {finding}" for finding in explanation.strategy.findings)
+    yield from (f"config: {finding}" for finding in explanation.strategy.overlaps)
+    yield from (f"config: {finding}" for finding in state.warnings)
+
+
+def _manager(explanation: Explanation) -> Iterator[str]:
+    """Why nothing of this reaches the Node at all."""
+    seen = explanation.seen
+    if seen.lease is not None and not seen.lease.held:
+        last = amounts.age(seen.lease.renewed_ago)
+        why = f"its Lease was renewed {last} ago" if seen.lease.holder else "nobody holds its Lease"
+        yield f"no manager writes now ({why}), so the Node stays as it is until one runs again"
+
+
+def _steps(explanation: Explanation) -> Iterator[str]:
+    """Why the Node offers something else than it should, and what follows."""
+    for step in explanation.steps:
+        if step.reason and explanation.what_if:
+            yield f"then: {step.reason}"
+        elif step.reason:
+            stays = "; if this stays, read the manager's log" if step.action is Action.WRITE else ""
+            yield f"{step.reason}{stays}"
+
+
+def _eviction(explanation: Explanation) -> Iterator[str]:
+    """Who would go to end a deficit."""
+    eviction = explanation.eviction
+    if eviction is None:
+        return
+    if not eviction.proven:
+        yield f"deficit: {_unproven(explanation)}, so no Mid pod is evicted"
+        if eviction.doubts:
+            first = text.named(eviction.if_proven) or "nobody"
+            yield f"deficit: not known: {'; '.join(eviction.doubts)}. If it were proven, first to go: {first}"
+        return
+    if eviction.mode == "off":
+        yield "deficit: midEviction.mode is off, so no Mid pod is evicted"
+        return
+    would = "are evicted" if eviction.mode == "on" else "would be evicted if midEviction.mode were on"
+    last = f"when the deficit has lasted {eviction.after_seconds}s (midEviction.afterSeconds)"
+    victims = ", ".join(text.pod(each) for each in eviction.selection.victims)
+    if victims:
+        yield f"deficit: short by {text.amounts(eviction.short)}: these {would}, in this order, {last}: {victims}"
+    elif not eviction.short:
+        yield "deficit: Mid pods that are on their way out end it"
+    yield from (f"deficit: {pod.key} stays: it {why}" for pod, why in eviction.selection.spared)
+    if eviction.selection.short:
+        yield f"deficit: {text.amounts(eviction.selection.short)} would still be short after that"
+
+
+def _unproven(explanation: Explanation) -> str:
+    if not explanation.facts.strategy.enabled:
+        return "this node sells nothing"
+    return "mode is shadow" if explanation.facts.strategy.shadow else "no fresh report proves that anything is short"
+
+
+def _of_term(term: Term) -> str:
+    return f"{TITLES[term.resource]}: {term.name} is {amount(term.resource, term.value)}: {term.note}"
+
+
+def _of_mid(term: Term) -> str:
+    shown = amount(term.resource, term.value)
+    # "0 because ..." reads on after the number, "limited by ..." is a remark about it.
+    because = term.note.removeprefix("0 ")
+    return f"{TITLES[term.resource]}: Mid is {shown}{' ' if because != term.note else ', '}{because}"
+
+
+def _zeros(explanation: Explanation) -> Iterator[str]:
+    """Why a number is zero where the formula itself does not say it."""
+    for term in explanation.result.terms:
+        if term.value or term.note:
+            continue
+        if term.name == "mid":
+            yield f"{TITLES[term.resource]}: Mid is {amount(term.resource, 0)} because {formula.decisive(term)} is 0"
+        elif term.name == "reclaimable":
+            asked = amount(term.resource, explanation.facts.requests_above_mid[term.resource])
+            yield (
+                f"{TITLES[term.resource]}: reclaimable is {amount(term.resource, 0)}: the agent says so"
+                f"{_peak(explanation, term.resource)}; pods above Mid request {asked}"
+            )
+
+
+def _peak(explanation: Explanation, resource: Resource) -> str:
+    """What it predicts for Prod pods, as a part of a sentence."""
+    for each in items(explanation.prediction, "classes"):
+        peak = Reader().measured(each.get("peak"), "peak")[resource] if each.get("name") == "prod" else None
+        if peak is not None:
+            return f", and predicts a peak of {amount(resource, peak)} for Prod pods"
+    return ""
+
+
+def _prediction(explanation: Explanation) -> Iterator[str]:
+    """The agent's own words about a prediction that is not ready, the usual reason for a zero; and another model."""
+    if explanation.ready_message and explanation.report.prediction != "ready":
+        yield f"prediction: {explanation.ready_message}"
+    policy = explanation.prediction.get("policy") or {}
+    told = (explanation.before or explanation).strategy.strategy
+    asked = spec_for(told).predict_policy
+    if policy.get("model") and asked and asked.model != policy["model"]:
+        yield (
+            f"prediction: the agent predicts with {policy['model']}, the strategy asks for {asked.model}: it follows "
+            "within moments, or its condition PredictionReady says why not"
+        )

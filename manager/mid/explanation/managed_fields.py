@@ -1,0 +1,75 @@
+"""What the API server has noted about writes: who wrote which field last, and when (`metadata.managedFields`)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from crds.names import CONDITION_MID_PUBLISHED
+from manager.inputs import Received, Resource
+from manager.inputs.reading import items, parse_time, part
+from manager.mid.publish import was_withdrawn
+
+MANAGER: Final = "headroom-manager"
+"""How the manager's writes are called: the beginning of its field managers and of its user agent."""
+
+KOORDINATOR: Final = "koord-manager"
+"""How the writes of Koordinator's manager are called."""
+
+Json = Mapping[str, Any]
+
+
+def received(node_metric: Json | None) -> Received:
+    """When the two times of a report were written, by the API server's clock.
+
+    The manager sees a report the moment it is written. A later write of the same agent, such as a fast report, hides
+    when the full one came: then the report counts as younger than it is, never as older.
+    """
+    return Received(
+        _written(node_metric, "f:updateTime"),
+        _written(node_metric, "f:prediction"),
+    )
+
+
+def _written(obj: Json | None, field: str) -> float | None:
+    times = [time for entry, time in _status_entries(obj) if part(entry, "fieldsV1", "f:status", field) is not None]
+    return max(times, default=None)
+
+
+def written_at(node: Json) -> float | None:
+    """When the manager last changed a Node's status; None where that is not known. [unix s]"""
+    times = [time for entry, time in _status_entries(node) if by_manager(entry)]
+    return max(times, default=None)
+
+
+def sold_by_koordinator(node: Json) -> bool:
+    """Whether Koordinator's manager, and not ours, wrote a Node's Mid resources last."""
+    fields = {f"f:{each.mid_name}" for each in Resource}
+    entries = [
+        entry
+        for entry, _ in _status_entries(node)
+        if fields & set(part(entry, "fieldsV1", "f:status", "f:capacity") or {})
+    ]
+    theirs = any(str(entry.get("manager", "")).startswith(KOORDINATOR) for entry in entries)
+    return theirs and not any(by_manager(entry) for entry in entries)
+
+
+def withdrawn(status: Json) -> bool:
+    """Whether the manager's condition says that reports were too old, so that what comes back has to hold."""
+    reasons = [
+        each.get("reason") for each in items(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED
+    ]
+    return any(was_withdrawn(str(reason)) for reason in reasons)
+
+
+def by_manager(entry: Json) -> bool:
+    """Whether an entry is about the manager's own writes."""
+    return str(entry.get("manager", "")).startswith(MANAGER)
+
+
+def _status_entries(obj: Json | None) -> Iterator[tuple[Json, float]]:
+    for entry in items(obj, "metadata", "managedFields"):
+        if entry.get("subresource") != "status":
+            continue
+        try:
+            yield entry, parse_time(str(entry.get("time")))
+        except ValueError:  # the API server writes no such time
+            continue

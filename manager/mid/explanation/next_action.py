@@ -1,0 +1,138 @@
+"""What the manager does next about the difference between the number on the Node and the calculated one.
+
+It decides with the manager's own function. Two things are not known from outside: since when an increase has held, and
+whether so many writes came before that the next one is held back.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from manager.calculators.base import Result
+from manager.inputs import Resource, StrategyFacts
+from manager.mid.explanation.terms import TITLES, amount
+from manager.mid.publish import Memory, Offer, decide, exceeds, is_urgent
+
+
+class Action(StrEnum):
+    """What happens to one resource of the Node."""
+
+    NOTHING = "nothing"
+    """The Node offers what it should."""
+    WRITE = "write"
+    """It is written within seconds."""
+    HOLD = "hold"
+    """An increase is written when it has held."""
+    WAIT = "wait"
+    """A small difference is written when nothing has been for some time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the manager does next about one resource."""
+
+    resource: Resource
+    """The resource."""
+    action: Action
+    """What it does."""
+    offered: int | None
+    """What the Node offers; None where it has no such resource. [milli-cores, bytes]"""
+    desired: int | None
+    """What it should offer; None takes the resource away. [milli-cores, bytes]"""
+    within_seconds: float | None
+    """At the latest then, if nothing changes; None when there is nothing to do. [s]"""
+    reason: str
+    """A sentence for people; empty when there is nothing to do."""
+
+
+_SOON_SECONDS: Final = 0.0
+_TO_BE_MENDED: Final = {each: Offer(None, consistent=False) for each in Resource}
+
+
+def desired(result: Result, strategy: StrategyFacts) -> dict[Resource, int | None]:
+    """What the manager would write to a Node whose numbers are unusable: what it should offer, None for no such key."""
+    return dict(decide(_TO_BE_MENDED, result.desired, strategy, Memory(), 0.0).writes)
+
+
+def steps(
+    offers: Mapping[Resource, Offer],
+    result: Result,
+    strategy: StrategyFacts,
+    written_at: float | None,
+    now: float,
+    *,
+    withdrawn: bool = False,
+) -> tuple[Step, ...]:
+    """One step per resource.
+
+    Args:
+        offers: what the Node offers.
+        result: what was calculated.
+        strategy: the strategy in force.
+        written_at: when the manager last wrote to the Node; None where that is not known. [unix s]
+        now: the clock. [unix s]
+        withdrawn: whether the resources were taken away because reports were too old.
+    """
+    memory = Memory(written_at, withdrawn=withdrawn)
+    found, wanted = [], desired(result, strategy)
+    for resource in Resource:
+        # The other resource is taken for right, so that the answer is about this one.
+        current = {each: offers[each] if each is resource else Offer(wanted[each]) for each in Resource}
+        decision = decide(current, result.desired, strategy, memory, now, result.requested, expired=result.expired)
+        waits = resource in decision.memory.rises and decision.writes.get(resource) != wanted[resource]
+        within: float | None = None
+        if resource in decision.writes and not (waits and offers[resource].consistent):
+            action, within = Action.WRITE, _SOON_SECONDS
+        elif decision.look_again_at is not None:
+            within = decision.look_again_at - now
+            held = waits and within <= strategy.increase_hold_seconds
+            action = Action.HOLD if held else Action.WAIT
+        else:
+            action = Action.NOTHING
+        reason = _reason(action, resource, offers[resource], wanted[resource], strategy)
+        if action is not Action.WRITE and resource in decision.writes:
+            reason += f"; up to {_shown(resource, decision.writes[resource])} at once, since running Mid pods bought it"
+        found.append(Step(resource, action, offers[resource].amount, wanted[resource], within, reason))
+    return tuple(found)
+
+
+def _reason(action: Action, resource: Resource, offer: Offer, wanted: int | None, strategy: StrategyFacts) -> str:
+    if action is Action.NOTHING:
+        return ""
+    change = f"the Node offers {_shown(resource, offer.amount)} and should offer {_shown(resource, wanted)}"
+    return f"{TITLES[resource]}: {change}: {_when(action, resource, offer, wanted, strategy)}"
+
+
+def _shown(resource: Resource, number: int | None) -> str:
+    return "nothing" if number is None else amount(resource, number)
+
+
+def _when(action: Action, resource: Resource, offer: Offer, wanted: int | None, strategy: StrategyFacts) -> str:
+    if not offer.consistent:
+        return "its capacity and allocatable disagree, which is put right within seconds"
+    if offer.amount is None and action is Action.HOLD:
+        return f"reports were too old, and it comes back when it {_held(strategy)}"
+    if wanted is None or offer.amount is None:
+        return f"it {'is taken away' if wanted is None else 'appears'} within seconds"
+    calm = f"nothing was written for {strategy.update_seconds}s (updateTimeThresholdSeconds)"
+    if wanted > offer.amount:
+        return _when_more(action, offer.amount, wanted, strategy, calm)
+    if action is Action.WAIT:
+        return f"so small a decrease is written when {calm}"
+    return (
+        "a decrease is written at once" if is_urgent(offer.amount, wanted, resource) else f"written now, since {calm}"
+    )
+
+
+def _when_more(action: Action, offered: int, wanted: int, strategy: StrategyFacts, calm: str) -> str:
+    if action is Action.WRITE:
+        return "the increase is written within seconds"
+    held = _held(strategy)
+    if exceeds(offered, wanted, strategy):
+        return f"an increase is written when it {held}"
+    return f"so small an increase is written when it {held} and {calm}"
+
+
+def _held(strategy: StrategyFacts) -> str:
+    return f"has held {strategy.increase_hold_seconds}s (midIncreaseHoldSeconds)"

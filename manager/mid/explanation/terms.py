@@ -1,0 +1,117 @@
+"""The formula as people read it: each line with its numbers put in, and where every number comes from."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from manager.calculators.base import Term
+from manager.inputs import NodeFacts, Resource
+from manager.inputs.reading import Reader, items
+from manager.mid.explanation import amounts
+
+
+class Origin(StrEnum):
+    """Where an input comes from."""
+
+    NODE = "Node"
+    PODS = "pods on the node"
+    REPORT = "NodeMetric report"
+    PREDICTION = "NodeMetric prediction"
+    STRATEGY = "strategy"
+    UNKNOWN = ""
+
+
+ORIGINS: Final[Mapping[str, Origin]] = {
+    "capacity": Origin.NODE,
+    "allocatable": Origin.NODE,
+    "annotation reservation": Origin.NODE,
+    "requests of pods above Mid": Origin.PODS,
+    "requests of Mid pods": Origin.PODS,
+    "usage of Mid pods": Origin.PREDICTION,
+    "system usage": Origin.REPORT,
+    "node usage": Origin.REPORT,
+    "Prod host applications": Origin.REPORT,
+    "Reclaimable": Origin.PREDICTION,
+    "midUnallocatedPercent": Origin.STRATEGY,
+    "threshold percent": Origin.STRATEGY,
+    "static percent": Origin.STRATEGY,
+}
+"""Input of a term -> where it comes from; inputs that are terms themselves are not listed."""
+
+TITLES: Final[Mapping[Resource, str]] = {Resource.CPU: "CPU", Resource.MEMORY: "Memory"}
+"""How people call the resources."""
+
+_PERCENT: Final = re.compile("percent", re.IGNORECASE)
+_MIB: Final = 2**20
+
+
+def amount(resource: Resource, number: int) -> str:
+    """A number of the formula in one unit per resource, so that sums can be checked by eye: milli-cores and MiB."""
+    if resource is Resource.CPU:
+        return amounts.cpu(number)
+    return f"{number // _MIB}Mi" if number % _MIB == 0 else f"{number / _MIB:.1f}Mi"
+
+
+def shown(resource: Resource, name: str, number: int) -> str:
+    """The value of an input, which may be a percentage."""
+    return f"{number}%" if _PERCENT.search(name) else amount(resource, number)
+
+
+def with_numbers(term: Term) -> str:
+    """The formula with its numbers: "capacity - reserved" -> "capacity 16000m - reserved 1000m"."""
+    if not term.inputs:
+        return term.formula
+    pattern = "|".join(re.escape(name) for name in sorted(term.inputs, key=len, reverse=True))
+    return re.sub(
+        rf"(?<!\w)(?:{pattern})(?!\w)",
+        lambda match: f"{match[0]} {shown(term.resource, match[0], term.inputs[match[0]])}",
+        term.formula,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One number that was measured, stated or configured, not calculated."""
+
+    name: str
+    """Name, as in the formulas."""
+    values: Mapping[Resource, int]
+    """Its value per resource. [milli-cores, bytes, percent]"""
+    origin: Origin
+    """Where it comes from."""
+    age_seconds: float | None
+    """How old it is; None for what was read just now. [s]"""
+
+
+_CLASS_OF: Final[Mapping[str, str]] = {"system usage": "sys", "node usage": "node"}
+"""Inputs that our agent reports twice: in full, and with each prediction as the usage of a class."""
+
+
+def inputs(terms: Sequence[Term], facts: NodeFacts, status: Mapping[str, Any] | None = None) -> list[Input]:
+    """Everything that went into the terms and is not itself a term, in the order of its first use.
+
+    Args:
+        terms: the lines of the formula.
+        facts: what they were calculated from.
+        status: the NodeMetric's, which says by which of two ways a number came.
+    """
+    calculated = {term.name for term in terms}
+    found: dict[str, dict[Resource, int]] = {}
+    for term in terms:
+        for name, number in term.inputs.items():
+            if name not in calculated:
+                found.setdefault(name, {})[term.resource] = number
+    ages = {Origin.REPORT: facts.report_age, Origin.PREDICTION: facts.prediction_age}
+    origins = {name: _origin(name, values, status or {}) for name, values in found.items()}
+    return [Input(name, values, origins[name], ages.get(origins[name])) for name, values in found.items()]
+
+
+def _origin(name: str, values: Mapping[Resource, int], status: Mapping[str, Any]) -> Origin:
+    for each in items(status, "prediction", "classes") if name in _CLASS_OF else ():
+        if each.get("name") == _CLASS_OF[name]:
+            stated = Reader().measured(each.get("usage"), name)
+            if all(stated[resource] == number for resource, number in values.items()):
+                return Origin.PREDICTION
+    return ORIGINS.get(name, Origin.UNKNOWN)

@@ -1,0 +1,231 @@
+"""Shadow mode's account: what a node would have offered, and how often that would have been too much. Pure.
+
+A node in shadow mode writes to a Node that exists only here, by the same rules as to the real one: decreases at once,
+increases after they held, what running Mid pods bought never taken away. Each full report then judges what stood there
+since the report before it, as far back as the report's averages reach (`metricAggregateDurationSeconds`), per resource
+and in integers:
+
+    reserved = max(system usage + Prod host applications, capacity - allocatable, annotation reservation)
+    used     = usage of the pods above Mid; where the agent does not say it, node usage - system usage - midOwn
+    free     = max(capacity - reserved - used, 0)                            what Mid pods could really have had
+    too much = max(offered - free, 0)
+
+With 16 cores of which 15 are allocatable, 1 in use by the system and 9 by Prod pods: free = 16 - 1 - 9 = 6 cores, and
+an offer of 7 was 1 core too much for all the time that it stood. An offer that stood half the time counts half.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Self
+
+from crds.codec import CodecError, from_json
+from crds.node_metric import ShadowAccount
+from crds.quantity import milli_value, value
+from manager.calculators.base import Result
+from manager.inputs import Amounts, NodeFacts, Resource
+from manager.inputs.reading import parse_time
+from manager.mid import publish
+
+_MOST_STRETCHES: Final = 100
+_MILLI: Final = 1000
+_LATEST: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
+
+
+def left_free(facts: NodeFacts) -> Amounts | None:
+    """What a report says Mid pods could really have had; `None` when it does not say what is in use."""
+    report = facts.report
+    if report is None or any(report.node_usage[each] is None for each in Resource):
+        return None
+    return Amounts(*(_free(facts, each) for each in Resource))
+
+
+def _free(facts: NodeFacts, resource: Resource) -> int:
+    report = facts.report
+    if report is None:
+        return 0
+    allocatable = facts.allocatable[resource] or 0
+    stated = facts.capacity[resource]
+    capacity = allocatable if stated is None else stated
+    system = report.system_usage[resource] or 0
+    reserved = max(system + report.prod_host_usage[resource], capacity - allocatable, facts.reservation[resource])
+    used = report.prod_usage[resource]
+    if used is None:
+        used = max((report.node_usage[resource] or 0) - system - facts.mid_own[resource], 0)
+    return max(capacity - reserved - used, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a node in shadow mode would have sold."""
+
+    since: float
+    """When the account began. [unix s]"""
+    observed: int = 0
+    """For how long a report could judge. [ms]"""
+    sold: Amounts = Amounts()  # noqa: RUF009 - a frozen value
+    """Sum of what was offered, over that time. [milli-cores * ms, bytes * ms]"""
+    too_much: Amounts = Amounts()  # noqa: RUF009 - a frozen value
+    """For how long it was too much. [ms]"""
+    worst: Amounts = Amounts()  # noqa: RUF009 - a frozen value
+    """By how much at worst. [milli-cores, bytes]"""
+
+    @property
+    def mean(self) -> Amounts:
+        """What was offered on average; zero before anything was judged. [milli-cores, bytes]"""
+        return Amounts(*(self.sold[each] // self.observed if self.observed else 0 for each in Resource))
+
+    def judge(self, offered: Amounts, free: Amounts, milliseconds: int) -> "Account":
+        """The account after an offer has stood for some time in which this much was free."""
+        over = [max(offered[each] - free[each], 0) for each in Resource]
+        return replace(
+            self,
+            observed=self.observed + milliseconds,
+            sold=self.sold + Amounts(*(offered[each] * milliseconds for each in Resource)),
+            too_much=self.too_much + Amounts(*(milliseconds if each else 0 for each in over)),
+            worst=Amounts(*(max(self.worst[each], more) for each, more in zip(Resource, over, strict=True))),
+        )
+
+
+class Rehearsal:
+    """One node in shadow mode, from one look to the next.
+
+    Args:
+        account: what is known so far.
+        offered: what it would offer; `None` for nothing.
+        now: a clock that never jumps. [s]
+    """
+
+    def __init__(self, account: Account, offered: Amounts | None, now: float) -> None:
+        self.account = account
+        self._offers = {each: publish.Offer(None if offered is None else offered[each]) for each in Resource}
+        self._writer = publish.Memory()
+        self._stretches: list[tuple[float, Amounts]] = [(now, self._amounts())]
+        self._judged: float | None = None
+        self._first = True
+
+    @property
+    def offered(self) -> Amounts | None:
+        """What would be offered now; `None` when the Node would not have the resources."""
+        return None if all(each.amount is None for each in self._offers.values()) else self._amounts()
+
+    def _amounts(self) -> Amounts:
+        return Amounts(*(self._offers[each].amount or 0 for each in Resource))
+
+    def look(self, facts: NodeFacts, active: Result, window_seconds: float, now: float) -> float | None:
+        """Judge what stood until now if a report has come, and then decide what would be written.
+
+        Args:
+            facts: what the formula read.
+            active: what it says for a node in active mode.
+            window_seconds: of how much time a report's usage is the mean. [s]
+            now: a clock that never jumps. [s]
+
+        Returns:
+            In how many seconds an increase that waits would be written; `None` when none waits. [s]
+        """
+        reported = facts.report.update_time if facts.report else None
+        if reported is not None and reported != self._judged:
+            self._judged = reported
+            free = left_free(facts)
+            # The report that is there when this begins was judged by an earlier one, or is about the time before.
+            if free is not None and active.degraded is None and not self._first:
+                self._charge(free, now - window_seconds, now)
+            self._stretches = [(now, self._amounts())]
+        self._first = False
+        decision = publish.decide(
+            self._offers, active.desired, facts.strategy, self._writer, now, active.requested, expired=active.expired
+        )
+        self._writer = decision.memory
+        if decision.writes:
+            self._writer = publish.wrote(decision, now)
+            self._offers.update({each: publish.Offer(amount) for each, amount in decision.writes.items()})
+            self._stretches = [*self._stretches, (now, self._amounts())][-_MOST_STRETCHES:]
+        return None if decision.look_again_at is None else decision.look_again_at - now
+
+    def _charge(self, free: Amounts, begin: float, now: float) -> None:
+        ends = [start for start, _ in self._stretches[1:]]
+        for (start, offered), end in zip(self._stretches, [*ends, now], strict=True):
+            seconds = end - max(start, begin)
+            if seconds > 0:
+                self.account = self.account.judge(offered, free, round(seconds * _MILLI))
+
+    def to_status(self, now: float) -> ShadowAccount:
+        """The account as it is written.
+
+        Args:
+            now: the time. [unix s]
+        """
+        account = self.account
+        return ShadowAccount(
+            since=_text(account.since),
+            time=_text(now),
+            observed_seconds=account.observed // _MILLI,
+            offered=None if self.offered is None else _quantities(self.offered),
+            mean=_quantities(account.mean),
+            too_much_seconds={each.value: account.too_much[each] // _MILLI for each in Resource},
+            worst_excess=_quantities(account.worst),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An account as it was found."""
+
+    account: Account
+    """What was known."""
+    offered: Amounts | None
+    """What would have been offered."""
+    written_at: float
+    """When it was written. [unix s]"""
+
+    @classmethod
+    def read(cls, status: object) -> Self | None:
+        """Read `status.shadow`; `None` when it is not there, or not what it should be."""
+        if not isinstance(status, Mapping):
+            return None
+        try:
+            return cls.of(from_json(ShadowAccount, status))
+        except CodecError:
+            return None
+
+    @classmethod
+    def of(cls, found: ShadowAccount) -> Self | None:
+        """What an account says; `None` when nobody can have observed it."""
+        try:
+            observed = (found.observed_seconds or 0) * _MILLI
+            too_much = found.too_much_seconds or {}
+            account = Account(
+                since=parse_time(found.since or ""),
+                observed=observed,
+                sold=Amounts(*(each * observed for each in _pair(found.mean))),
+                too_much=Amounts(*(too_much.get(each.value, 0) * _MILLI for each in Resource)),
+                worst=Amounts(*_pair(found.worst_excess)),
+            )
+            offered = None if found.offered is None else Amounts(*_pair(found.offered))
+            stored = cls(account, offered, parse_time(found.time or ""))
+        except ValueError:
+            return None
+        return stored if stored._is_possible() else None
+
+    def _is_possible(self) -> bool:
+        """Whether somebody can have observed this; the definition cannot tell all of it."""
+        account, offered = self.account, self.offered or Amounts()
+        amounts = (account.sold, account.too_much, account.worst, offered)
+        smallest = min(*(each[resource] for each in amounts for resource in Resource), account.observed)
+        if not (smallest >= 0 and 0 <= account.since <= _LATEST):
+            return False
+        return all(account.too_much[each] <= account.observed for each in Resource)
+
+
+def _pair(amounts: Mapping[str, str] | None) -> tuple[int, int]:
+    known = amounts or {}
+    return milli_value(known.get("cpu", 0)), value(known.get("memory", 0))
+
+
+def _quantities(amounts: Amounts) -> dict[str, str]:
+    return {"cpu": f"{amounts.cpu}m", "memory": str(amounts.memory)}
+
+
+def _text(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

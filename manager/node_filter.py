@@ -1,0 +1,82 @@
+"""Nodes that are none of our business, such as virtual ones: chosen by labels, as kubectl writes selectors. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+from headroom.cluster.selector import matches
+from manager.calculators.base import Degraded, Result
+
+DEFAULT: Final = "type=virtual-kubelet"
+"""The label of the Virtual Kubelet project."""
+REASON: Final = "NodeExcluded"
+"""Why nothing is sold on such a node."""
+
+_KEY = r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?"
+_VALUE = r"(?:[A-Za-z0-9](?:[-\w.]*[A-Za-z0-9])?)?"
+_EQUALITY: Final = re.compile(rf"({_KEY})\s*(==|=|!=)\s*({_VALUE})", re.ASCII)
+_SET: Final = re.compile(rf"({_KEY})\s+(in|notin)\s*\(\s*({_VALUE}(?:\s*,\s*{_VALUE})*)\s*\)", re.ASCII)
+_PRESENCE: Final = re.compile(rf"(!?)\s*({_KEY})", re.ASCII)
+_BETWEEN: Final = re.compile(r",(?![^()]*\))")
+
+
+def parse(text: str) -> dict[str, Any] | None:
+    """A selector such as `type=virtual-kubelet,zone in (a, b),!real`, as `headroom.cluster.selector.matches` takes it.
+
+    Returns:
+        `None` for an empty text: it selects nothing.
+
+    Raises:
+        ValueError: it is not a selector; one line that says which part.
+    """
+    if not text.strip():
+        return None
+    return {"matchExpressions": [_requirement(each.strip()) for each in _BETWEEN.split(text)]}
+
+
+def _requirement(text: str) -> dict[str, Any]:
+    if found := _EQUALITY.fullmatch(text):
+        key, operator, value = found.groups()
+        return {"key": key, "operator": "NotIn" if operator == "!=" else "In", "values": [value]}
+    if found := _SET.fullmatch(text):
+        key, operator, listed = found.groups()
+        values = [each.strip() for each in listed.split(",")]
+        return {"key": key, "operator": "In" if operator == "in" else "NotIn", "values": values}
+    if found := _PRESENCE.fullmatch(text):
+        absent, key = found.groups()
+        return {"key": key, "operator": "DoesNotExist" if absent else "Exists"}
+    raise ValueError(f"{text!r} is no label selector: write it like type=virtual-kubelet, zone in (a, b) or !real")
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """Which nodes are excluded."""
+
+    text: str = DEFAULT
+    """The selector as written; empty excludes none."""
+    selector: Mapping[str, Any] | None = field(default_factory=lambda: parse(DEFAULT))
+    """The same, parsed."""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read a selector.
+
+        Raises:
+            ValueError: it is not one.
+        """
+        return cls(text, parse(text))
+
+    def covers(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels is excluded."""
+        return matches(self.selector, labels)
+
+    def explain(self, result: Result) -> Result:
+        """What was calculated for an excluded node as if colocation were disabled, with the reason that applies."""
+        why = Degraded(
+            REASON,
+            f"this node's labels match --exclude-nodes {self.text!r} of headroom-manager: "
+            "it gets no NodeMetric and sells nothing",
+        )
+        others = [note for note in result.notes if result.degraded is None or note != result.degraded.message]
+        return replace(result, outcome=why, notes=(why.message, *others))

@@ -1,0 +1,261 @@
+"""One look at one node: its NodeMetric is kept, its Mid resources are calculated, and the Node is patched."""
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from crds.names import CONDITION_MID_PUBLISHED
+from headroom.kube import ApiError, ApiUnavailable, paths
+from manager.calculators.mid import calculate, deadline
+from manager.config.merge import NodeStrategyView, overlay
+from manager.context import NodeMemory, Run
+from manager.handlers import node_metric
+from manager.inputs import NodeFacts, StrategyFacts, from_objects
+from manager.leader import NotLeading
+from manager.mid import publish
+from manager.reconcile.steps import REACTIONS, Look
+from manager.write_rate_limiter import Why, WriteBudget
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+async def look_at(run: Run, name: str) -> None:
+    """Bring everything about one node up to date, and plan when to look again.
+
+    What the node sells comes first. When something else fails, such as a write to its NodeMetric that a webhook
+    refuses, the rest happens all the same, and then the failure is passed on.
+
+    Raises:
+        ApiError: the API server refuses a write.
+        ApiUnavailable: it is away.
+        NotLeading: nobody can say now whether this replica leads.
+    """
+    context, cluster = run.context, run.context.cluster
+    if run.leader.stands_by:
+        _stand_by(run, name)
+        return
+    if not run.leader.leads:
+        raise NotLeading("this replica does not know whether it leads")
+    _begin(run, name)
+    if name not in cluster.nodes:
+        await node_metric.remove(run, name)
+        _end(run, name)
+        return
+    metadata = cluster.nodes[name]["metadata"]
+    _recognise(run, name, metadata["uid"])
+    view = overlay(context.in_force.config, metadata["labels"], metadata["annotations"])
+    excluded = context.settings.exclude_nodes.covers(metadata["labels"])
+    undefined = context.progress.node_metrics.not_found  # without its definition no NodeMetric can be written
+    _resync_within(run, name, StrategyFacts.of(view.strategy).degrade_seconds)
+    failures = _Failures(but_not_found=undefined)
+    look, waits = None, list[float]()
+    if cluster.pods_synced:
+        with failures:
+            look, waits = await _sell(run, name, view, excluded=excluded)
+    with failures:
+        if excluded:
+            await node_metric.remove_ours(run, name)
+        elif name in cluster.nodes and not undefined:
+            wait = await node_metric.keep(run, name, metadata["uid"], view.strategy)
+            waits += [] if wait is None else [wait]
+    if look is not None:
+        for reaction in REACTIONS:
+            with failures:
+                wait = await reaction.react(run, look)
+                waits += [] if wait is None else [wait]
+        _plan(run, name, waits)
+    failures.pass_on()
+
+
+@dataclass(slots=True)
+class _Subject:
+    """Whom a memory is about."""
+
+    uid: str = ""
+
+
+def _recognise(run: Run, name: str, uid: str) -> None:
+    """Forget what is remembered of a Node of the same name that was deleted and made anew."""
+    known = run.context.memory(name).part(_Subject)
+    if known.uid not in ("", uid):
+        _forget(run, name)
+        del run.context.memories[name]
+    run.context.memory(name).part(_Subject).uid = uid
+
+
+class _Failures:
+    """Lets what comes next happen, and remembers what failed."""
+
+    def __init__(self, *, but_not_found: bool) -> None:
+        self._but_not_found = but_not_found
+        self._found: list[ApiError | ApiUnavailable] = []
+
+    def __enter__(self) -> None:
+        """Begin a part that may fail."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        """End it; whether an error was taken."""
+        if isinstance(error, ApiError | ApiUnavailable):
+            if not (self._but_not_found and isinstance(error, ApiError) and error.not_found):
+                self._found.append(error)
+            return True
+        return False
+
+    def pass_on(self) -> None:
+        """Raise the first failure, if there is one; the others follow from it, or come again."""
+        if self._found:
+            raise self._found[0]
+
+
+async def _sell(run: Run, name: str, view: NodeStrategyView, *, excluded: bool) -> tuple[Look, list[float]]:
+    """Calculate what a node may sell and patch the Node; what was found, and when to look again. [s from now]"""
+    context, cluster = run.context, run.context.cluster
+    if excluded:
+        view = replace(view, strategy=replace(view.strategy, enable=False))
+    facts = _facts(run, name, view)
+    result = calculate(facts)
+    if excluded:
+        result = context.settings.exclude_nodes.explain(result)
+    context.telemetry.show(name, result)
+    memory = context.memory(name)
+    offers = publish.offers(cluster.nodes[name])
+    offered = any(offer.amount for offer in offers.values())
+    if memory.writer == publish.Memory():
+        memory.writer = publish.Memory(withdrawn=_withdrawn(run, name))
+    decision = publish.decide(
+        offers,
+        result.desired,
+        facts.strategy,
+        memory.writer,
+        context.steady(),
+        result.requested,
+        expired=result.expired,
+    )
+    memory.writer = decision.memory
+    waits = _deadlines(run, decision, facts)
+    if decision.writes:
+        held_back = await _held_back(run, name, decision, memory.part(WriteBudget))
+        if held_back:
+            waits.append(held_back)
+        else:
+            await _write(run, name, decision, memory)
+    return Look(name, view, facts, result, offered), waits
+
+
+def _withdrawn(run: Run, name: str) -> bool:
+    """Whether an earlier run, or another replica, took the resources away because reports were too old."""
+    known = run.context.cluster.node_metrics.get(name)
+    published = known.conditions.get(CONDITION_MID_PUBLISHED) if known else None
+    return published is not None and publish.was_withdrawn(published.reason)
+
+
+def _stand_by(run: Run, name: str) -> None:
+    """Another replica acts now: nothing has been seen to hold meanwhile, and a node that is gone leaves nothing."""
+    _forget(run, name)
+    if name in run.context.cluster.nodes:
+        run.context.memory(name).writer = publish.Memory()
+    else:
+        _end(run, name)
+
+
+def _begin(run: Run, name: str) -> None:
+    """What was seen to hold before another replica led holds no more, even if nobody noticed that it did."""
+    memory = run.context.memory(name)
+    if memory.term != run.leader.term:
+        if memory.term:
+            _stand_by(run, name)
+        run.context.memory(name).term = run.leader.term
+    _resync_within(run, name, math.inf)
+
+
+def _resync_within(run: Run, name: str, degrade_seconds: float) -> None:
+    """The node is looked at again within half of its degrade time, whatever becomes of this turn and of the plan."""
+    wait = min(degrade_seconds / 2, run.context.settings.pace.resync_seconds)
+    run.context.memory(name).resync_at = run.context.steady() + wait
+
+
+def _end(run: Run, name: str) -> None:
+    """Remember nothing of a node that is gone; one of its name that has come meanwhile is in the queue, and stays."""
+    _forget(run, name)
+    run.context.memories.pop(name, None)
+    run.queue.add_at(name, None)
+
+
+def _forget(run: Run, name: str) -> None:
+    run.context.telemetry.forget(name)
+    for reaction in REACTIONS:
+        reaction.forget(run.context, name)
+
+
+def _facts(run: Run, name: str, view: NodeStrategyView) -> NodeFacts:
+    cluster, now = run.context.cluster, run.context.wall()
+    known = cluster.node_metrics.get(name)
+    if known is not None and known.kept.of_another_node(cluster.nodes[name]["metadata"]["uid"]):
+        known = None  # what it reports is about a machine that is gone
+    return from_objects(
+        cluster.nodes[name],
+        known.report if known else None,
+        cluster.pods_on(name),
+        view.strategy,
+        now,
+        known.received.moved(now - run.context.steady()) if known else None,
+    )
+
+
+async def _held_back(run: Run, name: str, decision: publish.Decision, budget: WriteBudget) -> float:
+    """How long a write must wait because there were many; people are told when somebody else writes the numbers. [s]"""
+    pace = run.context.settings.pace
+    wait = budget.wait(decision.writes, pace.write_burst, pace.write_refill_seconds, run.context.steady())
+    contested = wait > 0 and budget.why(decision.writes) is Why.AGAIN
+    if wait:
+        run.context.telemetry.writes.labels("node", "delayed").inc()
+    if contested and not budget.told:
+        note = (
+            f"somebody else changes the Mid resources of this Node; what is right ({_words(decision)}) is written only "
+            f"every {pace.write_refill_seconds:.0f} s. Is another manager at work?"
+        )
+        _LOG.warning("Node %s: %s", name, note)
+        await run.events.record(run.context.cluster.reference(name), "Warning", "MidContested", "PublishMid", note)
+    budget.told = contested or (
+        budget.told and not budget.tokens.rested(pace.write_refill_seconds, run.context.steady())
+    )
+    return wait
+
+
+async def _write(run: Run, name: str, decision: publish.Decision, memory: NodeMemory) -> None:
+    patch = publish.status_patch(decision.writes)
+    try:
+        written = await run.api.patch(paths.status(paths.node(name)), patch)
+    except ApiError as error:
+        if not error.not_found:
+            raise
+        run.context.cluster.drop_node(name, memory.part(_Subject).uid)  # its deletion was not seen
+        run.queue.add(name)
+        return
+    run.context.telemetry.writes.labels("node", "patched").inc()
+    _LOG.info("Node %s: offers %s", name, _words(decision))
+    memory.writer = publish.wrote(decision, run.context.steady())
+    pace = run.context.settings.pace
+    memory.part(WriteBudget).wrote(decision.writes, pace.write_refill_seconds, run.context.steady())
+    # A Node whose deletion was told before the answer came is not brought back.
+    if name in run.context.cluster.nodes and run.context.cluster.answered_node(written):
+        run.queue.add(name)
+
+
+def _words(decision: publish.Decision) -> str:
+    return ", ".join(
+        f"no {each.mid_name}" if amount is None else f"{each.mid_name} {amount}"
+        for each, amount in decision.writes.items()
+    )
+
+
+def _deadlines(run: Run, decision: publish.Decision, facts: NodeFacts) -> list[float]:
+    """When a waiting difference falls due, and when the report expires if nothing new arrives. [s from now]"""
+    expires = deadline(facts)
+    waits = [] if expires is None else [max(expires, 0.0) + 1.0]
+    return waits if decision.look_again_at is None else [*waits, decision.look_again_at - run.context.steady()]
+
+
+def _plan(run: Run, name: str, waits: list[float]) -> None:
+    run.queue.add_at(name, run.context.steady() + max(min(waits), 0.0) if waits else None)

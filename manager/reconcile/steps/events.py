@@ -1,0 +1,101 @@
+"""Events on the Node, once for each change of state."""
+
+from dataclasses import dataclass
+
+from crds.codec import to_json
+from manager import node_filter
+from manager.config.findings import shown
+from manager.config.merge import DEFAULT, NodeStrategyView
+from manager.context import Context, Run
+from manager.inputs.reading import part
+from manager.reconcile.steps.step import Look
+from manager.write_rate_limiter import Notices
+
+
+@dataclass(slots=True)
+class Told:
+    """What events have said about a node."""
+
+    degraded: str | None = None
+    """Reason last seen for selling nothing; empty when something may be sold, `None` before the first look."""
+    told_degraded: bool = False
+    """Whether an event said that Mid is degraded, so that one may say that it is restored."""
+    deficit: bool = False
+    """Whether an event told of the deficit."""
+    findings: tuple[str, ...] = ()
+    """Faults of annotations and labels that an event told of."""
+    view: NodeStrategyView | None = None
+    """The strategy last seen; `None` before the first look."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvents:
+    """Tells of Mid that is degraded or restored, of a deficit, of another strategy, and of what of it is ignored."""
+
+    async def react(self, run: Run, look: Look) -> float | None:
+        """Tell what has changed."""
+        memory = run.context.memory(look.name)
+        told, notices = memory.part(Told), memory.part(Notices)
+        wait = notices.wait(notices.events, run.context.steady())
+        if wait:
+            return wait
+        await self._strategy(run, look, told)
+        await self._degraded(run, look, told)
+        result = look.result
+        if result.deficit and not told.deficit:
+            note = (
+                f"running Mid pods requested {result.requested.cpu}m CPU and {result.requested.memory} bytes, "
+                f"but only {result.calculated.cpu}m and {result.calculated.memory} may be sold"
+            )
+            await self._event(run, look.name, "Warning", "MidDeficit", note)
+        told.deficit = bool(result.deficit)
+        findings = tuple(str(each) for each in look.view.findings)
+        if findings and findings != told.findings:
+            await self._event(run, look.name, "Warning", "NodeStrategyInvalid", "; ".join(findings))
+        elif told.findings and not findings:
+            note = "annotations and labels that set the strategy of this node are valid now, or gone"
+            await self._event(run, look.name, "Normal", "NodeStrategyValid", note)
+        told.findings = findings
+        return None
+
+    def forget(self, context: Context, name: str) -> None:
+        """Events need no taking back."""
+
+    async def _strategy(self, run: Run, look: Look, told: Told) -> None:
+        if look.result.degraded is not None and look.result.degraded.reason == node_filter.REASON:
+            return  # no strategy applies to it
+        before, told.view = told.view, look.view
+        if before is None or before is look.view:
+            return
+        words = _words(look.view)
+        if words != _words(before):
+            note = f"the strategy of this node is now: {words or 'the defaults'}"
+            await self._event(run, look.name, "Normal", "NodeStrategyApplied", note)
+
+    async def _degraded(self, run: Run, look: Look, told: Told) -> None:
+        result = look.result
+        reason = result.degraded.reason if result.degraded else ""
+        before, told.degraded = told.degraded, reason
+        if before is None and look.offered_before:
+            before = ""  # an earlier run, or another replica, found that something may be sold
+        if result.degraded and before == "":
+            told.told_degraded = True
+            wanted = result.degraded.reason in {"ColocationDisabled", node_filter.REASON}
+            kind, what = ("Normal", "MidDisabled") if wanted else ("Warning", "DegradedMid")
+            await self._event(run, look.name, kind, what, result.degraded.message)
+        elif not reason and told.told_degraded:
+            told.told_degraded = False
+            await self._event(run, look.name, "Normal", "MidRestored", "Mid resources are calculated again")
+
+    @staticmethod
+    async def _event(run: Run, name: str, type_: str, reason: str, note: str) -> None:
+        notices = run.context.memory(name).part(Notices)
+        notices.take(notices.events, run.context.steady())
+        await run.events.record(run.context.cluster.reference(name), type_, reason, "PublishMid", note)
+
+
+def _words(view: NodeStrategyView) -> str:
+    """What differs from the defaults: "enable true (cluster), midUnallocatedPercent 20 (nodeConfigs[0] web)"."""
+    stated = [(path, source) for path, source in view.sources.items() if source != DEFAULT]
+    values = to_json(view.strategy) if stated else {}
+    return ", ".join(f"{path} {shown(part(values, *path.split('.')))} ({source})" for path, source in stated)

@@ -1,0 +1,350 @@
+"""Eviction of Mid pods from a node that has sold more than it has, for longer than `midEviction.afterSeconds`."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from headroom.kube import ApiError, ApiUnavailable
+from manager.context import Context, Run
+from manager.inputs import Amounts, PodFacts, total
+from manager.inputs.amounts import NOTHING
+from manager.mid.eviction import text
+from manager.mid.eviction.guard import LoopGuard
+from manager.mid.eviction.rates import MINUTE_SECONDS, SlidingMinute
+from manager.mid.eviction.selection import Selection, choose
+from manager.mid.eviction.settings import EvictionSettings
+from manager.mid.eviction.shortage import Departures, Shortage, ShortageClock, doubts, shortage, withheld
+from manager.reconcile.steps.eviction_metrics import EvictionMetrics
+from manager.reconcile.steps.eviction_request import Answer, is_refusal, look_again, request
+from manager.reconcile.steps.step import Look
+from manager.write_rate_limiter import Notices
+
+_LOG: Final = logging.getLogger(__name__)
+_REFUSED_SECONDS: Final = 60.0
+"""A pod whose eviction was refused is asked about again after this time. [s]"""
+_GOING_SECONDS: Final = 60.0
+"""A pod that was evicted, and is not even terminating after this time, counts as staying. [s]"""
+
+_SOON_SECONDS: Final = 1.0
+"""Least time between two looks of our own accord. [s]"""
+
+
+@dataclass(slots=True)
+class EvictionMemory:
+    """What is remembered of one node."""
+
+    departures: Departures = field(default_factory=Departures)
+    """Mid pods that left."""
+    clock: ShortageClock = field(default_factory=ShortageClock)
+    """For how long what is short."""
+    unproven: ShortageClock = field(default_factory=ShortageClock)
+    """For how long there is a deficit that nobody is evicted for."""
+    told_unproven: tuple[str, ...] = ()
+    """Why, as an event has said."""
+    going: dict[str, float] = field(default_factory=dict)
+    """Pods that were evicted, by uid, and when. [s]"""
+    refused: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """Pods whose eviction was refused, by uid: until when they are left alone, and why. [s]"""
+    unsettled: dict[str, float] = field(default_factory=dict)
+    """Pods whose eviction may have been taken, by uid, and when it was asked for: it still counts in the rates. [s]"""
+    rate: SlidingMinute = field(default_factory=SlidingMinute)
+    """Evictions of the last minute."""
+    told: tuple[str, ...] = ()
+    """The pods that the last event named, by uid."""
+    skipped: frozenset[tuple[str, str]] = frozenset()
+    """Pods that were left alone at the last look, by uid, and why."""
+    looked: tuple[float, Amounts] | None = None
+    """When the last look was, and the deficit that it proved. [s; milli-cores, bytes]"""
+
+
+@dataclass(slots=True)
+class EvictionsEverywhere:
+    """What is remembered of the whole cluster."""
+
+    rate: SlidingMinute = field(default_factory=SlidingMinute)
+    """Evictions of the last minute."""
+    guard: LoopGuard = field(default_factory=LoopGuard)
+    """Workloads that were evicted lately."""
+
+
+@dataclass(frozen=True, slots=True)
+class MidEvictions:
+    """Evicts Mid pods, or says which would go, when a shortage lasts; see `manager.mid.eviction`."""
+
+    async def react(self, run: Run, look: Look) -> float | None:
+        """Look at what is short, and act on what has been for long enough."""
+        settings = EvictionSettings.of(look.view.strategy)
+        memory, now = run.context.memory(look.name).part(EvictionMemory), run.context.steady()
+        run.context.part(EvictionsEverywhere).guard.begin(now, run.context.wall())
+        metrics = run.context.telemetry.part(EvictionMetrics)
+        pods = {pod.uid: pod for pod in run.context.cluster.pods_on(look.name) if pod.holds_mid}
+        if total(pod.mid_requests for pod in pods.values()) != look.facts.mid_requests:
+            return _SOON_SECONDS  # they changed since the facts were gathered: what left would count as short
+        seen = _shortage(look, settings, memory, pods, now)
+        before, memory.looked = memory.looked, (now, seen.deficit if seen else NOTHING)
+        if before is not None:
+            metrics.short_for(look.name, before[1], now - before[0])
+        short = seen.short if seen is not None and settings.mode != "off" else NOTHING
+        memory.clock.update(short, now)
+        known = run.context.cluster.node_metrics.get(look.name)
+        received = known.received.report if known else None
+        due = memory.clock.due(short, settings.after_seconds, received or 0.0, now) if received is not None else NOTHING
+        await _tell_withheld(run, look, settings, memory, seen, pods)
+        if seen is None or not due:
+            if not short:
+                memory.told, memory.skipped = (), frozenset()
+                metrics.would_evict(look.name, 0)
+            return memory.clock.next_due(settings.after_seconds, now)
+        turn = _Turn(run, look, settings, memory, metrics, pods, seen.only(due))
+        await (turn.evict() if settings.mode == "on" else turn.rehearse())
+        waits = [
+            *turn.again_at,
+            *((now + wait,) if (wait := memory.clock.next_due(settings.after_seconds, now)) else ()),
+        ]
+        return max(min(waits) - now, _SOON_SECONDS) if waits else None
+
+    def forget(self, context: Context, name: str) -> None:
+        """Another replica acts now, or the node is gone: what was seen here is no evidence any more."""
+        context.telemetry.part(EvictionMetrics).forget(name)
+        if name in context.cluster.nodes:
+            context.part(EvictionsEverywhere).guard.end()
+        if name in context.memories:
+            memory = context.memories[name].part(EvictionMemory)
+            memory.departures, memory.clock, memory.looked = Departures(), ShortageClock(), None
+            memory.unproven, memory.told_unproven = ShortageClock(), ()
+
+
+def _shortage(
+    look: Look, settings: EvictionSettings, memory: EvictionMemory, pods: Mapping[str, PodFacts], now: float
+) -> Shortage | None:
+    memory.departures.update(pods, now)
+    memory.going = {uid: when for uid, when in memory.going.items() if uid in pods and now - when < _GOING_SECONDS}
+    memory.refused = {uid: each for uid, each in memory.refused.items() if uid in pods}
+    memory.unsettled = {
+        uid: when for uid, when in memory.unsettled.items() if uid in pods and now - when < MINUTE_SECONDS
+    }
+    if not pods:
+        return None
+    going = total(pod.mid_requests for pod in pods.values() if _goes(pod, memory))
+    ages = [age for age in (look.facts.report_age, look.facts.prediction_age) if age is not None]
+    departed = memory.departures.still_reported(now - max(ages, default=0.0), settings.window_seconds)
+    return shortage(look.facts, look.result, departed, going)
+
+
+async def _tell_withheld(
+    run: Run,
+    look: Look,
+    settings: EvictionSettings,
+    memory: EvictionMemory,
+    seen: Shortage | None,
+    pods: Mapping[str, PodFacts],
+) -> None:
+    """Say once why nobody is evicted although there is a deficit, when it has lasted as long as one that evicts."""
+    now, unproven = run.context.steady(), withheld(look.facts, look.result, seen)
+    if settings.mode == "off":
+        unproven = NOTHING
+    memory.unproven.update(unproven, now)
+    lasting, why = memory.unproven.due(unproven, settings.after_seconds, now + 1.0, now), doubts(look.facts)
+    if not unproven:
+        memory.told_unproven = ()
+    elif lasting and why != memory.told_unproven and not _held_back(run, look):
+        memory.told_unproven = why
+        staying = [pod for pod in pods.values() if not _goes(pod, memory)]
+        note = text.withheld(lasting, why, choose(staying, lasting, lambda _: "").victims)
+        await run.events.record(
+            run.context.cluster.reference(look.name), "Warning", "MidEvictionWithheld", "EvictMid", note
+        )
+
+
+def _goes(pod: PodFacts, memory: EvictionMemory) -> bool:
+    return pod.uid in memory.going or (pod.mid is not None and pod.mid.terminating)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """One look at a node whose shortage has lasted for long enough."""
+
+    run: Run
+    look: Look
+    settings: EvictionSettings
+    memory: EvictionMemory
+    metrics: EvictionMetrics
+    pods: Mapping[str, PodFacts]
+    seen: Shortage
+    again_at: list[float] = field(default_factory=list)
+    _skipped: set[tuple[str, str]] = field(default_factory=set)
+
+    async def rehearse(self) -> None:
+        """Say which pods would go, once for each change of the list."""
+        selection = self._choose()
+        self.metrics.would_evict(self.look.name, len(selection.victims))
+        self._count_skipped()
+        if selection.victims:
+            await self._tell(
+                selection.victims, "MidEvictionDryRun", text.would_go(selection.victims, self.seen, self._seconds)
+            )
+        else:
+            await self._tell_nobody(selection.spared)
+
+    async def evict(self) -> None:
+        """Ask for one eviction after the other, for as long as something is short and the limits allow it."""
+        self.metrics.would_evict(self.look.name, 0)
+        acted = False
+        while self.run.leader.leads:
+            selection = self._choose()
+            if not selection.victims:
+                if self.seen.short and not acted:
+                    await self._tell_nobody(selection.spared)
+                break
+            if not self._may_take(selection.victims[0]):
+                break
+            acted = True
+            await self._evict(selection.victims[0])
+        self._count_skipped()
+
+    async def _ask(self, pod: PodFacts, now: float, *, again: bool) -> tuple[Answer, str] | None:
+        """Ask for an eviction; what failed and was surely not taken gives its place in the limits back."""
+        asked = False
+        try:
+            found = await look_again(self.run.api, pod)
+            if found is None and self.run.leader.leads:
+                asked = True
+                found = await request(self.run.api, pod)
+        except (ApiError, ApiUnavailable) as error:
+            if asked and isinstance(error, ApiUnavailable):
+                self._guard(pod)  # it may have been taken
+            if again or (asked and not is_refusal(error)):
+                self.memory.unsettled[pod.uid] = now
+            else:
+                self._give_back(now)
+            raise
+        return found
+
+    async def _evict(self, pod: PodFacts) -> None:
+        now, earlier = self.run.context.steady(), self.memory.unsettled.pop(pod.uid, None)
+        if earlier is not None:  # what is asked for again counts once
+            self._give_back(earlier)
+        self._take(now)
+        found = await self._ask(pod, now, again=earlier is not None)
+        answer, why = found or (None, "")
+        if answer is not Answer.EVICTED and not (answer is Answer.GONE and earlier is not None):
+            self._give_back(now)
+        if answer is None:
+            return
+        self.metrics.asked.labels(answer.value).inc()
+        if answer in (Answer.BUDGET, Answer.REFUSED):
+            self.memory.refused[pod.uid] = (now + _REFUSED_SECONDS, why)
+            note = f"Mid pod {pod.key} stays, though the node is short: it {why}"
+            if not _held_back(self.run, self.look):
+                await self._event("Warning", "MidEvictionRefused", note)
+            return
+        self.memory.going[pod.uid] = now
+        seen, self.seen = self.seen, replace(self.seen, going=self.seen.going + pod.mid_requests)
+        if answer is Answer.EVICTED:
+            self._guard(pod)
+            note = text.evicted(pod, self.look.name, seen, self._seconds)
+            _LOG.info("%s", note)
+            self.memory.told = ()
+            await self._event("Warning", "MidPodEvicted", note)
+            await self.run.events.record(_reference(pod), "Warning", "MidPodEvicted", "EvictMid", note)
+
+    def _take(self, now: float) -> None:
+        self.memory.rate.take(now)
+        self.run.context.part(EvictionsEverywhere).rate.take(now)
+
+    def _give_back(self, taken_at: float) -> None:
+        self.memory.rate.give_back(taken_at)
+        self.run.context.part(EvictionsEverywhere).rate.give_back(taken_at)
+
+    def _guard(self, pod: PodFacts) -> None:
+        """Whatever replaces the pod is left alone for a time."""
+        if pod.mid is not None:
+            context = self.run.context
+            guard = context.part(EvictionsEverywhere).guard
+            guard.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
+
+    def _choose(self) -> Selection:
+        candidates = [pod for pod in self.pods.values() if not _goes(pod, self.memory)]
+        selection = choose(candidates, self.seen.short, self._spare)
+        self._skipped |= {(pod.uid, "kept") for pod, _ in selection.spared if pod.mid and pod.mid.kept}
+        return selection
+
+    def _spare(self, pod: PodFacts) -> str:
+        """Why a pod stays although its turn has come; looks at it again when that ends."""
+        now = self.run.context.steady()
+        until, why = self.memory.refused.get(pod.uid, (now, ""))
+        if until > now:
+            self.again_at.append(until)
+            return why
+        self.memory.refused.pop(pod.uid, None)
+        if pod.mid is None or pod.uid in self.memory.unsettled:
+            return ""
+        guarded = self.run.context.part(EvictionsEverywhere).guard.spared_until(pod.mid.workload, pod.mid.created, now)
+        if guarded is None:
+            return ""
+        self.again_at.append(guarded)
+        self._skipped.add((pod.uid, "loop-guard"))
+        return (
+            f"may replace a pod of {pod.mid.workload} that was evicted, and is left alone for {round(guarded - now)} s"
+        )
+
+    def _may_take(self, pod: PodFacts) -> bool:
+        """Whether both limits allow one more eviction now; one that may have been taken has its place already."""
+        if pod.uid in self.memory.unsettled:
+            return True
+        now, everywhere = self.run.context.steady(), self.run.context.part(EvictionsEverywhere)
+        for reason, rate, limit in (
+            ("node-rate", self.memory.rate, self.settings.per_node),
+            ("cluster-rate", everywhere.rate, self.settings.per_cluster),
+        ):
+            free_at = rate.free_at(limit, now)
+            if free_at is None or free_at > now:
+                self._skipped.add((pod.uid, reason))
+                if free_at is not None:
+                    self.again_at.append(free_at)
+                return False
+        return True
+
+    def _count_skipped(self) -> None:
+        """Each pod and reason counts once for as long as it lasts."""
+        for _, reason in self._skipped - self.memory.skipped:
+            self.metrics.skipped.labels(reason).inc()
+        self.memory.skipped = frozenset(self._skipped)
+
+    @property
+    def _seconds(self) -> float:
+        """For how long the longest of what is short has been."""
+        now = self.run.context.steady()
+        return now - min((self.memory.clock.since[each] for each in self.seen.resources), default=now)
+
+    async def _tell_nobody(self, spared: tuple[tuple[PodFacts, str], ...]) -> None:
+        if spared:
+            pods = tuple(pod for pod, _ in spared)
+            await self._tell(pods, "MidEvictionImpossible", text.nobody(spared, self.seen, self._seconds))
+
+    async def _tell(self, pods: tuple[PodFacts, ...], reason: str, note: str) -> None:
+        """One event for each list of pods."""
+        told = (reason, *(pod.uid for pod in pods))
+        if told != self.memory.told and not _held_back(self.run, self.look):
+            self.memory.told = told
+            await self._event("Warning", reason, note)
+
+    async def _event(self, type_: str, reason: str, note: str) -> None:
+        await self.run.events.record(
+            self.run.context.cluster.reference(self.look.name), type_, reason, "EvictMid", note
+        )
+
+
+def _held_back(run: Run, look: Look) -> bool:
+    """Whether there were many events about the node; what is not told now is, at a later look."""
+    notices, now = run.context.memory(look.name).part(Notices), run.context.steady()
+    if notices.wait(notices.events, now):
+        return True
+    notices.take(notices.events, now)
+    return False
+
+
+def _reference(pod: PodFacts) -> dict[str, str]:
+    namespace, _, name = pod.key.partition("/")
+    return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": pod.uid}

@@ -1,0 +1,59 @@
+"""Metrics of eviction."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from manager.inputs import Amounts, Resource
+from manager.metrics import PREFIX
+
+
+class EvictionMetrics:
+    """What was evicted, what would be, what was not and why, and for how long nodes were short.
+
+    Args:
+        registry: where they are shown.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.asked = Counter(
+            f"{PREFIX}_mid_evictions", "Evictions of Mid pods that were asked for", ["result"], registry=registry
+        )
+        """Evictions by what came of them."""
+        self.skipped = Counter(
+            f"{PREFIX}_mid_evictions_skipped",
+            "Mid pods whose turn it was, but that were left alone",
+            ["reason"],
+            registry=registry,
+        )
+        """Each pod and reason counts once for as long as it lasts."""
+        self._would = Gauge(
+            f"{PREFIX}_mid_would_evict", "Mid pods that would be evicted if mode were on", ["node"], registry=registry
+        )
+        self._deficit_seconds = Counter(
+            f"{PREFIX}_mid_deficit_seconds",
+            "Time during which a fresh report proved that Mid pods hold more than may be sold",
+            ["node", "resource"],
+            registry=registry,
+        )
+        self._nodes: set[str] = set()
+
+    def would_evict(self, node: str, count: int) -> None:
+        """Show how many pods a dry run names."""
+        if count or node in self._nodes:
+            self._nodes.add(node)
+            self._would.labels(node).set(count)
+
+    def short_for(self, node: str, deficit: Amounts, seconds: float) -> None:
+        """Account for a time in which a node had this deficit. [s]"""
+        for resource in Resource:
+            if deficit[resource]:
+                self._nodes.add(node)
+                self._deficit_seconds.labels(node, resource.value).inc(max(seconds, 0.0))
+
+    def forget(self, node: str) -> None:
+        """Show nothing more about a node."""
+        if node not in self._nodes:
+            return
+        self._nodes.discard(node)
+        self._would.remove(node)
+        for resource in Resource:
+            self._deficit_seconds.remove(node, resource.value)

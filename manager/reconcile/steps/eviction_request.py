@@ -1,0 +1,108 @@
+"""One eviction at the API server: looked at once more, then asked for, never forced."""
+
+from enum import StrEnum
+from http import HTTPStatus
+from typing import Any, Final
+
+from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
+from manager.inputs import PodFacts
+
+_ATTEMPTS: Final = 3
+"""How often a pod that changes meanwhile is asked to go."""
+
+
+class Answer(StrEnum):
+    """What came of asking for an eviction; the values are those of the metric's label."""
+
+    EVICTED = "evicted"
+    """It goes."""
+    GONE = "gone"
+    """It had gone already, or is on its way out, or is another pod now."""
+    BUDGET = "refused-by-budget"
+    """A PodDisruptionBudget forbids it now."""
+    REFUSED = "refused"
+    """Something else forbids it: an admission webhook, missing rights, or what the pod is by now."""
+
+
+async def look_again(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
+    """Read a pod just before its eviction: `None` if it is still the one that was chosen and still where it was.
+
+    Returns:
+        Otherwise what became of it, and why it stays if it does.
+
+    Raises:
+        ApiError: it cannot be read.
+        ApiUnavailable: the API server is away, or asks to be left alone.
+    """
+    try:
+        fresh = PodFacts.from_object(await api.get(_path(pod)))
+    except ApiError as error:
+        if error.not_found:
+            return Answer.GONE, ""
+        raise
+    if fresh.uid != pod.uid or fresh.node != pod.node or fresh.terminal or (fresh.mid and fresh.mid.terminating):
+        return Answer.GONE, ""
+    if fresh.mid is None or fresh.mid.kept:
+        return Answer.REFUSED, fresh.mid.kept if fresh.mid else "holds no Mid resources any more"
+    return None
+
+
+async def request(api: ApiServer, pod: PodFacts) -> tuple[Answer, str]:
+    """Ask for the eviction of this very pod. Never a plain deletion, which would pass by PodDisruptionBudgets.
+
+    Returns:
+        What came of it, and why if it stays.
+
+    Raises:
+        ApiError: it has changed meanwhile, and cannot be read.
+        ApiUnavailable: the API server is away, or asks to be left alone; it may have taken the eviction all the same.
+    """
+    for _ in range(_ATTEMPTS):
+        answer = await _once(api, pod) or await look_again(api, pod)
+        if answer is not None:
+            return answer
+    return Answer.REFUSED, f"has changed each of {_ATTEMPTS} times"
+
+
+async def _once(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
+    """Ask once; `None`: it is another pod by now, or has just changed, which a conflict does not tell apart."""
+    namespace, _, name = pod.key.partition("/")
+    try:
+        await api.create(f"{_path(pod)}/eviction", _eviction(namespace, name, pod.uid))
+    except ApiError as error:
+        if error.conflict:
+            return None
+        gone = error.not_found
+        return (Answer.GONE, "") if gone else (Answer.REFUSED, f"is kept by the API server: {error}")
+    except ApiUnavailable as error:
+        if _by_budget(error):
+            return Answer.BUDGET, "is kept by its PodDisruptionBudget"
+        if is_refusal(error) or await look_again(api, pod) != (Answer.GONE, ""):
+            raise
+        # only the answer was lost
+    return Answer.EVICTED, ""
+
+
+def is_refusal(error: ApiError | ApiUnavailable) -> bool:
+    """Whether an error of `request` says that nothing was taken; a lost answer and a broken server leave it open."""
+    return isinstance(error, ApiError) or error.status == HTTPStatus.TOO_MANY_REQUESTS
+
+
+def _path(pod: PodFacts) -> str:
+    namespace, _, name = pod.key.partition("/")
+    return paths.pod(namespace, name)
+
+
+def _eviction(namespace: str, name: str, uid: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": name, "namespace": namespace},
+        "deleteOptions": {"preconditions": {"uid": uid}},
+    }
+
+
+def _by_budget(error: ApiUnavailable) -> bool:
+    """Whether a budget refuses (429, or 500 where two budgets hold one pod), and not a server that is overloaded."""
+    words = str(error).lower()
+    return "disruption budget" in words or "poddisruptionbudget" in words

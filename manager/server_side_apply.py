@@ -1,0 +1,60 @@
+"""Server-side apply under our name; what the cluster's definition does not know is left out, and that is said once."""
+
+import logging
+from typing import Any, Final
+
+from headroom.kube import APPLY, ApiUnavailable
+from manager.context import Run
+from manager.definition import Definition, undeclared, without
+from manager.node_metric import OURS
+
+_LOG: Final = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+
+async def apply(run: Run, path: str, body: Json) -> Json | None:
+    """Apply a part of a NodeMetric.
+
+    Args:
+        run: the run.
+        path: the object, or its `/status`.
+        body: apiVersion, kind, metadata.name, and the fields that are to be ours.
+
+    Returns:
+        The object as it is then; `None` when the definition knows none of the fields, so that nothing was applied.
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: it is away.
+    """
+    definition = run.context.part(Definition)
+    while True:
+        try:
+            answer = await run.api.patch(path, body, APPLY, OURS)
+        except ApiUnavailable as error:
+            unknown = undeclared(str(error))
+            less = body if unknown is None else without(body, unknown)
+            if unknown is None or less == body:
+                raise
+            _dropped(run, unknown)
+            body = less
+            if _is_empty(body):
+                return None
+        else:
+            for each in definition.keeps(body):
+                _LOG.info("The cluster's NodeMetric definition knows %s now", each)
+            return answer
+
+
+def _is_empty(body: Json) -> bool:
+    return body.keys() <= {"apiVersion", "kind", "metadata"} and body["metadata"].keys() <= {"name"}
+
+
+def _dropped(run: Run, field: str) -> None:
+    if run.context.part(Definition).drops(field, run.context.steady()):
+        _LOG.warning(
+            "The cluster's NodeMetric definition does not know %s, so it is left out: "
+            "install Headroom's (crds/node_metric.yaml) in place of another one",
+            field,
+        )

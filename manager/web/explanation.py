@@ -1,0 +1,123 @@
+"""Why a node has the Mid resources it has, from what this manager knows and the NodeMetric as it is at this moment."""
+
+import asyncio
+import concurrent.futures
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headroom.kube import ApiError, ApiServer, ApiUnavailable
+from headroom.runtime.token_bucket import TokenBucket
+from manager import node_metric
+from manager.context import Context
+from manager.inputs import Received
+from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, explain
+from manager.reconcile.steps.shadow import ShadowMemory
+
+_ANSWER_SECONDS: Final = 5.0
+"""How long a page waits for the API server. [s]"""
+_READS_AT_ONCE: Final = 20
+_READ_AGAIN_SECONDS: Final = 0.2
+"""However many people look, the API server is asked no more than five times a second. [s]"""
+
+Json = dict[str, Any]
+
+
+class NotRead(Exception):  # noqa: N818 - a state of the world
+    """The NodeMetric could not be read now; one line that says why."""
+
+
+class NodeMetrics:
+    """Reads single NodeMetrics for other threads than that of the event loop."""
+
+    def __init__(self) -> None:
+        self._api: ApiServer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._turn = threading.Lock()
+        self._bucket = TokenBucket()
+
+    def attach(self, api: ApiServer, loop: asyncio.AbstractEventLoop) -> None:
+        """Ask this API server from now on.
+
+        Args:
+            api: the session.
+            loop: the event loop it belongs to.
+        """
+        self._api, self._loop = api, loop
+
+    def read(self, name: str) -> Json | None:
+        """The NodeMetric of a node; `None` where there is none.
+
+        Raises:
+            NotRead: the API server does not say.
+        """
+        api, loop = self._api, self._loop
+        if api is None or loop is None or loop.is_closed():
+            raise NotRead("there is no session with the API server")
+        with self._turn:
+            now = time.monotonic()
+            time.sleep(self._bucket.wait(_READS_AT_ONCE, _READ_AGAIN_SECONDS, now))
+            self._bucket.take(_READ_AGAIN_SECONDS, time.monotonic())
+        asking = api.get(node_metric.path(name))
+        try:
+            asked = asyncio.run_coroutine_threadsafe(asking, loop)
+        except RuntimeError:  # the manager ends
+            asking.close()
+            raise NotRead("there is no session with the API server") from None
+        try:
+            return asked.result(_ANSWER_SECONDS)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise NotRead(str(error)) from None
+        except ApiUnavailable as error:
+            raise NotRead(str(error)) from None
+        except (TimeoutError, concurrent.futures.CancelledError, RuntimeError):  # the last: the session is closed
+            asked.cancel()
+            raise NotRead("the API server does not answer") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """An explanation, and what it lacks."""
+
+    explanation: Explanation
+    """What the command prints, too."""
+    metric: Json
+    """The NodeMetric; empty where there is none, or it could not be read."""
+    problem: str = ""
+    """Why the NodeMetric is missing in it; empty where it is not."""
+
+
+def of_node(context: Context, metrics: NodeMetrics, name: str) -> Explained | None:
+    """Explain a node; None where there is none of that name."""
+    cluster = context.cluster
+    node = cluster.nodes.get(name)
+    if node is None:
+        return None
+    problem, metric = "", None
+    try:
+        metric = metrics.read(name)
+    except NotRead as error:
+        problem = str(error)
+    known, memory = cluster.node_metrics.get(name), context.memories.get(name)
+    now = context.wall()
+    ahead = now - context.steady()
+    written_at = memory.writer.written_at if memory else None
+    rehearsal = memory.part(ShadowMemory).rehearsal if memory else None
+    seen = Seen(
+        node,
+        metric,
+        list(cluster.pods_on(name)),
+        now,
+        received=known.received.moved(ahead) if known else Received(),
+        written_at=None if written_at is None else written_at + ahead,
+        exclusion=context.settings.exclude_nodes,
+        shadow=rehearsal.to_status(now) if rehearsal else None,
+    )
+    state, settings = context.in_force, context.settings
+    config = ConfigState(
+        f"ConfigMap {settings.namespace}/{settings.config_name}", now - state.since if state.since else None, state
+    )
+    return Explained(explain(seen, config), metric or {}, problem)

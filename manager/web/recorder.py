@@ -1,0 +1,215 @@
+"""Looks at every node from time to time and remembers what it saw: a little at a time, whoever leads."""
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from manager.cluster import Cluster, KnownNodeMetric
+from manager.context import Context
+from manager.inputs import Measured, PodFacts, Resource, total
+from manager.inputs.node_metric import age_seconds
+from manager.inputs.reading import Reader, part
+from manager.mid.publish import offers
+from manager.node_filter import Exclusion
+from manager.web.history import WIDTH, Floats, History, Series, at, nothing
+from manager.web.state import State, judge
+
+PAUSE_SECONDS: Final = 0.25
+"""Between two handfuls of nodes. [s]"""
+HANDFUL: Final = 25
+"""Nodes that are looked at without a break: one or two milliseconds of the event loop."""
+_HANDFULS_A_ROUND: Final = 200
+"""A round is over within a minute, whatever the size of the cluster, so that no minute of the history is empty."""
+_GIB: Final = float(2**30)
+_MILLI: Final = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was seen of a node at the last look."""
+
+    name: str
+    """Its name."""
+    uid: str
+    """Which Node of that name."""
+    seen: float
+    """When. [unix s]"""
+    state: State
+    """How it is."""
+    reason: str
+    """Why, a sentence."""
+    prediction: str
+    """"ready", or one word for why it is not; empty without a report."""
+    warm: int | None
+    """Pods predicted from history."""
+    cold: int | None
+    """Pods counted at their request."""
+    age: float | None
+    """Age of the report then. [s]"""
+    point: tuple[float, ...]
+    """Its numbers, as `history.Series` has them; nan is not known. [cores, GiB]"""
+
+    def number(self, series: Series, resource: str) -> float | None:
+        """One number, or None where it is not known. [cores, GiB]"""
+        found = self.point[at(series, resource)]
+        return None if math.isnan(found) else found
+
+    def age_at(self, now: float) -> float | None:
+        """Age of the report at a moment [unix s], if none has come since. [s]"""
+        return None if self.age is None else self.age + max(now - self.seen, 0.0)
+
+
+@dataclass(slots=True)
+class Recorder:
+    """What the page remembers of all nodes. The event loop writes, other threads read."""
+
+    history: History = field(default_factory=History)
+    """Numbers over time."""
+    rows: dict[str, Row] = field(default_factory=dict)
+    """Node name -> the last look."""
+    _fixed: dict[str, tuple[Any, Mapping[Series, Measured]]] = field(default_factory=dict)
+
+    def look(self, cluster: Cluster, name: str, exclusion: Exclusion, wall: float, steady: float) -> None:
+        """Look at a node and remember what it says now.
+
+        Args:
+            cluster: what is known.
+            name: the node; one that is gone is passed over.
+            exclusion: which nodes are left alone.
+            wall: the time. [unix s]
+            steady: the same moment on the clock that never jumps. [s]
+        """
+        node = cluster.nodes.get(name)
+        if node is None:
+            return
+        uid, before = str(node["metadata"]["uid"]), self.rows.get(name)
+        if before is not None and before.uid != uid:
+            self.history.forget(name)
+        known = cluster.node_metrics.get(name)
+        if known is not None and known.kept.of_another_node(uid):
+            known = None
+        age = _age(known, wall, steady)
+        amounts = dict(self._of_node(name, node))
+        if cluster.pods_synced:
+            amounts.update(_of_pods(cluster.pods_on(name)))
+        if known is not None and age is not None and age <= known.forecast.silent_after:
+            amounts.update(_of_report(known))
+        point = _point(amounts)
+        offered = any(amounts[Series.OFFERED][each] for each in Resource)
+        excluded = exclusion.covers(node["metadata"]["labels"])
+        state, reason = judge(known, age, excluded=excluded, offers=offered)
+        forecast = known.forecast if known else None
+        self.rows[name] = Row(
+            name=name,
+            uid=uid,
+            seen=wall,
+            state=state,
+            reason=reason,
+            prediction=_prediction(known),
+            warm=forecast.warm if forecast else None,
+            cold=forecast.cold if forecast else None,
+            age=age,
+            point=point,
+        )
+        self.history.put(name, np.array(point, np.float32), wall)
+
+    def finish(self, cluster: Cluster, wall: float) -> None:
+        """End a round: nodes that are gone are forgotten, and the sums of the others are remembered."""
+        for name in self.rows.keys() - cluster.nodes.keys():
+            del self.rows[name]
+            self._fixed.pop(name, None)
+        self.history.keep(cluster.nodes)
+        self.history.put_sum(sums(self.rows.values()), wall)
+
+    def _of_node(self, name: str, node: Mapping[str, Any]) -> Mapping[Series, Measured]:
+        """What stands on the Node; read again when it has changed, for quantities are slow to read."""
+        known = self._fixed.get(name)
+        if known is not None and known[0] is node:
+            return known[1]
+        offer = offers(node)
+        found = {
+            Series.ALLOCATABLE: Reader().measured(part(node, "status", "allocatable"), "allocatable"),
+            Series.OFFERED: Measured(*(max(offer[each].amount or 0, 0) for each in Resource)),
+        }
+        self._fixed[name] = (node, found)
+        return found
+
+
+def _age(known: KnownNodeMetric | None, wall: float, steady: float) -> float | None:
+    if known is None or known.report is None:
+        return None
+    received = known.received.moved(wall - steady)
+    return age_seconds(known.report.update_time, received.report, wall)
+
+
+def _of_pods(pods: Iterable[PodFacts]) -> dict[Series, Measured]:
+    listed = list(pods)
+    requested = total(pod.requests for pod in listed if pod.above_mid)
+    bought = total(pod.mid_requests for pod in listed if pod.holds_mid)
+    return {
+        Series.REQUESTED: Measured(requested.cpu, requested.memory),
+        Series.BOUGHT: Measured(bought.cpu, bought.memory),
+    }
+
+
+def _of_report(known: KnownNodeMetric) -> dict[Series, Measured]:
+    report = known.report
+    if report is None:
+        return {}
+    prod, system = report.prod_usage, report.system_usage
+    both = Measured(
+        *(None if prod[each] is None or system[each] is None else prod[each] + system[each] for each in Resource)  # type: ignore[operator]
+    )
+    return {Series.USED: report.node_usage, Series.USED_BY_PROD: both, Series.PEAK: known.forecast.peak}
+
+
+def _prediction(known: KnownNodeMetric | None) -> str:
+    if known is None or known.report is None:
+        return ""
+    return "ready" if known.report.prediction_ready else known.forecast.reason or "not ready"
+
+
+def _point(amounts: Mapping[Series, Measured]) -> tuple[float, ...]:
+    point = [math.nan] * WIDTH
+    for series, measured in amounts.items():
+        if measured.cpu is not None:
+            point[at(series, "cpu")] = measured.cpu / _MILLI
+        if measured.memory is not None:
+            point[at(series, "memory")] = measured.memory / _GIB
+    return tuple(point)
+
+
+def sums(rows: Iterable[Row]) -> Floats:
+    """The sum of the numbers that are known; nan where none is."""
+    points = [row.point for row in rows]
+    if not points:
+        return nothing()
+    table = np.array(points)
+    known = ~np.isnan(table)
+    total = np.where(known, table, 0.0).sum(axis=0).astype(np.float32)
+    found: Floats = np.where(known.any(axis=0), total, np.float32(np.nan))
+    return found
+
+
+async def record(context: Context, pause_seconds: float = PAUSE_SECONDS) -> None:
+    """Look at all nodes, round by round, for ever.
+
+    Args:
+        context: what is known of the cluster; the recorder is its part.
+        pause_seconds: between two handfuls. [s]
+    """
+    recorder, cluster = context.part(Recorder), context.cluster
+    while True:
+        names = list(cluster.nodes)
+        handful = max(HANDFUL, -(-len(names) // _HANDFULS_A_ROUND))
+        for first in range(0, len(names), handful):
+            for name in names[first : first + handful]:
+                recorder.look(cluster, name, context.settings.exclude_nodes, context.wall(), context.steady())
+            if first + handful < len(names):
+                await asyncio.sleep(pause_seconds)
+        recorder.finish(cluster, context.wall())
+        await asyncio.sleep(pause_seconds)

@@ -1,0 +1,96 @@
+"""How a node is, in one word for lists, and why in a sentence. Pure."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from crds.names import CONDITION_MID_DEFICIT, CONDITION_MID_PUBLISHED
+from manager.calculators.base import EXPIRED
+from manager.cluster import KnownNodeMetric
+from manager.mid.explanation import amounts
+from manager.mid.publish import HELD
+from manager.reconcile.steps.conditions import SHADOW
+
+
+class State(StrEnum):
+    """How a node is, the most urgent first."""
+
+    DEFICIT = "deficit"
+    SILENT = "no report"
+    LATE = "late"
+    EXPIRED = "expired"
+    RETURNING = "returning"
+    LEARNING = "learning"
+    SELLING = "selling"
+    NOTHING = "nothing to sell"
+    SHADOW = "shadow"
+    OFF = "off"
+    EXCLUDED = "excluded"
+    NEW = "new"
+
+
+MEANINGS: Final[Mapping[State, str]] = {
+    State.DEFICIT: "running Mid pods bought more than may be sold now",
+    State.SILENT: "its agent has never reported: look at the agent's pod on this node",
+    State.LATE: "reports are missing: look at the agent's pod on this node",
+    State.EXPIRED: "its last report is too old, so nothing is sold: look at the agent's pod on this node",
+    State.RETURNING: "reports are back; what may be sold is offered when it has held for midIncreaseHoldSeconds",
+    State.LEARNING: "the agent has too little history for a prediction, so Prod pods count at their requests",
+    State.SELLING: "the Node offers Mid resources",
+    State.NOTHING: "the formula comes to nothing: the explanation says which number is zero",
+    State.SHADOW: "mode is shadow: calculated and accounted, and not offered",
+    State.OFF: "colocation is disabled here: measured and predicted, and not offered",
+    State.EXCLUDED: "--exclude-nodes selects this node: it takes no part",
+    State.NEW: "no manager has looked at it yet",
+}
+"""What each state means, and what to do about it."""
+
+TROUBLE: Final = frozenset({State.DEFICIT, State.SILENT, State.LATE, State.EXPIRED})
+"""States that somebody should look at."""
+WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})
+"""States that pass by themselves."""
+
+_OFF: Final = "ColocationDisabled"
+
+
+def judge(known: KnownNodeMetric | None, age: float | None, *, excluded: bool, offers: bool) -> tuple[State, str]:
+    """How a node is, and why.
+
+    Args:
+        known: what is kept of its NodeMetric, if it has one of its own.
+        age: age of its report; `None` when there is none. [s]
+        excluded: whether it is left alone.
+        offers: whether the Node offers any Mid resource.
+    """
+    if excluded or known is None or known.report is None or age is None:
+        return _plain(State.EXCLUDED if excluded else State.SILENT)
+    conditions = known.conditions
+    published, deficit = conditions.get(CONDITION_MID_PUBLISHED), conditions.get(CONDITION_MID_DEFICIT)
+    reason = published.reason if published else ""
+    if deficit is not None and deficit.status == "True":
+        return _plain(State.DEFICIT)
+    if reason in EXPIRED:
+        return State.EXPIRED, f"no report for {amounts.age(age)}: nothing is sold; look at the agent's pod on this node"
+    if age > known.forecast.silent_after:
+        return State.LATE, f"no report for {amounts.age(age)}: look at the agent's pod on this node"
+    if not known.report.collecting:
+        return State.LATE, "the agent says that it cannot measure this node: see condition Collecting"
+    return _of_sale(known, reason, published=published is not None, offers=offers)
+
+
+def _of_sale(known: KnownNodeMetric, reason: str, *, published: bool, offers: bool) -> tuple[State, str]:
+    fixed = {_OFF: State.OFF, SHADOW: State.SHADOW, HELD: State.RETURNING}
+    if reason in fixed:
+        return _plain(fixed[reason])
+    if offers:
+        return _plain(State.SELLING)
+    if not published:
+        return _plain(State.NEW)
+    if not known.report or not known.report.prediction_ready:
+        why = f" ({known.forecast.reason})" if known.forecast.reason else ""
+        return State.LEARNING, f"{MEANINGS[State.LEARNING]}{why}"
+    return _plain(State.NOTHING)
+
+
+def _plain(state: State) -> tuple[State, str]:
+    return state, MEANINGS[state]

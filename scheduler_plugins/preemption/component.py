@@ -1,0 +1,114 @@
+"""Giving back, put together as a part of the extender."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
+
+from headroom.kube import ApiError, ApiServer, ApiUnavailable
+from headroom.kube.events import EventRecorder
+from headroom.runtime.clocks import Calm, Clocks
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.leader import Leader, NotLeading
+from scheduler_plugins.preemption.controller import INTERVAL_SECONDS, Controller
+from scheduler_plugins.preemption.evaluator import Judge
+from scheduler_plugins.preemption.events import Teller
+from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.pending import Pending
+from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import LONGEST_SECONDS
+from scheduler_plugins.snapshot.cache import ClusterCache
+
+COMPONENT: Final = "headroom-scheduler"
+"""Who speaks in the Events."""
+
+_SOONEST_SECONDS: Final = 0.05
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Reclaim:
+    """Evicts pods so that others get what their quota guarantees them.
+
+    Args:
+        settings: how much of it.
+        name: of the plugin whose argument it is; it has no say in whether a node is suitable otherwise.
+        enabled: all plugins of the profile.
+        cache: the cluster as they see it.
+        cluster: the cluster as quotas see it.
+        api: the session.
+        leader: whether this replica decides.
+        metrics: where it is counted.
+    """
+
+    def __init__(
+        self,
+        settings: ReclaimSettings,
+        name: str,
+        enabled: Sequence[Enabled],
+        cache: ClusterCache,
+        cluster: QuotaCluster,
+        api: ApiServer,
+        leader: Leader,
+        metrics: ReclaimMetrics,
+    ) -> None:
+        self._trouble = ""
+        self._pause = INTERVAL_SECONDS
+        self.trusted: Callable[[], bool] = lambda: True
+        """Whether what is known of the cluster is recent: else nobody is evicted."""
+        self.pending = Pending(frozenset(settings.scheduler_names), self._bound)
+        """Who waits; to be told of pods after the account of quotas is."""
+        writing = api.guarded(leader.may_write_for)
+        judge = Judge(cluster, cache, Cycle([part for part in enabled if part.name != name]), settings, metrics)
+        teller = Teller(EventRecorder(api, COMPONENT))
+        # A machine's clock that is set must not end all holds: of two claims to the same room one would be broken.
+        calm = Calm(api.server_time, reach=LONGEST_SECONDS)
+        cluster.present = lambda _: calm()
+        self._controller = Controller(
+            settings, judge, self.pending, writing, leader, teller, metrics, Clocks(api.server_time)
+        )
+        self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
+        """What runs until the end, by name."""
+        if settings.enabled:
+            self.background["reclaim"] = self.run
+            self.background["telling of reclaim"] = teller.run
+
+    async def run(self) -> None:
+        """Look, as soon as there is something to do and once a second, until cancelled."""
+        while True:
+            await self.look_and_survive()
+            await asyncio.sleep(_SOONEST_SECONDS if self._pause == INTERVAL_SECONDS else self._pause)
+            try:
+                await asyncio.wait_for(self.pending.changed.wait(), INTERVAL_SECONDS)
+            except TimeoutError:
+                continue
+
+    async def look_and_survive(self) -> None:
+        """Look. What fails is told once, and is tried again: answers go on without us."""
+        if not self.trusted():
+            return
+        try:
+            await self._controller.look()
+        except NotLeading:
+            return
+        except (ApiUnavailable, ApiError) as error:
+            self._tell(f"{error}", None)
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+            return
+        except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
+            self._tell(f"{type(error).__name__}: {error}", error)
+            self._pause = min(self._pause * 2, _LONGEST_PAUSE_SECONDS)
+            return
+        if self._trouble:
+            _LOG.info("Borrowed resources are given back again")
+        self._trouble, self._pause = "", INTERVAL_SECONDS
+
+    def _tell(self, trouble: str, error: Exception | None) -> None:
+        if trouble != self._trouble:
+            _LOG.error("Borrowed resources cannot be given back, trying again: %s", trouble, exc_info=error)
+        self._trouble = trouble
+
+    def _bound(self, uid: str) -> None:
+        self._controller.bound(uid)

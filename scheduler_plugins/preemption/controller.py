@@ -1,0 +1,381 @@
+"""Evicts pods so that others get what their quota guarantees them, in two steps that a crash may part anywhere.
+
+1. Who has to leave is decided, and written down as a hold on the pod that needs the room: where it goes, who leaves,
+   until when. The write is refused if the pod has changed meanwhile.
+2. Once the watch of pods shows the hold, all that had happened to any pod before is known here. The same is decided
+   once more, pods and quotas are read afresh, and only then somebody is evicted.
+
+Whoever leads after a crash or a change of leader finds the hold and goes on with the second step: who is leaving
+already is left alone, and nobody is chosen anew while the hold lasts.
+"""
+
+import asyncio
+import logging
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final
+
+from headroom.cluster.pod import workload_key
+from headroom.kube import ApiError, ApiServer, ApiUnavailable
+from headroom.runtime.clocks import Clocks
+from scheduler_plugins.leader import Leader
+from scheduler_plugins.preemption import events, hold_writer
+from scheduler_plugins.preemption.equivalence import Likeness
+from scheduler_plugins.preemption.evaluator import Judge
+from scheduler_plugins.preemption.events import Teller, named
+from scheduler_plugins.preemption.eviction import grace_of
+from scheduler_plugins.preemption.eviction_backoff import BackOff, WorkloadGuard
+from scheduler_plugins.preemption.hold_reconciler import Evictions, Pursuit
+from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.over_max import OverMax
+from scheduler_plugins.preemption.pending import Pending
+from scheduler_plugins.preemption.selection.decide import Decision, Undecided
+from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
+
+INTERVAL_SECONDS: Final = 1.0
+"""How often we look when nothing tells us to. [s]"""
+
+WORK_SHARE: Final = 0.1
+"""How much of one core decisions may take in the long run: answers to kube-scheduler wait for each of them."""
+
+_ROUND_SECONDS: Final = 0.1
+_FIRST_WAIT_SECONDS: Final = 1.0
+_LONGEST_WAIT_SECONDS: Final = 5.0
+_REFUSED_SECONDS: Final = 30.0
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Undecided:
+    """A pod for which nobody could be evicted."""
+
+    version: int | None
+    """Of what was known of quotas and claims then; None: whatever changes."""
+    wait: float
+    """How long it is left alone, unless that changes. [s]"""
+    until: float
+    """When that ends. [s, monotonic]"""
+
+
+class Controller:
+    """Looks at the pods that found no node, one after the other.
+
+    Args:
+        settings: how much of it.
+        judge: decides.
+        pending: who waits, and which holds the watch has shown.
+        api: a session that writes only while this replica leads.
+        leader: whether it does.
+        teller: writes Events.
+        metrics: where it is counted.
+        clocks: the time.
+    """
+
+    def __init__(
+        self,
+        settings: ReclaimSettings,
+        judge: Judge,
+        pending: Pending,
+        api: ApiServer,
+        leader: Leader,
+        teller: Teller,
+        metrics: ReclaimMetrics,
+        clocks: Clocks | None = None,
+    ) -> None:
+        self._settings = settings
+        self._judge = judge
+        self._cluster: QuotaCluster = judge.cluster
+        self._pending = pending
+        self._api = api
+        self._leader = leader
+        self._teller = teller
+        self._metrics = metrics
+        self._clocks = clocks or Clocks()
+        self._back_off = BackOff(settings.back_off_seconds, settings.longest_back_off_seconds)
+        self._guard = WorkloadGuard(self._back_off)
+        self._evictions = Evictions(settings, api, leader, teller, metrics, self._clocks.wall, self._clocks.monotonic)
+        self._pursuit = Pursuit(self._evictions, judge, pending, self._guard, self._clocks.monotonic)
+        self._likeness = Likeness(self._cluster, judge.cache)
+        self._spent, self._rested = 0.0, float("-inf")
+        self._over_max = OverMax(settings.over_max, self._cluster, teller, metrics, self._clocks.monotonic)
+        self._undecided: dict[str, _Undecided] = {}
+        self._expired: dict[str, Hold] = {}
+        self._turn: tuple[str, ...] = ()
+
+    def bound(self, uid: str) -> None:
+        """A pod with a hold was seen bound."""
+        self._evictions.bound(uid)
+
+    async def look(self) -> None:
+        """Go on with what was begun, then decide for those who wait.
+
+        Raises:
+            ApiError: the API server refuses something.
+            ApiUnavailable: the API server is away, or this replica does not lead any more.
+        """
+        self._pending.changed.clear()
+        self._tell_allowed()
+        if not self._leader.leads():
+            return
+        self._guard.look(self._cluster.pods, self._clocks.monotonic())
+        if not self._settings.dry_run:
+            await self._tell_expired()
+            await self._pursuit.look(self._clocks.wall())
+        await self._look_beyond_max()
+        await self._decide_for_all()
+        self._metrics.rounds.inc()
+
+    async def _look_beyond_max(self) -> None:
+        """Name who was bound beyond max while we were away, and have them leave if that is wanted."""
+        for pod, note in self._over_max.look():
+            if self._settings.dry_run:
+                self._teller.explain(pod, "Normal", events.DRY_RUN, f"Would evict it. {note}")
+            elif not self._evictions.may_take():
+                return
+            else:
+                await self._evictions.give_back(pod, note)
+
+    # Those who wait
+
+    def _waiting(self, now: float) -> list[QuotaPod]:
+        """The pods that may have somebody evicted for them, the most important first, then the oldest."""
+        book, present, found = self._cluster.book, self._cluster.present(now), []
+        for uid in self._pending.waiting:
+            pod = self._cluster.pods.get(uid)
+            if (
+                pod is not None
+                and not pod.node
+                and not pod.terminating
+                and book.quota(pod.namespace) is not None
+                and not (pod.hold is not None and pod.hold.lasts(present) and not self._lost(pod.hold))
+                and uid not in book.tentative  # it was answered for just now, and is on its way
+                and not self._cluster.allowances.has(uid, now)  # kube-scheduler may be evicting for it itself
+            ):
+                found.append(pod)
+        return sorted(found, key=rank)
+
+    async def _decide_for_all(self) -> None:
+        now, steady = self._clocks.wall(), self._clocks.monotonic()
+        waiting = self._waiting(now)
+        self._metrics.pending.set(len(waiting))
+        self._metrics.holds.set(len(self._cluster.holding(now)))
+        self._undecided = {pod.uid: self._undecided[pod.uid] for pod in waiting if pod.uid in self._undecided}
+        if steady < self._rested:
+            return  # the next look comes within a second
+        due = [pod for pod in waiting if self._is_due(pod, steady)]
+        self._likeness.begin(waiting)
+        self._spent = 0.0
+        try:
+            await self._decide_for(due)
+        finally:
+            self._rested = self._clocks.monotonic() + self._spent * (1 / WORK_SHARE - 1)
+
+    async def _decide_for(self, due: list[QuotaPod]) -> None:
+        nobody: dict[Hashable, Undecided] = {}
+        for pod in self._in_turn(due):
+            if self._spent > _ROUND_SECONDS:
+                self._turn = pod.key, pod.uid
+                return
+            if self._cluster.pods.get(pod.uid) is not pod:
+                continue  # it has changed while others were decided about
+            if not self._settings.dry_run and not self._evictions.may_take():
+                self._metrics.decisions.labels("throttled").inc()
+                return  # nobody may be evicted for any of them now, so that there is nothing to decide
+            try:
+                await self._decide_about(pod, nobody)
+            except Exception as error:  # one pod, and what may be written onto it, stops no other
+                if isinstance(error, ApiError | ApiUnavailable) and not error.about_object:
+                    raise
+                self._withhold(pod, error)
+            await asyncio.sleep(0)
+        self._turn = ()
+
+    async def _decide_about(self, pod: QuotaPod, nobody: dict[Hashable, Undecided]) -> None:
+        """Decide for a pod as for those like it, and make room for it if that may be."""
+        barred = self._barred(pod)
+        started = self._clocks.monotonic()
+        key = self._like(pod), barred
+        found = nobody.get(key) or self._decided(pod, barred)
+        self._spent += self._clocks.monotonic() - started
+        if isinstance(found, Undecided):
+            nobody[key] = found
+            self._nobody(pod, found)
+        else:
+            await self._act(pod, found)
+
+    def _in_turn(self, due: list[QuotaPod]) -> Iterator[QuotaPod]:
+        """Those that the last look did not come to come first now: nobody starves behind pods that cost much time."""
+        start = next((row for row, pod in enumerate(due) if (pod.key, pod.uid) == self._turn), 0)
+        return iter([*due[start:], *due[:start]])
+
+    def _is_due(self, pod: QuotaPod, steady: float) -> bool:
+        known = self._undecided.get(pod.uid)
+        if self._pursuit.rests(pod.uid):
+            return False
+        return known is None or known.version not in {None, self._cluster.version} or steady >= known.until
+
+    def _barred(self, pod: QuotaPod) -> frozenset[str]:
+        """Nodes that are no place for a pod for now."""
+        barred = frozenset(self._pursuit.barred(pod))
+        if pod.hold is not None and any(uid in self._cluster.pods for uid in pod.hold.victims):
+            barred |= {pod.hold.node}  # who was to leave there has not left in time
+        return barred
+
+    def _like(self, pod: QuotaPod) -> Hashable:
+        """What decides about a pod; of one that cannot be read, the pod itself."""
+        try:
+            return self._likeness.of(pod)
+        except Exception:  # noqa: BLE001 - as the next one: it is judged alone, and that says why it cannot be
+            return pod.uid
+
+    def _decided(self, pod: QuotaPod, barred: AbstractSet[str]) -> Decision | Undecided:
+        now = self._clocks.wall()
+        nodes: Iterable[str] | None = [name for name in self._cluster.nodes if name not in barred] if barred else None
+        try:
+            return self._judge(pod, now, nodes)
+        except Exception as error:  # noqa: BLE001 - one pod that cannot be judged must not stop the others
+            if pod.uid not in self._undecided:
+                _LOG.warning("Nobody is evicted for pod %s: it cannot be judged: %s", pod.key, error)
+            return Undecided(f"it cannot be judged: {error}", {})
+
+    def _nobody(self, pod: QuotaPod, found: Undecided) -> None:
+        steady, known = self._clocks.monotonic(), self._undecided.get(pod.uid)
+        wait = min(known.wait * 2, _LONGEST_WAIT_SECONDS) if known is not None else _FIRST_WAIT_SECONDS
+        self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, steady + wait)
+        self._metrics.decisions.labels("nobody").inc()
+        self._teller.explain(pod, "Normal", events.NOBODY, f"Nobody is evicted for it: {found.reason}")
+
+    # Making room
+
+    def _withhold(self, pod: QuotaPod, error: Exception) -> None:
+        """A pod onto which nothing can be written, for its annotations are too long say, is in nobody's way."""
+        until = self._clocks.monotonic() + _REFUSED_SECONDS
+        self._undecided[pod.uid] = _Undecided(None, _REFUSED_SECONDS, until)
+        self._metrics.decisions.labels("refused").inc()
+        taken = isinstance(error, ApiError | ApiUnavailable)
+        why = f"the API server does not take who would be, {error}" if taken else f"{type(error).__name__}: {error}"
+        self._teller.explain(pod, "Warning", events.WITHHELD, f"Nobody is evicted for it: {why}")
+
+    async def _act(self, pod: QuotaPod, decision: Decision) -> None:
+        if (until := self._guarded(pod)) > 0:
+            self._metrics.decisions.labels("guarded").inc()
+            wait = min(until, _LONGEST_WAIT_SECONDS)
+            self._undecided[pod.uid] = _Undecided(self._cluster.version, wait, self._clocks.monotonic() + wait)
+            return
+        whom = f"{named(decision.victims)}, so that it fits on {decision.node}: {decision.arithmetic}"
+        if self._settings.dry_run:
+            self._metrics.decisions.labels("dry-run").inc()
+            self._undecided[pod.uid] = _Undecided(
+                self._cluster.version, _LONGEST_WAIT_SECONDS, self._clocks.monotonic() + _LONGEST_WAIT_SECONDS
+            )
+            self._teller.explain(pod, "Normal", events.DRY_RUN, f"Would evict {whom}")
+        elif await self._hold(pod, decision):
+            self._metrics.decisions.labels("held").inc()
+            self._teller.did(pod, "Normal", events.RECLAIMING, f"Evicting {whom}")
+        else:
+            self._metrics.decisions.labels("changed").inc()
+
+    def _guarded(self, pod: QuotaPod) -> float:
+        """How long nobody is evicted for a pod, after attempts that came to nothing. [s]"""
+        own = 0.0
+        if pod.hold is not None and not self._lost(pod.hold):
+            own = self._back_off.ends(pod.hold) - self._cluster.present(self._clocks.wall())
+        workload = workload_key(pod.json or {})
+        return max(own, self._guard.waits(workload, self._clocks.monotonic()) if workload else 0.0)
+
+    def _lost(self, hold: Hold) -> bool:
+        """Whether the node is gone on which room was held."""
+        return hold.node not in self._cluster.nodes
+
+    async def _hold(self, pod: QuotaPod, decision: Decision) -> bool:
+        """Write down who has to leave; whether that is so."""
+        leaving = [victim for victim in decision.victims if not victim.terminating]
+        graces = await asyncio.gather(*(grace_of(self._api, victim) for victim in leaving))
+        known = [grace for grace in graces if grace is not None]
+        if len(known) < len(leaving):
+            return False  # somebody is not as known here any more
+        longest = max(known, default=0.0)
+        attempt = 1
+        if pod.hold is not None:  # one whose node went was no attempt in vain
+            attempt = pod.hold.attempt + (not self._lost(pod.hold))
+        now = self._clocks.wall()
+        until = round(self._cluster.present(now) + longest + self._settings.hold_seconds, 3)
+        victims, relief = tuple(victim.uid for victim in decision.victims), self._judge.relief(decision)
+        hold = Hold(decision.node, until, victims, attempt, relief)
+        written = await hold_writer.write(self._api, pod, hold, now, nominate=True)
+        if written is None:
+            return False
+        hold_writer.take(self._cluster, written)
+        self._evictions.began(pod.uid, decision.arithmetic)
+        _LOG.info("Room for pod %s: %s leave for node %s", pod.key, named(decision.victims), decision.node)
+        return True
+
+    # What kube-scheduler's own preemption does
+
+    def _tell_allowed(self) -> None:
+        """Tell the numbers behind what kube-scheduler did with our answer, which replica ever decides else."""
+        for allowance in self._cluster.allowances.recent(self._clocks.wall()):
+            pod = self._cluster.pods.get(allowance.pod.uid)
+            node = (pod.node or pod.nominated) if pod is not None else ""
+            # It may have taken the nomination away again.
+            nodes = [node] if node else list(allowance.victims)
+            node = next((each for each in nodes if self._have_left(allowance.victims.get(each, ()))), "")
+            victims = allowance.victims.get(node, ())
+            if pod is None or not victims:
+                continue
+            self._cluster.allowances.acted_on(pod.uid, node)
+            note = f"kube-scheduler evicts {named(victims)}, so that it fits on {node}: {allowance.why[node]}"
+            self._teller.did(pod, "Normal", events.RECLAIMING, note)
+            for victim in victims:
+                note = f"Evicted by kube-scheduler for pod {pod.key}, which goes to {node}: {allowance.why[node]}"
+                self._teller.did(victim, "Normal", events.PREEMPTED, note)
+
+    def _have_left(self, victims: Sequence[QuotaPod]) -> bool:
+        """Whether there are victims, and all of them are gone or about to go."""
+        known = [self._cluster.pods.get(victim.uid) for victim in victims]
+        return bool(known) and all(pod is None or pod.terminating for pod in known)
+
+    # Holds that have expired
+
+    async def _tell_expired(self) -> None:
+        """A pod that has not used its room in time has no claim to it any more, also not by nomination."""
+        wall = self._clocks.wall()
+        now = self._cluster.present(wall)
+        self._expired = {uid: hold for uid, hold in self._expired.items() if self._pending.shown.get(uid) == hold}
+        for uid, hold in list(self._pending.shown.items()):
+            pod = self._cluster.pods.get(uid)
+            if now < hold.until or self._expired.get(uid) == hold or pod is None or pod.node or pod.terminating:
+                continue
+            if pod.nominated and pod.nominated == hold.node and not await self._unnominate(pod, hold, wall):
+                continue
+            self._expired[uid] = hold
+            if not hold.victims:
+                continue  # it was withdrawn
+            if now - hold.until > self._back_off.after(hold.attempt):
+                continue  # long ago: it has been told then
+            self._metrics.decisions.labels("expired").inc()
+            again = max(self._back_off.ends(hold) - now, 0.0)
+            note = (
+                f"The room held on {hold.node} was not used in time; nobody is evicted for it in the next {again:.0f} s"
+            )
+            self._teller.did(pod, "Warning", events.EXPIRED, note)
+
+    async def _unnominate(self, pod: QuotaPod, hold: Hold, now: float) -> bool:
+        """Take a pod's nomination away; whether there is nothing more to try."""
+        try:
+            return await hold_writer.write(self._api, pod, hold, now, nominate=False) is not None
+        except (ApiError, ApiUnavailable) as error:
+            if not error.about_object:
+                raise
+            _LOG.warning("The nomination of pod %s stays: %s", pod.key, error)
+            return True
+
+
+def rank(pod: QuotaPod) -> tuple[int, float, str]:
+    """Sorts pods, the most important first, then the oldest."""
+    return -pod.priority, pod.created, pod.key

@@ -1,0 +1,96 @@
+"""What decides about a waiting pod: pods with the same are decided about once.
+
+The pods of an indexed Job or a StatefulSet have a label each of their own, and every pod has a volume of its own for
+its token. Of labels only those decide that some selector reads, and of volumes only of what kind they are.
+"""
+
+import json
+from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from crds import names
+from headroom.cluster import selector
+from scheduler_plugins.preemption.constraints.unmodelled import kinds_beyond_model
+from scheduler_plugins.preemption.pending import is_about_room, refusal_of
+from scheduler_plugins.quota.affinity import AFFINITY, ANTI_AFFINITY, AffinityTerm, required_terms
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.snapshot.cache import ClusterCache
+
+_CONSTRAINTS: Final = (
+    "nodeName",
+    "nodeSelector",
+    "affinity",
+    "tolerations",
+    "topologySpreadConstraints",
+    "preemptionPolicy",
+)
+_ALWAYS: Final = frozenset({names.LABEL_PRIORITY_CLASS, names.LABEL_QOS})
+
+
+class Likeness:
+    """What decides about pods, for as long as they do not change.
+
+    Args:
+        cluster: the cluster as quotas see it.
+        cache: the cluster as the other plugins see it.
+    """
+
+    def __init__(self, cluster: QuotaCluster, cache: ClusterCache) -> None:
+        self._cluster = cluster
+        self._cache = cache
+        self._known: dict[str, tuple[QuotaPod, Hashable, AbstractSet[str]]] = {}
+        self._read: AbstractSet[str] = frozenset()
+
+    def begin(self, waiting: Iterable[QuotaPod]) -> None:
+        """Take down which labels pods are told apart by now, and forget all pods that do not wait any more."""
+        self._known = {pod.uid: self._known[pod.uid] for pod in waiting if pod.uid in self._known}
+        coming = (pod for pod, _ in self._cluster.on_their_way)
+        repelling = {
+            id(pod.anti_affinity): pod.anti_affinity for pods in (self._cluster.repelling, coming) for pod in pods
+        }
+        repelling |= {id(pod.anti_affinity): pod.anti_affinity for pod in self._cluster.claiming.values()}
+        self._read = _ALWAYS.union(*map(_keys, repelling.values()))
+
+    def of(self, pod: QuotaPod) -> Hashable:
+        """What decides about a pod.
+
+        Raises:
+            PluginError: a plugin failed.
+            ValueError: the pod cannot be read.
+        """
+        known = self._known.get(pod.uid)
+        if known is None or known[0] is not pod:
+            own = _own_keys(pod.json or {})
+            known = self._known[pod.uid] = pod, self._fixed(pod), own
+        labels = tuple((key, pod.labels[key]) for key in sorted(self._read | known[2]) if key in pod.labels)
+        return known[1], labels
+
+    def _fixed(self, pod: QuotaPod) -> Hashable:
+        item = pod.json or {}
+        spec, asked = item.get("spec") or {}, self._cache.read(item)
+        return (
+            pod.namespace,
+            pod.priority,
+            pod.nominated,
+            pod.host_ports,
+            frozenset(pod.requests.items()),
+            frozenset(pod.charge.items()),
+            json.dumps([spec.get(name) for name in _CONSTRAINTS], sort_keys=True),
+            kinds_beyond_model(spec),
+            is_about_room(refusal_of(item)),
+            (asked.estimate, asked.window, asked.band, asked.of_daemon_set, asked.requests_mid, asked.alike),
+        )
+
+
+def _own_keys(item: Mapping[str, Any]) -> AbstractSet[str]:
+    """The labels that the selectors of a pod itself read: its own count there, too."""
+    constraints = (item.get("spec") or {}).get("topologySpreadConstraints") or ()
+    spread = [selector.keys(each.get("labelSelector")) | {*(each.get("matchLabelKeys") or ())} for each in constraints]
+    terms = (*required_terms(item, AFFINITY), *required_terms(item, ANTI_AFFINITY))
+    return frozenset().union(_keys(terms), *spread)
+
+
+def _keys(terms: Iterable[AffinityTerm]) -> AbstractSet[str]:
+    return frozenset().union(*(selector.keys(term.selector) for term in terms))

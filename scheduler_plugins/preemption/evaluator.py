@@ -1,0 +1,126 @@
+"""Decisions as the controller needs them: with the verdicts of all other plugins of the profile."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.pending import is_about_room, refusal_of
+from scheduler_plugins.preemption.plugin_verdicts import Loads
+from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
+from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.quota.amounts import minus
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.comparison import over_max_with, over_min_with
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.snapshot.cache import ClusterCache
+
+OWN_MAX: Final = "the max of its namespace leaves no room for it, and no pod of lower priority runs there"
+"""Of a pod that nobody else could make room for."""
+_LONGEST_CONSTRAINTS: Final = 8192
+_CONSTRAINTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Decides for one pod, by all that is known at the moment."""
+
+    cluster: QuotaCluster
+    """Quotas, pods, nodes."""
+    cache: ClusterCache
+    """The cluster as the other plugins see it."""
+    others: Cycle
+    """The other plugins of the profile: a node that they refuse whoever leaves is no place for the pod."""
+    settings: ReclaimSettings
+    """What is allowed."""
+    metrics: ReclaimMetrics
+    """Where it is counted."""
+
+    def __call__(
+        self, pod: QuotaPod, now: float, nodes: Iterable[str] | None = None, held: Hold | None = None
+    ) -> Decision | Undecided:
+        """Who has to leave for a pod.
+
+        Args:
+            pod: the pod; it is pending.
+            now: the present time. [unix s]
+            nodes: names of the nodes that come into question; None: all.
+            held: what is held for it, where it is decided once more as if nothing were.
+
+        Raises:
+            PluginError: a plugin failed.
+            ValueError: the pod cannot be read.
+        """
+        if self.cluster.book.quota(pod.namespace) is None:
+            return Undecided("its namespace has no quota any more", {})
+        if self._only_its_own_may_leave(pod, now):
+            return Undecided(OWN_MAX, {})
+        spec = (pod.json or {}).get("spec") or {}
+        if (size := len(json.dumps([spec.get(name) for name in _CONSTRAINTS]))) > _LONGEST_CONSTRAINTS:
+            # Each is compared with each node at one go, and thousands of them with thousands of nodes take a minute.
+            why = f"{size} characters of JSON, {_LONGEST_CONSTRAINTS} are the most"
+            return Undecided(f"its selectors, affinity, tolerations and spread constraints are {why}", {})
+        started = time.perf_counter()
+        try:
+            fitting = Fitting(self.cluster, self.cluster.claims(now))
+            beyond = fitting.unmodelled(pod)
+            if beyond and not is_about_room(refusal_of(pod.json or {})):
+                return Undecided(f"where it fits is for kube-scheduler alone to say: it has {', '.join(beyond)}", {})
+            loads = Loads(
+                self.cache, self.others, self.cluster, pod, held, now, self.cluster.nodes if nodes is None else nodes
+            )
+            hopeless: Mapping[str, str] = {}
+            if loads.refused:
+                situation = Situation.of(pod, self.cluster, now)
+                possible = {node: {each.uid for each in situation.possible(node)} for node in loads.refused}
+                hopeless = loads.hopeless({node: uids | situation.going for node, uids in possible.items()})
+
+            def misfit(asked: QuotaPod, node: str, without: AbstractSet[str]) -> str | None:
+                return fitting.misfit(asked, node, without) or loads.misfit(node, without)
+
+            return decide(
+                pod,
+                self.cluster,
+                now,
+                misfit if loads.refused else fitting.misfit,
+                cross_node=self.settings.cross_node,
+                nodes=[*loads.suitable, *(node for node in loads.refused if node not in hopeless)],
+                budgets_rule=self.settings.disruption_budgets,
+                refused=hopeless,
+            )
+        finally:
+            self.metrics.decision_seconds.observe(time.perf_counter() - started)
+
+    def _only_its_own_may_leave(self, pod: QuotaPod, now: float) -> bool:
+        """Whether only pods of its own namespace could make room, by its max, and none of those is less important.
+
+        No node has to be looked at then. While somebody leaves for others it is not as simple.
+        """
+        book, quota = self.cluster.book, self.cluster.book.quota(pod.namespace)
+        if quota is None or self.cluster.ranks.any_below(pod.namespace, pod.priority):
+            return False
+        used, charged = book.used(pod.namespace), book.charge_of(pod.uid)
+        if charged is not None:
+            used = minus(used, charged.amounts)
+        beyond = over_max_with(used, quota.max, pod.charge) and over_min_with(used, quota.min, pod.charge)
+        return bool(beyond) and not self.cluster.claims(now).with_victims
+
+    def relief(self, decision: Decision) -> Mapping[str, int]:
+        """What the victims use of the node that the pod is to go to. [milli-cores for cpu, else base units]"""
+        ledger = self.cache.ledger(decision.node)
+        if ledger is None:
+            return {}
+        relief = ledger.relief(victim.uid for victim in decision.victims)
+        return {name: amount for name, amount in zip(self.cache.rules.resources, relief, strict=True) if amount}
+
+
+def as_asked(pod: QuotaPod) -> QuotaPod:
+    """A pod as it was before anything was held for it: to decide about it once more."""
+    return replace(pod, hold=None, nominated="")

@@ -1,0 +1,178 @@
+"""One eviction at the API server: the pod is looked at once more, then it has to leave, never by force."""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from headroom.cluster.pod import is_terminal
+from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, ApiServer, ApiUnavailable, paths
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.quota.pod import QuotaPod
+
+LONGEST_GRACE_SECONDS: Final = 3600.0
+"""A longer grace period of a victim counts as this long for a hold. [s]"""
+CONDITION: Final = "DisruptionTarget"
+"""Condition of a pod that has to leave."""
+REASON: Final = "PreemptionByScheduler"
+"""Its reason, as kube-scheduler's own preemption gives it."""
+
+_DEFAULT_GRACE_SECONDS: Final = 30
+_ATTEMPTS: Final = 3
+"""How often a pod is told to leave that changes meanwhile."""
+
+
+class Evicted(StrEnum):
+    """What came of an eviction; the values are those of the metric's label."""
+
+    EVICTED = "evicted"
+    """It leaves."""
+    GONE = "gone"
+    """It had left already, or is on its way out, or is another pod now."""
+    BUDGET = "refused-by-budget"
+    """A PodDisruptionBudget forbids it now."""
+    REFUSED = "refused"
+    """Something else forbids it: an admission webhook, or missing rights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an eviction, and why the pod stays if it does."""
+
+    result: Evicted
+    """What came of it."""
+    why: str = ""
+    """Why it stays."""
+
+
+async def grace_of(api: ApiServer, victim: QuotaPod) -> float | None:
+    """How long a pod takes to end; None when it is not as it is known here any more. [s]
+
+    Raises:
+        ApiError: it cannot be read.
+        ApiUnavailable: the API server is away.
+    """
+    found = await _read(api, victim)
+    if found is None:
+        return None
+    grace = (found.get("spec") or {}).get("terminationGracePeriodSeconds")
+    return min(float(_DEFAULT_GRACE_SECONDS if grace is None else grace), LONGEST_GRACE_SECONDS)
+
+
+async def evict(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: str, now: float) -> Outcome:
+    """Have this very pod leave, within its own grace period.
+
+    Args:
+        api: the session.
+        victim: the pod.
+        rule: whether PodDisruptionBudgets hold.
+        message: why, for the pod's condition.
+        now: the present time. [unix s]
+
+    Raises:
+        ApiError: it cannot be read.
+        ApiUnavailable: the API server is away, or this replica does not lead any more, and the pod was there still, or
+            cannot be read: it may leave all the same.
+    """
+    for _ in range(_ATTEMPTS):
+        if await _read(api, victim) is None:
+            return Outcome(Evicted.GONE)
+        try:
+            outcome = await _once(api, victim, rule, message, now)
+        except ApiUnavailable:
+            if await _read(api, victim) is not None:
+                raise
+            return Outcome(Evicted.EVICTED)  # only the answer was lost
+        if outcome is not None:
+            return outcome
+    return Outcome(Evicted.REFUSED, f"it has changed each of {_ATTEMPTS} times")
+
+
+async def _once(api: ApiServer, victim: QuotaPod, rule: BudgetsRule, message: str, now: float) -> Outcome | None:
+    """Tell it to leave; None: it is another pod by now, or has just changed, which a conflict does not tell apart."""
+    if rule is BudgetsRule.COUNT:
+        unmarked = await _mark(api, victim, message, now)
+        return await _delete(api, victim) if unmarked is None else _refused(unmarked)
+    outcome = await _ask(api, victim)
+    if outcome is not None and outcome.result is Evicted.EVICTED:
+        # Only now: the Eviction API writes a condition of its own, and a pod that stays must not bear one. It leaves in
+        # any case, also if nothing may be written any more by now.
+        with contextlib.suppress(ApiUnavailable):
+            await _mark(api, victim, message, now)
+    return outcome
+
+
+async def _read(api: ApiServer, victim: QuotaPod) -> Mapping[str, Any] | None:
+    """The pod as it is now; None when it has not to leave any more."""
+    try:
+        found = await api.get(_path(victim))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
+    same = metadata.get("uid") == victim.uid and spec.get("nodeName") == victim.node
+    return found if same and not metadata.get("deletionTimestamp") and not is_terminal(found) else None
+
+
+async def _mark(api: ApiServer, victim: QuotaPod, message: str, now: float) -> ApiError | None:
+    """Say in the pod's status why it leaves; what the API server has against it."""
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    condition = {
+        "type": CONDITION,
+        "status": "True",
+        "reason": REASON,
+        "message": message,
+        "lastTransitionTime": stamp,
+    }
+    body = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+    try:
+        await api.patch(paths.status(_path(victim)), body, content_type=STRATEGIC_MERGE_PATCH)
+    except ApiError as error:
+        return error
+    return None
+
+
+async def _delete(api: ApiServer, victim: QuotaPod) -> Outcome | None:
+    try:
+        await api.delete(_path(victim), {"preconditions": {"uid": victim.uid}})
+    except ApiError as error:
+        return _refused(error)
+    return Outcome(Evicted.EVICTED)
+
+
+async def _ask(api: ApiServer, victim: QuotaPod) -> Outcome | None:
+    """By the Eviction API, which asks the PodDisruptionBudgets."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": victim.name, "namespace": victim.namespace},
+        "deleteOptions": {"preconditions": {"uid": victim.uid}},
+    }
+    try:
+        await api.create(f"{_path(victim)}/eviction", body)
+    except ApiError as error:
+        return _refused(error)
+    except ApiUnavailable as error:
+        if _by_budget(error):
+            return Outcome(Evicted.BUDGET, "its PodDisruptionBudget keeps it")
+        raise
+    return Outcome(Evicted.EVICTED)
+
+
+def _refused(error: ApiError) -> Outcome | None:
+    if error.conflict:
+        return None
+    return Outcome(Evicted.GONE) if error.not_found else Outcome(Evicted.REFUSED, f"the API server keeps it: {error}")
+
+
+def _by_budget(error: ApiUnavailable) -> bool:
+    """Whether a budget refuses (429, or 500 where two budgets hold one pod), and not a server that is overloaded."""
+    words = str(error).lower()
+    return "disruption budget" in words or "poddisruptionbudget" in words
+
+
+def _path(pod: QuotaPod) -> str:
+    return paths.pod(pod.namespace, pod.name)

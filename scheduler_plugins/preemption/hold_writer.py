@@ -1,0 +1,127 @@
+"""Writing of holds: onto the pod for which room is made, before anybody is evicted for it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from crds import names
+from headroom.kube import STRATEGIC_MERGE_PATCH, ApiError, paths
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
+
+_INVALID: Final = 422
+_ATTEMPTS: Final = 3
+_SECONDS: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+Json = Mapping[str, Any]
+
+
+class PatchesPods(Protocol):
+    """The part of the API session that is needed."""
+
+    async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
+        """Read one object."""
+        ...
+
+    async def patch(self, path: str, body: dict[str, Any], content_type: str = ...) -> Any:  # noqa: ANN401 - JSON
+        """Change parts of an object."""
+        ...
+
+
+async def write(api: PatchesPods, pod: QuotaPod, hold: Hold | None, now: float, *, nominate: bool) -> Json | None:
+    """Write a hold onto a pod, or take it away, unless the pod is not as it is known here any more.
+
+    kube-scheduler notes at every attempt why a pod has to wait. That alone changes nothing: it is looked at again then.
+
+    Args:
+        api: the session.
+        pod: the pod; it is pending, so all of it is known.
+        hold: what is held; None: nothing any more.
+        now: the present time. [unix s]
+        nominate: whether to nominate the pod to the hold's node; else its nomination is taken away.
+
+    Returns:
+        The pod as it is then; None when it has changed or is gone.
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: the API server is away, or this replica does not lead any more.
+    """
+    condition: dict[str, Any] = {"type": names.CONDITION_ROOM_HELD, "$patch": "delete"}
+    if hold is not None:
+        condition = {**hold.condition, "lastTransitionTime": datetime.fromtimestamp(now, UTC).strftime(_SECONDS)}
+    annotations = hold.annotations if hold is not None else {names.ANNOTATION_RECLAIM_HOLD: None}
+    node = hold.node if hold is not None and nominate else None
+    status = {"nominatedNodeName": node, "conditions": [condition]}
+    version = _version(pod.json or {})
+    for _ in range(_ATTEMPTS):
+        metadata = {"uid": pod.uid, "resourceVersion": version, "annotations": annotations}
+        written = await _patch(api, pod, {"metadata": metadata, "status": status})
+        if written is not None:
+            return written
+        found = await _unchanged(api, pod)
+        if found is None or _version(found) == version:
+            return None
+        version = _version(found)
+    return None
+
+
+async def _unchanged(api: PatchesPods, pod: QuotaPod) -> Json | None:
+    """The pod as it is now, if it still waits with the same hold and nomination."""
+    try:
+        found: Json = await api.get(paths.pod(pod.namespace, pod.name))
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+    metadata, spec, status = (found.get(part) or {} for part in ("metadata", "spec", "status"))
+    if metadata.get("uid") != pod.uid or metadata.get("deletionTimestamp") or spec.get("nodeName"):
+        return None
+    same = Hold.of_pod(found) == pod.hold and (status.get("nominatedNodeName") or "") == pod.nominated
+    return found if same else None
+
+
+def _version(pod: Json) -> str:
+    return str((pod.get("metadata") or {}).get("resourceVersion") or "")
+
+
+def take(cluster: QuotaCluster, written: Json) -> None:
+    """Know at once what was written onto a pod, unless the watch knows better already, or that the pod is gone."""
+    known = cluster.pods.get(str(written["metadata"].get("uid")))
+    if known is None or known.node or known.json is None:
+        return
+    old, new = _version(known.json), _version(written)
+    if old.isdecimal() and new.isdecimal() and int(new) > int(old):  # Kubernetes has them grow
+        cluster.put_pod(written)
+
+
+async def wake(api: PatchesPods, pod: QuotaPod, node: str, now: float) -> Json | None:
+    """Have kube-scheduler try a pod again whose room is free, and nominate it to its node again.
+
+    Args:
+        api: the session.
+        pod: the pod.
+        node: where it is to go.
+        now: the present time. [unix s]
+
+    Raises:
+        ApiError: the API server refuses.
+        ApiUnavailable: the API server is away, or this replica does not lead any more.
+    """
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    metadata = {"uid": pod.uid, "annotations": {names.ANNOTATION_SCHEDULING_RETRY: stamp}}
+    return await _patch(api, pod, {"metadata": metadata, "status": {"nominatedNodeName": node}})
+
+
+async def _patch(api: PatchesPods, pod: QuotaPod, body: dict[str, Any]) -> Json | None:
+    try:
+        # By the subresource, which takes annotations, too: the right to patch pods themselves would be the right to
+        # run any image in anybody's pod.
+        found: Json = await api.patch(paths.status(paths.pod(pod.namespace, pod.name)), body, STRATEGIC_MERGE_PATCH)
+    except ApiError as error:
+        other = error.status == _INVALID and "metadata.uid" in error.message
+        if error.not_found or error.conflict or other:
+            return None
+        raise
+    return found

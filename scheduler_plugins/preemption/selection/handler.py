@@ -1,0 +1,104 @@
+"""The preempt verb: what kube-scheduler's own preemption may do where there are quotas.
+
+It chooses among pods of lower priority and knows no quotas. What it chose stands where the rules of quotas would have
+chosen the same; elsewhere they choose anew, or the node is left out.
+"""
+
+from collections.abc import Mapping
+
+from scheduler_plugins.framework.plugin import Victims
+from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.context import Freed, Situation
+from scheduler_plugins.preemption.selection.eligibility import ineligible
+from scheduler_plugins.preemption.selection.reason import arithmetic
+from scheduler_plugins.preemption.selection.victims import Candidate, all_who_may_go, select_victims
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.preemption_grants import Allowance
+
+
+def answer(
+    pod: QuotaPod,
+    cluster: QuotaCluster,
+    now: float,
+    proposed: Mapping[str, Victims],
+    budgets_rule: BudgetsRule = BudgetsRule.RESPECT,
+    *,
+    reclaiming: bool = True,
+) -> dict[str, Victims]:
+    """Who may be evicted, by node; nobody for a pod that wants nobody evicted, or that others are leaving for already.
+
+    For pods without a quota disruption budgets are what they are to kube-scheduler. For the others they hold if they
+    hold when borrowed resources are taken back.
+
+    Args:
+        pod: the pod that found no node.
+        cluster: the cluster.
+        now: the time to judge holds by. [unix s]
+        proposed: what kube-scheduler would do, by node. Nobody is to leave where only an extender refused the pod.
+        budgets_rule: what PodDisruptionBudgets mean to pods with a quota.
+        reclaiming: whether what was borrowed is taken back at all; else no quota's pods leave for those of another.
+    """
+    known = cluster.pods.get(pod.uid, pod)  # a hold may be newer than what kube-scheduler has seen of the pod
+    if pod.never_preempts or any(
+        hold is not None and hold.lasts(cluster.present(now)) for hold in (pod.hold, known.hold)
+    ):
+        return {}
+    if not cluster.book.namespaces:
+        return {node: victims for node, victims in proposed.items() if victims.uids}
+    situation = Situation.of(pod, cluster, now)
+    if situation.quota is not None:
+        across = not situation.beyond_min
+        if (across and not reclaiming) or ineligible(pod, cluster, now) is not None:
+            return {}
+    fitting = Fitting(cluster, cluster.claims(now))
+    judged = not fitting.unmodelled(pod)
+    answered: dict[str, Candidate] = {}
+    for node, victims in proposed.items():
+        chosen = _as_proposed(situation, node, victims)
+        if chosen is None and judged and node in cluster.nodes:
+            found = select_victims(pod, node, cluster, now, fitting.misfit, situation)
+            chosen = found if isinstance(found, Candidate) and found.admitted else None
+        if chosen is not None and not _is_protected(situation, chosen, budgets_rule):
+            answered[node] = chosen
+    if answered and situation.quota is not None:
+        cluster.allowances.add(_allowance(situation, now, answered))
+    return {
+        node: Victims(tuple(victim.uid for victim in chosen.victims), chosen.violations)
+        for node, chosen in answered.items()
+    }
+
+
+def _allowance(situation: Situation, now: float, answered: Mapping[str, Candidate]) -> Allowance:
+    """What was answered, with the numbers, which are the same where pods of the same namespaces go."""
+    sentences: dict[frozenset[str], str] = {}
+    why = {}
+    for node, chosen in answered.items():
+        key = frozenset(victim.namespace for victim in chosen.victims)
+        if key not in sentences:
+            sentences[key] = arithmetic(situation, chosen.victims)
+        why[node] = sentences[key]
+    return Allowance(situation.pod, now, {node: chosen.victims for node, chosen in answered.items()}, why)
+
+
+def _as_proposed(situation: Situation, node: str, victims: Victims) -> Candidate | None:
+    """The victims that were proposed, if the rules allow them and they suffice: then the rules would choose the same.
+
+    kube-scheduler puts back whom it can, as the rules do. So those whom it left out are in the way also where fewer
+    may go, and all others fit in.
+    """
+    potential, _ = all_who_may_go(situation, node)
+    allowed = {pod.uid: pod for pod in potential}
+    if not victims.uids or not allowed.keys() >= set(victims.uids):
+        return None
+    freed, leaving = Freed(situation), tuple(allowed[uid] for uid in victims.uids)
+    for pod in leaving:
+        freed.take(pod)
+    return Candidate(node, leaving, victims.budget_violations) if freed.suffices() else None
+
+
+def _is_protected(situation: Situation, candidate: Candidate, rule: BudgetsRule) -> bool:
+    if situation.quota is None or rule is BudgetsRule.COUNT:
+        return False
+    return bool(situation.budgets.refuse(candidate.victims))

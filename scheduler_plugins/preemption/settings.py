@@ -1,0 +1,75 @@
+"""What can be set about giving borrowed resources back."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from crds.codec import json_name
+from scheduler_plugins.framework.plugin import Problem, ProblemKind
+from scheduler_plugins.preemption.over_max import OverMaxRule
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+
+_LONGEST_NAME: Final = 253
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimSettings:
+    """The argument `reclaim` of CapacityScheduling; its keys are these fields' names in camelCase."""
+
+    enabled: bool = True
+    """Whether pods are evicted so that others get what their quota guarantees them. Needs the right to create
+    pods/eviction (or to delete pods, see `disruptionBudgets`) and to patch pods/status."""
+    dry_run: bool = False
+    """Whether only to tell, in Events, who would be evicted for whom."""
+    cross_node: bool = False
+    """Whether victims on several nodes may be combined where no single node can free enough of a quota."""
+    disruption_budgets: BudgetsRule = BudgetsRule.RESPECT
+    """respect: PodDisruptionBudgets hold. count: they only make a node less likely, as upstream has it."""
+    over_max: OverMaxRule = OverMaxRule.TELL
+    """tell: pods that were bound beyond their quota's max while the extender was away are named in Events and a
+    metric. evict: they also leave, the least important and last bound first; never for a max that was lowered."""
+    scheduler_names: tuple[str, ...] = ()
+    """For the pods of which schedulers room is made; none: those of `--reclaim-for`."""
+    hold_seconds: float = 120.0
+    """How long the freed room is kept for the pod, beyond its victims' longest grace period. [s]"""
+    evictions_per_second: float = 10.0
+    """How many pods are evicted a second in the long run. [1/s]"""
+    eviction_burst: int = 50
+    """How many may be evicted at once after a quiet time. [pods]"""
+    back_off_seconds: float = 60.0
+    """How long nobody is evicted for a pod again after it did not use the room in time, and for a workload whose pod
+    ended soon after room was made for it; doubles each time. [s]"""
+    longest_back_off_seconds: float = 3600.0
+    """Longest such time. [s]"""
+
+    def problems(self) -> Sequence[Problem]:
+        """Everything wrong with the values, in order."""
+        found = [
+            Problem(
+                json_name(name), ProblemKind.INVALID, f"{getattr(self, name):g} is not in the range {low:g} to {high:g}"
+            )
+            for name, (low, high) in RANGES.items()
+            if not low <= getattr(self, name) <= high
+        ]
+        if self.back_off_seconds > self.longest_back_off_seconds:
+            said = f"{self.longest_back_off_seconds:g} is less than backOffSeconds, {self.back_off_seconds:g}"
+            found.append(Problem("longestBackOffSeconds", ProblemKind.INVALID, said))
+        found += [
+            Problem(f"schedulerNames[{index}]", ProblemKind.INVALID, f"{name[:60]!r} is no name of a scheduler")
+            for index, name in enumerate(self.scheduler_names)
+            if not 0 < len(name) <= _LONGEST_NAME
+        ]
+        return tuple(found)
+
+
+RANGES: Final[Mapping[str, tuple[float, float]]] = MappingProxyType(
+    {
+        "hold_seconds": (5, 3600),
+        "evictions_per_second": (0.01, 1000),
+        "eviction_burst": (1, 10_000),
+        "back_off_seconds": (1, 3600),
+        "longest_back_off_seconds": (1, 86_400),
+    }
+)
+"""What each number may be, both ends included."""

@@ -1,0 +1,95 @@
+"""Whether nodes have room for a pod beside the pods for which room is held there."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.comparison import over_min_with
+from scheduler_plugins.quota.pod import QuotaPod
+
+
+def holders_before(pod: QuotaPod, cluster: QuotaCluster, now: float) -> Mapping[str, Sequence[QuotaPod]]:
+    """By node, the pods for which room is held and that this one may not push aside.
+
+    Args:
+        pod: the pod.
+        cluster: the cluster.
+        now: the time to judge holds by. [unix s]
+    """
+    found = {}
+    for node, holders in cluster.holding_on(now).items():
+        before = [holder for holder in holders if holder.uid != pod.uid and is_before(holder, pod, cluster)]
+        if before and node in cluster.nodes:
+            found[node] = before
+    return found
+
+
+def is_before(holder: QuotaPod, pod: QuotaPod, cluster: QuotaCluster) -> bool:
+    """Whether a pod may not push another one aside for which room is held.
+
+    That is so if it is no more important; and if it would borrow, while the other one's namespace gets back what is
+    guaranteed to it: else who comes in the place of an important borrower would take the room back, again and again.
+
+    Args:
+        holder: the pod for which room is held.
+        pod: the pod that would take it.
+        cluster: the cluster.
+    """
+    if holder.priority >= pod.priority:
+        return True
+    guaranteed = cluster.book.quota(holder.namespace) is not None and holder.namespace != pod.namespace
+    return guaranteed and _borrows(pod, cluster) and not _borrows(holder, cluster)
+
+
+def _borrows(pod: QuotaPod, cluster: QuotaCluster) -> bool:
+    """Whether a pod's namespace would use more with it than is guaranteed to it."""
+    book = cluster.book
+    quota, used, charged = book.quota(pod.namespace), book.used(pod.namespace), book.charge_of(pod.uid)
+    if charged is not None:
+        used = minus(used, charged.amounts)
+    return quota is not None and bool(over_min_with(used, quota.min, pod.charge))
+
+
+def crowded(pod: QuotaPod, cluster: QuotaCluster, before: Mapping[str, Sequence[QuotaPod]]) -> AbstractSet[str]:
+    """The nodes of these on which a pod does not fit beside all that are before it.
+
+    The pods that were evicted for them count as gone. What is asked for besides, by pods that may be on their way
+    there, counts as taken.
+
+    Args:
+        pod: the pod.
+        cluster: the cluster.
+        before: by node, the pods that are before it.
+    """
+    if not before:
+        return frozenset()
+    coming: dict[str, list[QuotaPod]] = {node: [] for node in before}
+    for each, nodes in cluster.on_their_way:
+        for node in nodes & before.keys():
+            coming[node].append(each)
+    return {node for node, holders in before.items() if not _fits(pod, cluster, node, holders, coming[node])}
+
+
+def _fits(
+    pod: QuotaPod, cluster: QuotaCluster, node: str, holders: Sequence[QuotaPod], coming: Iterable[QuotaPod]
+) -> bool:
+    there = cluster.on_node(node)
+    evicted = {uid for holder in holders if holder.hold is not None for uid in holder.hold.victims}
+    gone = _requests(there[uid] for uid in evicted if uid in there)
+    held = {holder.uid for holder in holders}
+    others = (each for each in coming if each.uid not in held and each.uid != pod.uid)
+    kept = plus(_requests(holders), _requests(others))
+    has, taken = cluster.nodes[node].allocatable, cluster.requested(node)
+    return all(
+        amount <= has.get(name, 0) - taken.get(name, 0) + gone.get(name, 0) - kept.get(name, 0)
+        for name, amount in pod.requests.items()
+        if amount
+    )
+
+
+def _requests(pods: Iterable[QuotaPod]) -> Amounts:
+    total: Amounts = NOTHING
+    for pod in pods:
+        total = plus(total, pod.requests)
+    return total

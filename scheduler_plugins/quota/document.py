@@ -1,0 +1,72 @@
+"""The account of quotas as JSON, for who wants to see what admission goes by."""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
+from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.nominations import Claim
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.resource_list import quantity
+
+
+def charges(book: QuotaBook) -> dict[str, Any]:
+    """Quotas in force and what is charged to them; amounts are quantities."""
+    return {
+        "totalMin": _texts(book.total_min),
+        "totalUsed": _texts(book.total_used),
+        "quotas": {
+            quota.namespace: {
+                "name": quota.name,
+                "min": _texts(quota.min),
+                "max": _texts({name: amount for name, amount in quota.max.items() if amount < UNLIMITED}),
+                "used": _texts(book.used(quota.namespace)),
+                "bound": _texts(book.bound(quota.namespace)),
+                "overMin": book.is_over_min(quota.namespace),
+                "notInForce": [other.name for other in book.passed_over(quota.namespace)],
+            }
+            for quota in sorted(book.in_force, key=lambda each: each.namespace)
+        },
+    }
+
+
+def on_their_way(pods: Iterable[tuple[QuotaPod, AbstractSet[str]]]) -> dict[str, Any]:
+    """Pods that were answered for, by `namespace/name`, with the nodes of the answer."""
+    return {pod.key: {"uid": pod.uid, "nodes": sorted(nodes), "charged": _texts(pod.charge)} for pod, nodes in pods}
+
+
+def claims(of: Iterable[Claim], pods: Mapping[str, QuotaPod]) -> dict[str, Any]:
+    """Claims by the `namespace/name` of the pod that has them.
+
+    Args:
+        of: the claims.
+        pods: all pods by uid.
+    """
+    return {
+        pods[claim.uid].key: {
+            "uid": claim.uid,
+            "priority": claim.priority,
+            "node": claim.node,
+            "charge": _texts(claim.charge),
+        }
+        for claim in of
+    }
+
+
+def holds(pods: Iterable[QuotaPod]) -> dict[str, Any]:
+    """Holds by the `namespace/name` of the pod for which room is held."""
+    return {
+        pod.key: {
+            "node": pod.hold.node,
+            "until": pod.hold.until,
+            "victims": list(pod.hold.victims),
+            "attempt": pod.hold.attempt,
+        }
+        for pod in pods
+        if pod.hold is not None
+    }
+
+
+def _texts(amounts: Amounts) -> Mapping[str, str]:
+    return {name: quantity(name, amount) for name, amount in amounts.items()}

@@ -1,0 +1,229 @@
+"""The ledger of quotas: which quota is in force where, and what is charged to each namespace."""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from scheduler_plugins.quota.amounts import NOTHING, Amounts, minus, plus
+from scheduler_plugins.quota.comparison import over_min
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import Quota
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one pod is charged."""
+
+    namespace: str
+    """To whom."""
+    amounts: Amounts
+    """How much. [milli-cores for cpu, else base units]"""
+    bound: bool
+    """Whether the pod was seen bound; else it was admitted, and is on its way."""
+
+
+@dataclass(slots=True)
+class QuotaBook:
+    """Quotas and charges. Every pod is charged at most once, by its uid, wherever it was seen first.
+
+    Pods of namespaces without a quota are kept, too, so that those that were there before a quota count.
+    """
+
+    _quotas: dict[str, list[Quota]] = field(default_factory=dict)
+    _charges: dict[str, Charge] = field(default_factory=dict)
+    _used: dict[str, dict[str, int]] = field(default_factory=dict)
+    _bound: dict[str, dict[str, int]] = field(default_factory=dict)
+    _charged: dict[str, int] = field(default_factory=dict)
+    _tentative: set[str] = field(default_factory=set)
+    _total_used: dict[str, int] = field(default_factory=dict)
+    _total_min: dict[str, int] = field(default_factory=dict)
+    _over_min: set[str] = field(default_factory=set)
+    version: int = 0
+    """Changes with everything that may change a verdict."""
+
+    # What is known
+
+    def quota(self, namespace: str) -> Quota | None:
+        """The quota in force in a namespace: of several the oldest, then the first by name."""
+        quotas = self._quotas.get(namespace)
+        return quotas[0] if quotas else None
+
+    @property
+    def namespaces(self) -> AbstractSet[str]:
+        """Those that have a quota."""
+        return self._quotas.keys()
+
+    @property
+    def in_force(self) -> Sequence[Quota]:
+        """The quotas in force, one per namespace."""
+        return [quotas[0] for quotas in self._quotas.values()]
+
+    def passed_over(self, namespace: str) -> Sequence[Quota]:
+        """Further quotas of a namespace, which are not in force."""
+        return self._quotas.get(namespace, [])[1:]
+
+    def used(self, namespace: str) -> Amounts:
+        """What a namespace is charged, pods on their way included."""
+        return self._used.get(namespace, NOTHING)
+
+    def bound(self, namespace: str) -> Amounts:
+        """What a namespace is charged for bound pods alone: the `status.used` of its quota."""
+        return self._bound.get(namespace, NOTHING)
+
+    @property
+    def total_used(self) -> Amounts:
+        """What all namespaces with a quota are charged."""
+        return self._total_used
+
+    @property
+    def total_min(self) -> Amounts:
+        """What is guaranteed, over all quotas."""
+        return self._total_min
+
+    def is_over_min(self, namespace: str) -> bool:
+        """Whether a namespace has a quota and is charged more than that guarantees."""
+        return namespace in self._over_min
+
+    @property
+    def over_min(self) -> AbstractSet[str]:
+        """The namespaces of which that is so."""
+        return self._over_min
+
+    def charge_of(self, uid: str) -> Charge | None:
+        """What a pod is charged; None: nothing."""
+        return self._charges.get(uid)
+
+    @property
+    def tentative(self) -> AbstractSet[str]:
+        """Uids of pods that were admitted and not seen bound."""
+        return self._tentative
+
+    # Quotas
+
+    def put_quota(self, quota: Quota) -> None:
+        """Add or update a quota."""
+        self._set_quotas(quota.namespace, [*self._others(quota.namespace, quota.uid), quota])
+
+    def delete_quota(self, uid: str) -> None:
+        """Forget a quota."""
+        for namespace, quotas in list(self._quotas.items()):
+            if any(quota.uid == uid for quota in quotas):
+                self._set_quotas(namespace, self._others(namespace, uid))
+
+    def _others(self, namespace: str, uid: str) -> list[Quota]:
+        return [quota for quota in self._quotas.get(namespace, ()) if quota.uid != uid]
+
+    def _set_quotas(self, namespace: str, quotas: list[Quota]) -> None:
+        former = self.quota(namespace)
+        self._quotas.pop(namespace, None)
+        if quotas:
+            self._quotas[namespace] = sorted(quotas, key=lambda quota: quota.seniority)
+        new = self.quota(namespace)
+        if former != new:
+            self._total_min = minus(self._total_min, former.min if former else NOTHING)
+            self._total_min = plus(self._total_min, new.min if new else NOTHING)
+            if (former is None) != (new is None):
+                add = plus if new else minus
+                self._total_used = add(self._total_used, self.used(namespace))
+                self._drop_empty(namespace)
+            self._compare(namespace)
+            self.version += 1
+
+    # Charges
+
+    def put_pod(self, pod: QuotaPod) -> None:
+        """Add or update a pod: a bound one is charged what it requests now, one that has ended nothing.
+
+        A pod that is not bound keeps the charge that it was admitted with, if any.
+        """
+        if pod.charged:
+            self._charge(pod.uid, Charge(pod.namespace, pod.charge, bound=True))
+        elif pod.node or not pod.live or pod.uid not in self._tentative:
+            self.discharge(pod.uid)
+
+    def delete_pod(self, uid: str) -> None:
+        """Forget a pod."""
+        self.discharge(uid)
+
+    def admit(self, pod: QuotaPod) -> None:
+        """Charge a pod that was answered for, until it is seen bound, refused or gone."""
+        known = self._charges.get(pod.uid)
+        if known is None or not known.bound:
+            self._charge(pod.uid, Charge(pod.namespace, pod.charge, bound=False))
+
+    def withdraw(self, uid: str) -> None:
+        """Take back what a pod that is not bound was charged."""
+        if uid in self._tentative:
+            self.discharge(uid)
+
+    def discharge(self, uid: str) -> None:
+        """Charge a pod nothing."""
+        self._charge(uid, None)
+
+    def _charge(self, uid: str, charge: Charge | None) -> None:
+        former = self._charges.pop(uid, None)
+        self._tentative.discard(uid)
+        if charge is not None:
+            self._charges[uid] = charge
+            if not charge.bound:
+                self._tentative.add(uid)
+        if former == charge:
+            return
+        if former is not None and charge is not None and former.namespace == charge.namespace:
+            self._change(charge, former)
+            return
+        if charge is not None:
+            self._charged[charge.namespace] = self._charged.get(charge.namespace, 0) + 1
+            self._add(charge.namespace, charge.amounts, bound=charge.bound)
+        if former is not None:
+            self._charged[former.namespace] -= 1
+            self._add(former.namespace, minus(NOTHING, former.amounts), bound=former.bound)
+            self._drop_empty(former.namespace)
+
+    def _change(self, charge: Charge, former: Charge) -> None:
+        """Take one charge of a pod for another of the same namespace: most are the same amounts, seen bound now."""
+        namespace, more = charge.namespace, minus(charge.amounts, former.amounts)
+        if charge.bound == former.bound:
+            self._add(namespace, more, bound=charge.bound)
+            return
+        if any(more.values()):
+            self._add(namespace, more, bound=False)
+        change = charge.amounts if charge.bound else minus(NOTHING, former.amounts)
+        self._bound[namespace] = plus(self._bound.get(namespace, NOTHING), change)
+
+    def _add(self, namespace: str, amounts: Amounts, *, bound: bool) -> None:
+        self._used[namespace] = plus(self._used.get(namespace, NOTHING), amounts)
+        if bound:
+            self._bound[namespace] = plus(self._bound.get(namespace, NOTHING), amounts)
+        if namespace in self._quotas:
+            self._total_used = plus(self._total_used, amounts)
+            self._compare(namespace)
+            self.version += 1
+
+    def _compare(self, namespace: str) -> None:
+        quota = self.quota(namespace)
+        if quota is not None and over_min(self.used(namespace), quota.min):
+            self._over_min.add(namespace)
+        else:
+            self._over_min.discard(namespace)
+
+    def _drop_empty(self, namespace: str) -> None:
+        """Forget a namespace without quota and charges: they come and go, and their names do not come again."""
+        if namespace not in self._quotas and not self._charged.get(namespace):
+            for kept in (self._used, self._bound, self._charged):
+                kept.pop(namespace, None)
+
+    def fork(self) -> "QuotaBook":
+        """A copy to charge pods in without changing this one. Amounts are shared: they are replaced whole."""
+        return QuotaBook(
+            dict(self._quotas),
+            dict(self._charges),
+            dict(self._used),
+            dict(self._bound),
+            dict(self._charged),
+            set(self._tentative),
+            self._total_used,
+            self._total_min,
+            set(self._over_min),
+            self.version,
+        )

@@ -1,0 +1,91 @@
+"""What was bound beyond a quota's max: nobody asked the extender, or another scheduler placed it. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
+from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import Quota
+from scheduler_plugins.quota.resource_list import quantity
+from scheduler_plugins.snapshot.units import unix_time
+
+
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """A namespace whose bound pods are charged more than its quota's max."""
+
+    quota: Quota
+    """Its quota in force."""
+    excess: Amounts
+    """By how much, of which resources. [milli-cores for cpu, else base units]"""
+    pods: Sequence[QuotaPod]
+    """The pods that make it so and were bound since the quota was last changed, the least important and last first."""
+
+
+def excess(quota: Quota, bound: Amounts) -> dict[str, int]:
+    """By how much the charge of bound pods is above a quota's max. [milli-cores for cpu, else base units]"""
+    over = {name: amount - quota.max.get(name, UNLIMITED) for name, amount in bound.items()}
+    return {name: amount for name, amount in over.items() if amount > 0}
+
+
+def sentences(quota: Quota, bound: Amounts) -> list[str]:
+    """The same for people: "cpu: its pods have 6, max is 5"."""
+    return [
+        f"{name}: its pods have {quantity(name, bound[name])}, max is {quantity(name, bound[name] - amount)}"
+        for name, amount in excess(quota, bound).items()
+    ]
+
+
+def beyond_max(
+    book: QuotaBook, pods: Iterable[QuotaPod], quota_objects: Mapping[str, Mapping[str, Any]]
+) -> list[Beyond]:
+    """All namespaces of which that is so; pods are looked at only where there is one.
+
+    A max that was lowered below what runs takes nothing from anybody: what was bound before is not among the pods.
+
+    Args:
+        book: quotas and charges.
+        pods: all pods that have not ended.
+        quota_objects: the ElasticQuotas as Kubernetes JSON, by uid.
+    """
+    over = {
+        quota.namespace: (quota, more)
+        for quota in book.in_force
+        if (more := excess(quota, book.bound(quota.namespace)))
+    }
+    if not over:
+        return []
+    since = {name: _changed_at(quota_objects.get(quota.uid) or {}) for name, (quota, _) in over.items()}
+    there: dict[str, list[QuotaPod]] = {name: [] for name in over}
+    for pod in pods:
+        if pod.namespace in there and pod.charged:
+            there[pod.namespace].append(pod)
+    return [Beyond(quota, more, _last(there[name], more, since[name])) for name, (quota, more) in over.items()]
+
+
+def _last(pods: list[QuotaPod], more: Amounts, since: float) -> list[QuotaPod]:
+    """The pods without which it would be within max; who leaves already counts as gone."""
+    left, found = dict(more), []
+    for pod in sorted(pods, key=lambda pod: (not pod.terminating, pod.priority, -_bound_at(pod), pod.key)):
+        helps = any(left.get(name, 0) > 0 and amount > 0 for name, amount in pod.charge.items())
+        if not helps or not (pod.terminating or _bound_at(pod) > since):
+            continue
+        left = {name: amount - pod.charge.get(name, 0) for name, amount in left.items()}
+        if not pod.terminating:
+            found.append(pod)
+    return found
+
+
+def _bound_at(pod: QuotaPod) -> float:
+    """When its kubelet took it, at the latest when it was created before that. [unix s]"""
+    return pod.created if pod.started is None else pod.started
+
+
+def _changed_at(quota: Mapping[str, Any]) -> float:
+    """When the spec of a quota was last written; its creation where nobody says. [unix s]"""
+    metadata = quota.get("metadata") or {}
+    times = [metadata.get("creationTimestamp")]
+    times += [each.get("time") for each in metadata.get("managedFields") or () if each.get("subresource") != "status"]
+    return max((unix_time(time) or 0.0 for time in times if time), default=0.0)

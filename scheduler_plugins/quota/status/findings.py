@@ -1,0 +1,155 @@
+"""What is to be said of a quota beside its usage. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts, amounts_of
+from scheduler_plugins.quota.over_max import sentences
+from scheduler_plugins.quota.quota import Quota
+from scheduler_plugins.quota.resource_list import bound, quantity
+
+IN_FORCE: Final = "InForce"
+"""Condition: whether this quota is the one that counts in its namespace."""
+MIN_WITHIN_MAX: Final = "MinWithinMax"
+"""Condition: whether its namespace may use all that it is guaranteed."""
+MIN_WITHIN_CAPACITY: Final = "MinWithinCapacity"
+"""Condition: whether the nodes have all that is guaranteed to all namespaces."""
+USED_WITHIN_MAX: Final = "UsedWithinMax"
+"""Condition: whether its namespace's bound pods are within max. They are not where max was lowered, another scheduler
+placed them, or the extender was away."""
+MAX_WITHIN_RESOURCE_QUOTA: Final = "MaxWithinResourceQuota"
+"""Condition: whether the namespace's ResourceQuotas let it use its max."""
+OURS: Final = (IN_FORCE, MIN_WITHIN_MAX, USED_WITHIN_MAX, MIN_WITHIN_CAPACITY, MAX_WITHIN_RESOURCE_QUOTA)
+"""The conditions that are written here."""
+
+Hard: TypeAlias = Mapping[str, tuple[int, str]]
+"""By resource: the least that a namespace's ResourceQuotas allow, and which of them. [milli-cores, else base units]"""
+
+_REQUESTS: Final = "requests."
+_MOST_NAMED: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One condition of a quota."""
+
+    type: str
+    """Which."""
+    good: bool
+    """Whether all is well."""
+    reason: str
+    """One CamelCase word for programs."""
+    message: str
+    """A sentence for people, with the amounts."""
+    warns: bool = False
+    """Whether an Event tells of it when it comes up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What all quotas are judged against."""
+
+    total_min: Amounts
+    """What is guaranteed, over all quotas in force. [milli-cores for cpu, else base units]"""
+    capacity: Amounts
+    """What the nodes have to give to pods, all together. [milli-cores for cpu, else base units]"""
+
+
+def findings(
+    quota: Quota, of_namespace: Sequence[Quota], surroundings: Surroundings, hard: Hard | None, bound_pods: Amounts
+) -> list[Finding]:
+    """All that is to be said of a quota; of one that is not in force, only that and what is wrong in itself.
+
+    Args:
+        quota: the quota.
+        of_namespace: all quotas of its namespace, the one in force first.
+        surroundings: what all quotas are judged against.
+        hard: what the namespace's ResourceQuotas allow; None: it is not known, and nothing is said of it.
+        bound_pods: what the namespace is charged for bound pods. [milli-cores for cpu, else base units]
+    """
+    found = [_in_force(quota, of_namespace), _min_within_max(quota)]
+    if of_namespace[0].uid == quota.uid:
+        found.append(_min_within_capacity(quota, surroundings))
+        if hard is not None:
+            found.append(_max_within_hard(quota, hard))
+        found.append(_used_within_max(quota, bound_pods))
+    return found
+
+
+def _in_force(quota: Quota, of_namespace: Sequence[Quota]) -> Finding:
+    if len(of_namespace) == 1:
+        return Finding(IN_FORCE, True, "OnlyQuota", "It is the only one of its namespace.")
+    senior, others = of_namespace[0], [each.name for each in of_namespace[1:]]
+    if senior.uid == quota.uid:
+        message = f"The namespace has {len(of_namespace)} ElasticQuotas, of which this one is in force, as the oldest"
+        return Finding(IN_FORCE, True, "SeveralQuotas", f"{message}; not in force: {_listed(others)}.", warns=True)
+    message = f"{senior.key} is in force in this namespace, as the older one, or the first by name; keep only one."
+    return Finding(IN_FORCE, False, "OtherQuotaInForce", message, warns=True)
+
+
+def _min_within_max(quota: Quota) -> Finding:
+    wrong = [
+        f"{name}: min {quantity(name, amount)} is above max {bound(name, most)}"
+        + (" (cpu, memory and ephemeral-storage count as 0 where max does not name them)" if not most else "")
+        for name, amount in quota.min.items()
+        if amount > (most := quota.max.get(name, UNLIMITED))
+    ]
+    return _finding(MIN_WITHIN_MAX, wrong, "Within", "MinAboveMax", "Its namespace may use all that it is guaranteed.")
+
+
+def _used_within_max(quota: Quota, bound_pods: Amounts) -> Finding:
+    good = "Its namespace's pods are within max."
+    return _finding(USED_WITHIN_MAX, sentences(quota, bound_pods), "Within", "UsedAboveMax", good)
+
+
+def _min_within_capacity(quota: Quota, surroundings: Surroundings) -> Finding:
+    wrong = [
+        f"{name}: all quotas together guarantee {quantity(name, total)}, the nodes have {quantity(name, has)}"
+        for name, amount in quota.min.items()
+        if amount > 0 and (total := surroundings.total_min.get(name, 0)) > (has := surroundings.capacity.get(name, 0))
+    ]
+    good = "The nodes have what all quotas together guarantee."
+    return _finding(MIN_WITHIN_CAPACITY, wrong, "Within", "MinAboveCapacity", good)
+
+
+def _max_within_hard(quota: Quota, hard: Hard) -> Finding:
+    wrong = []
+    for name, most in quota.max.items():
+        allowed, of = hard.get(name, (UNLIMITED, ""))
+        if name in quota.named and allowed < most < UNLIMITED:
+            amounts = f"max {quantity(name, most)} is above the {quantity(name, allowed)}"
+            wrong.append(f"{name}: {amounts} of ResourceQuota {of}")
+    good = "No ResourceQuota keeps the namespace from its max."
+    return _finding(MAX_WITHIN_RESOURCE_QUOTA, wrong, "Within", "MaxAboveResourceQuota", good)
+
+
+def _finding(kind: str, wrong: Sequence[str], good_reason: str, bad_reason: str, good: str) -> Finding:
+    if not wrong:
+        return Finding(kind, True, good_reason, good)
+    return Finding(kind, False, bad_reason, f"{_listed(wrong, '; ')}.", warns=True)
+
+
+def _listed(items: Sequence[str], between: str = ", ") -> str:
+    more = [f"and {len(items) - _MOST_NAMED} more"] if len(items) > _MOST_NAMED else []
+    return between.join([*items[:_MOST_NAMED], *more])
+
+
+def hard_by_namespace(resource_quotas: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, tuple[int, str]]]:
+    """What ResourceQuotas allow the pods of each namespace to request, but for those that are about some pods alone.
+
+    Raises:
+        QuantityError: an amount is not a quantity.
+    """
+    found: dict[str, dict[str, tuple[int, str]]] = {}
+    for each in resource_quotas:
+        metadata, spec = each.get("metadata") or {}, each.get("spec") or {}
+        if spec.get("scopes") or spec.get("scopeSelector"):
+            continue
+        of_namespace = found.setdefault(str(metadata.get("namespace") or ""), {})
+        # requests.cpu says the same as cpu; whichever is less counts.
+        for key, amount in (spec.get("hard") or {}).items():
+            for name, most in amounts_of({str(key).removeprefix(_REQUESTS): amount}).items():
+                if name not in of_namespace or most < of_namespace[name][0]:
+                    of_namespace[name] = most, str(metadata.get("name") or "")
+    return found

@@ -1,0 +1,69 @@
+"""What quotas guarantee, allow and are charged, as metrics that are read when somebody asks for them."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from scheduler_plugins.quota.amounts import UNLIMITED, Amounts
+from scheduler_plugins.quota.ledger import QuotaBook
+from scheduler_plugins.quota.quota import Quota
+
+LABELS: Final = ("quota_namespace", "quota", "resource")
+"""Of each metric. Not `namespace`: that is where Prometheus says in which namespace the extender runs."""
+FAMILIES: Final[Mapping[str, str]] = {
+    "headroom_scheduler_quota_used": "What a quota's namespace is charged, pods on their way included [cores, bytes].",
+    "headroom_scheduler_quota_min": "What the quota guarantees [cores, bytes].",
+    "headroom_scheduler_quota_max": "What the namespace may use at most [cores, bytes]; absent: it is not limited.",
+}
+"""Names and texts."""
+PASSED_OVER: Final = "headroom_scheduler_quotas_passed_over"
+"""Name of the number of quotas that are not in force."""
+_MILLI: Final = 1000
+
+
+class QuotaLevels(Collector):
+    """Nothing is kept here, so a quota that is deleted is gone from the next answer.
+
+    Args:
+        registry: where they are registered.
+    """
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._books: list[QuotaBook] = []
+        registry.register(self)
+
+    def show(self, book: QuotaBook) -> None:
+        """Show a ledger from now on."""
+        self._books.append(book)
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """The families without their values."""
+        for name, text in FAMILIES.items():
+            yield GaugeMetricFamily(name, text, labels=LABELS)
+        yield GaugeMetricFamily(PASSED_OVER, "Quotas that are not in force: their namespace has an older one.")
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The values of the moment."""
+        *levels, passed_over = self.describe()
+        for book in self._books:
+            for quota in book.in_force:
+                for family, amounts in zip(levels, _levels(quota, book.used(quota.namespace)), strict=True):
+                    for resource, amount in amounts.items():
+                        value = amount / _MILLI if resource == "cpu" else float(amount)
+                        family.add_metric([quota.namespace, quota.name, resource], value)
+        count = sum(len(book.passed_over(name)) for book in self._books for name in book.namespaces)
+        passed_over.add_metric([], count)
+        yield from (*levels, passed_over)
+
+
+def _levels(quota: Quota, used: Amounts) -> tuple[Amounts, Amounts, Amounts]:
+    """Used, min and max; without what neither the quota names nor a pod uses, which is 0 of everything else."""
+    counted = [name for name in quota.named if name in quota.min or name in quota.max]
+    return (
+        {**dict.fromkeys(counted, 0), **{name: amount for name, amount in used.items() if amount}},
+        quota.min,
+        {name: quota.max[name] for name in counted if quota.max.get(name, UNLIMITED) < UNLIMITED},
+    )

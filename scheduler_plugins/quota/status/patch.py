@@ -1,0 +1,94 @@
+"""The smallest patch that brings an ElasticQuota's status up to date. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from crds.quantity import QuantityError, parse_quantity
+from scheduler_plugins.quota.status.findings import OURS, Finding
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is to be written, and told."""
+
+    body: dict[str, Any]
+    """A merge patch of the status; it fits this very version of the object and no other."""
+    news: Sequence[Finding]
+    """What came up that people are warned of."""
+    words_alone: bool
+    """Whether nothing but messages of conditions would change."""
+
+
+def update(quota: Json, used: Mapping[str, str] | None, found: Sequence[Finding], now: float) -> Update | None:
+    """What has to be written to a quota; None: it says all of it already.
+
+    Args:
+        quota: the ElasticQuota as it is.
+        used: what its namespace uses, as quantities; None: it is not in force, and says nothing of it.
+        found: its conditions; others of ours stay as they are, or go where the quota is not in force.
+        now: the time. [unix s]
+    """
+    metadata, status = quota.get("metadata") or {}, quota.get("status") or {}
+    body: dict[str, Any] = {}
+    usage = _usage(status.get("used"), used)
+    if usage is not None:
+        body["used"] = usage or None
+    stored = list(status.get("conditions") or ())
+    generation = metadata.get("generation")
+    former = {each.get("type"): each for each in stored if each.get("type") in OURS}
+    made = {each.type: _condition(each, former.get(each.type), generation, now) for each in found}
+    dropped = former.keys() - made.keys() if used is None else set()
+    if dropped or any(former.get(kind) != condition for kind, condition in made.items()):
+        kept = [made.pop(str(each.get("type")), each) for each in stored if each.get("type") not in dropped]
+        body["conditions"] = [*kept, *made.values()]
+    if not body:
+        return None
+    news = [each for each in found if each.warns and _differs(each, former.get(each.type))]
+    identity = {name: metadata[name] for name in ("uid", "resourceVersion") if name in metadata}
+    words = "used" not in body and not any(
+        _differs(each, former.get(each.type)) or former[each.type].get("observedGeneration") != generation
+        for each in found
+    )
+    return Update({"metadata": identity, "status": body}, news, words)
+
+
+def _usage(stored: Mapping[str, Any] | None, used: Mapping[str, str] | None) -> dict[str, str | None] | None:
+    """The change of `status.used` as a merge patch; None: there is none."""
+    stored = stored or {}
+    if used is None:
+        return {} if stored else None
+    changed: dict[str, str | None] = {name: text for name, text in used.items() if not _same(stored.get(name), text)}
+    changed |= dict.fromkeys(stored.keys() - used.keys())
+    return changed or None
+
+
+def _same(stored: Any, text: str) -> bool:  # noqa: ANN401 - text or a number
+    """Whether a stored amount is the same, however it is written."""
+    if stored is None:
+        return False
+    try:
+        return parse_quantity(stored) == parse_quantity(text)
+    except QuantityError:
+        return False
+
+
+def _differs(finding: Finding, former: Json | None) -> bool:
+    stands = "True" if finding.good else "False"
+    return former is None or (former.get("status"), former.get("reason")) != (stands, finding.reason)
+
+
+def _condition(finding: Finding, former: Json | None, generation: int | None, now: float) -> dict[str, Any]:
+    status = "True" if finding.good else "False"
+    since = (former or {}).get("lastTransitionTime") if former and former.get("status") == status else None
+    condition = {
+        "type": finding.type,
+        "status": status,
+        "reason": finding.reason,
+        "message": finding.message,
+        "lastTransitionTime": since or datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }
+    return condition if generation is None else {**condition, "observedGeneration": generation}

@@ -1,0 +1,300 @@
+"""Keeps the status of ElasticQuotas up to date, and warns of what is wrong with them. One replica does: the leader."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Protocol
+
+from crds.elastic_quota import GROUP, PLURAL, VERSION, ElasticQuota
+from headroom.cluster.shape import check_elastic_quota
+from headroom.kube import MERGE_PATCH, ApiError, ApiUnavailable, paths
+from headroom.kube.unreadable_objects import Unreadable
+from headroom.runtime.token_bucket import TokenBucket
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.resource_list import reported
+from scheduler_plugins.quota.status.findings import Finding, Surroundings, findings
+from scheduler_plugins.quota.status.limits import NamespaceLimits
+from scheduler_plugins.quota.status.metrics import QuotaMetrics
+from scheduler_plugins.quota.status.patch import Update, update
+
+INTERVAL_SECONDS: Final = 1.0
+"""How often we look."""
+WRITES_PER_SECOND: Final = 20.0
+"""How many statuses are written in the long run. [1/s]"""
+WRITE_BURST: Final = 200
+"""How many are written at once after a quiet time. [quotas]"""
+MISSING_RIGHT: Final = f"apiGroups: [{GROUP}], resources: [{PLURAL}/status], verbs: [patch]"
+"""The rule that a role needs, as the chart gives it."""
+
+_AT_ONCE: Final = 10
+_SLICE_SECONDS: Final = 0.005
+_WORDS_SECONDS: Final = 60.0
+_REFUSED_SECONDS: Final = 60.0
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+_FORBIDDEN: Final = 403
+_PRUNED: Final = (
+    f"The definition {PLURAL}.{GROUP} has no status.conditions, so what is wrong with quotas is told by Events "
+    "alone: apply the definition that comes with this release"
+)
+_LOG: Final = logging.getLogger(__name__)
+
+Json = Mapping[str, Any]
+
+
+class Written(StrEnum):
+    """What became of a write."""
+
+    OK = "ok"
+    """The quota says it now."""
+    GONE = "gone"
+    """There is no such quota any more."""
+    CHANGED = "changed"
+    """It has changed meanwhile, and is looked at again."""
+    REFUSED = "refused"
+    """The API server refuses it."""
+    UNAVAILABLE = "unavailable"
+    """The API server is away or overloaded, or another replica leads now."""
+
+
+class PatchesQuotas(Protocol):
+    """The part of the API session that is needed."""
+
+    async def patch(self, path: str, body: dict[str, Any], content_type: str = ...) -> Any:  # noqa: ANN401 - JSON
+        """Change parts of an object."""
+        ...
+
+
+class Recorder(Protocol):
+    """The part of `headroom.kube.events.EventRecorder` that is needed."""
+
+    async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
+        """Tell something about an object."""
+        ...
+
+    async def flush(self) -> None:
+        """Write what could not be written before."""
+        ...
+
+
+@dataclass(slots=True)
+class _Known:
+    """What we did about a quota."""
+
+    seen: str = ""
+    """The version of the object as the watch had it when we wrote."""
+    answer: Json | None = None
+    """The object as the API server answered, which the watch has yet to bring."""
+    wrote_at: float = float("-inf")
+    not_before: float = float("-inf")
+    pruned: Sequence[Json] = ()
+    """The conditions that we wrote and the API server did not keep."""
+    settled: tuple[Any, ...] = ()
+    """What was looked at when there was nothing to write."""
+
+
+class Writer:
+    """Writes where there is a difference, at a limited rate.
+
+    Args:
+        cluster: the quotas, and what they are charged.
+        limits: what ResourceQuotas allow.
+        api: the session, which writes for the leader alone.
+        recorder: writes Events.
+        may_write: whether this replica leads, and knows the cluster as it is.
+        metrics: where it is counted.
+        clock: the present time. [unix s]
+        monotonic: a clock that never jumps. [s]
+    """
+
+    def __init__(
+        self,
+        cluster: QuotaCluster,
+        limits: NamespaceLimits,
+        api: PatchesQuotas,
+        recorder: Recorder,
+        may_write: Callable[[], bool],
+        metrics: QuotaMetrics,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._limits = limits
+        self._api = api
+        self._recorder = recorder
+        self._may_write = may_write
+        self._metrics = metrics
+        self._clock = clock
+        self._monotonic = monotonic
+        self._tokens = TokenBucket()
+        self._known: dict[str, _Known] = {}
+        self._turn = 0
+        self._resume_at = float("-inf")
+        self._pause = _FIRST_PAUSE_SECONDS
+        self._told = self._told_pruned = False
+        self._unreadable = Unreadable("ElasticQuota", check_elastic_quota)
+
+    async def run(self) -> None:
+        """Look, and write, for ever. What fails is told once, and tried again the next time."""
+        trouble = ""
+        while True:
+            await asyncio.sleep(INTERVAL_SECONDS)
+            try:
+                await self.look()
+                trouble = ""
+            except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
+                if trouble != (trouble := f"{type(error).__name__}: {error}"):
+                    _LOG.error("The status of quotas cannot be kept: %s", error, exc_info=error)
+
+    async def look(self) -> int:
+        """Write what changed; how many quotas that were."""
+        if not self._may_write() or self._monotonic() < self._resume_at:
+            return 0
+        await self._recorder.flush()
+        objects = self._cluster.quota_objects
+        for uid in self._known.keys() - objects.keys():
+            del self._known[uid]
+        self._unreadable.retain(set(objects))
+        await self._limits.refresh(objects)
+        due = await self._due(list(objects))
+        done = 0
+        for start in range(0, len(due), _AT_ONCE):
+            if not self._may_write() or self._monotonic() < self._resume_at:
+                break
+            some = due[start : start + _AT_ONCE]
+            results = await asyncio.gather(*(self._write(quota, change) for quota, change in some))
+            done += results.count(Written.OK)
+        return done
+
+    async def _due(self, uids: Sequence[str]) -> list[tuple[Json, Update]]:
+        """What there is to write, as far as it may be written now. Requests are answered in between."""
+        refill, now = 1 / WRITES_PER_SECOND, self._monotonic()
+        left = self._tokens.left(WRITE_BURST, refill, now)
+        surroundings, found = self._surroundings(), list[tuple[Json, Update]]()
+        started = time.perf_counter()
+        for number in range(len(uids)):
+            if len(found) >= left:
+                self._turn = (self._turn + number) % len(uids)
+                break
+            if time.perf_counter() - started >= _SLICE_SECONDS:
+                await asyncio.sleep(0)
+                started = time.perf_counter()
+            uid = uids[(self._turn + number) % len(uids)]
+            if (due := self._attempt(uid, surroundings, now)) is not None:
+                found.append(due)
+                self._tokens.take(refill, now)
+        return found
+
+    def _attempt(self, uid: str, surroundings: Surroundings, now: float) -> tuple[Json, Update] | None:
+        """What there is to write to one quota; one that cannot be judged is named once and stops no other."""
+
+        def look(quota: Json) -> tuple[Json, Update] | None:
+            change = self._change(quota, surroundings, now)
+            return None if change is None else (quota, change)
+
+        quota = self._stored(uid)
+        return None if quota is None else self._unreadable.attempt(uid, quota, look)
+
+    def _surroundings(self) -> Surroundings:
+        capacity: dict[str, int] = {}
+        for node in self._cluster.nodes.values():
+            for name, amount in node.allocatable.items():
+                capacity[name] = capacity.get(name, 0) + amount
+        return Surroundings(self._cluster.book.total_min, capacity)
+
+    def _stored(self, uid: str) -> Json | None:
+        """A quota as it is: as the watch brought it, or as our write left it while the watch has yet to bring that."""
+        quota = self._cluster.quota_objects.get(uid)
+        known = self._known.get(uid)
+        if quota is None or known is None:
+            return quota
+        if known.answer is not None and quota["metadata"].get("resourceVersion") == known.seen:
+            quota = known.answer
+        else:
+            known.answer = None
+        status = quota.get("status") or {}
+        if not known.pruned or status.get("conditions"):
+            return quota
+        return {**quota, "status": {**status, "conditions": known.pruned}}
+
+    def _change(self, stored: Json, surroundings: Surroundings, now: float) -> Update | None:
+        """What there is to write to a quota now, if anything."""
+        metadata, book = stored["metadata"], self._cluster.book
+        namespace = str(metadata.get("namespace") or "")
+        senior = book.quota(namespace)
+        all_of_it = [senior, *book.passed_over(namespace)] if senior is not None else []
+        quota = next((each for each in all_of_it if each.uid == metadata.get("uid")), None)
+        if quota is None:
+            return None
+        known = self._known.setdefault(quota.uid, _Known())
+        bound, hard = book.bound(namespace), self._limits.of(namespace)
+        looked_at = (metadata.get("resourceVersion"), all_of_it, bound, hard, surroundings)
+        if now < known.not_before or looked_at == known.settled:
+            return None
+        used = reported(quota, bound) if quota is senior else None
+        change = update(stored, used, findings(quota, all_of_it, surroundings, hard, bound), self._clock())
+        if change is None:
+            known.settled = looked_at
+        # With every node that comes or goes the numbers change in the words of all quotas.
+        elif change.words_alone and now - known.wrote_at < _WORDS_SECONDS:
+            return None
+        return change
+
+    async def _write(self, quota: Json, change: Update) -> Written:
+        metadata, now = quota["metadata"], self._monotonic()
+        known = self._known[str(metadata["uid"])]
+        result = await self._patch(quota, change, known)
+        self._metrics.writes.labels(result).inc()
+        if result is Written.OK:
+            known.wrote_at = now
+            for news in change.news:
+                await self._warn(quota, news)
+        return result
+
+    async def _patch(self, quota: Json, change: Update, known: _Known) -> Written:
+        metadata, now = quota["metadata"], self._monotonic()
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{metadata['namespace']}/{PLURAL}/{metadata['name']}"
+        current = self._cluster.quota_objects.get(str(metadata["uid"]))
+        try:
+            answer = await self._api.patch(paths.status(path), change.body, content_type=MERGE_PATCH)
+        except ApiUnavailable as error:
+            self._resume_at = now + (error.retry_after or self._pause)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+            _LOG.debug("The status of quotas could not be written, the API server is left alone for a while: %s", error)
+            return Written.UNAVAILABLE
+        except ApiError as error:
+            return self._refused(quota, error, known)
+        if self._told:
+            _LOG.info("The status of quotas is written again")
+        self._pause, self._told = _FIRST_PAUSE_SECONDS, False
+        known.seen, known.answer = str((current or quota)["metadata"].get("resourceVersion")), answer
+        if "conditions" in change.body["status"]:
+            kept = (answer.get("status") or {}).get("conditions")
+            known.pruned = () if kept else change.body["status"]["conditions"]
+            if known.pruned and not self._told_pruned:
+                _LOG.warning("%s", _PRUNED)
+                self._told_pruned = True
+        return Written.OK
+
+    def _refused(self, quota: Json, error: ApiError, known: _Known) -> Written:
+        if error.not_found:
+            return Written.GONE
+        if error.conflict or "metadata.uid" in error.message:
+            known.answer = None
+            return Written.CHANGED
+        known.not_before = self._monotonic() + _REFUSED_SECONDS
+        if not self._told:
+            lacks = f" (a role lacks the rule {{{MISSING_RIGHT}}})" if error.status == _FORBIDDEN else ""
+            key = f"{quota['metadata']['namespace']}/{quota['metadata']['name']}"
+            _LOG.warning("The status of ElasticQuota %s could not be written%s: %s", key, lacks, error)
+        self._told = True
+        return Written.REFUSED
+
+    async def _warn(self, quota: Json, news: Finding) -> None:
+        metadata = quota["metadata"]
+        regarding = {"apiVersion": ElasticQuota.API_VERSION, "kind": ElasticQuota.KIND}
+        regarding |= {part: metadata[part] for part in ("namespace", "name", "uid")}
+        await self._recorder.record(regarding, "Warning", news.reason, "Accounting", news.message)

@@ -1,0 +1,100 @@
+"""Waking and telling, put together as a part of the extender."""
+
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+
+from headroom.kube import ApiServer
+from headroom.kube.events import EventRecorder
+from headroom.runtime.clocks import Clocks
+from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.framework.verdict import Verdict
+from scheduler_plugins.requeue.events import Teller
+from scheduler_plugins.requeue.groups import Entry
+from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.requeue.patching import Patcher
+from scheduler_plugins.requeue.recovery import Adoption
+from scheduler_plugins.requeue.requeuer import Waker
+from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.unschedulable import Waiting
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.pod import PodRequest
+
+COMPONENT: Final = "headroom-scheduler"
+"""Who speaks in the Events."""
+
+_LOG: Final = logging.getLogger(__name__)
+
+
+class Waking:
+    """What happens to pods after they were refused.
+
+    Args:
+        settings: how much of it.
+        cache: the cluster.
+        cycle: the plugins, unobserved: what is judged here is no request.
+        api: the session.
+        metrics: where it is counted.
+        clock: the present time. [unix s]
+        monotonic: a clock that never jumps. [s]
+    """
+
+    def __init__(
+        self,
+        settings: WakingSettings,
+        cache: ClusterCache,
+        cycle: Cycle,
+        api: ApiServer,
+        metrics: WakingMetrics,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.waiting = Waiting(settings.most_pods, lambda: len(cache.nodes), monotonic)
+        """Who waits."""
+        self._metrics = metrics
+        self._monotonic = monotonic
+        self.waiting.on_forgotten = self._forgotten
+        self._told: list[Callable[[PodRequest, Mapping[str, Any], Sequence[str], Verdict], None]] = []
+        self.background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = {}
+        """What runs until the end, by name."""
+        if settings.enabled or settings.events:
+            self._told.append(self.waiting.refused)
+        if settings.enabled:
+            clocks = Clocks(clock, monotonic)
+            waker = Waker(self.waiting, cache, cycle, Patcher(api), settings, metrics, clocks)
+            self.background["waking"] = waker.run
+            self.waiting.adopt = Adoption(cache, cycle)
+            self.waiting.read = cache.read
+        if settings.events:
+            recorder = EventRecorder(api, COMPONENT)
+            teller = Teller(self.waiting, cache, cycle, recorder, settings, metrics, clock, monotonic)
+            self._told.append(teller.refused)
+            self.background["telling"] = teller.run
+
+    def refused(self, pod: PodRequest, json_pod: Mapping[str, Any], names: Sequence[str], verdict: Verdict) -> None:
+        """Take note of a pod that was refused on all these nodes. One without a uid is no pod of the API server."""
+        if not pod.uid:
+            return
+        try:
+            for tell in self._told:
+                tell(pod, json_pod, names, verdict)
+        except Exception as error:  # noqa: BLE001 - the pod was answered for all the same
+            _LOG.debug("Pod %s cannot be remembered: %s", pod.key, error)
+
+    def put_pod(self, pod: Mapping[str, Any]) -> None:
+        """Take note of a pod that changed."""
+        self.waiting.put_pod(pod)
+
+    def delete_pod(self, uid: str) -> None:
+        """Take note of a pod that is gone."""
+        self.waiting.delete_pod(uid)
+
+    def absent_pods(self, uids: AbstractSet[str]) -> Sequence[str]:
+        """Take note of all pods that there are: which of those that wait are gone."""
+        return self.waiting.absent_pods(uids)
+
+    def _forgotten(self, entry: Entry, placed: bool) -> None:  # noqa: FBT001 - a Forgotten
+        if placed:
+            self._metrics.waited.observe(self._monotonic() - entry.since)

@@ -1,0 +1,199 @@
+"""An Event for each refused pod: why no node took it, and by how much the node that came closest missed."""
+
+import asyncio
+import heapq
+import logging
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+
+from headroom.runtime.token_bucket import TokenBucket
+from scheduler_plugins.framework.cycle import Cycle, PluginError
+from scheduler_plugins.framework.verdict import PASSES, Verdict
+from scheduler_plugins.requeue.groups import Entry
+from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.unschedulable import Waiting
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.pod import PodRequest
+
+REASON: Final = "HeadroomRefused"
+"""The reason of the Events."""
+REPEAT_SECONDS: Final = 1800.0
+"""After this long the same is told of a pod again. Kubernetes keeps Events for an hour."""
+
+_SHORTEST_PAUSE_SECONDS: Final = 60.0
+_INTERVAL_SECONDS: Final = 1.0
+_REMEMBERED: Final = 20_000
+
+_LOG: Final = logging.getLogger(__name__)
+
+Reasons = frozenset[str]
+
+
+class Recorder(Protocol):
+    """The part of `headroom.kube.events.EventRecorder` that is needed."""
+
+    @property
+    def waiting(self) -> int:
+        """How many events could not be written yet."""
+        ...
+
+    async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
+        """Tell something about an object."""
+        ...
+
+    async def flush(self) -> None:
+        """Write what could not be written before."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    reasons: Reasons
+    at: float
+
+
+class Teller:
+    """Writes the Events, at a limited rate and each thing once.
+
+    Args:
+        waiting: who waits.
+        cache: the cluster.
+        cycle: knows the numbers.
+        recorder: writes.
+        settings: how much of it.
+        metrics: where it is counted.
+        clock: the present time. [unix s]
+        monotonic: a clock that never jumps. [s]
+    """
+
+    def __init__(
+        self,
+        waiting: Waiting,
+        cache: ClusterCache,
+        cycle: Cycle,
+        recorder: Recorder,
+        settings: WakingSettings,
+        metrics: WakingMetrics,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._waiting = waiting
+        self._cache = cache
+        self._cycle = cycle
+        self._recorder = recorder
+        self._settings = settings
+        self._metrics = metrics
+        self._clock = clock
+        self._monotonic = monotonic
+        self._tokens = TokenBucket()
+        self._due: dict[str, Reasons] = {}
+        self._told: OrderedDict[str, _Told] = OrderedDict()
+
+    def refused(self, pod: PodRequest, _json: Mapping[str, Any], _names: Sequence[str], verdict: Verdict) -> None:
+        """Note that there is something to tell of a pod, unless it was told lately."""
+        which = np.unique(verdict.refused).tolist()
+        reasons = frozenset(verdict.refusals[each].family for each in which if each != PASSES)
+        told = self._told.get(pod.uid)
+        if told is not None:
+            age = self._monotonic() - told.at
+            if age < (REPEAT_SECONDS if told.reasons == reasons else _SHORTEST_PAUSE_SECONDS):
+                self._metrics.events.labels("suppressed").inc()
+                return
+        self._due[pod.uid] = reasons
+
+    async def run(self) -> None:
+        """Tell, until cancelled. What fails is told once, and is tried again the next time."""
+        trouble = ""
+        while True:
+            await asyncio.sleep(_INTERVAL_SECONDS)
+            try:
+                await self.tell()
+                trouble = ""
+            except Exception as error:  # noqa: BLE001 - the outer runner: the extender lives on
+                if trouble != (trouble := f"{type(error).__name__}: {error}"):
+                    told = None if isinstance(error, PluginError) else error  # it names the plugin and says how
+                    _LOG.error("Refused pods cannot be told of: %s", error, exc_info=told)
+
+    async def tell(self) -> None:
+        """Write what may be written now, the most important pods first.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        await self._recorder.flush()
+        refill, now = 1 / self._settings.events_per_second, self._monotonic()
+        left = self._tokens.left(self._settings.event_burst, refill, now)
+        if not left or self._troubled():
+            return
+        for uid in self._due.keys() - self._waiting.entries.keys():  # they do not wait any more
+            del self._due[uid]
+            self._metrics.events.labels("suppressed").inc()
+        for entry in heapq.nsmallest(left, (self._waiting.entries[uid] for uid in self._due), key=_rank):
+            reasons = self._due.pop(entry.uid)
+            note = self.note(entry)
+            if note is None:
+                self._metrics.events.labels("suppressed").inc()
+                continue
+            self._tokens.take(refill, now)
+            self._remember(entry.uid, reasons)
+            await self._recorder.record(_reference(entry), "Warning", REASON, "Scheduling", note)
+            self._metrics.events.labels("posted").inc()
+            if self._troubled():
+                return
+
+    def _troubled(self) -> bool:
+        """Whether an event could not be written: the API server is away, or refuses. The rest waits then."""
+        return self._recorder.waiting > 0
+
+    def note(self, entry: Entry) -> str | None:
+        """What there is to tell of a pod; None when it would not be refused any more.
+
+        Raises:
+            PluginError: a plugin failed.
+        """
+        snapshot, pod = self._cache.freeze(self._clock()), entry.request
+        nodes = snapshot.take(self._waiting.numbers.rows(entry.group.nodes, snapshot))
+        verdict = self._cycle.filter(pod, nodes)
+        if not len(nodes) or verdict.passes.any():
+            return None
+        if (refusal := self._cycle.refuses(pod, nodes)) is not None:
+            return f"No node may have it: {refusal.reason.rstrip('.')}."
+        counts = Counter(verdict.refusals[which].reason for which in verdict.refused.tolist())
+        reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items(), key=_most_first))
+        row = int(self._cycle.score(pod, nodes).argmax())
+        closest = self._binding(pod, nodes, row) or verdict.refusals[int(verdict.refused[row])].reason
+        none = f"0/{len(nodes)} nodes that fit otherwise have headroom: {reasons}."
+        return f"{none} Closest is {nodes.names[row]}: {closest}."
+
+    def _binding(self, pod: PodRequest, nodes: Nodes, row: int) -> str:
+        """The limit that refuses a node, with the numbers; empty when no plugin tells it."""
+        told = self._cycle.explain(pod, nodes.take(np.array([row]), [nodes.names[row]]))
+        found = [str(numbers[0]["binding"]) for numbers in told.values() if numbers and numbers[0].get("binding")]
+        return found[0].rstrip(".") if found else ""
+
+    def _remember(self, uid: str, reasons: Reasons) -> None:
+        self._told[uid] = _Told(reasons, self._monotonic())
+        self._told.move_to_end(uid)
+        while len(self._told) > _REMEMBERED:
+            self._told.popitem(last=False)
+
+
+def _rank(entry: Entry) -> tuple[int, float, str]:
+    """The most important first, then the oldest."""
+    return -entry.group.pod.priority, entry.created, entry.key
+
+
+def _most_first(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
+
+
+def _reference(entry: Entry) -> dict[str, Any]:
+    namespace, _, name = entry.key.partition("/")
+    return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": entry.uid}

@@ -1,0 +1,170 @@
+"""The composition root: settings -> cache, plugins, server, watches, and what runs in the background."""
+
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from headroom.kube import ApiServer
+from headroom.runtime.garbage_collection import keep_tending
+from headroom.runtime.http import Pages
+from scheduler_plugins.extender.debug import NodePage
+from scheduler_plugins.extender.health import Health, of_watches
+from scheduler_plugins.extender.server import Server
+from scheduler_plugins.extender.service import Extender
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.plugin import SourcedPlugin
+from scheduler_plugins.leader import Leader
+from scheduler_plugins.metrics import Telemetry
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_plugins.plugins.load_aware import LoadAware
+from scheduler_plugins.preemption.component import Reclaim
+from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.providers.provider import Cluster
+from scheduler_plugins.providers.runner import ProviderMetrics, Runner, make
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.status.component import QuotaStatus
+from scheduler_plugins.quota.status.levels import QuotaLevels
+from scheduler_plugins.quota.status.metrics import QuotaMetrics
+from scheduler_plugins.requeue.component import Waking
+from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.settings import Settings
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.source import silence
+from scheduler_plugins.snapshot.watch import ClusterWatch
+from scheduler_plugins.watcher.node_metrics import NodeMetricsSource
+from scheduler_plugins.watcher.pages import pages
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The extender, put together."""
+
+    cache: ClusterCache
+    """The cluster."""
+    watch: ClusterWatch
+    """What feeds it."""
+    health: Health
+    """How it is."""
+    server: Server
+    """What kube-scheduler talks to."""
+    watcher: Pages
+    """What clients of load-watcher may be served."""
+    background: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
+    """What else runs until the end, by name; whatever fails in one is its own to survive."""
+
+
+def assemble(settings: Settings, api: ApiServer) -> Parts:
+    """Put the parts together; nothing runs yet."""
+    profile, telemetry = settings.profile, Telemetry()
+    plugins = {part.name: part.plugin for part in profile.enabled}
+    cache = ClusterCache(profile.load_rules, plugins, profile.in_flight_seconds, time.monotonic)
+    now = api.server_time  # reports and pods are stamped by clocks of others
+    metrics = telemetry.part(WakingMetrics)
+    waking = Waking(profile.waking, cache, Cycle(profile.enabled), api, metrics, now)
+    leader = Leader(api, settings.leader_lease, settings.leader_identity)
+    reclaiming = list(_reclaiming(settings, cache, api, leader, telemetry))
+    watch = ClusterWatch(api, cache, now, [*(each.pending for each in reclaiming), waking])
+    cycle = Cycle(profile.enabled, telemetry.observe_plugin)
+    extender = Extender(cache, cycle, profile.answering, now, np.random.default_rng(), waking.refused)
+    telemetry.watch("nodes", "Nodes that are known.", lambda: len(cache.nodes))
+    telemetry.watch("pods_in_flight", "Pods answered for whose binding was not seen.", lambda: len(cache.in_flight))
+    telemetry.watch("unreadable_objects", "Objects that could not be understood.", lambda: len(watch.unreadable))
+
+    telemetry.watch_each(
+        "watch_silence_seconds",
+        "Time since the API server was last heard about a kind of object. [s]",
+        "kind",
+        {source.kind: partial(silence, source) for source in watch.sources},
+    )
+    telemetry.watch(
+        "snapshot_age_seconds",
+        "How old the oldest part of the snapshot may be. [s]",
+        lambda: max(map(silence, watch.sources)),
+    )
+    watched = of_watches(watch, settings.stale_seconds)
+    health = _with_reports(watched, profile.enabled, cache, api)
+    telemetry.watch("leads", "Whether this replica decides for the whole cluster.", lambda: float(leader.leads()))
+    health.states["leader"] = lambda: leader.words
+    for each in reclaiming:
+        each.trusted = lambda: not watched.complaints()
+    accounting = [
+        QuotaStatus(kept, api, leader, lambda: not watched.complaints(), telemetry.part(QuotaMetrics))
+        for kept in cache.kept.values()
+        if isinstance(kept, QuotaCluster)
+    ]
+    levels = telemetry.part(QuotaLevels)
+    for kept in cache.kept.values():
+        if isinstance(kept, QuotaCluster):
+            levels.show(kept.book)
+    polling = _providers(profile.enabled, cache, api, health, telemetry)
+    source = NodeMetricsSource(cache)
+    return Parts(
+        cache,
+        watch,
+        health,
+        Server(extender, health, telemetry, NodePage(cache, now)),
+        pages(lambda: source.document(now()), lambda: not watched.complaints()),
+        {
+            "garbage": keep_tending,
+            **waking.background,
+            **polling,
+            "leader": leader.run,
+            **{name: run for each in reclaiming for name, run in each.background.items()},
+            **{name: run for each in accounting for name, run in each.background.items()},
+        },
+    )
+
+
+def _with_reports(watched: Health, enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer) -> Health:
+    """What /healthz goes by beside the watches, which alone say whether what is known of pods can be trusted."""
+    health = Health(watched.required, dict(watched.checks), watched.states)
+    for part in enabled:
+        if isinstance(part.plugin, LoadAware):
+            health.checks["reports recent"] = partial(_all_expired, part.plugin, cache, api)
+    return health
+
+
+def _all_expired(plugin: LoadAware, cache: ClusterCache, api: ApiServer) -> str:
+    """What is wrong when no node is left to any pod because of the age of its report."""
+    complaint = plugin.all_expired(cache.freeze(api.server_time()))
+    own = f"; this machine's clock is {api.ahead_seconds:+.0f} s off the API server's, which is the one that counts"
+    return f"{complaint}{own}" if complaint else ""
+
+
+def _reclaiming(
+    settings: Settings, cache: ClusterCache, api: ApiServer, leader: Leader, telemetry: Telemetry
+) -> Iterator[Reclaim]:
+    """What gives borrowed resources back, where the profile has quotas."""
+    enabled = settings.profile.enabled
+    for part in enabled:
+        kept = cache.kept.get(part.name)
+        if isinstance(part.plugin, CapacityScheduling) and isinstance(kept, QuotaCluster):
+            given = part.plugin.reclaim
+            chosen = replace(given, scheduler_names=given.scheduler_names or settings.reclaim_for)
+            yield Reclaim(chosen, part.name, enabled, cache, kept, api, leader, telemetry.part(ReclaimMetrics))
+
+
+def _providers(
+    enabled: Sequence[Enabled], cache: ClusterCache, api: ApiServer, health: Health, telemetry: Telemetry
+) -> dict[str, Callable[[], Coroutine[Any, Any, None]]]:
+    """What polls the providers of plugins that have one of their own; each tells its state in /healthz?verbose."""
+    polling = {}
+    for part in enabled:
+        spec = part.plugin.provider() if isinstance(part.plugin, SourcedPlugin) else None
+        if spec is None:
+            continue
+        runner = Runner(
+            make(spec, Cluster(api, cache.own_allocatable)),
+            part.name,
+            cache,
+            spec.metric_provider.interval_seconds,
+            telemetry.part(ProviderMetrics),
+        )
+        name = f"provider of {part.name}"
+        health.states[name] = runner.state
+        polling[name] = runner.run
+    return polling

@@ -1,0 +1,384 @@
+"""`headroom-agent replay`: recordings of every kind, and made ones with everything that can be wrong."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.capture import replay
+from agent.capture.recording import NotRecorded
+from headroom.runtime.options import WrongSetting
+from tests.agent.made_recording import A, B, Made, gaps, shown
+from tests.agent.recorded import KINDS
+
+Unpacked = Callable[[str], Path]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recordings_agree_with_expected(kind: str, unpacked: Unpacked) -> None:
+    """Every number of every interval is what the same formula gave from the same files and times elsewhere."""
+    folder = unpacked(kind)
+    expected, found = json.loads((folder / "expected.json").read_text()), shown(folder)
+    assert found["detected"] == {"cgroup": expected["cgroup_version"], "driver": expected["driver"]}
+    assert list(found["intervals"]) == ["t000-t001", "t001-t002", "t002-t010", "t010-t060", "t060-t061"]
+    pods = [one for one in expected["objects"].values() if one["type"] == "pod"]
+    for name, interval in found["intervals"].items():
+        wanted, end = expected["intervals"][name], expected["instants"][name.partition("-")[2]]
+        steal = _steal(folder, name) / wanted["seconds"] * 10  # which their formula counts, and ours does not
+        assert interval["node"]["cpuMilli"] + steal == pytest.approx(wanted["node_cpu_millicores"], abs=0.06)
+        assert interval["node"]["memoryBytes"] == end["node"]["memory_used_bytes"]
+        for pod in pods:
+            milli = wanted["cgroups"].get(pod["cgroup"], {}).get("cpu_millicores")
+            memory = end["cgroups"].get(pod["cgroup"], {}).get("memory")
+            _agrees(interval, pod["pod_uid"], milli, memory)
+
+
+def _steal(folder: Path, interval: str) -> int:
+    first, last = ((folder / name / "proc/stat").read_text().split()[8] for name in interval.split("-"))
+    return int(last) - int(first)
+
+
+def _agrees(interval: Mapping[str, Any], uid: str, milli: float | None, memory: Mapping[str, int] | None) -> None:
+    found = interval["pods"].get(uid, {})
+    if milli is None:
+        assert "cpuMilli" not in found
+    else:
+        assert found["cpuMilli"] == pytest.approx(milli, abs=0.006), uid
+    if memory is None:
+        assert "memoryBytes" not in found
+        return
+    assert found["memoryBytes"] == pytest.approx(memory["anon_plus_shmem_bytes"], abs=1 << 20), uid
+    cached = found["memoryWithPageCacheBytes"] - found["memoryBytes"]
+    assert cached == memory["active_file_bytes"] + memory["inactive_file_bytes"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_system_is_exact_or_absent(kind: str, unpacked: Unpacked) -> None:
+    """System usage is node - pods of the same interval; where a pod is missing, it is missing too."""
+    for name, interval in shown(unpacked(kind))["intervals"].items():
+        whole = name not in ("t002-t010", "t010-t060")  # one pod went, one was made again
+        assert ("cpuMilli" in interval["system"]) == whole
+        if whole:
+            pods = sum(pod["cpuMilli"] for pod in interval["pods"].values())
+            assert interval["system"]["cpuMilli"] == pytest.approx(interval["node"]["cpuMilli"] - pods)
+        else:
+            assert gaps(interval, "system") == ["input-missing"]
+        assert ("memoryBytes" in interval["system"]) == (kind != "v2-cgroupfs-nomem")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rise_is_no_proof(kind: str, unpacked: Unpacked, tmp_path: Path) -> None:
+    """A pod that was made again is a gap even between instants over which its CPU counter rose."""
+    for name in ("t000", "t061"):
+        (tmp_path / name).symlink_to(unpacked(kind) / name)
+    (interval,) = shown(tmp_path)["intervals"].values()
+    again, gone = (f"0a1b2c3d-0001-4000-8000-0000000000{end}" for end in ("b4", "b5"))
+    assert gaps(interval, again) == ["recreated"]
+    assert gaps(interval, gone) == ["vanished"]
+    assert gone not in interval["pods"]
+    assert "cpuMilli" not in interval["pods"].get(again, {})
+    others = {uid for uid in interval["pods"] if uid != again}
+    assert len(others) == 8
+    assert all("cpuMilli" in interval["pods"][uid] for uid in others)
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Made:
+    """A recording of two instants."""
+    recording = Made(tmp_path / "made")
+    recording.instant(0)
+    recording.instant(1)
+    return recording
+
+
+def test_made_recording_is_whole(made: Made) -> None:
+    """Half a core each, two cores of the node; a uid of a static pod stays as it is."""
+    pod = {"cpuMilli": 500.0, "memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
+    assert shown(made.folder) == {
+        "intervals": {
+            "t000-t001": {
+                "node": {"cpuMilli": 2000.0, "memoryBytes": 8192},
+                "system": {"cpuMilli": 1000.0, "memoryBytes": 8192 - 246},
+                "pods": {A: pod, B: pod},
+                "gaps": [],
+            }
+        },
+        "detected": {"cgroup": 2, "driver": "cgroupfs"},
+    }
+
+
+def test_own_times_count(made: Made) -> None:
+    """Each counter's rate is over the time between its own two readings."""
+    times = made.folder / "t001/times.tsv"
+    at = 1_001_250_000_000
+    times.write_text(times.read_text() + f"{at}\t{at}\t/sys/fs/cgroup/kubepods/pod{A}/cpu.stat\n")
+    pods = made.interval()["pods"]
+    assert pods[A]["cpuMilli"] == pytest.approx(500 / 1.249999)
+    assert pods[B]["cpuMilli"] == 500
+
+
+def test_missing_times_fall_back(made: Made) -> None:
+    """Without times.tsv the instant's start counts, and that is said; without both there is no rate."""
+    (made.folder / "t001/times.tsv").unlink()
+    found = replay.replay(made.folder)
+    assert found.problems == ["t001/times.tsv cannot be used: No such file or directory"]
+    assert replay.as_json(found)["intervals"]["t000-t001"]["pods"][A]["cpuMilli"] == pytest.approx(500, rel=1e-5)
+    (made.folder / "t001/capture.json").write_text("{half")
+    found = replay.replay(made.folder)
+    assert "t001/capture.json cannot be used: it is not a JSON object" in found.problems
+    assert "t001 does not say when it was read: it makes no rates" in found.problems
+    interval = replay.as_json(found)["intervals"]["t000-t001"]
+    assert (gaps(interval, "node"), gaps(interval, A)) == (["clock"], ["clock"])
+    assert interval["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
+
+
+def test_odd_lines_are_counted(made: Made) -> None:
+    """Lines of times.tsv that are none are passed over, and counted."""
+    times = made.folder / "t000/times.tsv"
+    times.write_text(times.read_text() + "x\ty\tz\n1\n9\t1\t/proc/stat\n-1\t5\t/proc/stat\n")
+    found = replay.replay(made.folder)
+    assert found.problems == ["t000/times.tsv has 4 lines that are no start, end and path"]
+    assert replay.as_json(found)["intervals"]["t000-t001"]["gaps"] == []
+
+
+def test_suspended_interval_is_gap(made: Made) -> None:
+    """CPU over a suspension is a gap, memory is not; before and after it there are rates."""
+    made.instant(2, slept=30)
+    made.instant(3, slept=30)
+    asleep = made.interval("t001-t002")
+    assert [gaps(asleep, one) for one in ("node", A, B)] == [["suspended"]] * 3
+    assert asleep["node"] == {"memoryBytes": 8192}
+    assert made.interval("t000-t001")["gaps"] == made.interval("t002-t003")["gaps"] == []
+
+
+def test_time_backwards_is_gap(made: Made) -> None:
+    """Instants whose clock ran backwards make no rates."""
+    shutil.move(made.folder / "t001", made.folder / "t005")
+    shutil.copytree(made.folder / "t000", made.folder / "t010")
+    interval = made.interval("t005-t010")
+    assert gaps(interval, "node") in (["clock"], ["counter-reset"])
+    assert "cpuMilli" not in interval["node"] | interval["system"] | interval["pods"].get(A, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("usage_usec 1\n", "recreated"),  # another cgroup: one was never at less
+        ("usage_usec 18446744073709551615\n", "implausible"),
+        ("usage_usec 99999999999999999999999\n", "malformed"),
+        ("usage_usec -5\n", "malformed"),
+        ("usage_usec\n", "malformed"),
+        ("\0\1\2", "malformed"),
+        ("", "malformed"),
+        (None, "unreadable"),
+    ],
+)
+def test_bad_counter_is_named_gap(text: str | None, reason: str, made: Made) -> None:
+    """A pod's CPU that is no rate is a gap with its reason; its memory and the other pod stay."""
+    made.instant(1)
+    for seconds in (0, 1):  # so that a counter may fall
+        file = made.folder / f"t{seconds:03d}/sys/fs/cgroup/kubepods/pod{A}/cpu.stat"
+        file.write_text(f"usage_usec {1000 + seconds}\n")
+    file.unlink() if text is None else file.write_text(text)
+    interval = made.interval()
+    assert gaps(interval, A) == [reason]
+    assert interval["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
+    assert interval["pods"][B]["cpuMilli"] == 500
+    assert interval["system"] == {"memoryBytes": 8192 - 246}
+
+
+@pytest.mark.parametrize("text", ["usage_usec", None])
+@pytest.mark.parametrize(("file", "lost"), [(f"sys/fs/cgroup/kubepods/pod{A}/cpu.stat", A), ("proc/stat", "node")])
+def test_lost_reading_ends_two_intervals(file: str, lost: str, text: str | None, made: Made) -> None:
+    """An interval that begins with a file that cannot be used has no rate: one of a longer time is not its own."""
+    made.instant(2)
+    path = made.folder / "t001" / file
+    path.unlink() if text is None else path.write_text(text)
+    reason = "unreadable" if text is None else "malformed"
+    assert [gaps(made.interval(name), lost) for name in ("t000-t001", "t001-t002")] == [[reason], ["first-reading"]]
+    later = made.interval("t001-t002")
+    assert "cpuMilli" not in later["system"] | {"node": later["node"], **later["pods"]}[lost]
+    assert later["pods"][B]["cpuMilli"] == 500
+
+
+def test_moved_cgroup_is_another(made: Made) -> None:
+    """A pod whose cgroup stands elsewhere than before has another one, though its counter rose."""
+    folder = made.folder / "t001/sys/fs/cgroup/kubepods"
+    (folder / f"pod{A}").rename(folder / f"burstable/pod{A}")
+    assert gaps(made.interval(), A) == ["recreated"]
+
+
+def test_instants_in_folder_of_their_own(made: Made, tmp_path: Path) -> None:
+    """The folder that an archive was unpacked into will do, too; of several recordings none is chosen."""
+    outer = tmp_path / "unpacked"
+    shutil.copytree(made.folder, outer / "v2")
+    (outer / "notes").mkdir()
+    assert shown(outer) == shown(made.folder)
+    shutil.copytree(made.folder, outer / "other")
+    with pytest.raises(NotRecorded, match="holds no instants"):
+        shown(outer)
+
+
+@pytest.mark.parametrize("name", ["memory.stat", "memory.current"])
+def test_missing_memory_is_named_gap(name: str, made: Made) -> None:
+    """A pod without memory files lacks the controller; one whose memory.stat alone is gone cannot be read."""
+    folder = made.folder / f"t001/sys/fs/cgroup/kubepods/pod{A}"
+    (folder / "memory.stat").unlink()
+    (folder / name).touch()
+    reason = "malformed" if name == "memory.stat" else "unreadable"
+    assert gaps(made.interval(), A, "memory") == [reason]
+    (folder / name).unlink()
+    assert gaps(made.interval(), A, "memory") == ["no-memory-controller"]
+    assert made.interval()["pods"][A] == {"cpuMilli": 500.0}
+
+
+@pytest.mark.parametrize("file", ["proc/stat", "proc/meminfo"])
+def test_missing_node_file_is_named(file: str, made: Made) -> None:
+    """A node file that is gone is a gap of that and of the system's share in it; the pods stay."""
+    (made.folder / "t001" / file).unlink()
+    found = replay.replay(made.folder)
+    assert found.problems == [f"t001: /{file}: No such file or directory"]
+    interval = replay.as_json(found)["intervals"]["t000-t001"]
+    metric, key = ("cpu", "cpuMilli") if file == "proc/stat" else ("memory", "memoryBytes")
+    assert gaps(interval, "node", metric) == ["unreadable"]
+    assert gaps(interval, "system", metric) == ["input-missing"]
+    assert key not in interval["node"] | interval["system"]
+    assert interval["pods"][A]["cpuMilli"] == 500
+
+
+def test_lost_tree_isgaps(made: Made) -> None:
+    """An instant without cgroups is not a machine without pods."""
+    made.instant(2)
+    shutil.rmtree(made.folder / "t001/sys")
+    interval = made.interval("t000-t001")
+    assert interval["system"] == {}
+    assert (gaps(interval, A), gaps(interval, B, "memory")) == (["unreadable"], ["unreadable"])
+    shutil.rmtree(made.folder / "t000/sys")
+    assert gaps(made.interval("t001-t002"), A) == ["first-reading"]
+    assert made.interval("t001-t002")["pods"][A] == {"memoryBytes": 123, "memoryWithPageCacheBytes": 4623}
+
+
+def test_new_pod_has_no_rate(made: Made) -> None:
+    """A pod that came has memory, and CPU from its second instant on."""
+    made.instant(2, paths={A: f"kubepods/pod{A}", "new": "kubepods/besteffort/podnew"})
+    made.instant(3, paths={A: f"kubepods/pod{A}", "new": "kubepods/besteffort/podnew"})
+    interval = made.interval("t001-t002")
+    assert (gaps(interval, "new"), gaps(interval, B)) == (["first-reading"], ["vanished"])
+    assert interval["pods"].keys() == {A, "new"}
+    assert interval["system"] == {"memoryBytes": 8192 - 246}
+    assert made.interval("t002-t003")["pods"]["new"]["cpuMilli"] == 500
+
+
+def test_uids_are_restored(tmp_path: Path) -> None:
+    """Dashes come back where the systemd driver took them out; a uid of another form stays what it is."""
+    recording = Made(tmp_path)
+    paths = {
+        A: f"kubepods.slice/kubepods-pod{A.replace('-', '_')}.slice",
+        B: f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{B}.slice",
+        "kube.apiserver-7": "kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-podkube.apiserver_7.slice",
+        "UPPER_case": "kubepods/burstable/podUPPER_case",  # of the other driver, at the same time
+    }
+    for seconds in (0, 1):
+        recording.instant(seconds, paths=paths)
+    assert recording.interval()["pods"].keys() == paths.keys()
+    assert shown(tmp_path)["detected"] == {"cgroup": 2, "driver": "systemd"}
+
+
+def test_no_pods_no_driver(tmp_path: Path) -> None:
+    """A machine without pods has none, and no driver; all that it uses is the system's."""
+    recording = Made(tmp_path)
+    for seconds in (0, 1):
+        recording.instant(seconds, paths={})
+    assert recording.interval()["system"] == recording.interval()["node"]
+    assert shown(tmp_path)["detected"] == {"cgroup": 2, "driver": None}
+
+
+@pytest.mark.parametrize(("inodes", "gap"), [((7, 8), ["recreated"]), ((7, 7), [])])
+def test_recorded_numbers_decide(inodes: tuple[int, int], gap: list[str], made: Made) -> None:
+    """Where the numbers of the cgroups' folders were recorded, they tell which is which, whatever the counters do."""
+    for name, inode in zip(("t000", "t001"), inodes, strict=True):
+        line = f"{inode}\t/sys/fs/cgroup/kubepods/pod{A}\n"
+        (made.folder / name / "cgroups.tsv").write_text(f"half\n{line}")
+    (made.folder / f"t001/sys/fs/cgroup/kubepods/pod{A}/memory.peak").write_text("1\n")
+    (made.folder / f"t000/sys/fs/cgroup/kubepods/pod{A}/memory.peak").write_text("2\n")
+    assert gaps(made.interval(), A) == gap
+
+
+def test_traps_are_no_files(made: Made) -> None:
+    """A folder from a stranger may hold anything: a pipe, a folder or an endless device is a file that is not read."""
+    folder = made.folder / f"t001/sys/fs/cgroup/kubepods/pod{A}"
+    (folder / "memory.stat").unlink()
+    os.mkfifo(folder / "memory.stat")
+    (folder / "cpu.stat").unlink()
+    (folder / "cpu.stat").symlink_to("/dev/zero")
+    other = made.folder / f"t001/sys/fs/cgroup/kubepods/burstable/pod{B}/cpu.stat"
+    other.unlink()
+    other.mkdir()
+    interval = made.interval()
+    assert (gaps(interval, A), gaps(interval, A, "memory")) == (["unreadable"], ["unreadable"])
+    assert gaps(interval, B) == ["unreadable"]
+
+
+def test_instants_in_order_of_number(made: Made) -> None:
+    """Instants are ordered by their seconds, not by their letters; other folders are passed over."""
+    for seconds in (999, 1000, 10):
+        made.instant(seconds)
+    for other in ("t-1", "tmp", "t01x"):
+        (made.folder / other).mkdir()
+    names = ["t000-t001", "t001-t010", "t010-t999", "t999-t1000"]
+    assert list(shown(made.folder)["intervals"]) == names
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], "holds no instants"),
+        (["t000"], r"one instant only \(t000\)"),
+        (["t000", "t001"], "no instant can be used: cannot read the cgroup folder .*/t000/sys/fs/cgroup: No such file"),
+    ],
+)
+def test_no_recording_is_one_line(names: list[str], message: str, tmp_path: Path) -> None:
+    """A folder that is no recording says what is missing."""
+    for name in names:
+        (tmp_path / name).mkdir()
+    with pytest.raises(NotRecorded, match=message):
+        replay.replay(tmp_path)
+
+
+def test_no_folder_is_one_line(tmp_path: Path) -> None:
+    """A folder that is not there, and an archive that was not unpacked, are named."""
+    with pytest.raises(NotRecorded, match=r"cannot read .*nowhere: No such file"):
+        replay.replay(tmp_path / "nowhere")
+    (tmp_path / "x.tar.xz").touch()
+    with pytest.raises(NotRecorded, match="is a file: unpack it"):
+        replay.replay(tmp_path / "x.tar.xz")
+
+
+def test_command_prints_json(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    """-o json prints the whole replay; what could not be used goes to standard error."""
+    (made.folder / "t001/times.tsv").unlink()
+    assert replay.main([str(made.folder), "-o", "json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == shown(made.folder)
+    assert err == "headroom-agent replay: t001/times.tsv cannot be used: No such file or directory\n"
+
+
+def test_command_prints_table(made: Made, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without -o there is a table for people, which says in words what is missing."""
+    (made.folder / "t001/proc/stat").unlink()
+    assert replay.main([str(made.folder)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "cgroup v2; pods by the cgroupfs driver"
+    assert lines[2].split() == ["t000-t001", "CPU", "MEMORY", "WITH", "CACHE", "THROTTLED"]
+    assert lines[5].split() == [A, "500.0m", "0.0Mi", "0.0Mi", "-"]
+    assert "  no cpu of node: unreadable. The file may not be read, or reading it failed." in lines
+
+
+def test_wrong_call_is_one_line() -> None:
+    """A wrong command line names what is wrong."""
+    with pytest.raises(WrongSetting, match="invalid choice: 'xml'"):
+        replay.main(["x", "-o", "xml"])

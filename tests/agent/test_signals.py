@@ -1,0 +1,184 @@
+"""A real agent is stopped at bad moments: it ends, and what it measured is in the database."""
+
+import asyncio
+import gc
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from agent import runner
+from agent.metrics import Metrics
+from agent.samples import MEMORY, NODE
+from agent.settings import load
+from agent.signals import on_signals
+from agent.tsdb.tsdb import Tsdb
+from tests.agent.process import QUICK, ROOT, eventually, get, running
+from tests.agent.recorded import RecordedMachine
+
+pytestmark = pytest.mark.alone
+
+Make = Callable[[str], RecordedMachine]
+
+
+@pytest.fixture
+def silent_server() -> Iterator[tuple[str, threading.Event]]:
+    """An API server that takes connections and never answers: its URL, and whether somebody asked."""
+    asked = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        held = []
+
+        def take() -> None:
+            while True:
+                try:
+                    held.append(server.accept()[0])
+                except OSError:
+                    return
+                asked.set()
+
+        taker = threading.Thread(target=take)
+        taker.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}", asked
+        server.shutdown(socket.SHUT_RDWR)
+        taker.join()
+        for connection in held:
+            connection.close()
+
+
+def _samples(folder: Path) -> tuple[list[float], dict[str, bytes]]:
+    """Times of the node's memory samples, one a tick, and what was learned."""
+    with Tsdb.open(folder / "agent.db") as store:
+        times = [float(time) for time in store.window(MEMORY, NODE, 0.0, 4e9).times]
+        return times, store.load_checkpoints()
+
+
+def test_stops_while_server_hangs(recorded: Make, tmp_path: Path, silent_server: tuple[str, threading.Event]) -> None:
+    """An API server that keeps the agent waiting for an answer does not keep it from a clean stop."""
+    url, asked = silent_server
+    login = {
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "config").write_text(json.dumps(login))
+    machine, data = recorded("v2-cgroupfs"), tmp_path / "data"
+    flags = (f"--kubeconfig={tmp_path / 'config'}", "--pods-from=cgroups", "--node-name=worker")
+    with running(f"--host-root={machine.live}", f"--data-dir={data}", *flags, *QUICK) as agent:
+        address = agent.address()
+        assert asked.wait(30)
+        eventually(lambda: get(f"{address}/readyz")[0] == 200, "the agent measures without its API server")
+        assert agent.stop() == 0
+    assert agent.log[-1]["message"] == "stopped"
+    times, learned = _samples(data)
+    assert times
+    assert learned
+
+
+def test_stops_while_compacting(recorded: Make, tmp_path: Path) -> None:
+    """A stop among compactions leaves every tick in the database, once and in order."""
+    machine, data = recorded("v2-cgroupfs"), tmp_path / "data"
+    quick = ("--collect-interval=50ms", "--training-interval=400ms", "--stop-within=1m", "--store-block-ticks=10")
+    data_flags = (f"--data-dir={data}", "--store-flush=50ms", "--listen=127.0.0.1:0")
+    flags = ("--standalone", f"--host-root={machine.live}", *data_flags)
+    with running(*flags, *quick) as agent:
+        address = agent.address()
+        eventually(lambda: _counted(address, "tick_seconds_count") > 40, "many ticks are made")
+        ticks = _counted(address, "tick_seconds_count")
+        assert agent.stop(signal.SIGINT) == 0
+    times, learned = _samples(data)
+    assert times == sorted(set(times))
+    assert len(times) >= ticks
+    assert learned
+    assert (data / "agent.db-wal").exists() is False
+
+
+def _counted(address: str, name: str) -> float:
+    found = re.search(rf"^headroom_agent_{name} (\S+)$", get(f"{address}/metrics")[1], re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+HANGING = """
+import asyncio, os
+from agent.stopping import on_signals
+
+async def hang():
+    on_signals(asyncio.Event(), 0.1)
+    reader, _ = os.pipe()
+    print("hanging", flush=True)
+    os.read(reader, 1)
+
+asyncio.run(hang())
+"""
+
+
+def test_stops_while_call_hangs() -> None:
+    """A call that never returns, as on a disk that does not answer, does not keep the program from ending."""
+    with subprocess.Popen([sys.executable, "-c", HANGING], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "hanging\n"
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+async def test_deadline_ends_program() -> None:
+    """When the clean stop takes too long the program is ended; a second signal does not put it off."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    try:
+        on_signals(stop, 0.01, lambda code: loop.call_soon_threadsafe(ended.set_result, code))
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)
+        await stop.wait()
+        assert await ended == 0
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+async def test_stop_during_a_request_is_clean() -> None:
+    """A report that is being sent when the agent is stopped is called off in order, and leaves no error behind."""
+    stop, sending, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def send() -> None:
+        try:
+            sending.set()
+            await asyncio.sleep(3600)
+        finally:
+            await asyncio.sleep(0)  # as a client that closes its connection
+            ended.set()
+
+    async def follow() -> None:
+        await asyncio.sleep(3600)
+
+    async def stop_then() -> None:
+        await sending.wait()
+        stop.set()
+
+    watch = SimpleNamespace(run=follow)
+    pipeline = SimpleNamespace(run_once=lambda _: None, store=None)
+    cgroups = SimpleNamespace(facts={}, layout=None)
+    parts = SimpleNamespace(pipeline=pipeline, pods=watch, node=watch, metrics=Metrics(), cgroups=cgroups)
+    left: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: left.append(context))
+    try:
+        reporting = runner.Reporting(send(), lambda: "", {})
+        settings = load(["--standalone", "--once"], {})
+        _, _ = await asyncio.gather(runner._serve(settings, cast("Any", parts), reporting, stop), stop_then())
+        assert ended.is_set()
+        gc.collect()
+        assert left == []
+    finally:
+        loop.set_exception_handler(None)

@@ -1,0 +1,252 @@
+"""An agent without its disk: memory stands in, and the database takes over once it can be opened."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from agent.collectors.base import Machine, Tick
+from agent.metrics import Metrics
+from agent.pipeline import Pipeline
+from agent.pods import PodRef
+from agent.samples import CPU, MEMORY, NODE, Harvest, Sample
+from agent.settings import LearnSettings
+from agent.store_failover import RETRY_SECONDS, Keeper, Opener, in_background
+from agent.trainer.checkpointing import Learning
+from agent.tsdb import checkpoints
+from agent.tsdb.schema import StoreError, StoreNewer
+from agent.tsdb.tsdb import Tsdb
+
+START = 1_700_000_100.0
+
+
+class Steady:
+    """A node that uses half a core and a MiB (fake)."""
+
+    def __init__(self, machine: Machine | None = None) -> None:
+        """It looks at no machine."""
+
+    def collect(self, tick: Tick) -> Harvest:
+        """The same every tick."""
+        samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
+        return Harvest(samples, pods_listed=True)
+
+
+class NoPods:
+    """A node without pods (fake)."""
+
+    synced = True
+    problem = ""
+
+    def pods(self) -> list[PodRef]:
+        """None."""
+        return []
+
+    async def run(self) -> None:
+        """Nothing to follow."""
+
+
+class Disk:
+    """A database whose disk comes and goes (fake)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.away = True
+        self.opened = 0
+
+    def open(self) -> Tsdb:
+        """The database, while its disk is there."""
+        if self.away:
+            raise StoreError("cannot write t.db: No space left on device")
+        self.opened += 1
+        return Tsdb.open(self.path)
+
+
+class Agent:
+    """A pipeline with a clock that runs with its ticks."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.now = START
+        self.keeper = Keeper(disk.open, remembered=lambda: checkpoints.peek(disk.path))
+        self.keeper.clock = lambda: self.now
+        self.keeper.background = _at_once
+        settings = LearnSettings(interval_seconds=5.0)
+        self.pipeline = Pipeline(
+            {"steady": Steady()},
+            NoPods(),
+            self.keeper,
+            lambda store: Learning(store, settings),
+            Metrics(),
+            lambda: self.now,
+        )
+
+    def tick(self, seconds: int = 1) -> None:
+        """So many seconds with a tick each."""
+        for _ in range(seconds):
+            self.pipeline.run_once(self.now)
+            self.now += 1.0
+
+    def learned(self) -> float:
+        """Training samples of the node's CPU."""
+        return float(self.pipeline.learning.learner.histories[CPU].moments.counts[0])
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    """A disk that is away."""
+    return Disk(tmp_path / "t.db")
+
+
+def _at_once(work: Opener) -> Future[Tsdb]:
+    result: Future[Tsdb] = Future()
+    try:
+        result.set_result(work())
+    except StoreError as error:
+        result.set_exception(error)
+    return result
+
+
+def _stored(path: Path) -> list[float]:
+    with Tsdb.open(path) as store:
+        return [float(time) for time in store.window(CPU, NODE, START - 1, START + 1e6).times]
+
+
+def test_starts_without_disk(disk: Disk, caplog: pytest.LogCaptureFixture) -> None:
+    """Without its disk the agent measures and learns in memory, says so once, and in the report."""
+    agent = Agent(disk)
+    agent.tick(30)
+    assert len(agent.pipeline.store.window(CPU, NODE, START - 1, agent.now)) == 30
+    assert agent.learned() >= 5
+    assert "No space left" in agent.pipeline.failing["database"]
+    assert caplog.text.count("cannot write t.db: No space left on device. Samples stay in memory") == 1
+    assert agent.pipeline.store_failing_since == START
+    assert agent.pipeline.node_measured_at == agent.now - 1
+    agent.pipeline.close(agent.now)
+    assert not disk.path.exists()
+
+
+def test_disk_takes_over(disk: Disk) -> None:
+    """Once the disk is there the samples of the meantime are in the database, and nothing is learned twice."""
+    agent = Agent(disk)
+    agent.tick(300)
+    learned = agent.learned()
+    disk.away = False
+    agent.tick(round(RETRY_SECONDS) + 5)
+    assert agent.pipeline.failing == {}
+    assert agent.pipeline.store_failing_since is None
+    assert agent.pipeline.store.path == disk.path
+    assert learned < agent.learned() <= learned + 4
+    agent.tick(10)
+    agent.pipeline.close(agent.now)
+    assert disk.opened == 1
+    assert _stored(disk.path) == [START + number for number in range(300 + round(RETRY_SECONDS) + 15)]
+
+
+def test_waits_between_tries(disk: Disk) -> None:
+    """A disk that stays away is asked every ten seconds."""
+    agent = Agent(disk)
+    asked = []
+
+    def count(work: Opener) -> Future[Tsdb]:
+        asked.append(agent.now - START)
+        return _at_once(work)
+
+    agent.keeper.background = count
+    agent.tick(35)
+    assert len(asked) == 3
+    assert all(later - earlier >= RETRY_SECONDS for earlier, later in pairwise(asked))
+
+
+def test_history_on_disk_wins(disk: Disk, tmp_path: Path) -> None:
+    """A database that could not even be read has weeks that this run knows nothing of: they are taken up again."""
+    disk.away = False
+    before = Agent(disk)
+    before.tick(100)
+    before.pipeline.close(before.now)
+    learned, disk.away = before.learned(), True
+    hidden = disk.path.rename(tmp_path / "hidden.db")
+    agent = Agent(disk)
+    agent.now = before.now
+    agent.tick(20)
+    assert agent.learned() < learned
+    hidden.rename(disk.path)
+    disk.away = False
+    agent.tick(30)
+    assert agent.learned() >= learned + 5
+    agent.pipeline.close(agent.now)
+
+
+def test_readable_history_is_used(disk: Disk) -> None:
+    """A database that can be read, though not written, is no cold start; nor is anything lost when it is writable."""
+    disk.away = False
+    before = Agent(disk)
+    before.tick(100)
+    before.pipeline.close(before.now)
+    learned, disk.away = before.learned(), True
+    agent = Agent(disk)
+    agent.now = before.now
+    assert agent.learned() == learned
+    agent.tick(20)
+    further = agent.learned()
+    assert further > learned
+    disk.away = False
+    agent.tick(30)
+    assert agent.learned() > further
+    assert agent.pipeline.failing == {}
+    agent.pipeline.close(agent.now)
+
+
+def test_newer_database_is_refused(disk: Disk) -> None:
+    """A database of a newer version is neither touched nor passed over."""
+
+    def newer() -> Tsdb:
+        raise StoreNewer("t.db was written by a newer Headroom")
+
+    disk.open = newer  # type: ignore[method-assign] # what it says is what matters
+    with pytest.raises(StoreNewer):
+        Agent(disk)
+
+
+def test_clock_set_back_stops_nothing(disk: Disk) -> None:
+    """A wall clock that was set back while the disk was away does not keep the database from taking over."""
+    agent = Agent(disk)
+    agent.tick(20)
+    wall = agent.now - 3600.0
+    disk.away = False
+    for number in range(20):
+        agent.pipeline.run_once(wall + number)
+        agent.now += 1.0
+    assert agent.pipeline.store.path == disk.path
+    agent.pipeline.close(wall + 20)
+
+
+def test_opening_is_off_the_tick() -> None:
+    """A disk that does not answer holds up a thread, not the tick; what goes wrong there is told here."""
+    asked, go = threading.Event(), threading.Event()
+
+    def hang() -> Tsdb:
+        asked.set()
+        go.wait()
+        raise ZeroDivisionError
+
+    opening = in_background(hang)
+    asked.wait()
+    assert not opening.done()
+    go.set()
+    with pytest.raises(StoreError, match="ZeroDivisionError"):
+        opening.result(timeout=30)
+
+
+Check = Callable[[Path], None]
+
+
+@pytest.mark.parametrize(
+    "prepare", [lambda _: None, lambda path: path.mkdir(), lambda path: path.write_bytes(b"no database")]
+)
+def test_nothing_to_peek(tmp_path: Path, prepare: Check) -> None:
+    """A file that is not there, or is none of ours, remembers nothing."""
+    prepare(tmp_path / "t.db")
+    assert checkpoints.peek(tmp_path / "t.db") == {}

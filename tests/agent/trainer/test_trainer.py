@@ -1,0 +1,304 @@
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.numerics.packing import CheckpointError
+from agent.samples import CPU, MEMORY, NODE, SYS, Sample
+from agent.series_index import RosterLimits
+from agent.trainer.trainer import Learner, TrainingSettings
+from agent.tsdb.tsdb import Tsdb
+from crds.priority import PriorityBand
+from tests.agent.made import GIB, START, Machine, MadeStore, Series, machine, pod
+
+NAN = math.nan
+
+
+def test_sample_is_p90_of_interval() -> None:
+    """Thirty raw seconds become one sample, their 27th."""
+    node = machine()
+    node.store.put(CPU, NODE, START, np.arange(1.0, 31.0))
+    node.learner.observe(START + 30.0, node.store, [])
+    assert node.cores(NODE) == 27.0
+    assert node.cores(NODE, "counts") == 1.0
+
+
+def test_classes_are_sums_of_ticks() -> None:
+    """Pods that alternate give the class the p90 of their sum, not the sum of their p90s; no band counts as Prod."""
+    node, pods = machine(), [pod("a"), pod("b", band=PriorityBand.NONE)]
+    node.store.put(CPU, "a", START, [3.0, 1.0] * 15)
+    node.store.put(CPU, "b", START, [1.0, 3.0] * 15)
+    node.learner.observe(START + 30.0, node.store, pods)
+    assert (node.cores("prod"), node.cores("a"), node.cores("b")) == (4.0, 3.0, 3.0)
+
+
+def test_each_band_has_a_class() -> None:
+    """Prod, Mid, Batch and Free pods are summed apart."""
+    bands = [PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH, PriorityBand.FREE]
+    pods = [pod(str(band), band=band) for band in bands]
+    node = machine()
+    node.rounds(1, {str(band): 1.0 + number for number, band in enumerate(bands)}, pods)
+    assert [node.cores(name) for name in ("prod", "mid", "batch", "free")] == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_class_without_pods_gets_nothing() -> None:
+    """A class without pods gets no sample, and certainly no zero."""
+    node = machine()
+    node.rounds(3, {"a": 1.0}, [pod("a")])
+    assert node.cores("mid", "counts") == 0.0
+    node.rounds(3, {}, [])
+    assert node.cores("prod", "counts") == 3.0
+
+
+def test_missing_measurement_is_skipped() -> None:
+    """A pod that was not measured gets no sample, and its class none either: the sum is unknown, not smaller."""
+    node, pods = machine(), [pod("a"), pod("b")]
+    node.rounds(2, {"a": 1.0, "b": 2.0}, pods)
+    node.rounds(1, {"a": 1.0}, pods)
+    assert (node.cores("a", "counts"), node.cores("b", "counts"), node.cores("prod", "counts")) == (3.0, 2.0, 2.0)
+    assert node.cores("prod") == 3.0
+
+
+def test_hole_in_one_pod_skips_ticks() -> None:
+    """Ticks at which one pod has a hole do not enter the class's sum."""
+    node, pods = machine(), [pod("a"), pod("b")]
+    node.store.put(CPU, "a", START, [1.0] * 30)
+    node.store.put(CPU, "b", START, [2.0] * 10 + [NAN] * 10 + [2.0] * 10)
+    node.learner.observe(START + 30.0, node.store, pods)
+    assert node.cores("prod") == 3.0
+
+
+def test_garbage_values_are_skipped() -> None:
+    """Negative and infinite values are no measurements."""
+    node = machine()
+    node.store.put(CPU, NODE, START, [1.0] * 28 + [-5.0, math.inf])
+    node.learner.observe(START + 30.0, node.store, [])
+    assert node.cores(NODE, "highest") == 1.0
+
+
+def test_new_pod_joins_the_sum() -> None:
+    """A pod that starts within the interval is no hole: the ticks before it count without it."""
+    node, pods = machine(), [pod("a"), pod("b")]
+    node.store.put(CPU, "a", START, [1.0] * 30)
+    node.store.put(CPU, "b", START, [NAN] * 20 + [2.0] * 10)
+    node.learner.observe(START + 30.0, node.store, pods)
+    assert node.cores("prod") == 3.0
+    assert node.cores("prod", "counts") == 1.0
+
+
+def test_departed_pod_still_counts() -> None:
+    """A pod that left in this interval belongs to its class's sum, though it is no longer listed."""
+    node = machine()
+    node.rounds(1, {"a": 1.0, "b": 2.0}, [pod("a"), pod("b")])
+    node.store.put(CPU, "a", node.now, [1.0] * 30)
+    node.store.put(CPU, "b", node.now, [2.0] * 29)
+    node.learner.observe(node.now + 30.0, node.store, [pod("a")])
+    assert node.cores("prod") == pytest.approx(3.0)
+
+
+def test_terminal_pod_is_gone() -> None:
+    """A pod that has ended is treated as gone: it makes no hole."""
+    node = machine()
+    node.rounds(2, {"a": 1.0, "b": 2.0}, [pod("a"), pod("b")])
+    node.rounds(1, {"a": 1.0}, [pod("a"), pod("b", terminal=True)])
+    assert node.cores("prod", "counts") == 3.0
+
+
+def test_replacement_inherits_history() -> None:
+    """A new pod of a known workload starts with what the old one taught, evidence included."""
+    node, old, new = machine(), pod("old", workload="shop/cart"), pod("new", workload="shop/cart")
+    node.rounds(100, {"old": 2.0}, [old])
+    node.rounds(1, {"new": 1.0}, [new])
+    row = node.learner.row("new")
+    assert node.cores("new") == pytest.approx(1.99, abs=0.005)
+    assert node.learner.histories[CPU].observed[row or 0] == 3030.0
+    assert node.learner.histories[CPU].windows.highest(np.array([row]), 86400.0)[0] == 2.0
+
+
+def test_workload_outlives_its_pod() -> None:
+    """Long after the pod's row was given up its workload is remembered, over a restart too, until it expires."""
+    settings = TrainingSettings(roster=RosterLimits(workload_seconds=3 * 3600.0))
+    node = Machine(Learner(settings), MadeStore())
+    node.rounds(100, {"old": 2.0}, [pod("old", workload="shop/cart")])
+    node.rounds(1, {}, [])
+    node.now += 3600.0
+    node.rounds(1, {}, [])
+    assert node.learner.row("old") is None
+    again = Learner(settings)
+    again.restore(node.learner.checkpoints())
+    node.learner = again
+    node.rounds(1, {}, [pod("new", workload="shop/cart")])
+    assert node.cores("new") == pytest.approx(2.0)
+    for _ in range(5):
+        node.rounds(1, {}, [])
+        node.now += 3600.0
+    node.rounds(1, {}, [pod("newer", workload="shop/cart")])
+    assert node.cores("newer", "counts") == 0.0
+
+
+def test_pod_without_workload_is_forgotten() -> None:
+    """After the grace time nothing is left of a pod without a workload, and its row is clean for the next."""
+    node = machine()
+    node.rounds(10, {"old": 2.0}, [pod("old")])
+    row = node.learner.row("old")
+    node.rounds(1, {}, [])
+    node.now += 1000.0
+    node.rounds(1, {}, [])
+    node.rounds(1, {"new": 0.5}, [pod("new")])
+    assert node.learner.row("new") == row
+    assert node.cores("new") == 0.5
+
+
+def test_short_absence_changes_nothing() -> None:
+    """A pod that the list lacks for a moment goes on where it was."""
+    node = machine()
+    node.rounds(10, {"a": 2.0}, [pod("a")])
+    node.rounds(1, {}, [])
+    node.rounds(1, {"a": 2.0}, [pod("a")])
+    assert node.cores("a", "counts") == 11.0
+
+
+def test_restart_catches_up() -> None:
+    """What the store got between the last checkpoint and a crash is learned from the store."""
+    node, pods = machine(), [pod("a")]
+    node.rounds(4, {"a": 1.0}, pods)
+    saved = node.learner.checkpoints()
+    node.rounds(6, {"a": 3.0}, pods)
+    again = Learner()
+    again.restore(saved)
+    again.observe(node.now, node.store, pods)
+    for metric, history in again.histories.items():
+        assert history.moments.counts.sum() == node.learner.histories[metric].moments.counts.sum()
+    assert again.histories[CPU].moments.means[:7].tolist() == pytest.approx(
+        node.learner.histories[CPU].moments.means[:7].tolist()
+    )
+
+
+def test_checkpoint_round_trip_is_exact() -> None:
+    """A restored learner checkpoints to the very same bytes and goes on as the first one does."""
+    node, pods = machine(), [pod("a", workload="w"), pod("b", band=PriorityBand.MID)]
+    node.rounds(20, {"a": 1.0, "b": 0.3}, pods, system=0.2)
+    again = Learner()
+    again.restore(node.learner.checkpoints())
+    assert again.checkpoints() == node.learner.checkpoints()
+    assert again.class_of("b") == "mid"
+    node.store.put(CPU, NODE, node.now, [7.0] * 30)
+    for learner in (again, node.learner):
+        learner.observe(node.now + 30.0, node.store, pods)
+    assert again.checkpoints() == node.learner.checkpoints()
+
+
+def test_restore_ignores_others() -> None:
+    """No checkpoint, or one of somebody else, leaves a learner as it is."""
+    node = machine()
+    node.rounds(3, {"a": 1.0}, [pod("a")])
+    before = node.learner.checkpoints()
+    node.learner.restore({"something/else": b"?"})
+    assert node.learner.checkpoints() == before
+
+
+@pytest.mark.parametrize("damage", ["training/roster", "training/cpu", "training/memory"])
+def test_damaged_checkpoint_is_refused(damage: str) -> None:
+    """A damaged or incomplete checkpoint is refused in one line, and the learner stays usable."""
+    node = machine()
+    node.rounds(3, {"a": 1.0}, [pod("a")])
+    saved = node.learner.checkpoints()
+    learner = Learner()
+    for broken in (
+        {**saved, damage: saved[damage][:-5]},
+        {name: data for name, data in saved.items() if name != damage},
+    ):
+        with pytest.raises(CheckpointError) as caught:
+            learner.restore(broken)
+        assert "\n" not in str(caught.value)
+    learner.observe(node.now + 30.0, node.store, [pod("a")])
+
+
+def test_clock_set_back_is_survived() -> None:
+    """A clock that jumps back an hour neither repeats nor stops the learning."""
+    node, pods = machine(), [pod("a")]
+    node.rounds(5, {"a": 1.0}, pods)
+    store = MadeStore()
+    store.put(CPU, "a", START - 3600.0, [2.0] * 30)
+    node.learner.observe(START - 3570.0, store, pods)
+    assert node.cores("a", "counts") == 6.0
+    assert node.learner.histories[CPU].observed[node.learner.row("a") or 0] == pytest.approx(180.0)
+
+
+@pytest.mark.parametrize("years", [-53, 77])
+def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
+    """Saves and restarts under a clock far off delete nothing for good: not of pods, workloads, nor of heirs."""
+    node, old, young = machine(), pod("old", workload="shop/cart"), pod("young", workload="shop/till")
+    node.rounds(130, {"old": 2.0, "young": 3.0}, [old, young])
+    node.rounds(20, {"young": 3.0}, [young])
+    node.now += 3600.0
+    node.rounds(20, {"young": 3.0}, [young])
+    assert node.learner.row("old") is None  # its workload has its row
+    right, pods = node.now, [young]
+    node.now += years * 365.25 * 86400.0
+    usage = {"young": 1.0}
+    for _ in range(3):
+        node.store = MadeStore()
+        node.rounds(25, usage, pods)
+        again = Learner()
+        again.restore(node.learner.checkpoints())
+        again.look_back(10.0)
+        node.learner = again
+        usage, pods = {"young": 1.0, "new": 1.0}, [young, pod("new", workload="shop/cart")]
+    node.store, node.now = MadeStore(), right + 3600.0
+    node.rounds(15, usage, pods)
+    again = Learner()
+    again.restore(node.learner.checkpoints())
+    for history in again.histories.values():
+        rows = np.array([again.row("young"), again.row("new")])
+        whole = GIB if history.resource == MEMORY else 1.0
+        np.testing.assert_allclose(history.windows.highest(rows, 86400.0) / whole, [3.0, 2.0])
+        assert history.windows.covered_seconds(rows, 86400.0).min() > 3000.0
+
+
+def test_real_store_is_understood(tmp_path: Path) -> None:
+    """The learner reads the agent's own store, and finds its windows there again after a restart."""
+    store, pods = Tsdb.open(tmp_path / "metrics.db"), [pod("a")]
+    learner, now = Learner(), START
+    for _ in range(40):
+        for _ in range(30):
+            now += 1.0
+            both = [("cpu", 1.0), ("memory", float(GIB))]
+            store.append(now, [Sample(m, e, now, v) for m, v in both for e in (NODE, SYS, "a")])
+        learner.observe(now, store, pods)
+    store.save_checkpoints(learner.checkpoints())
+    again = Learner()
+    again.restore(store.load_checkpoints())
+    again.observe(now, store, pods)
+    row = np.array([again.row("a")])
+    assert again.histories[CPU].observed[row[0]] == 1200.0
+    assert again.histories[CPU].windows.highest(row, 86400.0)[0] == 1.0
+    store.close()
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.4])
+def test_ticks_as_far_apart_as_rounds(jitter: float) -> None:
+    """A tick for each training round counts for the whole round, so that pods become warm as with a tick a second."""
+    learner, store, pods = Learner(), MadeStore(), [pod("a")]
+    for number in range(1, 41):
+        now = START + 30.0 * number + jitter * (number % 3 - 1)
+        for metric in (CPU, MEMORY):
+            for entity in (NODE, SYS, "a"):
+                old = store.content.get((metric, entity), Series(np.empty(0), np.empty(0)))
+                store.content[metric, entity] = Series(np.append(old.times, now), np.append(old.values, 1.0))
+        learner.observe(now, store, pods)
+    for history in learner.histories.values():
+        assert history.observed[learner.row("a") or 0] >= 0.9 * 39 * 30.0
+    assert not np.isnan(learner.histories[CPU].windows.highest(np.array([learner.row("a")]), 3600.0)[0])
+
+
+def test_rounds_follow_one_another() -> None:
+    """Rounds that come late learn whole intervals: none is cut short, none is stretched, none is lost."""
+    node = machine()
+    node.store.put(CPU, NODE, START, np.repeat([1.0, 2.0, 3.0, 4.0], 30))
+    for seconds in (30.0, 31.5, 59.0, 65.0, 121.0):
+        node.learner.observe(START + seconds, node.store, [])
+    assert node.cores(NODE, "counts") == 4.0
+    assert node.learner.trained_until == START + 120.0
+    assert node.cores(NODE) == pytest.approx(2.5, abs=0.001)

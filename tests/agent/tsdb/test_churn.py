@@ -1,0 +1,126 @@
+"""Pods that come and go: what is gone costs room in the file, and nothing in memory or in a tick."""
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from agent.samples import CPU, Sample
+from agent.tsdb.catalog import Catalog, Wanted
+from agent.tsdb.settings import StoreSettings
+from agent.tsdb.tsdb import Tsdb
+from tests.agent.tsdb.ticks import START, connection
+
+SETTINGS = StoreSettings(block_ticks=10, memory_ticks=30)
+STEP = 60.0
+AT_A_TIME, TICKS, RECENT = 10, 1000, 10 + 60
+DEPARTED = AT_A_TIME * (TICKS - RECENT)
+"""Pods that have left the recent ticks for certain: a page of them, and what is not compressed yet."""
+KIB = 1 << 10
+
+
+def _churn(store: Tsdb, ticks: int = TICKS) -> float:
+    """Every tick has the node, one pod that stays, and ten that nobody sees again."""
+    now = START
+    for number in range(ticks):
+        now = START + number * STEP
+        short = [Sample(CPU, f"short-{number:05d}-{one:02d}", now, 0.25) for one in range(AT_A_TIME)]
+        store.append(now, [Sample(CPU, "node", now, 6.0), Sample(CPU, "steady", now, 1.0), *short])
+        store.maintain(now, seconds=1.0)
+    return now
+
+
+def test_departed_pods_cost_no_memory(tmp_path: Path) -> None:
+    """An open store holds in memory what its recent ticks have, however many series the file has."""
+    path = tmp_path / "t.db"
+    with Tsdb.open(path, SETTINGS) as store:
+        _churn(store)
+        assert store.size().series > DEPARTED
+        assert len(store._recent.catalog) <= 2 + AT_A_TIME * RECENT
+    tracemalloc.start()
+    with Tsdb.open(path, SETTINGS):
+        held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < DEPARTED * 75, f"{held / KIB:.0f} KiB for {DEPARTED} departed pods"
+
+
+def test_departed_pods_cost_no_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A window of some minutes asks for the series of those minutes, not for every one that was ever known."""
+    with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
+        now = _churn(store)
+        decoded: list[int] = []
+        from agent.tsdb import blocks  # noqa: PLC0415 - what is counted
+
+        real = blocks.decode_raw
+
+        def counted(*arguments: object) -> object:
+            decoded.append(1)
+            return real(*arguments)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(blocks, "decode_raw", counted)
+        found = store.windows(CPU, now - 5 * STEP, now)
+        assert found.keys() == {"node", "steady", *(name for name in found if name.startswith("short-"))}
+        assert len(found) == 2 + 5 * AT_A_TIME
+        assert not decoded
+        tracemalloc.start()
+        store.windows(CPU, now - 5 * STEP, now)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 512 * KIB, f"{peak / KIB:.0f} KiB for five ticks of {2 + 5 * AT_A_TIME} series"
+
+
+def test_departed_pods_are_in_the_file(tmp_path: Path) -> None:
+    """What was measured of a pod that is gone is found as long as it is kept, alone and among all others."""
+    with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
+        now = _churn(store)
+        gone = "short-00900-07"
+        assert store.window(CPU, gone, START, now).values.tolist() == [0.25]
+        assert store.minutes(CPU, START, now)[gone].average.tolist() == [0.25]
+        minutes = store.minutes(CPU, START, now)
+        assert len(minutes) == 2 + AT_A_TIME * (TICKS - 1)
+        assert len(minutes["steady"]) == TICKS - 1
+        assert len(store.windows(CPU, START + 899 * STEP, START + 909 * STEP)) == 2 + 10 * AT_A_TIME
+
+
+def test_series_may_come_back(tmp_path: Path) -> None:
+    """A pod that was away for longer than the recent ticks reach is one series to whoever asks."""
+    with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
+        store.append(START - STEP, [Sample(CPU, "back", START - STEP, 1.0)])
+        now = _churn(store, 100)
+        for number in range(1, 80):
+            when = now + number * STEP
+            store.append(when, [Sample(CPU, "back", when, 2.0), Sample(CPU, "node", when, 6.0)])
+            store.maintain(when, seconds=1.0)
+        found = store.window(CPU, "back", START - 2 * STEP, when)
+        assert found.values.tolist() == [1.0, *[2.0] * 79]
+        assert len(store.minutes(CPU, START - 2 * STEP, when + STEP)["back"]) == 80
+    with Tsdb.open(tmp_path / "t.db", SETTINGS) as store:
+        assert store.window(CPU, "back", START - 2 * STEP, when).values.tolist() == [1.0, *[2.0] * 79]
+
+
+def test_departed_series_leave_the_file(tmp_path: Path) -> None:
+    """When the last minute of a pod has gone its name goes too."""
+    with Tsdb.open(tmp_path / "t.db", StoreSettings(block_ticks=10, memory_ticks=30, raw_seconds=600)) as store:
+        now = _churn(store, 60)
+        for number in range(1, 260):
+            when = now + number * 600.0
+            store.append(when, [Sample(CPU, "node", when, 6.0)])
+            store.maintain(when, seconds=1.0)
+        store.keep_minutes(0)
+        connection(store).execute("UPDATE blocks SET state = 2 WHERE end_ms < ?", (round(now * 1000) + 60_000,))
+        store._upkeep._swept = False
+        for _ in range(50):
+            when += 601.0
+            store.append(when, [Sample(CPU, "node", when, 6.0)])
+            store.maintain(when, seconds=1.0)
+        names = {row[0] for row in connection(store).execute("SELECT entity FROM series")}
+        assert names == {"node"}
+
+
+def test_catalog_keeps_what_is_named() -> None:
+    """Numbers of series that are let go are not given to others."""
+    catalog = Catalog([(3, CPU, "a", ""), (4, CPU, "b", "")], next_number=9)
+    catalog.keep({4})
+    assert catalog.matching(Wanted(CPU)) == {4: "b"}
+    assert catalog.numbers([(CPU, "a", ""), (CPU, "b", "")]) == [9, 4]
+    assert catalog.unsaved() == [(9, CPU, "a", "")]

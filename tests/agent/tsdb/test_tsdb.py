@@ -1,0 +1,187 @@
+"""The database: what goes in comes out, across blocks, restarts, damage and bad clocks."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from agent.samples import CPU, MEMORY, Sample
+from agent.tsdb.schema import StoreError
+from agent.tsdb.settings import StoreSettings
+from agent.tsdb.tsdb import Tsdb
+from tests.agent.tsdb.ticks import MIB, START, fill, finish, samples
+
+SMALL = StoreSettings(block_ticks=60)
+
+
+def test_window_is_half_open(tmp_path: Path) -> None:
+    """A window has the samples after its start up to its end, so that neighbours share none."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        fill(store, 10)
+        window = store.window(CPU, "a", START + 2, START + 5)
+        assert window.times.tolist() == [START + 3, START + 4, START + 5]
+        assert window.values.tolist() == [0.003, 0.004, 0.005]
+        assert window.span_seconds == 2
+
+
+def test_windows_are_by_entity(tmp_path: Path) -> None:
+    """A metric's windows name every entity that has samples in them, and no other."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        store.append(START, samples(START, entities=("gone",)))
+        store.append(START + 1, samples(START + 1, entities=("a", "b")))
+        assert set(store.windows(CPU, START, START + 1)) == {"a", "b"}
+        assert len(store.window(CPU, "nobody", 0, START + 9)) == 0
+        assert store.windows("nothing", 0, START + 9) == {}
+
+
+def test_sealed_samples_read_alike(tmp_path: Path) -> None:
+    """Samples read the same before and after they were compressed, over the seam too."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        fill(store, 119, maintain=False)
+        before = store.window(CPU, "a", START + 10, START + 200)
+        now = fill(store, 400, start=START + 119, maintain=False)
+        finish(store, now)
+        assert store.size().head_ticks < 200
+        after = store.window(CPU, "a", START + 10, START + 118)
+        assert np.array_equal(before.times, after.times)
+        assert np.array_equal(before.values, after.values)
+        whole = store.window(CPU, "a", START - 1, now)
+        assert len(whole) == 519
+        assert np.all(np.diff(whole.times) == 1)
+
+
+def test_holes_stay_holes(tmp_path: Path) -> None:
+    """A tick that lacks a series is a gap in it, in blocks too, and never a zero."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        for number in range(200):
+            now = START + number
+            entities = ("node", "a") if number % 3 else ("node",)
+            store.append(now, samples(now, entities=entities))
+        finish(store, START + 200)
+        times = store.window(CPU, "a", START - 1, START + 200).times - START
+        assert times.tolist() == [number for number in range(200) if number % 3]
+
+
+def test_restart_forgets_nothing(tmp_path: Path) -> None:
+    """A database that was closed and opened has all of its samples, blocks and checkpoints."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        now = fill(store, 500)
+        store.save_checkpoints({"a": b"1", "b": b"2"}, now)
+        before = store.window(MEMORY, "node", 0, now)
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        after = store.window(MEMORY, "node", 0, now)
+        assert np.array_equal(before.values, after.values)
+        assert len(after) == 500
+        assert store.load_checkpoints() == {"a": b"1", "b": b"2"}
+        store.save_checkpoints({"b": b"3"})
+        assert store.load_checkpoints() == {"b": b"3"}
+        fill(store, 100, start=now + 1)
+        assert len(store.window(CPU, "a", 0, now + 200)) == 600
+
+
+def test_clock_may_go_back(tmp_path: Path) -> None:
+    """After a clock step backwards new samples replace those of the same time, and windows are in order of time."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        fill(store, 100)
+        fill(store, 20, start=START + 49.5)
+        times = store.window(CPU, "a", 0, START + 1000).times
+        assert (times - START).tolist() == [*range(50), *np.arange(49.5, 69.5), *range(69, 100)]
+    with Tsdb.open(tmp_path / "t.db") as store:
+        assert len(store.window(CPU, "a", 0, START + 1000)) == 101
+
+
+def test_odd_values_leave_no_trace(tmp_path: Path) -> None:
+    """A tick with a value that is no number is refused as a whole."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        with pytest.raises(ValueError, match="finite"):
+            store.append(START, [Sample(CPU, "a", START, 1.0), Sample(CPU, "b", START, float("nan"))])
+        store.append(START + 1, samples(START + 1))
+        assert len(store.window(CPU, "a", 0, START + 1)) == 1
+
+
+def test_minutes_and_averages(tmp_path: Path) -> None:
+    """1-minute points and 5-minute averages agree with the samples, sealed or not."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        now = fill(store, 900, maintain=False)
+        unsealed = store.averages(CPU, START, now + 1)["a"]
+        finish(store, now)
+        minutes = store.minutes(CPU, START, now + 1)["a"]
+        assert minutes.count.tolist() == [60] * 15
+        assert minutes.highest[0] == 0.059
+        assert minutes.average[0] == pytest.approx(np.mean(np.arange(60)) / 1000, abs=1e-4)
+        fives = store.averages(CPU, START, now + 1)["a"]
+        assert fives.times.tolist() == [START, START + 300, START + 600]
+        assert fives.values == pytest.approx(unsealed.values, abs=1e-4)
+        assert fives.values[2] == pytest.approx(np.mean(np.arange(600, 900)) / 1000, abs=1e-4)
+
+
+def test_overwritten_page_is_noticed(tmp_path: Path) -> None:
+    """Damage in the middle of a file is found when it is opened."""
+    path = tmp_path / "t.db"
+    with Tsdb.open(path, SMALL) as store:
+        finish(store, fill(store, 600))
+    content = bytearray(path.read_bytes())
+    content[4096 * 3 : 4096 * 6] = b"\xff" * 4096 * 3
+    path.write_bytes(content)
+    with Tsdb.open(path, SMALL) as store:
+        assert len(store.window(CPU, "a", 0, START + 9999)) == 0
+    assert list(tmp_path.glob("t.db.damaged-*"))
+
+
+def test_two_agents_are_told_apart(tmp_path: Path) -> None:
+    """A second agent on the same file is refused in one line; after the first has gone it may."""
+    with Tsdb.open(tmp_path / "t.db"), pytest.raises(StoreError, match="in use by another agent"):
+        Tsdb.open(tmp_path / "t.db")
+    Tsdb.open(tmp_path / "t.db").close()
+
+
+def test_unwritable_folder_is_one_line(tmp_path: Path) -> None:
+    """A data directory that cannot be made is named, with the way out."""
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match=r"cannot write the data directory .*--data-dir"):
+        Tsdb.open(tmp_path / "file" / "t.db")
+
+
+def test_wal_is_emptied_by_checkpoint(tmp_path: Path) -> None:
+    """A checkpoint moves the log into the file: a copy of the file alone then has everything."""
+    path, copy = tmp_path / "t.db", tmp_path / "copy" / "t.db"
+    with Tsdb.open(path) as store:
+        fill(store, 50)
+        store.checkpoint()
+        copy.parent.mkdir()
+        copy.write_bytes(path.read_bytes())
+    with Tsdb.open(copy) as store:
+        assert len(store.window(CPU, "a", 0, START + 99)) == 50
+
+
+def test_containers_are_apart(tmp_path: Path) -> None:
+    """A container's series is its own, and none of those of whole pods."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        for number in range(200):
+            now = START + number
+            store.append(now, [Sample(CPU, "a", now, 0.5), Sample(CPU, "a", now, 0.25, container="web")])
+        finish(store, now)
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        assert set(store.window(CPU, "a", 0, now, container="web").values) == {0.25}
+        assert set(store.windows(CPU, 0, now)["a"].values) == {0.5}
+        assert store.statistics(CPU, "a", 0, now, container="web").max == 0.25  # type: ignore[union-attr]
+        assert store.statistics(CPU, "a", 0, now, container="none") is None
+
+
+def test_statistics_follow_the_rule(tmp_path: Path) -> None:
+    """A window's statistics are those of its samples: percentiles without interpolation, and the span."""
+    with Tsdb.open(tmp_path / "t.db", SMALL) as store:
+        fill(store, 60, maintain=False)
+        found = store.statistics(CPU, "a", START - 1, START + 59)
+        assert found is not None
+        assert (found.p50, found.p90, found.p95, found.max, found.last) == (0.029, 0.053, 0.056, 0.059, 0.059)
+        assert (found.count, found.span_seconds) == (60, 59.0)
+        assert found.average == pytest.approx(0.0295)
+        assert store.statistics(CPU, "a", START + 100, START + 200) is None
+
+
+def test_memory_is_exact(tmp_path: Path) -> None:
+    """Bytes come back as they went in."""
+    with Tsdb.open(tmp_path / "t.db") as store:
+        store.append(START, [Sample(MEMORY, "a", START, 64.0 * MIB + 1)])
+        assert store.window(MEMORY, "a", 0, START).values.tolist() == [64.0 * MIB + 1]

@@ -1,0 +1,38 @@
+"""Made-up ticks for the store's tests."""
+
+import sqlite3
+
+from agent.samples import CPU, MEMORY, Sample
+from agent.tsdb.tsdb import Tsdb
+
+START = 1_700_000_100.0  # a multiple of 300: the beginning of five minutes
+MIB = 1 << 20
+
+
+def samples(now: float, cpu: float = 0.5, entities: tuple[str, ...] = ("node", "a")) -> list[Sample]:
+    """CPU and memory of some entities."""
+    return [Sample(metric, one, now, value) for one in entities for metric, value in ((CPU, cpu), (MEMORY, 64.0 * MIB))]
+
+
+def fill(store: Tsdb, ticks: int, start: float = START, *, step: float = 1.0, maintain: bool = True) -> float:
+    """Append ticks whose CPU counts up by a milli-core a tick; returns the time of the last."""
+    now = start
+    for number in range(ticks):
+        now = start + number * step
+        store.append(now, samples(now, cpu=number / 1000))
+        if maintain:
+            store.maintain(now)
+    return now
+
+
+def finish(store: Tsdb, now: float) -> None:
+    """Let maintenance do all that is due."""
+    for _ in range(500):
+        store.maintain(now, seconds=1.0)
+
+
+def connection(store: Tsdb) -> sqlite3.Connection:
+    """The open file behind a store."""
+    file = store._volume.file
+    assert file is not None
+    return file

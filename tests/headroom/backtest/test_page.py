@@ -1,0 +1,31 @@
+"""The page about the backtest: its commands are followed on the traces of the repository, without a cluster."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+from tests.pages import Reader
+
+KUBECTL = """#!/bin/sh
+# What kubectl does with the name of a plugin.
+[ "$1" = headroom ] && shift && exec kubectl-headroom "$@"
+exit 1
+"""
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(900)
+def test_page_is_true(tmp_path: Path) -> None:
+    """Whoever pastes the page's commands in a clone sees what the page shows."""
+    (tmp_path / "bench").symlink_to(ROOT / "tools/bench")
+    kubectl = tmp_path / "bin" / "kubectl"
+    kubectl.parent.mkdir()
+    kubectl.write_text(KUBECTL)
+    kubectl.chmod(0o755)
+    programs = os.pathsep.join([str(kubectl.parent), str(Path(sys.executable).parent), os.environ["PATH"]])
+    given = {"PATH": programs, "HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "none"), "PYTHONPATH": str(ROOT)}
+    reader = Reader(tmp_path, {**os.environ, **given, "COLUMNS": "150"})
+    assert reader.follow(ROOT / "docs" / "backtest.md") >= 5

@@ -1,0 +1,95 @@
+"""Pictures of a backtest."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from headroom.backtest import plot
+from headroom.backtest.labels import place_labels
+from headroom.backtest.score import Result
+from tests.headroom.backtest.results import result, several
+
+ONE = [result("oracle", [0.0], [50.0]), result("sum-max", [1.0], [40.0])]
+
+
+def test_same_results_same_picture(tmp_path: Path) -> None:
+    """The same results make the same bytes: no time, no random number."""
+    first, second = tmp_path / "one.svg", tmp_path / "two.svg"
+    plot.draw(ONE, first, "August")
+    plot.draw(ONE, second, "August")
+    assert first.read_bytes() == second.read_bytes()
+    assert first.read_text().startswith("<?xml")
+
+
+def test_every_horizon_has_its_row(tmp_path: Path) -> None:
+    """Resources and horizons are drawn one below the other, each with three panels."""
+    file = tmp_path / "plot.png"
+    plot.draw([*ONE, *(result(each.policy, [0.0], [9.0], resource="memory", horizon=3600) for each in ONE)], file)
+    head = file.read_bytes()[:24]
+    width, height = struct.unpack(">II", head[16:24])
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    assert 1.5 < width / height < 1.9
+
+
+@pytest.mark.parametrize(
+    "results",
+    [
+        ONE[:1],
+        [result("oracle", [0.0], [0.0]), result("sum-max", [100.0], [-3.0])],
+        several(),
+    ],
+    ids=["the oracle alone", "the worst", "many"],
+)
+def test_odd_results_are_drawn(results: list[Result], tmp_path: Path) -> None:
+    """Few, many, and extreme results make a picture, without a warning."""
+    plot.draw(results, tmp_path / "odd.svg")
+    assert (tmp_path / "odd.svg").stat().st_size > 1000
+
+
+def test_labels_keep_apart() -> None:
+    """Labels of points that lie together cover neither each other nor a point."""
+    figure = Figure(figsize=(8.0, 5.0))
+    axes = figure.subplots()
+    points = [(0.5 + 0.01 * n, 0.5 + 0.004 * (n % 3), f"policy-{n}") for n in range(10)]
+    axes.set_xlim(0.0, 1.0)
+    axes.set_ylim(0.0, 1.0)
+    axes.annotate("the oracle", (0.6, 0.505))
+    figure.draw_without_rendering()
+    place_labels(axes, points)
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    assert len(boxes) == 11
+    assert not [(one, two) for i, one in enumerate(boxes) for two in boxes[:i] if one.overlaps(two)]
+    places = [axes.transData.transform((x, y)) for x, y, _ in points]
+    assert not [place for place in places for box in boxes if box.contains(*place)]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("plot.pdf", "plot.pdf must end in .png or .svg"),
+        ("plot", "plot must end in .png or .svg"),
+        ("nowhere/plot.png", "there is no folder "),
+        ("folder.png", "folder.png is a folder"),
+    ],
+)
+def test_wrong_files_are_refused(name: str, said: str, tmp_path: Path) -> None:
+    """What is wrong with the file is said before anything is computed."""
+    (tmp_path / "folder.png").mkdir()
+    with pytest.raises(plot.PlotError, match=said.replace(".", r"\.")):
+        plot.check(tmp_path / name)
+
+
+def test_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without matplotlib a sentence says how to get it."""
+    monkeypatch.setattr(plot, "find_spec", lambda _: None)
+    with pytest.raises(plot.PlotError, match=r"pip install 'headroom\[plot\]'"):
+        plot.check(tmp_path / "plot.svg")
+
+
+def test_unwritable_file_is_said(tmp_path: Path) -> None:
+    """A file that cannot be written is named, with the reason."""
+    (tmp_path / "link.png").symlink_to(tmp_path / "gone" / "plot.png")
+    with pytest.raises(plot.PlotError, match=r"link\.png cannot be written: No such file"):
+        plot.draw(ONE, tmp_path / "link.png")

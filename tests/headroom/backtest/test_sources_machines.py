@@ -1,0 +1,348 @@
+"""Traces of machines: Bitbrains' layout and PlanetLab's days."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headroom.backtest.sources import OptionError, Options, grid
+from headroom.backtest.trace import TraceError
+from tests.headroom.backtest.trace_files import MIB, SIZES, START, STEP, machines, steady, trace, traces, write
+
+HEADER = "ts,vm1,vm2"
+WHOLE = {"1": "2,1024,1.0", "2": "1,2048,0.999"}
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_machines_are_read(tmp_path: Path, ending: str) -> None:
+    """Cores and bytes, limits of vms.csv, compressed or not."""
+    folder = machines(tmp_path, [HEADER, *steady(3, 500, 250)], WHOLE, f"cpu_millicores.csv{ending}")
+    write(folder / f"mem_mib.csv{ending}", "\n".join([HEADER, *steady(3, 100, 2000)]))
+    cpu, memory = traces("trace", folder)
+    assert (cpu.resource, memory.resource) == ("cpu", "memory")
+    assert cpu.times.tolist() == [START, START + STEP, START + 2 * STEP]
+    assert cpu.usage.tolist() == [[0.5, 0.25]] * 3
+    assert (cpu.limits.tolist(), memory.limits.tolist()) == ([2.0, 1.0], [1024.0 * MIB, 2048.0 * MIB])
+    assert memory.usage[0].tolist() == [100.0 * MIB, 2000.0 * MIB]
+    assert (cpu.names, cpu.stays, cpu.notes) == (("vm1", "vm2"), None, ())
+
+
+def test_machines_that_do_not_count(tmp_path: Path) -> None:
+    """Coverage must be above 0.95 and the limit above 0; each is left out with its reason."""
+    sizes = {"1": "1,1,0.95", "2": "0,1,1.0", "3": "1,1,0.9501", "4": "1,1,"}
+    rows = ["ts,vm1,vm2,vm3,vm4,vm5", *steady(40, 1, 2, 3, 4, 5)]
+    found = trace("trace", machines(tmp_path, rows, sizes))
+    assert found.names == ("vm3", "vm4")
+    assert found.notes == (
+        "1 of 5 machines left out, not in vms.csv: vm5.",
+        "1 of 5 machines left out, cpu limit 0: vm2.",
+        "1 of 5 machines left out, measured for 95 % of the time or less: vm1.",
+    )
+
+
+def test_coverage_is_measured_where_not_stated(tmp_path: Path) -> None:
+    """Without the column it is counted; and a machine that has nothing never counts, whatever the column says."""
+    rows = [f"{START + STEP * number},{'' if number == 3 else 7},{'' if number < 4 else 8}," for number in range(40)]
+    write(tmp_path / "cpu_millicores.csv", "\n".join(["ts,1,2,3", *rows]))
+    write(tmp_path / "vms.csv", "vm,cores,mem_capacity_mib\n1,1,1\n2,1,1\n3,1,1\n")
+    assert trace("trace", tmp_path).names == ("1",)  # 39 of 40 steps; 36 of 40; none
+    write(tmp_path / "vms.csv", SIZES + "1,1,1,1\n2,1,1,1\n3,1,1,1\n")
+    assert trace("trace", tmp_path).names == ("1", "2")
+
+
+def test_gaps_are_filled_linearly(tmp_path: Path) -> None:
+    """Between samples linearly, a missing row too, and at the ends with the nearest; use above the limit is capped."""
+    rows = ["ts,vm1,vm2", f"{START},,5000", f"{START + 300},100,1", f"{START + 900},400,1", f"{START + 1200},500,1"]
+    found = trace("trace", machines(tmp_path, rows, WHOLE))
+    assert found.usage[:, 0] == pytest.approx([0.1, 0.1, 0.25, 0.4, 0.5])
+    assert found.usage[:, 1].tolist() == [1.0, 0.001, 0.001, 0.001, 0.001]
+    assert found.notes == (
+        "Gaps were filled linearly: 30 % of the cpu values.",
+        "Use above the limit counts as the limit: 10 % of the cpu values.",
+    )
+
+
+def test_rows_in_any_order(tmp_path: Path) -> None:
+    """Rows out of order are put in order, those of one step are averaged, and both is noted."""
+    rows = [HEADER, f"{START + 300},20,2", f"{START},10,1", f"{START + 300},40,", f"{START + 600},50,5"]
+    found = trace("trace", machines(tmp_path, rows, WHOLE))
+    assert found.usage[:, 0] == pytest.approx([0.01, 0.03, 0.05])
+    assert found.usage[:, 1] == pytest.approx([0.001, 0.002, 0.005])
+    assert [note.split(": ", 1)[1] for note in found.notes] == [
+        "1 row out of order, put in order.",
+        "rows of the same five minutes were averaged (1 row).",
+    ]
+
+
+def test_rows_in_no_order(tmp_path: Path) -> None:
+    """Rows of a month that were shuffled are five minutes apart, too, though the first few of them are not."""
+    rows = steady(3000, 500, 250)
+    mixed = np.random.default_rng(3).permutation(rows).tolist()
+    found = trace("trace", machines(tmp_path, [HEADER, *mixed], WHOLE))
+    assert (found.steps, found.times[0], found.usage.min(axis=0).tolist()) == (3000, START, [0.5, 0.25])
+    assert "out of order, put in order." in found.notes[0]
+    assert len(found.notes) == 1
+    half = trace("trace", tmp_path, options=Options(resources=("cpu",), until=START + 1500.0 * STEP))
+    assert half.steps == 1500
+
+
+def test_times_that_are_not_even(tmp_path: Path) -> None:
+    """Rows about five minutes apart are a step each, however they waver, from the first one on."""
+    times = [START + 176, START + 476, START + 770, START + 1081, START + 1376]
+    rows = [HEADER, *(f"{time},{number},1" for number, time in enumerate(times))]
+    found = trace("trace", machines(tmp_path, rows, WHOLE))
+    assert found.times.tolist() == [START + 176 + STEP * number for number in range(5)]
+    assert found.usage[:, 0] == pytest.approx([0.0, 0.001, 0.002, 0.003, 0.004])
+
+
+def test_finer_rows_are_averaged(tmp_path: Path) -> None:
+    """A row a minute becomes the average of each five minutes since 1970."""
+    rows = [HEADER, *(f"{START + 60 * number},{number},1" for number in range(10))]
+    found = trace("trace", machines(tmp_path, rows, WHOLE))
+    assert found.times.tolist() == [START, START + STEP]
+    assert found.usage[:, 0] == pytest.approx([0.002, 0.007])
+
+
+def test_window_is_cut(tmp_path: Path) -> None:
+    """Only the time that was asked for is there: from since on, before until, and of that the last seconds."""
+    folder = machines(tmp_path, [HEADER, *(f"{START + STEP * n},{n},1" for n in range(20))], WHOLE)
+    options = Options(resources=("cpu",), since=START + 1, until=START + 10 * STEP)
+    assert (trace("trace", folder, options=options).usage[:, 0] * 1000).round().tolist() == list(range(1, 10))
+    options = Options(resources=("cpu",), until=START + 10 * STEP, last_seconds=600.0)
+    found = trace("trace", folder, options=options)
+    assert (found.times[0], found.usage[:, 0].tolist()) == (START + 8 * STEP, pytest.approx([0.008, 0.009]))
+    with pytest.raises(TraceError, match="has no rows, or none in the time that was asked for"):
+        trace("trace", folder, options=Options(resources=("cpu",), since=START + 20 * STEP))
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([], "is empty"),
+        (["time,vm1", "1,2"], "must be a header that begins with 'ts'"),
+        (["ts;vm1", "1;2"], "has commas between its columns, got: 'ts;vm1'"),
+        (["1375308000,1,2"], "must be a header"),
+        (["ts", "1"], "has no column but 'ts'"),
+        (["ts,vm1,", "1,2,3"], "column 3 of its header has no name"),
+        (["ts,vm1,vm1", "1,2,3"], "column 'vm1' is there twice"),
+        (["ts,vm1\x07", "1,2"], "column 'vm1\\x07' of its header is no name"),
+        (["ts," + "v" * 254, "1,2"], "of its header is no name"),
+        ([HEADER], "has no rows"),
+        ([HEADER, "1,2,3", "2,3"], "line 3 has 2 columns, its header has 3"),
+        ([HEADER, "1,2,3,4"], "line 2 has 4 columns, its header has 3"),
+        ([HEADER, "1,2,-3"], "line 2, column 'vm2': '-3' is negative"),
+        ([HEADER, "1,2,inf"], "line 2, column 'vm2': 'inf' is infinite"),
+        ([HEADER, "1,2,1e999"], "is infinite"),
+        ([HEADER, "1,x,"], "line 2, column 'vm1': 'x' is no number; leave the cell empty"),
+        ([HEADER, "2026-01-01T00:00:00Z,1,2"], "must be in seconds since 1970"),
+        ([HEADER, ",1,2"], "line 2, column 'ts': '' is no time"),
+        ([HEADER, "nan,1,2"], "is no time"),
+        ([HEADER, "-5,1,2"], "is no time"),
+        ([HEADER, "1375308000000,1,2"], "looks like milliseconds"),
+        ([HEADER, *steady(9, 1, 2, step=900)], "its rows are 900 s apart; at most 300 s can be used"),
+        ([HEADER, *steady(300, 1, 2), "9000000000,1,2"], "look for a wrong time"),
+        ([HEADER, *("x" * 200_000,)], "is no CSV: field larger"),
+    ],
+)
+def test_wrong_tables_are_refused(tmp_path: Path, rows: list[str], says: str) -> None:
+    """A table that cannot be used is refused with its name, and where in it."""
+    folder = machines(tmp_path, rows, WHOLE)
+    if not rows:
+        write(folder / "cpu_millicores.csv", "")
+    with pytest.raises(TraceError) as caught:
+        trace("trace", folder)
+    assert says in str(caught.value)
+    assert str(folder / "cpu_millicores.csv") in str(caught.value)
+
+
+@pytest.mark.parametrize("gap", ["", " ", "nan", "NaN"])
+def test_gaps_may_be_written_so(tmp_path: Path, gap: str) -> None:
+    """An empty cell is a gap, and so is what other programs write for one; a byte order mark and CRLF do no harm."""
+    text = "\ufeff" + "\r\n".join([HEADER, f"{START},1,1", f"{START + 300},{gap},1", f"{START + 600},3,1", ""])
+    folder = machines(tmp_path, [HEADER], WHOLE)
+    (folder / "cpu_millicores.csv").write_text(text, newline="")
+    assert trace("trace", folder).usage[:, 0] == pytest.approx([0.001, 0.002, 0.003])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "says"),
+    [
+        ("", "has no column 'vm'; it needs vm, cores, mem_capacity_mib"),
+        ("vm,cores\n1,1\n", "has no column 'mem_capacity_mib'"),
+        (SIZES + "1,x,1,1\n", "line 2, column 'cores': 'x' must be a number of at least 0"),
+        (SIZES + "1,-1,1,1\n", "'-1' must be a number of at least 0"),
+        (SIZES + "1,1,1,99\n", "line 2, column 'coverage': '99' must be a share from 0 to 1"),
+        (SIZES + "1,1\n", "line 2, column 'mem_capacity_mib': '' must be"),
+        (SIZES + "1,1,1,1\n1,1,1,1\n", "line 3: machine '1' is there twice"),
+        (SIZES + ",1,1,1\n", "line 2 names no machine"),
+        (
+            SIZES + "7,1,1,1\n",
+            "none of its 2 machines can be used. 2 of 2 machines left out, not in vms.csv: vm1",
+        ),
+    ],
+)
+def test_wrong_sizes_are_refused(tmp_path: Path, sizes: str, says: str) -> None:
+    """So is a wrong vms.csv."""
+    folder = machines(tmp_path, [HEADER, *steady(3, 1, 2)], WHOLE)
+    (folder / "vms.csv").write_text(sizes)
+    with pytest.raises(TraceError) as caught:
+        trace("trace", folder)
+    assert says in str(caught.value)
+
+
+def _no_sizes(folder: Path) -> Path:
+    machines(folder, [HEADER, *steady(3, 1, 2)], WHOLE)
+    (folder / "vms.csv").unlink()
+    return folder
+
+
+def _cut_off(folder: Path) -> Path:
+    machines(folder, [HEADER, *steady(300, 1, 2)], WHOLE, "cpu_millicores.csv.gz")
+    path = folder / "cpu_millicores.csv.gz"
+    path.write_bytes(path.read_bytes()[:-20])
+    return folder
+
+
+def _no_gzip(folder: Path) -> Path:
+    machines(folder, [HEADER], WHOLE)
+    (folder / "cpu_millicores.csv").rename(folder / "cpu_millicores.csv.gz")
+    return folder
+
+
+def _no_xz(folder: Path) -> Path:
+    machines(folder, [HEADER], WHOLE)
+    (folder / "cpu_millicores.csv").rename(folder / "cpu_millicores.csv.xz")
+    return folder
+
+
+def _no_text(folder: Path) -> Path:
+    machines(folder, [HEADER], WHOLE)
+    (folder / "cpu_millicores.csv").write_bytes(b"ts,\xff\xfe\n")
+    return folder
+
+
+def _other_resource(folder: Path) -> Path:
+    return machines(folder, [HEADER], WHOLE, "mem_mib.csv")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (_no_sizes, "has no vms.csv, which says how large each machine is"),
+        (_cut_off, "is cut off; copy it again"),
+        (_no_gzip, "cannot be unpacked: Not a gzipped file"),
+        (_no_xz, "cannot be unpacked: Input format not supported"),
+        (_no_text, "is no text in UTF-8"),
+        (_other_resource, "has no cpu_millicores.csv[.gz|.xz]"),
+        (lambda folder: folder, "has no trace: neither vms.csv nor cpu_millicores.csv"),
+        (lambda folder: folder / "nowhere", "there is no such folder"),
+    ],
+)
+def test_wrong_folders_are_refused(tmp_path: Path, make: Callable[[Path], Path], says: str) -> None:
+    """A folder without a trace, or with a damaged one, is refused with the way out."""
+    with pytest.raises(TraceError) as caught:
+        trace("trace", make(tmp_path))
+    assert says in str(caught.value)
+
+
+def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit is refused while it is read, with the way out; the same in less time fits."""
+    monkeypatch.setattr(grid, "MOST_VALUES", 20)
+    folder = machines(tmp_path, [HEADER, *steady(11, 1, 2)], WHOLE)
+    with pytest.raises(TraceError, match="shorten the time with --from and --until"):
+        trace("trace", folder)
+    assert trace("trace", folder, options=Options(resources=("cpu",), since=START + STEP)).steps == 10
+
+
+def _day(folder: Path, name: str, *rows: str) -> Path:
+    return write(folder / name, "\n".join(["vm,s0,s1,s2", *rows]) + "\n")
+
+
+def test_days_are_traces(tmp_path: Path) -> None:
+    """Each of PlanetLab's files is a trace of a day: percent of one core, a row per machine."""
+    _day(tmp_path, "20110306.csv", "a,1,2,3")
+    _day(tmp_path, "20110303.csv.gz", "a,0,50,100", "b,1,,3", "a,120,7,8")
+    first, second = traces("trace", tmp_path)
+    assert (first.times[0], first.steps) == (1299110400.0, 3)
+    assert first.names == ("a", "a (2)")
+    assert first.usage.tolist() == [[0.0, 1.0], [0.5, pytest.approx(0.07)], [1.0, pytest.approx(0.08)]]
+    assert first.limits.tolist() == [1.0, 1.0]
+    assert first.notes == (
+        "1 of 3 machines left out, measured for 95 % of the time or less: b.",
+        "Use above the limit counts as the limit: 17 % of the cpu values.",
+    )
+    assert (second.times[0], second.source) == (1299369600.0, str(tmp_path / "20110306.csv"))
+    assert [one.source for one in traces("trace", tmp_path / "20110306.csv")] == [second.source]
+
+
+def test_days_in_a_window(tmp_path: Path) -> None:
+    """Days outside of the window are left out, and one that is partly in it is cut."""
+    _day(tmp_path, "20110303.csv", "a,1,2,3")
+    _day(tmp_path, "20110306.csv", "a,1,2,3")
+    (found,) = traces("trace", tmp_path, options=Options(since=1299110400.0 + 300, until=1299369600.0))
+    assert (found.usage * 100).round().tolist() == [[2.0], [3.0]]
+    with pytest.raises(TraceError, match="no day is in the time"):
+        traces("trace", tmp_path, options=Options(since=2e9))
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "says"),
+    [
+        ("20110303.csv", ["vm,s0,s2", "a,1,2"], "must be s0, s1"),
+        ("20110303.csv", ["vm,s0,s1"], "has no rows"),
+        ("20110303.csv", ["vm,s0,s1", "a,1,-2"], "line 2, column 's1': '-2' is negative"),
+        ("20110303.csv", ["vm,s0,s1", "a,1,"], "none of its 1 machines was measured for more than 95 %"),
+        ("20111399.csv", ["vm,s0,s1", "a,1,2"], "its name must be the date"),
+        ("day.csv", ["vm,s0,s1", "a,1,2"], "its name must be the date"),
+    ],
+)
+def test_wrong_days_are_refused(tmp_path: Path, name: str, rows: list[str], says: str) -> None:
+    """A file that is no day is refused."""
+    with pytest.raises(TraceError) as caught:
+        trace("trace", write(tmp_path / name, "\n".join(rows) + "\n"))
+    assert says in str(caught.value)
+
+
+def test_days_have_no_memory(tmp_path: Path) -> None:
+    """Asked for memory alone, days say that they have none; asked for both, they give CPU."""
+    _day(tmp_path, "20110303.csv", "a,1,2,3")
+    with pytest.raises(TraceError, match="have CPU only; give --resource cpu"):
+        traces("trace", tmp_path, options=Options(resources=("memory",)))
+    assert [one.resource for one in traces("trace", tmp_path)] == ["cpu"]
+
+
+def test_layouts_are_not_mixed(tmp_path: Path) -> None:
+    """Two folders of machines, or a folder beside a file, are not one trace."""
+    one = machines(tmp_path / "one", [HEADER, *steady(3, 1, 2)], WHOLE)
+    day = _day(tmp_path / "days", "20110303.csv", "a,1,2,3")
+    with pytest.raises(TraceError, match="one folder of machines at a time"):
+        trace("trace", one, one)
+    with pytest.raises(TraceError, match="is no folder"):
+        trace("trace", one, day)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"basis": "usage"}, "'usage' is no basis; there are: requests, limits"),
+        ({"queries": {"ram": "x"}}, "there is no query 'ram'; there are: cpu, memory, cpu-requests"),
+        ({"token_file": "t", "user": "u", "password_file": "p"}, "two logins"),
+        ({"user": "u"}, "needs both"),
+        ({"client_key": "k"}, "give --client-cert"),
+        ({"since": 2.0, "until": 2.0}, "--from must be before --until"),
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, object], says: str) -> None:
+    """Options that cannot be used say what there is."""
+    with pytest.raises(OptionError) as caught:
+        Options(**options)  # type: ignore[arg-type]
+    assert says in str(caught.value)
+
+
+def test_filling_leaves_samples_alone() -> None:
+    """Only what is missing changes."""
+    values = np.array([[np.nan, 1.0], [2.0, np.nan], [np.nan, 5.0], [8.0, np.nan]])
+    found, share = grid.filled(values.copy())
+    assert found.tolist() == [[2.0, 1.0], [2.0, 3.0], [5.0, 5.0], [8.0, 5.0]]
+    assert share == 0.5

@@ -1,0 +1,57 @@
+"""Made-up traces on disk, in each layout that there is."""
+
+import gzip
+import lzma
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from headroom.backtest.sources import Options, read
+from headroom.backtest.trace import Trace
+
+START = 1_375_308_000
+STEP = 300
+MIB = 1 << 20
+SIZES = "vm,cores,mem_capacity_mib,coverage\n"
+
+
+def write(path: Path, text: str) -> Path:
+    """Write a file, compressed as its name says."""
+    content = text.encode()
+    if path.suffix == ".gz":
+        content = gzip.compress(content)
+    elif path.suffix == ".xz":
+        content = lzma.compress(content)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def machines(folder: Path, rows: Sequence[str], sizes: Mapping[str, str], name: str = "cpu_millicores.csv") -> Path:
+    """A folder in Bitbrains' layout.
+
+    Args:
+        folder: where.
+        rows: lines of the table, its header first.
+        sizes: cells after the machine's name in vms.csv.
+        name: of the table.
+    """
+    write(folder / name, "\n".join(rows) + "\n")
+    write(folder / "vms.csv", SIZES + "".join(f"{one},{cells}\n" for one, cells in sizes.items()))
+    return folder
+
+
+def steady(count: int, *columns: float, start: int = START, step: int = STEP) -> list[str]:
+    """Lines of a table whose columns do not change."""
+    cells = ",".join(f"{value:g}" for value in columns)
+    return [f"{start + step * number},{cells}" for number in range(count)]
+
+
+def traces(kind: str, *places: Path | str, options: Options | None = None) -> list[Trace]:
+    """Read, and say nothing."""
+    return read(kind, [str(place) for place in places], options or Options(), lambda _share, _text: None)
+
+
+def trace(kind: str, *places: Path | str, options: Options | None = None) -> Trace:
+    """The one trace that there is of CPU."""
+    (found,) = traces(kind, *places, options=options or Options(resources=("cpu",)))
+    return found

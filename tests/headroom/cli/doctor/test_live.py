@@ -1,0 +1,393 @@
+"""Doctor on a real API server, with the chart installed and a real manager: things break, are seen, and are mended.
+
+kwok runs the pods, so they are ready and do nothing; a manager beside them works in the name of one. The cluster is
+shared, so only our own nodes count.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from headroom.cli.__main__ import main
+from headroom.cli.doctor.rights import READS, Right
+from tests.charts.rendered import CHART
+from tests.manager.stage import METRICS, Manager, Stage, eventually, refuses_privileges, rendered
+from tests.scheduler_plugins.extenders import until
+from tools.devcluster import Cluster
+from tools.devcluster.component import free_port
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE: Final = "doctor-test"
+NODES: Final = ("kwok-0", "kwok-1")
+LABEL: Final = "doctor.test/ours"
+HOOK: Final = "validatingwebhookconfiguration"
+SETTINGS: Final = (
+    *(f"{part}.nodeSelector.doctor\\.test/ours=yes" for part in ("agent", "manager", "scheduler")),
+    "uninstall.hook.enabled=false",
+)
+Json = dict[str, Any]
+
+
+@dataclass
+class Ward:
+    """The installation, and doctor's eyes on it."""
+
+    stage: Stage
+    """The cluster and the namespace."""
+    manager: Manager
+    """The manager at work."""
+    output: pytest.CaptureFixture[str] | None = None
+    """What was printed."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster."""
+        return self.stage.cluster
+
+    def findings(self, *flags: str) -> list[Json]:
+        """What doctor finds that is not all right, of our nodes."""
+        assert self.output is not None
+        self.output.readouterr()
+        login = () if "--kubeconfig" in flags else ("--kubeconfig", str(self.cluster.kubeconfig))
+        main(["doctor", "-n", NAMESPACE, "-o", "json", *login, *flags])
+        found: list[Json] = json.loads(self.output.readouterr().out)["findings"]
+        return [each for each in found if not each["objects"] or not _of_others(each)]
+
+    def bad(self) -> list[str]:
+        """Errors and warnings in short."""
+        return [
+            f"{each['severity']} {each['check']}: {each['message']}"
+            for each in self.findings()
+            if each["severity"] in {"warning", "error"}
+        ]
+
+    def expect(self, start: str, text: str) -> None:
+        """Wait until something is found."""
+        said: list[str] = []
+
+        def seen() -> bool:
+            said[:] = self.bad()
+            return any(each.startswith(start) and text in each for each in said)
+
+        until(seen, lambda: f"{start} … {text} among {said}")
+
+    def expect_health(self) -> None:
+        """Wait until nothing is found any more."""
+        said: list[str] = []
+
+        def well() -> bool:
+            said[:] = self.bad()
+            return not said
+
+        until(well, lambda: f"nothing is wrong, but {said}")
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl in our namespace."""
+        return self.cluster.kubectl("-n", NAMESPACE, *arguments, stdin=stdin)
+
+    def get(self, *what: str) -> Json:
+        """An object without what the server adds to it."""
+        obj: Json = json.loads(self.kubectl("get", *what, "-o", "json"))
+        for name in ("resourceVersion", "uid", "creationTimestamp", "generation", "managedFields"):
+            obj["metadata"].pop(name, None)
+        return obj
+
+    def create(self, obj: Json) -> None:
+        """Create an object."""
+        self.kubectl("create", "-f", "-", stdin=json.dumps(obj))
+
+    def pods(self, part: str) -> dict[str, str]:
+        """Our nodes -> the pod of a part that runs there."""
+        found = json.loads(self.kubectl("get", "pods", "-l", f"app.kubernetes.io/name={part}", "-o", "json"))["items"]
+        return {
+            each["spec"]["nodeName"]: each["metadata"]["name"]
+            for each in found
+            if each["spec"].get("nodeName") and "deletionTimestamp" not in each["metadata"]
+        }
+
+
+def _of_others(found: Json) -> bool:
+    """Whether a finding is about Nodes, and none of ours; or about who reports, as other tests do in many names."""
+    names = set(found["objects"])
+    if found["message"].startswith("NodeMetrics are written by"):
+        return True
+    return found["check"] in {"agents", "clocks", "hosts", "nodes"} and not names & set(NODES)
+
+
+def _lease(holder: str) -> Json:
+    """A Lease that is held for an hour."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": holder, "renewTime": now, "acquireTime": now, "leaseDurationSeconds": 3600}
+    kind = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+    return {**kind, "metadata": {"name": "headroom-scheduler", "namespace": NAMESPACE}, "spec": spec}
+
+
+def _endpoints() -> Json:
+    """Somebody behind the webhook's Service: kwok's pods have no addresses."""
+    labels = {"kubernetes.io/service-name": "headroom-manager-webhook"}
+    kind = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4"}
+    endpoints = [{"addresses": ["10.255.0.1"], "conditions": {"ready": True}}]
+    return {**kind, "metadata": {"name": "by-hand", "labels": labels}, "endpoints": endpoints, "ports": []}
+
+
+@pytest.fixture(scope="module")
+def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ward]:
+    """The chart on our two nodes, a manager that leads, reports of both nodes, and the webhook at the manager."""
+    files, port = tmp_path_factory.mktemp("doctor"), free_port()
+    cluster.kubectl("label", "node", *NODES, f"{LABEL}=yes")
+    values = [flag for setting in SETTINGS for flag in ("--set-string" if "yes" in setting else "--set", setting)]
+    cluster.helm("install", "headroom", str(CHART), "-n", NAMESPACE, "--create-namespace", *values)
+    stage = Stage(cluster, NAMESPACE)
+    ward = Ward(stage, Manager(stage.login(files / "login"), files / "log", NAMESPACE))
+    eventually(lambda: set(ward.pods("headroom-manager")) == set(NODES), "kwok runs the managers")
+    ward.manager.name = ward.pods("headroom-manager")[NODES[0]]
+    ward.manager.flags = (f"--webhook-listen=127.0.0.1:{port}", "--webhook-certificates=self")
+    client = [
+        {"op": "remove", "path": "/webhooks/0/clientConfig/service"},
+        {"op": "add", "path": "/webhooks/0/clientConfig/url", "value": f"https://127.0.0.1:{port}/configmaps"},
+    ]
+    ward.kubectl("patch", HOOK, "headroom-colocation-config", "--type=json", "-p", json.dumps(client))
+    ward.manager.start()
+    eventually(lambda: set(ward.pods("headroom-scheduler")) == set(NODES), "kwok runs the schedulers")
+    cluster.apply(_lease(f"{ward.pods('headroom-scheduler')[NODES[0]]}_1"))
+    ward.create(_endpoints())
+    for node in NODES:
+        eventually(lambda node=node: bool(stage.found(f"{METRICS}/{node}")), f"{node} has a NodeMetric")  # type: ignore[misc]
+        stage.report(node, "4")
+    yield ward
+    assert ward.manager.stop() == 0
+    cluster.helm("uninstall", "headroom", "-n", NAMESPACE)
+    cluster.kubectl("delete", "priorityclass", "koord-prod", "koord-mid", "koord-batch", "koord-free")
+    for node in NODES:
+        cluster.kubectl("delete", "nodemetric", node, "--ignore-not-found")
+    cluster.kubectl("label", "node", *NODES, f"{LABEL}-")
+    cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+@pytest.fixture
+def ward(installed: Ward, capsys: pytest.CaptureFixture[str]) -> Ward:
+    """The installation in good health."""
+    installed.output = capsys
+    for node in NODES:  # a report must not grow old while a busy machine is at other tests
+        installed.stage.report(node, "4")
+    installed.expect_health()
+    return installed
+
+
+def test_health(ward: Ward) -> None:
+    """Nothing is wrong: the webhook really judges, and every account has all that it needs."""
+    said = [each["message"] for each in ward.findings()]
+    assert any(each.startswith("The webhook answers") for each in said), said
+    assert sum("all that it needs" in each for each in said) == 3
+    assert any(each.startswith("2 nodes: each has an agent that is ready and reports") for each in said), said
+
+
+def test_definitions(ward: Ward) -> None:
+    """A CRD that is deleted is an error; one of another product names what it drops; both go when ours is back."""
+    definition = yaml.safe_load((CHART / "crds" / "node_metric.yaml").read_text())
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    del schema["spec"]["properties"]["predictPolicy"]
+    ward.cluster.apply(definition)
+    ward.kubectl("delete", "crd", "elasticquotas.scheduling.x-k8s.io")
+    ward.expect("warning crds: ", "the API server drops spec.predictPolicy")
+    ward.expect("error crds: ", "elasticquotas.scheduling.x-k8s.io is not there")
+    for name in ("node_metric", "elastic_quota"):
+        ward.cluster.define(CHART / "crds" / f"{name}.yaml")
+    ward.expect_health()
+
+
+def test_missing_agent(ward: Ward) -> None:
+    """A namespace that refuses the agent's pods, and the node that is without one for that."""
+    ward.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=baseline", "--overwrite")
+    gone = ward.pods("headroom-agent")[NODES[0]]
+    eventually(lambda: refuses_privileges(ward.cluster, NAMESPACE), "pods with privileges being refused")
+    ward.kubectl("delete", "pod", gone, "--grace-period=0", "--force")
+    ward.expect("error pod-security: ", "enforces pod security level baseline")
+    ward.expect("error agents: ", f"1 node without an agent: {NODES[0]}")
+    ward.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=privileged", "--overwrite")
+    # The DaemonSet waits longer and longer between its attempts: another template is tried at once.
+    ward.kubectl("rollout", "restart", "daemonset", "headroom-agent")
+    ward.expect_health()
+
+
+def test_sick_pods(ward: Ward) -> None:
+    """An agent whose image cannot be fetched, and an extender that does not answer."""
+    agent, scheduler = ward.pods("headroom-agent")[NODES[1]], ward.pods("headroom-scheduler")[NODES[1]]
+    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}, "ready": False}
+    for pod, name in ((agent, "agent"), (scheduler, "extender")):
+        status = ward.get("pod", pod)["status"]
+        others = [each for each in status.get("containerStatuses", []) if each["name"] != name]
+        mine = {"name": name, "image": "", "imageID": "", "restartCount": 0, **waiting}
+        conditions = [each for each in status["conditions"] if each["type"] != "Ready"]
+        conditions.append({"type": "Ready", "status": "False", "lastTransitionTime": None})
+        patch = {"status": {"conditions": conditions, "containerStatuses": [*others, mine]}}
+        ward.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", json.dumps(patch))
+    ward.expect("error agents: ", f"(agent: ImagePullBackOff, no such image): {NODES[1]}")
+    ward.expect("error extender: ", f"{scheduler}: the extender does not answer on loopback (ImagePullBackOff")
+    ward.expect("warning scheduler: ", "1 of 2 replicas of the scheduler are ready")
+    ward.kubectl("delete", "pod", agent, scheduler, "--grace-period=0", "--force")
+    ward.expect_health()
+
+
+def test_clocks(ward: Ward) -> None:
+    """A node whose clock is behind, a little and too much; its report is as fresh as before."""
+    ward.stage.report(NODES[0], "4", age_seconds=120)
+    ward.expect("warning clocks: ", f"{NODES[0]} (12")
+    ward.stage.report(NODES[0], "4", age_seconds=-120)
+    ward.expect("warning clocks: ", "are ahead")
+    ward.stage.report(NODES[0], "4", age_seconds=3600)
+    ward.expect("error clocks: ", f"{NODES[0]} (3600 s)")
+    assert not [each for each in ward.bad() if " agents: " in each]
+    ward.stage.report(NODES[0], "4")
+    ward.expect_health()
+
+
+def test_config(ward: Ward) -> None:
+    """Without the webhook a wrong config is stored: both are told, and what applies in its place."""
+    good = ward.get("configmap", "slo-controller-config")
+    eventually(lambda: "headroom-last-good-config" in ward.kubectl("get", "configmaps", "-o", "name"), "it is kept")
+    hook = ward.get(HOOK, "headroom-colocation-config")
+    ward.kubectl("delete", HOOK, "headroom-colocation-config")
+    bad = json.dumps({"data": {"colocation-config": '{"degradeTimeMinutes": 0}'}})
+    ward.kubectl("patch", "configmap", "slo-controller-config", "--type=merge", "-p", bad)
+    ward.expect("error config: ", "degradeTimeMinutes")
+    ward.expect("error config: ", "The last good one stays in force")
+    ward.expect("warning webhook: ", "no edit of the colocation config is judged")
+    ward.kubectl(
+        "patch", "configmap", "slo-controller-config", "--type=merge", "-p", json.dumps({"data": good["data"]})
+    )
+    ward.create(hook)
+    ward.expect_health()
+
+
+def test_missing_right(ward: Ward) -> None:
+    """A rule that somebody took from a role is named."""
+    role = ward.get("clusterrole", "headroom-manager")
+    rules = [each for each in role["rules"] if each["resources"] != ["nodes/status"]]
+    patch = json.dumps({"rules": rules})
+    ward.kubectl("patch", "clusterrole", "headroom-manager", "--type=merge", "-p", patch)
+    ward.expect("error rights: ", f"{NAMESPACE}/headroom-manager may not patch nodes/status")
+    ward.kubectl("patch", "clusterrole", "headroom-manager", "--type=merge", "-p", json.dumps({"rules": role["rules"]}))
+    ward.expect_health()
+
+
+def _workload(kind: str, name: str, *arguments: str) -> Json:
+    """A workload of somebody else's, which no node takes."""
+    labels = {"app": name}
+    spec = {"nodeSelector": {"no": "node"}, "containers": [{"name": "c", "image": "none", "args": list(arguments)}]}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+
+
+def test_company(ward: Ward) -> None:
+    """A live Koordinator, a rival of the same name, a policy that cuts us off, and a class that is gone."""
+    policy = {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    deny = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "deny"}, "spec": policy}
+    batch = ward.get("priorityclass", "koord-batch")
+    rival = _workload("Deployment", "rival", "--leader-elect-resource-name=headroom-scheduler")
+    for obj in (_workload("DaemonSet", "koordlet"), rival, deny):
+        ward.create(obj)
+    ward.kubectl("delete", "priorityclass", "koord-batch")
+    ward.expect("warning koordinator: ", f"{NAMESPACE}/koordlet is alive")
+    ward.expect("warning scheduler: ", f"Deployment {NAMESPACE}/rival runs a scheduler of the same name")
+    ward.expect("warning priority-classes: ", "koord-batch")
+    cut = [each for each in ward.bad() if each.startswith("warning network-policies: ")]
+    ward.kubectl("delete", "daemonset/koordlet", "deployment/rival", "networkpolicy/deny")
+    ward.create(batch)
+    ward.expect_health()
+    # The chart's own policies let the webhook be reached, and this adds nothing to what they refuse.
+    assert [each for each in cut if "out to API servers" in each]
+    assert not [each for each in cut if "webhook" in each]
+
+
+def test_rights_of_helm_test(ward: Ward, tmp_path: Path) -> None:
+    """The account of `helm test` is refused nothing, uses every right that it has, and finds the same health."""
+    objects = [each for each in rendered(ward.cluster, NAMESPACE, "tests/doctor-rbac.yaml") if each]
+    ward.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    token = ward.kubectl("create", "token", "headroom-doctor").strip()
+    config = yaml.safe_load(ward.cluster.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    (tmp_path / "login").write_text(yaml.safe_dump(config))
+    account = f"system:serviceaccount:{NAMESPACE}:headroom-doctor"
+    for right in READS:  # the API server knows of roles some time after they are made
+        eventually(partial(_may, ward, account, right), f"{right} is allowed")
+    said = ward.findings("--kubeconfig", str(tmp_path / "login"))
+    assert not [each for each in said if each["severity"] == "error"]
+    assert not [each for each in said if "lacks the right" in each["message"]]
+    eyes = Stage(ward.cluster, NAMESPACE)
+    eyes.user = account
+    known = {("create", "authorization.k8s.io", "selfsubjectaccessreviews"), ("get", "", "")}
+
+    def asked() -> set[tuple[str, str, str]]:
+        return {(each.verb, each.group, each.resource) for each in eyes.requests()} - known
+
+    rights = {(right.verb, right.group, right.resource) for right in READS}
+    eventually(lambda: asked() == rights, lambda: f"{asked()} asked, of {rights}")
+    ward.kubectl("delete", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    assert not [each for each in eyes.requests() if each.code == 403]
+
+
+def _may(ward: Ward, user: str, right: Right) -> bool:
+    """Whether an account may do that."""
+    attributes = {"verb": right.verb, "group": right.group, "resource": right.resource}
+    attributes |= {"namespace": NAMESPACE} if right.namespaced else {}
+    if right.names or right.resource == "namespaces":
+        attributes["name"] = right.names[0] if right.names else NAMESPACE
+    kind = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+    body = {**kind, "spec": {"user": user, "resourceAttributes": attributes}}
+    answer = ward.cluster.api.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
+
+
+def test_few_rights(ward: Ward, tmp_path: Path) -> None:
+    """A login without rights is told which it lacks, and fails for nothing."""
+    ward.kubectl("create", "serviceaccount", "nobody")
+    token = ward.kubectl("create", "token", "nobody").strip()
+    config = yaml.safe_load(ward.cluster.kubeconfig.read_text())
+    for user in config["users"]:
+        user["user"] = {"token": token}
+    (tmp_path / "login").write_text(yaml.safe_dump(config))
+    said = ward.findings("--kubeconfig", str(tmp_path / "login"))
+    assert {each["severity"] for each in said} == {"ok", "info"}
+    assert any("lacks the right to list nodes" in each["message"] for each in said)
+    preflight = ward.findings("--preflight", "--kubeconfig", str(tmp_path / "login"))
+    assert [each["check"] for each in preflight if each["severity"] == "error"] == ["install"]
+
+
+def test_no_leader(ward: Ward) -> None:
+    """A manager that has given its Lease back leads no more; the next one does."""
+    assert ward.manager.stop() == 0
+    said: list[str] = []
+
+    def seen() -> bool:
+        said[:] = ward.bad()
+        return any("No replica of the manager leads" in each for each in said)
+
+    until(seen, lambda: f"no leader among {said}")
+    ward.manager.start()
+    ward.expect_health()
+
+
+def test_process(installed: Ward) -> None:
+    """As a process: exit code 0 where nothing is wrong but warnings at most, and 1 for a namespace without Headroom."""
+    login = ["--kubeconfig", str(installed.cluster.kubeconfig)]
+    command = [sys.executable, "-m", "cli", *login, "doctor", "-n", "nowhere-at-all"]
+    done = subprocess.run(command, cwd=CHART.parents[1], check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1, done.stderr
+    assert "There is no headroom-manager in namespace nowhere-at-all" in done.stdout

@@ -1,0 +1,98 @@
+"""What doctor reads and what it expects of others, compared with the roles that the chart renders."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import pytest
+
+from headroom.cli.doctor.objects import PARTS
+from headroom.cli.doctor.rights import AGENTS_QUEUE, NODE_STATUS_POLICY, OWN_NODE_POLICY, READS
+from headroom.cli.doctor.service_accounts import Grant, Installed, grants
+from tests.charts.rendered import NAMESPACE, Rendered, render
+from tools.devcluster import Cluster
+
+pytestmark = pytest.mark.cluster  # for helm alone
+
+Row = tuple[str, str, str, str, str]
+"""Namespace (empty: all), group, resource, verb, name (empty: any)."""
+
+DOCTOR: Final = "headroom-doctor"
+
+
+def _granted(objects: Iterable[Mapping[str, Any]], namespace: str) -> set[Row]:
+    return {
+        (
+            role["metadata"].get("namespace", namespace) if role["kind"] == "Role" else "",
+            group,
+            resource,
+            verb,
+            name,
+        )
+        for role in objects
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        for name in rule.get("resourceNames") or [""]
+    }
+
+
+def _roles(chart: Rendered, account: str) -> list[Mapping[str, Any]]:
+    """The roles of the chart that are bound to an account."""
+    bound = Counter(
+        (binding["roleRef"]["kind"], binding["metadata"].get("namespace"), binding["roleRef"]["name"])
+        for binding in chart.of_kind("RoleBinding", "ClusterRoleBinding")
+        if any(subject["name"] == account for subject in binding.get("subjects") or ())
+    )
+    return [role for role in chart.of_kind("Role", "ClusterRole") if bound[_identity(role)]]
+
+
+def _identity(role: Mapping[str, Any]) -> tuple[str, str | None, str]:
+    namespace = role["metadata"].get("namespace") if role["kind"] == "Role" else None
+    return role["kind"], namespace, role["metadata"]["name"]
+
+
+def test_helm_test_may_read_just_that(cluster: Cluster) -> None:
+    """The account of `helm test` has exactly the rights that doctor uses."""
+    wanted = {
+        (NAMESPACE if right.namespaced else "", right.group, right.resource, right.verb, name)
+        for right in READS
+        for name in ((NAMESPACE,) if right.resource == "namespaces" else right.names or ("",))
+    }
+    assert _granted(_roles(render(cluster.helm), DOCTOR), NAMESPACE) == wanted
+
+
+@pytest.mark.parametrize("version", ["v1.31.4", "v1.32.0"])
+def test_safeguards_are_those_of_the_chart(cluster: Cluster, version: str) -> None:
+    """What doctor misses when it is gone is what the chart makes: under these names, and from that Kubernetes on."""
+    kinds = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+    chart = render(cluster.helm, kube_version=version)
+    names = {NODE_STATUS_POLICY} | ({OWN_NODE_POLICY} if version == "v1.32.0" else set())
+    found = {kind: {each["metadata"]["name"] for each in chart.of_kind(kind)} for kind in kinds}
+    assert found == dict.fromkeys(kinds, names)
+    for kind in ("FlowSchema", "PriorityLevelConfiguration"):
+        assert {each["metadata"]["name"] for each in chart.of_kind(kind)} == {AGENTS_QUEUE}
+    assert {each["metadata"]["name"] for each in chart.of_kind("NetworkPolicy")} == {"headroom", *PARTS}
+
+
+def _wanted(grant: Grant) -> set[Row]:
+    return {(grant.namespace, grant.group, grant.resource, verb, grant.name) for verb in grant.verbs}
+
+
+@pytest.mark.parametrize(
+    ("settings", "how"),
+    [
+        ([], Installed(NAMESPACE)),
+        (["agent.podsFrom=kubelet"], Installed(NAMESPACE, pods_from="kubelet")),
+        (["manager.webhook.enabled=false"], Installed(NAMESPACE, certificates="")),
+        (["manager.webhook.certificates=cert-manager"], Installed(NAMESPACE, certificates="cert-manager")),
+        (["configMap.name=mine", "scheduler.name=ours"], Installed(NAMESPACE, config_name="mine", leases=("ours",))),
+    ],
+)
+def test_accounts_need_what_the_chart_grants(cluster: Cluster, settings: list[str], how: Installed) -> None:
+    """What doctor expects each service account to be allowed is what the chart grants it, no less and no more."""
+    chart = render(cluster.helm, *settings)
+    for account, expected in grants(how).items():
+        wanted = set[Row]().union(*map(_wanted, expected))
+        assert _granted(_roles(chart, account), NAMESPACE) == wanted, account

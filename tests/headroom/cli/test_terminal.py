@@ -1,0 +1,172 @@
+"""What depends on who looks: colours, bars, screens that are drawn again."""
+
+import io
+from collections.abc import Iterator
+
+import pytest
+
+from headroom.cli import colour, progress, watching
+from headroom.cli.errors import CommandError
+from headroom.cli.table import Cell, Column, write
+from headroom.kube import ApiServer, ApiUnavailable
+from headroom.kube.connection import Connection
+from tests.headroom.cli.test_table import Terminal
+
+API = ApiServer(Connection("http://nowhere", None, lambda: None), "test")
+
+
+@pytest.fixture(autouse=True)
+def undecided(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody has said anything about colours."""
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    yield
+    colour.choose("auto")
+
+
+def test_colours_on_terminals_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal gets colours, a pipe none; NO_COLOR and a terminal that cannot show any take them away."""
+    assert (colour.wanted(Terminal()), colour.wanted(io.StringIO())) == (True, False)
+    monkeypatch.setenv("TERM", "dumb")
+    assert not colour.wanted(Terminal())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colour.wanted(Terminal())
+
+
+def test_flag_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--color always and never are stronger than the environment."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    colour.choose("always")
+    assert colour.wanted(io.StringIO())
+    monkeypatch.delenv("NO_COLOR")
+    colour.choose("never")
+    assert not colour.wanted(Terminal())
+
+
+def test_forced_colours_fold_nothing() -> None:
+    """In a pipe that asks for colours a long line stays one line."""
+    colour.choose("always")
+    out = io.StringIO()
+    write((Column("A"), Column("B")), [(Cell("x" * 300, "red"), Cell("y" * 300))], out)
+    assert "\x1b[" in out.getvalue()
+    assert len(out.getvalue().splitlines()) == 2
+
+
+def test_wide_columns_are_for_wide_tables() -> None:
+    """A column for wide screens is left out of other tables, with its cells."""
+    columns, rows = (Column("A"), Column("B", wide=True), Column("C")), [[Cell("1"), Cell("2"), Cell("3")]]
+    narrow, wide = io.StringIO(), io.StringIO()
+    write(columns, rows, narrow)
+    write(columns, rows, wide, wide=True)
+    assert (narrow.getvalue(), wide.getvalue()) == ("A   C\n1   3\n", "A   B   C\n1   2   3\n")
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """The time."""
+        return self.now
+
+
+def test_short_work_shows_no_bar() -> None:
+    """What is done within a second draws nothing."""
+    out = Terminal()
+    bars = progress.Bars(out, Clock())
+    bars.page("/api/v1/pods", 500, 1000)
+    bars.page("/api/v1/pods", 1000, 1000)
+    assert out.getvalue() == ""
+
+
+def test_long_work_shows_bars_and_takes_them_away() -> None:
+    """Long lists show how far they are; when the last is complete, nothing of it stays on the screen."""
+    out, clock = Terminal(), Clock()
+    bars = progress.Bars(out, clock)
+    bars.page("/api/v1/pods", 500, 2000)
+    clock.now = 1.5
+    bars.page("/api/v1/pods", 1000, 2000)
+    bars.page("/api/v1/nodes", 500, None)
+    assert "pods" in out.getvalue()
+    assert "1000/2000" in out.getvalue()
+    bars.page("/api/v1/nodes", 700, 700)
+    bars.page("/api/v1/pods", 2000, 2000)
+    drawn = out.getvalue()
+    assert "\x1b[?25h" in drawn  # the cursor is shown again
+    bars.close()
+    assert out.getvalue() == drawn
+
+
+def test_pipe_gets_no_bars() -> None:
+    """Where nobody looks nothing is drawn, however long it takes."""
+    out, clock = io.StringIO(), Clock()
+    bars = progress.Bars(out, clock)
+    with progress.steps("Checking", 3, bars) as step:
+        for _ in range(3):
+            clock.now += 10
+            step()
+    assert out.getvalue() == ""
+
+
+def test_steps_count() -> None:
+    """A bar over steps is drawn once they take long, and goes away when work ends early."""
+    out, clock = Terminal(), Clock()
+    with progress.steps("Checking", 3, progress.Bars(out, clock)) as step:
+        clock.now = 2.0
+        step()
+    drawn = out.getvalue()
+    assert "1/3" in drawn
+    assert "\x1b[?25h" in drawn.rpartition("1/3")[2]  # the cursor is shown again
+
+
+class Enough(Exception):  # noqa: N818 - it ends a loop
+    """Somebody presses Ctrl-C."""
+
+
+async def _watch(out: io.StringIO, output: str, answers: list[str | Exception]) -> None:
+    left = list(answers)
+
+    async def ask(_: ApiServer) -> None:
+        answer = left.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        out.write(answer)
+
+    async def pause(seconds: float) -> None:
+        assert seconds == 7
+        if not left:
+            raise Enough
+
+    with pytest.raises(Enough):
+        await watching.again_and_again(API, ask, 7, output, out, pause)
+
+
+async def test_watching_a_pipe() -> None:
+    """In a pipe answers follow one another, YAML ones as documents."""
+    out = io.StringIO()
+    await _watch(out, "table", ["a\n", "b\n"])
+    assert out.getvalue() == "a\n\nb\n"
+    out = io.StringIO()
+    await _watch(out, "yaml", ["a: 1\n", "a: 2\n"])
+    assert out.getvalue() == "a: 1\n---\na: 2\n"
+
+
+async def test_watching_a_terminal() -> None:
+    """On a terminal each answer takes the place of the last."""
+    out = Terminal()
+    await _watch(out, "table", ["a\n", "b\n"])
+    assert out.getvalue().count("\x1b[2J") == 2
+
+
+async def test_failures_do_not_end_a_watch(capsys: pytest.CaptureFixture[str]) -> None:
+    """An API server that is away for a while, or something that is not there yet, is said and asked for again."""
+    out = io.StringIO()
+    await _watch(out, "table", [ApiUnavailable("The API server is away"), CommandError("There is no pod"), "a\n"])
+    assert out.getvalue().strip() == "a"
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "kubectl headroom: The API server is away; asking again in 7 s",
+        "kubectl headroom: There is no pod; asking again in 7 s",
+    ]

@@ -1,0 +1,25 @@
+"""Lists of CPUs: each CPU counts once, whatever is written is read in one pass or refused."""
+
+import pytest
+
+from headroom.cluster.cpu_list import count_cpus
+
+EVERY_CPU_A_MILLION_TIMES = "0-65535," * 1_000_000 + "1"
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("0-3", 4), ("0-3,8", 5), (" 1, 1-2 ", 2), ("7", 1), ("9,0-3,2-5,3", 7), (EVERY_CPU_A_MILLION_TIMES, 65536)],
+    ids=["range", "list", "twice", "one", "overlapping", "endless"],
+)
+def test_cpu_lists(text: str, count: int) -> None:
+    """A list counts each CPU once, and takes no time for each CPU that it names."""
+    assert count_cpus(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "x", "3-1", "-1", "1-2-3", "1-", "1,,2", "0-99999999999", "9" * 5000, "\uff11"])
+def test_bad_cpu_lists(text: str) -> None:
+    """What is no list of CPUs is refused with its text."""
+    with pytest.raises(ValueError, match="is not a list of CPUs: write it like 0-3,8"):
+        count_cpus(text)

@@ -1,0 +1,75 @@
+"""What is read of pods and Nodes has the types that it should have."""
+
+from collections import UserDict
+from collections.abc import Callable, ItemsView
+from typing import Any
+
+import pytest
+
+from agent.sources.node import ApiNode
+from crds.codec import CodecError
+from headroom import kube
+from headroom.cluster.shape import check_node, check_placed_pod, check_pod
+from scheduler_plugins.quota.node import QuotaNode
+from tests.agent.test_sources import NOBODY
+
+
+@pytest.mark.parametrize("pod", [{}, {"metadata": None, "spec": {"containers": None}}, {"spec": {"volumes": 5}}])
+def test_absent_fields_are_fine(pod: dict[str, Any]) -> None:
+    """What is absent, null, or read by nobody is not judged."""
+    check_pod(pod)
+    check_node(pod)
+
+
+@pytest.mark.parametrize(
+    ("pod", "said"),
+    [
+        (None, "the object: must be an object, got None"),
+        ({"metadata": []}, "metadata: must be an object"),
+        ({"metadata": {"labels": {"a": 1}}}, "metadata.labels.a: must be a string, got 1"),
+        ({"spec": {"priority": "high"}}, "spec.priority: must be an integer"),
+        ({"spec": {"containers": [None]}}, "spec.containers[0]: must be an object"),
+        ({"spec": {"initContainers": [{"resources": {"limits": {"cpu": "x"}}}]}}, "[0].resources.limits.cpu"),
+        ({"status": {"phase": 1}}, "status.phase: must be a string"),
+    ],
+)  # fmt: skip
+def test_wrong_type_is_named(pod: object, said: str) -> None:
+    """A value of another type is refused by the path of its field."""
+    with pytest.raises(CodecError) as refusal:
+        check_pod(pod)
+    assert said in str(refusal.value)
+
+
+def test_wrong_node_is_named() -> None:
+    """A Node's amounts must be a map; what is in it is for the reader to judge."""
+    check_node({"status": {"capacity": {"cpu": []}}})
+    with pytest.raises(CodecError, match=r"status\.allocatable: must be an object"):
+        check_node({"status": {"allocatable": [1]}})
+
+
+class Counted(UserDict[str, Any]):
+    """An object that counts how often all of its fields are gone through."""
+
+    passes = 0
+
+    def items(self) -> ItemsView[str, Any]:
+        """All fields, and one pass more."""
+        self.passes += 1
+        return super().items()
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        QuotaNode.from_json,
+        lambda node: ApiNode(NOBODY, "worker").apply(kube.Changed("MODIFIED", node)),
+        check_placed_pod,
+        check_pod,
+    ],
+)  # fmt: skip
+def test_each_object_is_checked_in_one_pass(take: Callable[[Any], object]) -> None:
+    """A change of an object is gone through once, however many ask for it."""
+    metadata = Counted(name="worker", labels={"a": "b"})
+    changed = Counted(metadata=metadata, spec={}, status={"capacity": {"cpu": "8"}})
+    take(changed)
+    assert (changed.passes, metadata.passes) == (1, 1)

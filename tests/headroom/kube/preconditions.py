@@ -1,0 +1,44 @@
+"""What a write may say about the object that it means, judged as the API server does; for fakes of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headroom.kube import ApiError
+
+Json = Mapping[str, Any]
+
+
+def check_options(stored: Json, options: Json | None) -> None:
+    """Refuse a deletion or eviction that means another object, or another version of it.
+
+    Args:
+        stored: the object.
+        options: DeleteOptions; what they do not say is not looked at.
+
+    Raises:
+        ApiError: 409, as the API server has it.
+    """
+    given = (options or {}).get("preconditions") or {}
+    for part in ("uid", "resourceVersion"):
+        wanted, found = given.get(part), (stored.get("metadata") or {}).get(part)
+        if wanted is not None and wanted != found:
+            raise ApiError(
+                409, "Conflict", f"Precondition failed: {part} in precondition: {wanted}, in object: {found}"
+            )
+
+
+def check_patch(stored: Json, body: Json) -> None:
+    """Refuse a patch that means another object, or another version of it; a uid is given by `metadata.uid`.
+
+    Args:
+        stored: the object.
+        body: of the patch; what it does not say is not looked at.
+
+    Raises:
+        ApiError: 409 for another version, 422 for another uid, as the API server has it.
+    """
+    given, found = body.get("metadata") or {}, stored.get("metadata") or {}
+    if given.get("resourceVersion") not in (None, found.get("resourceVersion")):
+        raise ApiError(409, "Conflict", "the object has been modified; please apply your changes to the latest version")
+    if given.get("uid") not in (None, found.get("uid")):
+        raise ApiError(422, "Invalid", f'metadata.uid: Invalid value: "{given["uid"]}": field is immutable')

@@ -1,0 +1,79 @@
+"""Remembered answers: equal questions have one answer, and all of them together stay within so many bytes."""
+
+import json
+import sys
+from typing import Any
+
+import pytest
+
+from headroom.runtime.bounded_cache import Memo, of_json
+
+MOST = 100_000
+
+
+def test_equal_questions_share_an_answer() -> None:
+    """What was asked before is answered with the same object, without asking the function again."""
+    asked: list[tuple[str, str]] = []
+
+    def answer(key: tuple[str, str]) -> list[str]:
+        asked.append(key)
+        return [*key]
+
+    memo = Memo[tuple[str, str], list[str]](answer, MOST)
+    assert memo(("a", "b")) is memo(("a", "b"))
+    assert asked == [("a", "b")]
+
+
+def test_what_is_remembered_is_bounded_by_bytes() -> None:
+    """However many and large the questions are, what is remembered stays within its bytes, and answers are right."""
+    memo = Memo[tuple[str, str], int](len, MOST)
+    for number in range(1000):
+        assert memo((f"{number}", "x" * (number * 10))) == 2
+        assert memo.bytes <= MOST
+    assert memo.bytes > MOST / 2
+
+
+def test_what_was_asked_last_stays() -> None:
+    """What is asked for again and again outlives what was asked for once."""
+    asked: list[str] = []
+    memo = Memo[str, None](asked.append, MOST)
+    for number in range(1000):
+        memo("often")
+        memo(f"once {number}")
+    assert asked.count("often") == 1
+
+
+def test_large_question_pushes_nobody_out() -> None:
+    """One that is larger than a sixteenth of all is answered and not remembered."""
+    memo = Memo[str, int](len, MOST)
+    memo("small")
+    before = memo.bytes
+    assert memo("x" * MOST) == MOST
+    assert memo.bytes == before
+
+
+def test_error_is_not_remembered() -> None:
+    """A function that fails is asked again."""
+    failing = [True]
+
+    def answer(_key: str) -> int:
+        if failing:
+            raise ValueError("no")
+        return 5
+
+    memo = Memo[str, int](answer, MOST)
+    with pytest.raises(ValueError, match="no"):
+        memo("a")
+    failing.clear()
+    assert memo("a") == 5
+
+
+@pytest.mark.parametrize("text", ['{"a":{"b":{}}}', '[{"a":1},{"b":2},{"c":3}]', "[" + "{}," * 1000 + "{}]"])
+def test_json_is_never_larger_than_thought(text: str) -> None:
+    """The size of parsed JSON is estimated from above, by its text."""
+
+    def deep(value: Any) -> int:  # noqa: ANN401 - any JSON
+        parts = value.items() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+        return sys.getsizeof(value) + sum(map(deep, parts))
+
+    assert of_json(text) >= deep(json.loads(text)) / 2

@@ -1,0 +1,90 @@
+"""No look for garbage is at everything that a service knows, and garbage goes all the same."""
+
+import asyncio
+import gc
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headroom.runtime import garbage_collection
+
+MANY = 300_000
+
+
+@pytest.fixture
+def clean() -> Iterator[None]:
+    """Nothing of other tests is looked at here."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+def _cycles(count: int) -> list[list[Any]]:
+    """So many lists that hold themselves."""
+    made: list[list[Any]] = [[] for _ in range(count)]
+    for each in made:
+        each.append(each)
+    return made
+
+
+@pytest.mark.usefixtures("clean")
+def test_looks_stay_small() -> None:
+    """However much there is and comes, a look at the oldest sees what came since the last one."""
+    seen: list[int] = []
+
+    def count(phase: str, _: Any) -> None:  # noqa: ANN401 - as gc has it
+        if phase == "start":
+            seen.append(sum(len(gc.get_objects(generation)) for generation in range(3)))
+
+    with garbage_collection.setting_aside():
+        gc.callbacks.append(count)
+        try:
+            kept = _cycles(MANY)
+            for place in range(MANY):  # as everything is replaced that is listed once more
+                kept[place] = []
+        finally:
+            gc.callbacks.remove(count)
+    assert len(seen) > 100
+    assert max(seen) < MANY / 8
+
+
+class _Cycle:
+    """Holds itself."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.mark.usefixtures("clean")
+async def test_garbage_that_was_set_aside_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cycles that were set aside while somebody held them are freed once they are many; a few may stay."""
+    monkeypatch.setattr(garbage_collection, "_SECONDS", 0.001)
+    monkeypatch.setattr(garbage_collection, "_GROWTH", 1.0)  # however much other tests have left
+    garbage_collection.take_stock()
+    tending = asyncio.create_task(garbage_collection.keep_tending())
+    await asyncio.sleep(0)
+    held = [_Cycle() for _ in range(MANY)]
+    one = weakref.ref(held[0])
+    gc.collect()
+    held.clear()
+    gc.collect()
+    assert one() is not None
+    while one() is not None:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0.001)
+    tending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await tending
+
+
+@pytest.mark.usefixtures("clean")
+def test_all_is_as_before_at_the_end() -> None:
+    """What is set aside is looked at again, as Python's own rule has it, once nobody tends."""
+    before = gc.get_threshold(), list(gc.callbacks)
+    with garbage_collection.setting_aside():
+        gc.collect()
+        assert gc.get_freeze_count()
+    assert not gc.get_freeze_count()
+    assert (gc.get_threshold(), list(gc.callbacks)) == before

@@ -1,0 +1,171 @@
+"""Whoever can connect costs a service so much and no more: connections, threads and memory are counted."""
+
+import asyncio
+import gc
+import socket
+import ssl
+import threading
+import tracemalloc
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.http import pages as agent_pages
+from agent.metrics import Metrics
+from headroom.runtime import http
+from headroom.runtime.health import Health
+from manager.health import Progress
+from manager.http import HttpServer, ListenError
+from manager.metrics import Telemetry, TelemetryServer
+from manager.web.server import UiServer
+from tests.manager.web.made_cluster import typical
+from tools.devcluster.certs import Pki
+from tools.soak.hostile_clients import ENDLESS, UNFINISHED, still_open, strangers
+
+MANY = 600
+MIB = 2**20
+
+
+def _get(port: int, path: str = "/metrics") -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+        body: bytes = answer.read()
+        return body
+
+
+def _opened(served: http.Served, count: int, said: bytes) -> tuple[int, int, bytes]:
+    """Open so many unfinished requests; threads that were added, connections that stayed, and what is served then."""
+    threads = threading.active_count()
+    with strangers(served.port, count, said):
+        page = _get(served.port)
+        return threading.active_count() - threads, len(served._shared.connections), page
+
+
+@asynccontextmanager
+async def _agent() -> AsyncIterator[http.Served]:
+    served = await http.serve(agent_pages(Metrics().exposition, Health()), "127.0.0.1", 0, None, http.OPEN)
+    yield served
+    await served.close(0)
+
+
+@pytest.mark.parametrize(("said", "count"), [(UNFINISHED, MANY), (ENDLESS, 300)], ids=["short", "endless"])
+async def test_agent_survives_unfinished_headers(said: bytes, count: int) -> None:
+    """Hundreds of requests that never end cost the agent a few MiB, no thread, and Prometheus nothing."""
+    async with _agent() as served:
+        await asyncio.to_thread(_get, served.port)  # what is made once
+        gc.collect()
+        tracemalloc.start()
+        threads, stayed, page = await asyncio.to_thread(_opened, served, count, said)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert b"headroom_agent_samples_total" in page
+    assert stayed <= http.OPEN.connections
+    assert threads <= 1  # the one that asks
+    assert peak < 24 * MIB
+
+
+@pytest.mark.parametrize(
+    ("made", "path"),
+    [
+        (lambda: TelemetryServer("127.0.0.1:0", Telemetry(), Progress().health), "/metrics"),
+        (lambda: UiServer("127.0.0.1:0", typical().context), "/ui"),
+    ],
+    ids=["metrics", "page"],
+)
+def test_manager_survives_unfinished_headers(made: Callable[[], HttpServer], path: str) -> None:
+    """The manager's listeners have one thread each, however many connect, and go on answering."""
+    server = made()
+    server.start()
+    try:
+        _get(server.port, path)
+        threads = threading.active_count()
+        with strangers(server.port, MANY) as found:
+            assert _get(server.port, path)
+            assert threading.active_count() - threads <= 8  # those that pages are made in: as many for any number
+            assert still_open(found) <= http.OPEN.connections
+    finally:
+        server.stop()
+
+
+async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
+    """Connections that never get through TLS are bounded too, and keep nobody out."""
+    pki = Pki(tmp_path)
+    pair = pki.server("server", ["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair.cert, pair.key)
+    door = http.bind("127.0.0.1", 0, strangers=40)
+    served = await http.listen(agent_pages(Metrics().exposition, Health()), door, context, http.OPEN)
+    trusted = ssl.create_default_context(cafile=pki.ca)
+
+    def attack() -> tuple[int, bytes]:
+        livez = f"https://127.0.0.1:{served.port}/livez"
+        with (
+            strangers(served.port, 300, b"\x16\x03\x01") as found,
+            urllib.request.urlopen(livez, timeout=60, context=trusted) as page,
+        ):
+            return still_open(found), page.read()
+
+    stayed, page = await asyncio.to_thread(attack)
+    await served.close(0)
+    assert page == b"ok\n"
+    assert stayed <= 40
+
+
+async def test_answers_that_nobody_reads_are_bounded() -> None:
+    """Clients that ask for much and do not read hold so much together; then the one that was quiet longest goes."""
+    large = 8 * MIB  # more than the clients' own kernel takes for them
+    limits = replace(http.OPEN, unsent_bytes=8 * large)
+    pages: http.Pages = {("GET", "/metrics"): lambda _: http.Reply.text("x" * large)}
+    served = await http.serve(pages, "127.0.0.1", 0, None, limits)
+    held: list[int] = []
+
+    def attack() -> bytes:
+        with strangers(served.port, 60, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n") as found:
+            assert len(found) > 50
+            page = _get(served.port)
+            held.append(sum(each.unsent for each in served._shared.connections))
+            return page
+
+    assert len(await asyncio.to_thread(attack)) == large
+    await served.close(0)
+    assert 0 < held[0] <= 9 * large
+
+
+async def test_metrics_take_a_share_of_the_time() -> None:
+    """However many ask at once, the text is made anew once for all of them; nobody is told what was before he asked."""
+    made = 0
+
+    def text() -> bytes:
+        nonlocal made
+        made += 1
+        return b"%d" % made
+
+    page, request = http.MetricsPage(text), http.Request("GET", "/metrics")
+    assert {reply.body for reply in await asyncio.gather(*(page(request) for _ in range(100)))} == {b"1"}
+    assert (await page(request)).body == b"2"
+    leaver = asyncio.create_task(page(request))
+    await asyncio.sleep(0)
+    stays = asyncio.create_task(page(request))
+    leaver.cancel()
+    assert (await stays).body == b"3"
+
+
+async def test_refusals_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Strangers that are refused are one line a minute."""
+    async with _agent() as served:
+        for _ in range(20):
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(b"nonsense\r\n\r\n")
+            assert b"400" in await reader.readline()
+            writer.close()
+    assert caplog.text.count("A request was refused") == 1
+
+
+def test_taken_address_is_an_error() -> None:
+    """An address that somebody listens on is refused where it is bound or where it is listened on, by name."""
+    choose = pytest.raises(ListenError, match="in use; choose a free address")
+    with socket.create_server(("127.0.0.1", 0)) as other, choose:
+        HttpServer(f"127.0.0.1:{other.getsockname()[1]}", {})

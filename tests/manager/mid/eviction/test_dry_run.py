@@ -1,0 +1,71 @@
+"""What a dry run says, and that a look at a node leads to it."""
+
+from manager.inputs import PodFacts
+from manager.reconcile.steps import REACTIONS
+from manager.reconcile.steps.eviction import MidEvictions
+from tests.manager.made import node, report
+from tests.manager.mid.eviction.made_mid import mid, three
+from tests.manager.mid.eviction.stage import Stage
+from tests.manager.test_look_at import World
+
+
+async def test_dry_run_names_them_once() -> None:
+    """By default an event names who would go and why, again when the list changes, and a metric counts them."""
+    stage = Stage(*three(), cpu="1", mode="dry-run")
+    await stage.lasts()
+    stage.wait(60)
+    stage.report()
+    await stage.look()
+    assert stage.evicted() == []
+    (note,) = stage.told("MidEvictionDryRun")
+    assert note == (
+        "Would evict 3 pods (midEviction.mode is dry-run): Mid pods on the node requested 6000m CPU, 1000m CPU may be "
+        "sold: short by 5000m CPU for 301 s. First to go: shop/young (priority 7000, requested 2000m CPU), "
+        "shop/old (priority 7000, requested 2000m CPU), shop/high (priority 7900, requested 2000m CPU)"
+    )
+    assert stage.metric("mid_would_evict", node="n1") == 3
+    stage.cpu = "3"
+    stage.report()
+    await stage.look()
+    assert len(stage.told("MidEvictionDryRun")) == 2
+    assert stage.metric("mid_would_evict", node="n1") == 2
+    stage.cpu = "6"
+    stage.report()
+    await stage.look()
+    assert stage.metric("mid_would_evict", node="n1") == 0
+
+
+async def test_dry_run_is_default() -> None:
+    """Without a word about eviction in the configuration, nobody is evicted."""
+    stage = Stage(*three())
+    stage.eviction = {}
+    await stage.lasts()
+    assert stage.evicted() == []
+    assert len(stage.told("MidEvictionDryRun")) == 1
+
+
+async def test_long_list_is_cut() -> None:
+    """An event holds 1024 bytes: the first are named, the others counted."""
+    pods = [mid(f"{'long-name-' * 6}{number:03}", 1000, age=number) for number in range(50)]
+    stage = Stage(*pods, cpu="0", mode="dry-run")
+    await stage.lasts()
+    (note,) = stage.told("MidEvictionDryRun")
+    assert note.endswith(" and 44 more")
+    assert len(note.encode()) < 1024
+
+
+async def test_reaction_is_in_force() -> None:
+    """A look at a node leads to the dry run's event."""
+    assert any(isinstance(each, MidEvictions) for each in REACTIONS)
+    world = World()
+    world.has_node(node())
+    world.configure('{"enable": true, "midEviction": {"afterSeconds": 0}}')
+    for made in three():
+        world.run.context.cluster.put_pod(PodFacts.from_object(made))
+    world.reports(report())
+    world.steady.now += 1
+    await world.look()
+    world.steady.now += 1
+    world.reports(report(age=5))
+    await world.look()
+    assert "MidEvictionDryRun" in world.told()

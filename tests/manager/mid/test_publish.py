@@ -1,0 +1,265 @@
+"""When a Node is written, and what."""
+
+import pytest
+
+from manager.inputs import Amounts, Resource, StrategyFacts
+from manager.mid.publish import Decision, Memory, Offer, Rise, decide, exceeds, is_urgent, offers, status_patch, wrote
+from tests.manager.made import NOW, node, strategy
+
+CPU, MEMORY = Resource.CPU, Resource.MEMORY
+MIB = 1024**2
+STRATEGY = StrategyFacts.of(strategy(midIncreaseHoldSeconds=120, updateTimeThresholdSeconds=300))
+JUST_WRITTEN = Memory(written_at=NOW)
+
+
+def _decide(now_offers: int | None, wanted: int | None, memory: Memory = JUST_WRITTEN, now: float = NOW) -> Decision:
+    """A decision about CPU alone; memory stays as it is."""
+    current = {CPU: Offer(now_offers), MEMORY: Offer(None if now_offers is None else 1000)}
+    desired = None if wanted is None else Amounts(wanted, 1000)
+    return decide(current, desired, STRATEGY, memory, now)
+
+
+def test_appearing_is_written_at_once() -> None:
+    """A Node without Mid resources gets both at once."""
+    assert _decide(None, 5000).writes == {CPU: 5000, MEMORY: 1000}
+
+
+def test_disappearing_is_written_at_once() -> None:
+    """A Node that may offer nothing loses both at once."""
+    assert _decide(5000, None).writes == {CPU: None, MEMORY: None}
+
+
+def test_no_difference_no_write() -> None:
+    """The same number is never written again, however long ago it was."""
+    assert _decide(5000, 5000, Memory()) == Decision({}, Memory())
+    assert decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, Memory(), NOW).writes == {}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "resource", "urgent"),
+    [
+        (10000, 9899, CPU, True),
+        (10000, 9900, CPU, False),  # exactly 1 %
+        (900, 890, CPU, True),  # 1.1 % and 10m
+        (900, 891, CPU, False),  # 1 % but 9m
+        (1000 * MIB, 984 * MIB, MEMORY, True),  # 1.6 % and 16Mi
+        (1000 * MIB, 985 * MIB, MEMORY, False),  # 15Mi
+        (100_000 * MIB, 99_500 * MIB, MEMORY, False),  # 0.5 %
+    ],
+)
+def test_urgent_decreases(old: int, new: int, resource: Resource, urgent: bool) -> None:  # noqa: FBT001
+    """A decrease is urgent above 1 % and from 10m / 16Mi."""
+    assert is_urgent(old, new, resource) is urgent
+
+
+def test_decrease_is_written_at_once() -> None:
+    """An urgent decrease does not wait, even right after a write."""
+    assert _decide(10000, 5000).writes == {CPU: 5000}
+
+
+def test_small_decrease_waits() -> None:
+    """A small decrease is written when the last write is updateTimeThresholdSeconds ago."""
+    decision = _decide(10000, 9950)
+    assert decision.writes == {}
+    assert decision.look_again_at == NOW + 300
+    assert _decide(10000, 9950, now=NOW + 299).writes == {}
+    assert _decide(10000, 9950, now=NOW + 300).writes == {CPU: 9950}
+
+
+def test_increase_must_hold() -> None:
+    """A large increase is written once it has held, with the lowest number of that time."""
+    first = _decide(10000, 20000)
+    assert first.writes == {}
+    assert first.look_again_at == NOW + 120
+    dip = _decide(10000, 14000, first.memory, NOW + 60)
+    assert dip.memory.rises[CPU] == (Rise(NOW, 14000),)
+    held = _decide(10000, 30000, dip.memory, NOW + 120)
+    assert held.writes == {CPU: 14000}
+    assert wrote(held, NOW + 120).rises == {CPU: (Rise(NOW + 120, 30000),)}
+
+
+def test_rest_of_increase_is_planned() -> None:
+    """When the lower part of an increase has held, the rest begins to hold, without waiting for anything to happen."""
+    dip = _decide(10000, 14000, _decide(10000, 20000).memory, NOW + 60)
+    held = _decide(10000, 20000, dip.memory, NOW + 120)
+    assert held.writes == {CPU: 14000}
+    assert held.look_again_at == NOW + 240
+    rest = _decide(14000, 20000, wrote(held, NOW + 120), NOW + 240)
+    assert rest.writes == {CPU: 20000}
+
+
+def test_small_increase_does_not_hold_up_a_large_one() -> None:
+    """A large increase is written when it has held, although a small one before it still waits for calm."""
+    small = _decide(10000, 10200)
+    large = _decide(10000, 13000, small.memory, NOW + 60)
+    assert large.look_again_at == NOW + 180
+    assert _decide(10000, 13000, large.memory, NOW + 179).writes == {}
+    held = _decide(10000, 13000, large.memory, NOW + 180)
+    assert held.writes == {CPU: 13000}
+    assert held.look_again_at is None
+
+
+def test_each_part_of_an_increase_holds_for_itself() -> None:
+    """What was desired while a lower part held has not held less because of it."""
+    low = _decide(10000, 12000)
+    high = _decide(10000, 15000, low.memory, NOW + 30)
+    first = _decide(10000, 15000, high.memory, NOW + 120)
+    assert first.writes == {CPU: 12000}
+    assert first.look_again_at == NOW + 150
+    rest = _decide(12000, 15000, wrote(first, NOW + 120), NOW + 150)
+    assert rest.writes == {CPU: 15000}
+
+
+def test_write_that_fails_is_made_up_for() -> None:
+    """An increase that has held is written as soon as the API server takes it; once there, it has held no longer."""
+    held = _decide(10000, 20000, _decide(10000, 20000).memory, NOW + 120)
+    assert held.writes == {CPU: 20000}
+    assert _decide(10000, 20000, held.memory, NOW + 130).writes == {CPU: 20000}
+    assert _decide(10000, 20000, wrote(held, NOW + 120), NOW + 500).writes == {}
+
+
+def test_interrupted_increase_begins_anew() -> None:
+    """A rise that falls back to what the Node offers starts to hold again from its next beginning."""
+    first = _decide(10000, 20000)
+    back = _decide(10000, 10000, first.memory, NOW + 100)
+    assert back.memory.rises == {}
+    again = _decide(10000, 20000, back.memory, NOW + 110)
+    assert again.look_again_at == NOW + 230
+
+
+def test_small_increase_waits_longer() -> None:
+    """An increase within the threshold is written after updateTimeThresholdSeconds, if it held."""
+    first = _decide(10000, 10900)
+    assert first.look_again_at == NOW + 300
+    assert _decide(10000, 10900, first.memory, NOW + 299).writes == {}
+    assert _decide(10000, 10900, first.memory, NOW + 300).writes == {CPU: 10900}
+
+
+def test_increase_holds_after_long_quiet() -> None:
+    """However long ago the last write was, an increase holds first."""
+    quiet = Memory(written_at=NOW - 10_000)
+    assert _decide(10000, 20000, quiet).writes == {}
+    assert _decide(10000, 20000, Memory()).writes == {}
+
+
+def test_increase_without_hold() -> None:
+    """With midIncreaseHoldSeconds 0 a large increase is written at once."""
+    eager = StrategyFacts.of(strategy(midIncreaseHoldSeconds=0))
+    current = {CPU: Offer(10000), MEMORY: Offer(1000)}
+    assert decide(current, Amounts(11001, 1000), eager, JUST_WRITTEN, NOW).writes == {CPU: 11001}
+    assert decide(current, Amounts(11000, 1000), eager, JUST_WRITTEN, NOW).writes == {}
+
+
+def test_threshold_is_exact() -> None:
+    """The threshold is strict and not blurred by floating point: 5 % of 20000 is 1000."""
+    five = StrategyFacts.of(strategy(resourceDiffThreshold=0.05))
+    assert not exceeds(20000, 21000, five)
+    assert exceeds(20000, 21001, five)
+    assert exceeds(0, 1, five)
+
+
+def test_disagreement_is_repaired() -> None:
+    """Capacity and allocatable that disagree are written even when one of them is right."""
+    halves = node(mid=("5000", "1000"))
+    del halves["status"]["allocatable"]["kubernetes.io/mid-cpu"]
+    found = offers(halves)
+    assert found == {CPU: Offer(5000, consistent=False), MEMORY: Offer(1000)}
+    assert decide(found, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 5000}
+    assert decide(found, Amounts(4990, 1000), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 4990}
+
+
+def test_repair_is_no_short_cut() -> None:
+    """Where capacity and allocatable disagree, an increase still has to hold: both get the larger number first."""
+    found = {CPU: Offer(5000, consistent=False), MEMORY: Offer(1000)}
+    repair = decide(found, Amounts(9000, 1000), STRATEGY, JUST_WRITTEN, NOW)
+    assert repair.writes == {CPU: 5000}
+    assert repair.look_again_at == NOW + 120
+    repaired = {CPU: Offer(5000), MEMORY: Offer(1000)}
+    held = decide(repaired, Amounts(9000, 1000), STRATEGY, wrote(repair, NOW), NOW + 120)
+    assert held.writes == {CPU: 9000}
+
+
+def test_larger_of_two_is_offered() -> None:
+    """A kubelet that zeroed one of the two numbers has not changed what the Node offers."""
+    zeroed = node(mid=("5000", "1000"))
+    zeroed["status"]["allocatable"]["kubernetes.io/mid-cpu"] = "0"
+    assert offers(zeroed)[CPU] == Offer(5000, consistent=False)
+
+
+def test_what_runs_is_restored_at_once() -> None:
+    """A kubelet that zeroed the Node's numbers: what Mid pods bought comes back at once, the rest when it has held."""
+    zeroed = {CPU: Offer(0), MEMORY: Offer(1000)}
+    first = decide(zeroed, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, bought=Amounts(3000, 1000))
+    assert first.writes == {CPU: 3000}
+    assert first.look_again_at == NOW + 120
+    rest = decide({CPU: Offer(3000), MEMORY: Offer(1000)}, Amounts(5000, 1000), STRATEGY, first.memory, NOW + 120)
+    assert rest.writes == {CPU: 5000}
+    exact = StrategyFacts.of(strategy(midShrinkPolicy="exact"))
+    assert decide(zeroed, Amounts(5000, 1000), exact, JUST_WRITTEN, NOW, Amounts(3000, 1000)).writes == {}
+
+
+@pytest.mark.parametrize(("text", "amount"), [("12k", 12000), ("12500", 12500), ("junk", -1)])
+def test_offers_read_quantities(text: str, amount: int) -> None:
+    """What the API server made of a number is read back; junk differs from every number."""
+    assert offers(node(mid=(text, "1Gi")))[CPU] == Offer(amount)
+    assert offers(node())[CPU] == Offer(None)
+    assert offers({}) == {CPU: Offer(None), MEMORY: Offer(None)}
+
+
+def test_patch_is_smallest() -> None:
+    """Only what changes is in the patch, the same in capacity and allocatable; null takes it away."""
+    assert status_patch({CPU: 4000}) == {
+        "status": {
+            "capacity": {"kubernetes.io/mid-cpu": "4000"},
+            "allocatable": {"kubernetes.io/mid-cpu": "4000"},
+        }
+    }
+    gone = {"kubernetes.io/mid-cpu": None, "kubernetes.io/mid-memory": None}
+    assert status_patch({CPU: None, MEMORY: None}) == {"status": {"capacity": gone, "allocatable": gone}}
+
+
+def test_write_is_remembered() -> None:
+    """After a write the calm time starts over, and rises of the other resource go on."""
+    rising = Memory(None, {MEMORY: (Rise(NOW, 5),)})
+    assert wrote(Decision({CPU: 7}, rising), NOW + 1) == Memory(NOW + 1, {MEMORY: (Rise(NOW, 5),)})
+
+
+def test_zero_is_a_number() -> None:
+    """A node that may sell nothing offers 0 of both: only a reason that is no arithmetic takes the resources away."""
+    offered = {CPU: Offer(5000), MEMORY: Offer(1000)}
+    assert decide(offered, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 0}
+    assert decide({CPU: Offer(0), MEMORY: Offer(0)}, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes == {}
+    assert decide({CPU: Offer(None), MEMORY: Offer(None)}, Amounts(), STRATEGY, Memory(), NOW).writes == {
+        CPU: 0,
+        MEMORY: 0,
+    }
+
+
+def test_what_comes_back_must_hold() -> None:
+    """Taken away because reports were too old: the first number afterwards is an increase, from nothing."""
+    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    back = _decide(None, 5000, gone.memory, NOW + 10)
+    assert back.writes == {}
+    assert back.look_again_at == NOW + 130
+    dip = _decide(None, 4000, back.memory, NOW + 60)
+    assert dip.writes == {}
+    held = _decide(None, 6000, dip.memory, NOW + 130)
+    assert held.writes == {CPU: 4000, MEMORY: 1000}
+    assert not wrote(held, NOW + 130).withdrawn
+    again = _decide(None, 9000, held.memory, NOW + 131)  # the write failed, and now more could be sold
+    assert again.writes == {CPU: 4000, MEMORY: 1000}
+
+
+def test_disabled_and_enabled_again_is_no_return() -> None:
+    """Whoever enables selling again, meanwhile or afterwards, need not wait."""
+    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    disabled = _decide(None, None, gone.memory, NOW + 10)
+    assert _decide(None, 5000, disabled.memory, NOW + 20).writes == {CPU: 5000, MEMORY: 1000}
+
+
+def test_floor_comes_back_at_once() -> None:
+    """What running Mid pods bought does not wait for a return either."""
+    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    current = {CPU: Offer(None), MEMORY: Offer(1000)}
+    back = decide(current, Amounts(9000, 1000), STRATEGY, gone.memory, NOW + 5, Amounts(2000, 0))
+    assert back.writes == {CPU: 2000}

@@ -1,0 +1,254 @@
+"""What a node in shadow mode would have sold, and how often that would have been too much."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crds.codec import from_json, to_json
+from crds.node_metric import ShadowAccount
+from manager.calculators.mid import calculate
+from manager.inputs import Amounts, NodeFacts
+from manager.mid.shadow import Account, Rehearsal, Stored, left_free
+from tests.manager.made import NOW, Json, facts, mid_pod, node, report
+
+GI = 1024**3
+WINDOW = 300.0
+
+
+def _report(prod: str, reclaimable: str = "4", age: float = 0.0, **more: Any) -> Json:  # noqa: ANN401 - of report
+    """A report of our agent in which Prod pods use that many cores."""
+    made = report(reclaimable=(reclaimable, "10Gi"), age=age, **more)
+    made["status"]["prediction"]["classes"].append({"name": "prod", "usage": {"cpu": prod, "memory": "8Gi"}})
+    return made
+
+
+class Node:
+    """A node in shadow mode, and its clock."""
+
+    def __init__(self, **strategy: object) -> None:
+        self.strategy: dict[str, Any] = {"midIncreaseHoldSeconds": 0, **strategy}
+        self.now = 0.0
+        self.rehearsal = Rehearsal(Account(NOW), None, self.now)
+
+    def facts(self, metric: Json | None, *pods: Json) -> NodeFacts:
+        """What the formula reads now."""
+        return facts(node(), metric, *pods, now=NOW + self.now, **self.strategy)
+
+    def look(self, metric: Json | None, *pods: Json, after: float = 60.0) -> float | None:
+        """Look at it some time later."""
+        self.now += after
+        found = self.facts(metric, *pods)
+        return self.rehearsal.look(found, calculate(found), WINDOW, self.now)
+
+    def reported(self, prod: str, reclaimable: str = "4", after: float = 60.0) -> None:
+        """Look when a report has just come."""
+        self.look(_report(prod, reclaimable, age=-(self.now + after)), after=after)
+
+    @property
+    def account(self) -> Account:
+        """The account so far."""
+        return self.rehearsal.account
+
+
+def test_free_is_what_is_left() -> None:
+    """16 cores of which 15 are allocatable, 1 for the system and 9 for Prod pods leave 6, whatever Mid pods use."""
+    the_node = node(cpu="15", capacity={"cpu": "16"})
+    found = left_free(facts(the_node, _report("9", usage=("13", "24Gi"), mid=("3", "1Gi"))))
+    assert found == Amounts(6000, (64 - 2 - 8) * GI)
+
+
+def test_free_without_classes() -> None:
+    """Another agent says no class: what is neither the system's nor of bought Mid counts as above Mid."""
+    other = report(usage=("10", "24Gi"), mid=None)
+    assert left_free(facts(node(), other)) == Amounts(16000 - 1000 - 9000, (64 - 2 - 22) * GI)
+
+
+def test_free_counts_hosts_and_reservation() -> None:
+    """The reservation is the largest of three: system use with host applications, kubelet's, the annotation's."""
+    host = [{"priority": "koord-prod", "usage": {"resources": {"cpu": "4", "memory": "1Gi"}}}]
+    found = left_free(facts(node(), _report("3", hostApplicationMetric=host)))
+    assert found is not None
+    assert found.cpu == 16000 - (1000 + 4000) - 3000
+    reserved = node(annotations={"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'})
+    assert left_free(facts(reserved, _report("3"))) == Amounts(7000, (64 - 2 - 8) * GI)
+
+
+@pytest.mark.parametrize("metric", [None, report(usage=("6", None))])
+def test_unmeasured_is_not_judged(metric: Json | None) -> None:
+    """Where a report does not say what is in use, nothing is free or too much: nobody knows."""
+    assert left_free(facts(node(), metric)) is None
+
+
+def test_overloaded_node_has_nothing_free() -> None:
+    """Use beyond what is there leaves nothing, not less."""
+    found = left_free(facts(node(), _report("40")))
+    assert found is not None
+    assert found.cpu == 0
+
+
+def test_quiet_node_sells_safely() -> None:
+    """On a node where enough is free all the time, the mean is what was offered and nothing was too much."""
+    quiet = Node()
+    for _ in range(11):
+        quiet.reported("3")
+    assert quiet.account.observed == 600_000  # the first report is about the time before
+    assert quiet.account.mean.cpu == 4000
+    assert not quiet.account.too_much
+    assert not quiet.account.worst
+    assert quiet.rehearsal.offered == Amounts(4000, 10 * GI)
+
+
+def test_sudden_load_is_too_much() -> None:
+    """What stood when Prod pods took it counts as too much until the report that takes it back, and by how much."""
+    sudden = Node()
+    sudden.reported("3")
+    sudden.reported("3")
+    sudden.reported("13", reclaimable="0")  # 2 of 16 cores are left, and 4 were on offer
+    assert sudden.account.too_much == Amounts(60_000, 0)
+    assert sudden.account.worst == Amounts(2000, 0)
+    sudden.reported("13", reclaimable="0")  # taken back at once
+    assert sudden.account.too_much == Amounts(60_000, 0)
+    assert sudden.account.observed == 180_000
+
+
+def test_offer_counts_while_it_stood() -> None:
+    """An offer that was lowered between two reports is judged for the time alone in which it stood."""
+    halved = Node()
+    halved.reported("3")
+    metric = _report("3", age=-halved.now)
+    halved.strategy["midCPUThresholdPercent"] = 10  # as an edit of the ConfigMap: 4000 -> 1600
+    halved.look(metric, after=30)
+    halved.reported("13", after=30)
+    assert halved.account.too_much == Amounts(30_000, 0)
+
+
+def test_hold_counts() -> None:
+    """An increase that would have waited was not on offer while it waited, and says when it would be written."""
+    held = Node(midIncreaseHoldSeconds=120)
+    held.reported("3", reclaimable="2")
+    held.now += 60
+    assert held.look(_report("3", "4", age=-held.now), after=0) == 120.0
+    assert held.rehearsal.offered == Amounts(2000, 10 * GI)
+    held.look(_report("3", "4", age=-held.now), after=120)
+    assert held.rehearsal.offered == Amounts(4000, 10 * GI)
+
+
+def test_floor_counts() -> None:
+    """What running Mid pods bought would have stayed on offer."""
+    floor = Node()
+    floor.look(_report("3", "0", age=-60.0), mid_pod("m", cpu="3000", memory="2Gi"))
+    assert floor.rehearsal.offered == Amounts(3000, 10 * GI)
+
+
+def test_silence_is_not_observed() -> None:
+    """Time of which no report's averages speak is not observed, and what would be taken back is."""
+    silent = Node(degradeTimeMinutes=1)
+    silent.reported("3")
+    observed = silent.account.observed
+    silent.look(_report("3", age=-60.0), after=61)
+    assert silent.rehearsal.offered is None
+    silent.reported("3", after=10_000)
+    assert silent.account.observed - observed == WINDOW * 1000
+    assert silent.account.mean.cpu == 0  # nothing stood in that time
+
+
+def test_same_report_is_judged_once() -> None:
+    """Looking again, for whatever reason, judges nothing anew."""
+    once = Node()
+    once.reported("3")
+    before = once.account
+    once.look(_report("3", age=-once.now), after=30)
+    assert once.account == before
+
+
+def test_restart_goes_on() -> None:
+    """What is written is read back by another process, which goes on with the offer that stood."""
+    first = Node()
+    for prod in ("3", "3", "14", "3"):
+        first.reported(prod)
+    stored = Stored.read(to_json(first.rehearsal.to_status(NOW + first.now)))
+    assert stored is not None
+    assert stored.offered == first.rehearsal.offered
+    assert stored.written_at == NOW + first.now
+    assert stored.account.observed == first.account.observed
+    assert stored.account.mean == first.account.mean
+    assert (stored.account.too_much, stored.account.worst) == (first.account.too_much, first.account.worst)
+    again = Rehearsal(stored.account, stored.offered, 0.0)
+    found = first.facts(_report("3", age=-first.now))
+    again.look(found, calculate(found), WINDOW, 5.0)
+    assert again.account == stored.account  # the report was judged before
+    assert again.offered == first.rehearsal.offered
+
+
+def test_status_is_the_wire_type() -> None:
+    """What is written can be read as the type of the API, with the sums in whole seconds."""
+    sudden = Node()
+    for prod in ("3", "3", "14"):
+        sudden.reported(prod)
+    status = to_json(sudden.rehearsal.to_status(NOW))
+    assert from_json(ShadowAccount, status).observed_seconds == 120
+    assert status["tooMuchSeconds"] == {"cpu": 60, "memory": 0}
+    assert status["worstExcess"] == {"cpu": "3000m", "memory": "0"}
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        None,
+        1,
+        [],
+        {},
+        {"since": "yesterday", "time": "2026-01-01T00:00:00Z"},
+        {"since": "2026-01-01T00:00:00Z", "time": "2026-01-01T00:00:00Z", "observedSeconds": "x"},
+        {"since": "2026-01-01T00:00:00Z", "time": "2026-01-01T00:00:00Z", "observedSeconds": -1},
+        {"since": "2026-01-01T00:00:00Z", "time": "2026-01-01T00:00:00Z", "tooMuchSeconds": {"cpu": 1}},
+        {"since": "2026-01-01T00:00:00Z", "time": "2026-01-01T00:00:00Z", "offered": {"cpu": "-1"}},
+        {"since": "0001-01-01T00:00:00+23:00", "time": "2026-01-01T00:00:00Z"},
+    ],
+)
+def test_odd_status_begins_anew(status: object) -> None:
+    """What cannot be read counts as not there."""
+    assert Stored.read(status) is None
+
+
+_TIME = st.sampled_from(["2026-01-01T00:00:00Z", "0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "", "x"])
+_ODD = st.one_of(
+    st.none(), st.integers(), st.text(max_size=8), st.dictionaries(st.sampled_from(["cpu", "memory"]), _TIME)
+)
+
+
+@given(
+    st.fixed_dictionaries(
+        {"since": _TIME, "time": _TIME},
+        optional={
+            "observedSeconds": st.one_of(st.integers(), _ODD),
+            "offered": st.one_of(_ODD, st.fixed_dictionaries({"cpu": st.integers(), "memory": st.text(max_size=5)})),
+            "mean": _ODD,
+            "tooMuchSeconds": st.one_of(_ODD, st.fixed_dictionaries({"cpu": st.integers()})),
+            "worstExcess": _ODD,
+        },
+    )
+)
+def test_whatever_stands_there_goes_on(status: Json) -> None:
+    """Whatever somebody wrote there, an account that is read can be written again."""
+    stored = Stored.read(status)
+    if stored is not None:
+        Rehearsal(stored.account, stored.offered, 0.0).to_status(NOW)
+
+
+_AMOUNT = st.integers(0, 2**50)
+
+
+@given(st.lists(st.tuples(_AMOUNT, _AMOUNT, st.integers(0, 10**8)), max_size=20))
+def test_sums_are_bounded(rows: list[tuple[int, int, int]]) -> None:
+    """The mean and the worst are no more than the largest offer, and too much is never longer than observed."""
+    account = Account(NOW)
+    for offered, free, milliseconds in rows:
+        account = account.judge(Amounts(offered, 0), Amounts(free, 0), milliseconds)
+    largest = max((offered for offered, _, _ in rows), default=0)
+    assert 0 <= account.mean.cpu <= largest
+    assert 0 <= account.too_much.cpu <= account.observed == sum(row[2] for row in rows)
+    assert account.worst.cpu <= largest
+    assert account.too_much.memory == 0

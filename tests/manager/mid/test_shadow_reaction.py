@@ -1,0 +1,399 @@
+"""Shadow mode from end to end, with an API server in memory: nothing on Nodes, the account in a ConfigMap."""
+
+import asyncio
+import copy
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client import generate_latest
+
+from crds.shadow_accounts import name_of
+from headroom.kube import ApiError, ApiUnavailable, paths
+from manager.handlers import node_metric, nodes
+from manager.inputs import PodFacts
+from manager.leader import Leadership
+from manager.mid.shadow import Account, Rehearsal
+from manager.reconcile.steps.shadow import ShadowMemory
+from manager.settings import DEFAULT_NAMESPACE, LeaderSettings
+from manager.shadow_store import FORBIDDEN_SECONDS, ShadowStore
+from tests.manager.made import FakeApi, Json, at, mid_pod, node, put_pods, report
+from tests.manager.test_look_at import ENABLED, METRIC, World
+
+SHADOW = '{"enable": true, "midIncreaseHoldSeconds": 0, "mode": "shadow"}'
+GI = 1024**3
+FORBIDDEN = ApiError(403, "Forbidden", "configmaps is forbidden")
+ACCOUNTS = paths.config_map(DEFAULT_NAMESPACE, name_of("n1"))
+
+
+class Shadowed(World):
+    """A node in shadow mode that reports each minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_node(node())
+        self.configure(SHADOW)
+
+    async def minute(self, usage: str = "6", reclaimable: str = "4") -> None:
+        """Another minute, and its report."""
+        self.wall.now += 60
+        self.steady.now += 60
+        made = report(usage=(usage, "24Gi"), reclaimable=(reclaimable, "10Gi"), age=-self.steady.now)
+        stored = self.api.objects[METRIC]
+        status = {**stored.get("status", {}), **made["status"]}
+        node_metric.observe(self.run, "MODIFIED", self.api.put(METRIC, {**stored, "status": status}))
+        await self.look()
+
+    def account(self) -> Json | None:
+        """The account that is kept."""
+        kept = self.api.objects.get(ACCOUNTS, {}).get("data", {}).get("n1")
+        return None if kept is None else dict(json.loads(kept))
+
+    def writes(self) -> list[Any]:
+        """Every account that was written; the first patch finds nothing to merge into."""
+        bodies = [
+            *self.api.written("POST", "/configmaps"),
+            *self.api.written("PATCH", ACCOUNTS)[1:],
+        ]
+        return [text and json.loads(text) for body in bodies for name, text in body["data"].items() if name == "n1"]
+
+    def metrics(self) -> str:
+        """What /metrics shows."""
+        return generate_latest(self.run.context.telemetry.registry).decode()
+
+
+@pytest.fixture
+async def world() -> Shadowed:
+    """One that has reported for three minutes."""
+    world = Shadowed()
+    await world.look()
+    for _ in range(3):
+        await world.minute()
+    return world
+
+
+async def test_nothing_reaches_the_node(world: Shadowed) -> None:
+    """The account says what would be sold, and the Node has nothing of it."""
+    assert world.offered() == {}
+    assert world.api.written("PATCH", "/nodes/") == []
+    assert 'headroom_manager_shadow_offered{node="n1",resource="cpu"} 4000.0' in world.metrics()
+    assert 'headroom_manager_shadow_mean{node="n1",resource="cpu"} 2666.0' in world.metrics()  # two minutes of three
+    assert "headroom_manager_shadow_nodes 1.0" in world.metrics()
+
+
+@settings(max_examples=15)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 7, 20]), st.integers(0, 9), st.integers(0, 9), st.booleans()),
+        min_size=3,
+        max_size=12,
+    )
+)
+def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) -> None:
+    """Whatever happens, what stands in the account is what the Node of an active node offers, at every moment."""
+
+    async def compare() -> None:
+        one, other = Shadowed(), Shadowed()
+        other.configure(SHADOW.replace("shadow", "active"))
+        for world in (one, other):
+            await world.look()
+        for silent, reclaimable, usage, has_pod in minutes:
+            for world in (one, other):
+                world.wall.now += 60 * (silent - 1)
+                world.steady.now += 60 * (silent - 1)
+                bought = PodFacts.from_object(mid_pod("m", cpu="2500", memory="3Gi"))
+                put_pods(world.run.context.cluster, [bought] if has_pod else [])
+                await world.look()
+                await world.minute(usage=str(usage), reclaimable=str(reclaimable))
+            rehearsal = one.run.context.memory("n1").part(ShadowMemory).rehearsal
+            assert rehearsal is not None
+            offered = rehearsal.offered
+            shown = {} if offered is None else {"cpu": str(offered.cpu), "memory": str(offered.memory)}
+            assert shown == other.offered()
+
+    asyncio.run(compare())
+
+
+async def test_account_is_written_rarely(world: Shadowed) -> None:
+    """The account is there from the start, soon again, and in the end no more often than every ten minutes."""
+    assert [each["observedSeconds"] for each in world.writes()[:2]] == [0, 60]
+    for _ in range(40):
+        await world.minute()
+    before = len(world.writes())
+    assert before <= 9
+    for _ in range(40):
+        await world.minute()
+    assert len(world.writes()) - before in {3, 4}
+    account = world.account()
+    assert account is not None
+    assert account["observedSeconds"] >= 600
+    assert account["offered"] == {"cpu": "4000m", "memory": str(10 * GI)}
+    assert account["tooMuchSeconds"] == {"cpu": 0, "memory": 0}
+
+
+async def test_too_much_is_counted(world: Shadowed) -> None:
+    """Load that takes what was on offer is in the account until the offer follows."""
+    await world.minute(usage="16", reclaimable="0")
+    assert 'headroom_manager_shadow_too_much_seconds{node="n1",resource="cpu"} 60.0' in world.metrics()
+    assert 'headroom_manager_shadow_all_too_much_seconds{resource="cpu"} 60.0' in world.metrics()
+    await world.minute(usage="16", reclaimable="0")
+    assert 'headroom_manager_shadow_too_much_seconds{node="n1",resource="cpu"} 60.0' in world.metrics()
+
+
+async def test_restart_reads_it_back(world: Shadowed) -> None:
+    """A manager that starts, or takes over, goes on with the account that was written, and does not write at once."""
+    for _ in range(20):
+        await world.minute()
+    before, written = world.account(), len(world.writes())
+    assert before is not None
+    world.run.context.memories.clear()
+    await world.look()
+    assert len(world.writes()) == written
+    assert f'shadow_observed_seconds{{node="n1"}} {float(before["observedSeconds"])}' in world.metrics()
+    for _ in range(16):
+        await world.minute()
+    after = world.account()
+    assert after is not None
+    assert after["since"] == before["since"]
+    assert after["observedSeconds"] > before["observedSeconds"]
+
+
+async def test_follower_forgets(world: Shadowed) -> None:
+    """A replica that no longer leads shows nothing, and reads the account again when it leads again."""
+    leading = world.run.leader
+    api: Any = world.api
+    world.run.leader = Leadership(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
+    await world.look()
+    assert 'node="n1"' not in world.metrics()
+    assert "headroom_manager_shadow_nodes 0.0" in world.metrics()
+    assert world.run.context.memory("n1").part(ShadowMemory) == ShadowMemory()
+    world.run.leader = leading
+    await world.look()
+    assert "headroom_manager_shadow_nodes 1.0" in world.metrics()
+
+
+@pytest.mark.parametrize("config", [ENABLED, '{"enable": false, "mode": "shadow"}'])
+async def test_leaving_resets(world: Shadowed, config: str) -> None:
+    """A node that leaves shadow mode, or is disabled, has no account any more; the next one begins anew."""
+    since = (world.account() or {})["since"]
+    world.configure(config)
+    await world.look()
+    assert world.account() is None
+    assert "headroom_manager_shadow_nodes 0.0" in world.metrics()
+    written = len(world.writes())
+    await world.look()
+    assert len(world.writes()) == written
+    world.configure(SHADOW)
+    await world.minute()
+    account = world.account()
+    assert account is not None
+    assert account["since"] > since
+    assert account["observedSeconds"] == 0
+
+
+async def test_leaving_publishes_at_once(world: Shadowed) -> None:
+    """Active mode after shadow mode begins like a first publication, also where the account cannot be taken away."""
+    world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(422, "Invalid", "no")
+    world.configure(ENABLED)
+    with pytest.raises(ApiError):
+        await world.look()
+    assert world.offered() == {"cpu": "4000", "memory": str(10 * GI)}
+
+
+async def test_entering_takes_away(world: Shadowed) -> None:
+    """Mid resources that are on the Node when shadow mode begins are taken away, down to what Mid pods bought."""
+    world.configure(ENABLED)
+    await world.look()
+    assert world.offered()["cpu"] == "4000"
+    bought = PodFacts.from_object(mid_pod("m", cpu="1000", memory="1Gi"))
+    world.run.context.cluster.put_pod(bought)
+    world.configure(SHADOW)
+    await world.look()
+    assert world.offered() == {"cpu": "1000", "memory": str(GI)}
+    world.run.context.cluster.drop_pod(bought.uid)
+    await world.look()
+    assert world.offered() == {}
+
+
+async def test_account_outlives_a_replaced_status(world: Shadowed) -> None:
+    """Another agent that replaces the whole status, under a definition that knows no account, takes nothing away."""
+    world.api.unknown_fields = {"status.shadow", "status.conditions"}
+    for _ in range(20):
+        world.wall.now += 60
+        world.steady.now += 60
+        stored = {**world.api.objects[METRIC], "status": report(mid=None, age=-world.steady.now)["status"]}
+        node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
+        await world.look()
+    assert 'shadow_observed_seconds{node="n1"} 1380.0' in world.metrics()
+    account = world.account()
+    assert account is not None
+    assert account["observedSeconds"] >= 600
+    assert not [body for body in world.api.written("PATCH", "/status") if "shadow" in body.get("status", {})]
+    world.run.context.memories.clear()
+    await world.look()
+    assert f'shadow_observed_seconds{{node="n1"}} {float(account["observedSeconds"])}' in world.metrics()
+
+
+async def test_account_of_the_status_is_taken_over(world: Shadowed) -> None:
+    """What a manager of before kept in the status of the NodeMetric goes on in the ConfigMap, and leaves the status."""
+    old = {"since": at(-90_000), "time": at(-60), "observedSeconds": 80_000, "mean": {"cpu": "4", "memory": "1Gi"}}
+    world.run.context.memories.clear()
+    world.run.context.part(ShadowStore).clear()
+    del world.api.objects[ACCOUNTS]
+    stored = world.api.objects[METRIC]
+    stored = {**stored, "status": {**stored["status"], "shadow": old}}
+    node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
+    await world.look()
+    account = world.account()
+    assert account is not None
+    assert (account["since"], account["observedSeconds"], account["nodeUID"]) == (at(-90_000), 80_000, "uid-n1")
+    assert account["mean"] == {"cpu": "4000m", "memory": str(GI)}
+    assert "shadow" not in world.api.objects[METRIC]["status"]
+    await world.minute()
+    assert 'shadow_observed_seconds{node="n1"} 80060.0' in world.metrics()
+
+
+async def test_nodes_share_writes(world: Shadowed) -> None:
+    """What is due is written with all that is in the same ConfigMap; accounts of nodes that are gone go with it."""
+    twin = next(name for number in range(2, 999) if name_of(name := f"n{number}") == name_of("n1"))
+    memory = world.run.context.memory(twin).part(ShadowMemory)
+    memory.rehearsal, memory.node_uid = Rehearsal(Account(world.wall()), None, world.steady()), "uid-twin"
+    made = copy.deepcopy(node())
+    made["metadata"].update(name=twin, uid="uid-twin")
+    nodes.observe(world.run, "ADDED", made)
+    for _ in range(20):
+        await world.minute()
+    assert set(world.api.objects[ACCOUNTS]["data"]) == {"n1", twin}
+    nodes.observe(world.run, "DELETED", made)
+    world.run.context.memories.pop(twin)
+    for _ in range(16):
+        await world.minute()
+    assert set(world.api.objects[ACCOUNTS]["data"]) == {"n1"}
+
+
+async def test_many_nodes_begin_at_once(world: Shadowed) -> None:
+    """A ConfigMap is not written for every node that enters shadow mode with others."""
+    before = len(world.api.written("PATCH", ACCOUNTS))
+    world.run.context.memories.clear()
+    for _ in range(5):
+        world.run.context.memory("n1").part(ShadowMemory).written_at = None
+        await world.look()
+    assert len(world.api.written("PATCH", ACCOUNTS)) - before <= 1
+
+
+async def test_failed_write_is_queued_again_soon(world: Shadowed) -> None:
+    """An account that could not be written is due a few seconds later, not when the node has its next turn."""
+    world.api.fails[f"PATCH {ACCOUNTS}"] = ApiUnavailable("away", status=500)
+    memory = world.run.context.memory("n1").part(ShadowMemory)
+    memory.written_at = None
+    with pytest.raises(ApiUnavailable):
+        await world.minute()
+    world.steady.now += 1
+    await world.look()  # the worker tries again
+    assert [memory.written_at, world.due_in()] == [None, 4.0]
+    del world.api.fails[f"PATCH {ACCOUNTS}"]
+    world.steady.now += 4
+    await world.look()
+    assert world.run.context.memory("n1").part(ShadowMemory).written_at == world.steady.now
+    assert (world.account() or {})["observedSeconds"] == 240
+
+
+async def test_lasting_failure_is_not_tried_ever_again(world: Shadowed) -> None:
+    """All nodes of a ConfigMap wait for it: the longer it cannot be written, the longer."""
+    world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(422, "Invalid", "too large")
+    memory = world.run.context.memory("n1").part(ShadowMemory)
+    memory.written_at = None
+    looks = 0
+    while world.steady.now < 3600:
+        with suppress(ApiError):
+            await world.look()
+        looks += 1
+        world.steady.now += max(world.due_in() or 0.0, 1.0)
+    assert looks < 60
+
+
+@pytest.mark.parametrize("mode", ["shadow", "active"])
+@pytest.mark.parametrize("verb", ["GET", "PATCH", "POST", ""])
+async def test_missing_right_stops_nothing_else(mode: str, verb: str, caplog: pytest.LogCaptureFixture) -> None:
+    """With a role that does not know the ConfigMaps all else is done; it is said once and costs few requests."""
+    world = Shadowed()
+    world.api.fails[f"{verb} /api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps".strip()] = FORBIDDEN
+    world.configure(SHADOW.replace("shadow", mode))
+    await world.look()
+    for _ in range(30):
+        await world.minute(reclaimable="5")
+    assert world.offered() == ({} if mode == "shadow" else {"cpu": "5000", "memory": str(10 * GI)})
+    warned = [each for each in caplog.messages if "accounts of shadow mode cannot be kept" in each]
+    needed = mode == "shadow" or verb in {"GET", ""}
+    assert len(warned) == (1 if needed else 0)
+    asked = [each for each in world.api.calls if "/configmaps" in each[1]]
+    assert len(asked) <= 2 + 2 * (30 * 60 // FORBIDDEN_SECONDS + 1)
+    if mode == "shadow":
+        assert 'shadow_observed_seconds{node="n1"} 1800.0' in world.metrics()
+
+
+async def test_right_comes_back(world: Shadowed) -> None:
+    """What was written before the right was missing is not replaced by what began without knowing it."""
+    for _ in range(30):
+        await world.minute()
+    before = (world.account() or {})["observedSeconds"]
+    world.run.context.memories.clear()
+    world.run.context.part(ShadowStore).clear()
+    world.api.fails[ACCOUNTS] = FORBIDDEN
+    for _ in range(3):
+        await world.minute()
+    assert (world.account() or {})["observedSeconds"] == before
+    del world.api.fails[ACCOUNTS]
+    for _ in range(40):
+        await world.minute()
+    assert (world.account() or {})["observedSeconds"] >= before + 20 * 60
+
+
+async def test_unreadable_account_begins_anew(world: Shadowed) -> None:
+    """What somebody wrote into the ConfigMap is replaced."""
+    for text in ("{", "[]", '{"nodeUID": "uid-n1", "since": 7}', '{"nodeUID": "uid-n1"}', "[" * 9999):
+        world.run.context.memories.clear()
+        world.run.context.part(ShadowStore).clear()
+        world.api.objects[ACCOUNTS]["data"]["n1"] = text
+        await world.look()
+        assert (world.account() or {})["observedSeconds"] == 0
+
+
+async def test_other_machine_begins_anew(world: Shadowed) -> None:
+    """A Node that comes back as another one has an account of its own."""
+    again = node()
+    again["metadata"]["uid"] = "uid-again"
+    world.has_node(again)
+    await world.minute()
+    assert 'shadow_observed_seconds{node="n1"} 0.0' in world.metrics()
+
+
+async def test_gone_node_shows_nothing(world: Shadowed) -> None:
+    """With the Node its metrics go."""
+    nodes.observe(world.run, "DELETED", node())
+    await world.look()
+    assert 'node="n1"' not in world.metrics()
+    assert "headroom_manager_shadow_nodes 0.0" in world.metrics()
+
+
+async def test_waiting_increase_is_planned(world: Shadowed) -> None:
+    """An increase that would be written later is looked at then: the account follows the clock, not only reports."""
+    world.configure('{"enable": true, "midIncreaseHoldSeconds": 60, "mode": "shadow"}')
+    await world.minute(reclaimable="6")
+    assert world.due_in() == 60.0
+
+
+async def test_lost_metric_gets_account_again(world: Shadowed) -> None:
+    """A NodeMetric that somebody deletes is made again, and gets the account at its next writing."""
+    api: FakeApi = world.api
+    gone = api.objects.pop(METRIC)
+    node_metric.observe(world.run, "DELETED", gone)
+    await world.look()
+    for _ in range(16):
+        await world.minute()
+    account = world.account()
+    assert account is not None
+    assert account["observedSeconds"] >= 15 * 60

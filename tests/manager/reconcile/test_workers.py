@@ -1,0 +1,182 @@
+"""Many nodes and an API server that refuses some of them, all of them, or does not answer."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from headroom.kube import ApiError, ApiUnavailable
+from manager.handlers import node_metric, nodes
+from manager.inputs import PodFacts
+from manager.leader import NotLeading
+from manager.reconcile.workers import Workers
+from tests.manager.made import Json, mid_pod, node, report
+from tests.manager.test_look_at import World
+
+NAMES = [f"n{number:02}" for number in range(9)]
+
+
+class Crowd(World):
+    """Many nodes, each with a report, and workers that look at them."""
+
+    def __init__(self, names: Sequence[str] = NAMES) -> None:
+        super().__init__()
+        self.names = names
+        for name in names:
+            nodes.observe(self.run, "ADDED", self.api.put(f"/api/v1/nodes/{name}", node(name)))
+            path = f"/apis/slo.koordinator.sh/v1alpha1/nodemetrics/{name}"
+            node_metric.observe(self.run, "ADDED", self.api.put(path, report(name=name)))
+        self.workers = Workers(self.run)
+
+    async def work(self, seconds: float = 0.0) -> None:
+        """Let some workers do all that is due once the clocks have moved on."""
+        self.steady.now += seconds
+        self.wall.now += seconds
+        self.run.queue.release_due()
+        tasks = [asyncio.create_task(self.workers.work()) for _ in range(4)]
+        for _ in range(2000):  # what they wait for is their turn alone
+            if not len(self.run.queue) and not self.run.queue._busy:
+                break
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def offering(self) -> set[str]:
+        """Names of nodes that offer Mid."""
+        found = {name: self.api.objects[f"/api/v1/nodes/{name}"] for name in self.names}
+        return {name for name, the_node in found.items() if _offers(the_node)}
+
+    def attempts(self, name: str) -> int:
+        """How often a node's status was written, or tried to."""
+        return len(self.api.written("PATCH", f"/nodes/{name}/"))
+
+
+def _offers(the_node: Json) -> bool:
+    return any("mid-" in name for name in the_node["status"]["capacity"])
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ApiError(403, "Forbidden", "no"),
+        ApiError(409, "Conflict", "changed"),
+        ApiError(422, "Invalid", "bad"),
+        ApiUnavailable("busy", status=429, retry_after=7.0),
+        ApiUnavailable("broken", status=500),
+    ],
+)
+async def test_refused_node_stops_no_other(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever the API server has against one node, the others get their numbers; it is told once and tried again."""
+    crowd = Crowd()
+    crowd.api.fails["/nodes/n07/"] = error
+    await crowd.work()
+    assert crowd.offering() == set(NAMES) - {"n07"}
+    assert len([line for line in caplog.records if "n07" in line.message]) == 1
+    crowd.api.fails.clear()
+    await crowd.work(30.0)
+    assert crowd.offering() == set(NAMES)
+
+
+async def test_tries_are_spaced() -> None:
+    """A node that is refused is tried at growing intervals, half a minute at most."""
+    crowd = Crowd(["a", "b"])
+    crowd.api.fails["/nodes/a/"] = ApiError(422, "Invalid", "bad")
+    for _ in range(150):
+        await crowd.work(2.0)
+    assert 10 <= crowd.attempts("a") <= 30
+    assert crowd.attempts("b") == 1
+
+
+async def test_server_may_ask_for_time() -> None:
+    """A Retry-After is kept, though the first pause would be shorter."""
+    crowd = Crowd(["a"])
+    crowd.api.fails["/nodes/a/"] = ApiUnavailable("busy", status=429, retry_after=20.0)
+    await crowd.work()
+    crowd.api.fails.clear()
+    await crowd.work(19.0)
+    assert crowd.offering() == set()
+    await crowd.work(1.0)
+    assert crowd.offering() == {"a"}
+
+
+async def test_deadline_is_not_put_off() -> None:
+    """Where a NodeMetric cannot be written, its node publishes nothing once its report expires, and no later."""
+    crowd = Crowd(["a"])
+    crowd.api.fails["nodemetrics/a"] = ApiError(422, "Invalid", "bad")
+    await crowd.work()
+    while crowd.steady.now < 880.0:
+        await crowd.work(10.0)
+    assert crowd.offering() == {"a"}
+    assert crowd.run.context.memory("a").failures > 9  # the pauses have grown by now
+    crowd.run.queue.add_at("a", 890.0)  # a look from which the next try would be after the report has expired
+    for _ in range(22):
+        await crowd.work(1.0)
+    assert crowd.offering() == set()
+
+
+async def test_silence_is_asked_once(caplog: pytest.LogCaptureFixture) -> None:
+    """While the server does not answer, few of many nodes find that out, and one line tells."""
+    crowd = Crowd()
+    crowd.api.fails["/"] = ApiUnavailable("The API server cannot be reached")
+    await crowd.work()
+    assert len(crowd.api.calls) <= 4 * 3  # each worker began with one node
+    assert len([line for line in caplog.records if "cannot be reached" in line.message]) == 1
+    crowd.api.fails.clear()
+    for _ in range(5):
+        await crowd.work(1.0)
+    assert crowd.offering() == set(NAMES)
+
+
+async def test_lost_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """A write that was not begun because another replica may lead is not told, and its node comes again."""
+    crowd = Crowd(["a"])
+    crowd.api.fails["PATCH"] = NotLeading("this replica does not lead any more")
+    await crowd.work()
+    assert crowd.run.context.memory("a").failures == 0
+    assert not [line for line in caplog.records if "a write failed" in line.message]
+    crowd.api.fails.clear()
+    await crowd.work(1.0)
+    assert crowd.offering() == {"a"}
+
+
+async def test_kubelet_wipes_status(caplog: pytest.LogCaptureFixture) -> None:
+    """A kubelet that drops our resources finds them back; if it does so all the time, now and then, which is told."""
+    crowd = Crowd(["a"])
+    path = "/api/v1/nodes/a"
+    await crowd.work()
+    for _ in range(60):
+        if _offers(crowd.api.objects[path]):
+            nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, node("a")))
+        await crowd.work(2.0)
+    pace = crowd.run.context.settings.pace
+    expected = pace.write_burst + 120.0 / pace.write_refill_seconds
+    assert expected - 2 <= crowd.attempts("a") <= expected + 2
+    assert crowd.told().count("MidContested") == 1
+    assert len([line for line in caplog.records if "somebody else changes" in line.message]) == 1
+    await crowd.work(60.0)
+    assert crowd.offering() == {"a"}
+
+
+@pytest.mark.parametrize("config", ['{"enable": false}', '{"enable": true, "mode": "shadow"}'])
+async def test_numbers_of_another_manager(config: str) -> None:
+    """What another manager published goes where nothing is to be published, at a limited rate, save what pods hold."""
+    crowd = Crowd(["a"])
+    crowd.configure(config)
+    path, theirs = "/api/v1/nodes/a", node("a", mid=("4000", str(8 * 2**30)))
+    nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
+    await crowd.work()
+    assert (crowd.offering(), crowd.attempts("a")) == (set(), 1)
+    for _ in range(60):
+        if not crowd.offering():
+            nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
+        await crowd.work(2.0)
+    pace = crowd.run.context.settings.pace
+    expected = pace.write_burst + 120.0 / pace.write_refill_seconds
+    assert expected - 2 <= crowd.attempts("a") <= expected + 2
+    assert crowd.told().count("MidContested") == 1
+    crowd.run.context.cluster.put_pod(PodFacts.from_object(mid_pod("m", cpu="3000", memory="2Gi", on="a")))
+    nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
+    crowd.run.queue.add("a")
+    await crowd.work(60.0)
+    assert crowd.api.objects[path]["status"]["allocatable"]["kubernetes.io/mid-cpu"] == "3000"

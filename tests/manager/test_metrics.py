@@ -1,0 +1,130 @@
+"""/metrics and /healthz of the manager."""
+
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+
+from manager.calculators.mid import calculate
+from manager.health import Progress
+from manager.http import ListenError, parse_address
+from manager.metrics import Telemetry, TelemetryServer
+from tests.manager.made import facts, mid_pod, node, report
+
+
+@pytest.fixture
+def progress() -> Progress:
+    """A manager that has just begun."""
+    return Progress()
+
+
+@pytest.fixture
+def telemetry() -> Telemetry:
+    """Metrics without values."""
+    return Telemetry()
+
+
+@pytest.fixture
+def server(telemetry: Telemetry, progress: Progress) -> Iterator[TelemetryServer]:
+    """A server on a free port."""
+    server = TelemetryServer("127.0.0.1:0", telemetry, progress.health)
+    server.start()
+    yield server
+    server.stop()
+
+
+def _get(server: TelemetryServer, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def test_metrics_show_nodes(server: TelemetryServer, telemetry: Telemetry) -> None:
+    """Each node's numbers are there, with the reason when nothing is sold, and go with the node."""
+    telemetry.show("n1", calculate(facts(node(), report(), mid_pod("m", cpu="5000"))))
+    status, text = _get(server, "/metrics")
+    assert status == 200
+    assert 'headroom_manager_mid_calculated{node="n1",resource="cpu"} 4000.0' in text
+    assert 'headroom_manager_mid_published{node="n1",resource="cpu"} 5000.0' in text
+    assert 'headroom_manager_mid_deficit{node="n1",resource="cpu"} 1000.0' in text
+    telemetry.show("n1", calculate(facts(node(), report(age=5000))))
+    assert 'headroom_manager_mid_degraded{node="n1",reason="ReportExpired"} 1.0' in _get(server, "/metrics")[1]
+    telemetry.show("n1", calculate(facts(node(), report())))
+    assert 'reason="ReportExpired"' not in _get(server, "/metrics")[1]
+    telemetry.forget("n1")
+    telemetry.forget("n1")
+    assert 'node="n1"' not in _get(server, "/metrics")[1]
+
+
+def test_health_is_told(server: TelemetryServer, progress: Progress) -> None:
+    """Health is 200 or 503 with words; another path is not found."""
+    assert _get(server, "/healthz") == (200, "ok\n")
+    assert _get(server, "/livez") == (200, "ok\n")
+    progress.heartbeat -= 40
+    assert _get(server, "/healthz") == (503, "[-] loop: the event loop has been stuck for 40 s\nunhealthy\n")
+    assert _get(server, "/livez")[0] == 503
+    assert _get(server, "/")[0] == 404
+
+
+def test_readiness_names_what_is_missing(server: TelemetryServer, progress: Progress) -> None:
+    """Ready is who has read everything once, leader or not; until then the page says what is missing and why."""
+    progress.trouble = "The API server cannot be reached"
+    progress.pods.problem = "Forbidden"
+    status, text = _get(server, "/readyz")
+    assert status == 503
+    assert text.splitlines() == [
+        "[-] config: the ConfigMap has not been read yet; The API server cannot be reached",
+        "[-] nodes: Nodes have not been listed yet; The API server cannot be reached",
+        "[-] nodemetrics: NodeMetrics have not been listed yet",
+        "[-] pods: Forbidden; The API server cannot be reached",
+        "not ready",
+    ]
+    progress.trouble = progress.pods.problem = ""
+    progress.config_read = progress.nodes_listed = progress.pods.synced = True
+    progress.node_metrics.not_found = True
+    status, text = _get(server, "/readyz")
+    assert (status, "install Headroom's CRDs" in text) == (503, True)
+    progress.node_metrics.not_found, progress.node_metrics.synced = False, True
+    assert _get(server, "/readyz") == (200, "ready\n")
+    progress.further["webhook"] = lambda: "no certificate yet"
+    assert _get(server, "/readyz") == (503, "[-] webhook: no certificate yet\nnot ready\n")
+
+
+def test_verbose_tells_of_the_definition(server: TelemetryServer, progress: Progress) -> None:
+    """A definition that goes later does not make the manager unready; the verbose page tells of it, and who leads."""
+    progress.config_read = progress.nodes_listed = progress.pods.synced = progress.node_metrics.synced = True
+    progress.node_metrics.not_found = True
+    progress.leadership = lambda: "stands by for a"
+    assert _get(server, "/readyz")[0] == 200
+    text = _get(server, "/readyz?verbose")[1]
+    assert "    leadership: stands by for a\n" in text
+    assert "    NodeMetric: the API server does not know NodeMetric" in text
+
+
+def test_port_in_use_is_one_line(telemetry: Telemetry, progress: Progress) -> None:
+    """An address that somebody else has is named, with the way out."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ListenError, match=f"--listen {address}: Address already in use; choose a free address"):
+            TelemetryServer(address, telemetry, progress.health)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [(":8080", ("", 8080)), ("127.0.0.1:0", ("127.0.0.1", 0)), ("[::1]:80", ("::1", 80)), ("host:9", ("host", 9))],
+)
+def test_addresses_are_read(text: str, address: tuple[str, int]) -> None:
+    """An address is host:port; an empty host is all."""
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "8080", "host:", "host:x", "host:70000", ":-1"])
+def test_bad_addresses_are_refused(text: str) -> None:
+    """What is no address is refused with an example."""
+    with pytest.raises(ListenError, match="write host:port"):
+        parse_address(text)

@@ -1,0 +1,93 @@
+"""What is remembered of nodes over a day."""
+
+import numpy as np
+import pytest
+
+from manager.web.history import RINGS, WIDTH, Floats, History, Series, at, nothing
+from tests.manager.made import NOW
+
+
+def _point(used: float, **others: float) -> Floats:
+    point = nothing()
+    point[at(Series.USED, "cpu")] = used
+    for name, value in others.items():
+        point[at(Series[name], "cpu")] = value
+    return point
+
+
+def test_a_minute_keeps_the_last() -> None:
+    """Of the looks of one minute the last counts, and the next minute is another point."""
+    history = History()
+    for second, used in ((0, 1.0), (30, 2.0), (60, 3.0)):
+        history.put("n1", _point(used), NOW + second)
+    plot = history.plot("n1", "2h", NOW + 60)
+    assert plot.of(Series.USED, "cpu")[-2:].tolist() == [2.0, 3.0]
+    assert plot.times[-1] == NOW + 60
+    assert np.isnan(plot.of(Series.USED, "memory")).all()
+
+
+def test_ten_minutes_keep_the_largest() -> None:
+    """A point of ten minutes has the largest that was measured, so that no peak is lost, and the last of the rest."""
+    history = History()
+    for minute, used, offered in ((0, 1.0, 7.0), (4, 5.0, 3.0), (9, 2.0, 4.0)):
+        history.put("n1", _point(used, OFFERED=offered), NOW + 60 * minute)
+    plot = history.plot("n1", "24h", NOW + 540)
+    assert plot.of(Series.USED, "cpu")[-1] == 5.0
+    assert plot.of(Series.OFFERED, "cpu")[-1] == 4.0
+
+
+@pytest.mark.parametrize("length", RINGS)
+def test_old_points_go(length: str) -> None:
+    """What is older than a ring is not seen again, also when nothing was written for longer than that."""
+    history, ring = History(), RINGS[length]
+    history.put("n1", _point(1.0), NOW)
+    assert history.plot("n1", length, NOW + ring.seconds - ring.step_seconds).of(Series.USED, "cpu")[0] == 1.0
+    assert np.isnan(history.plot("n1", length, NOW + ring.seconds).values).all()
+    history.put("n2", _point(2.0), NOW + ring.seconds)  # of another node: the column is used again
+    assert np.isnan(history.plot("n1", length, NOW + ring.seconds).values).all()
+    assert len(history.plot("n1", length, NOW).times) == ring.points
+
+
+def test_a_clock_set_back_hides_nothing() -> None:
+    """After a clock was set back, what is written then is seen, and what lies in the future is not."""
+    history = History()
+    history.put("n1", _point(1.0), NOW + 3600)
+    history.put("n1", _point(2.0), NOW)
+    seen = history.plot("n1", "2h", NOW).of(Series.USED, "cpu")
+    assert seen[-1] == 2.0
+    assert np.nansum(seen) == 2.0
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    """Its place is given to another node, which does not inherit its past."""
+    history = History()
+    history.put("gone", _point(1.0), NOW)
+    history.put("stays", _point(2.0), NOW)
+    history.keep({"stays"})
+    history.put("new", _point(3.0), NOW + 60)
+    assert "gone" not in history
+    assert np.isnan(history.plot("gone", "2h", NOW + 60).values).all()
+    assert np.nansum(history.plot("new", "2h", NOW + 60).values) == 3.0
+    assert np.nansum(history.plot("stays", "2h", NOW + 60).values) == 2.0
+
+
+def test_memory_is_bounded() -> None:
+    """5,000 nodes take less than 50 MiB, however long they are watched: memory is taken for 256 of them at a time."""
+    empty, history = History().nbytes, History()
+    history.put("n1", _point(1.0), NOW)
+    before = history.nbytes
+    assert empty + (before - empty) * -(-5000 // 256) < 50 * 2**20
+    for hour in range(100):
+        history.put("n1", _point(1.0), NOW + 3600 * hour)
+    assert history.nbytes == before
+
+
+def test_sums_of_large_clusters_fit() -> None:
+    """The sum over a cluster may be larger than what half precision can hold; a node's are exact to a promille."""
+    history, big = History(), np.full(WIDTH, 320_000.0, np.float32)
+    history.put_sum(big, NOW)
+    history.put("n1", np.full(WIDTH, 15.437, np.float32), NOW)
+    assert (history.plot_of_sums("2h", NOW).values[:, -1] == 320_000.0).all()
+    assert history.plot("n1", "2h", NOW).values[:, -1] == pytest.approx(15.437, rel=1e-3)
+    history.put("n1", big, NOW)  # no node is that large: it is cut, not turned into infinity
+    assert np.isfinite(history.plot("n1", "2h", NOW).values[:, -1]).all()

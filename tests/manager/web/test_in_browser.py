@@ -1,0 +1,176 @@
+"""The page in a real browser: the manager as a process with the chart's rights, against a real API server."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crds.names import MID_CPU, MID_MEMORY
+from tests.manager.stage import METRICS, ROOT, Manager, Stage, eventually, prepared
+from tests.manager.web.browser import Tab, running, tab_of
+from tests.manager.web.made_cluster import metric, prediction_ready
+from tools.devcluster import Cluster
+from tools.devcluster.component import free_port
+
+pytestmark = pytest.mark.cluster
+
+NAMESPACE = "ui-test"
+
+
+@dataclass
+class Page:
+    """The page of a running manager."""
+
+    stage: Stage
+    """The cluster."""
+    manager: Manager
+    """The manager."""
+    port: int
+    """Where the page is."""
+
+    def url(self, path: str = "") -> str:
+        """An address of it."""
+        return f"http://localhost:{self.port}/ui{path}"
+
+    def data(self, path: str) -> Any:  # noqa: ANN401 - any JSON
+        """What it tells programs; None where there is nothing."""
+        try:
+            with urllib.request.urlopen(f"http://localhost:{self.port}/ui/api/{path}", timeout=60) as answer:
+                return json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            error.close()
+            return None
+
+    def report(self, name: str, **more: Any) -> None:  # noqa: ANN401 - arguments of `metric`
+        """Write a full report as an agent would."""
+        status = metric(name, now=time.time(), **more)["status"]
+        status["conditions"] = [prediction_ready(ready=more.get("ready", True))]
+        self.stage.cluster.api.merge(f"{METRICS}/{name}/status", {"status": status})
+
+    def explained(self, name: str) -> dict[str, Any]:
+        """What the command says about a node."""
+        command = [sys.executable, "-m", "cli", "explain", "node", name, "-n", NAMESPACE, "-o", "json"]
+        environment = {**os.environ, "KUBECONFIG": str(self.stage.cluster.kubeconfig)}
+        done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+
+@pytest.fixture(scope="module")
+def page(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """A manager with its page, a node that sells, one that learns, and one whose agent never reported."""
+    home, port = tmp_path_factory.mktemp("ui"), free_port()
+    with prepared(cluster, NAMESPACE) as stage:
+        ours = stage.config["nodeConfigs"][0]
+        stage.configure({"nodeConfigs": [{**ours, "degradeTimeMinutes": 15}]})
+        manager = Manager(
+            stage.login(home / "kubeconfig"), home / "manager.log", NAMESPACE, f"--ui-listen=127.0.0.1:{port}"
+        )
+        manager.start()
+        page = Page(stage, manager, port)
+        try:
+            for name in ("ui-sells", "ui-learns", "ui-silent"):
+                stage.add_node(name)
+            page.report("ui-sells")
+            page.report("ui-learns", ready=False, cold_names=("shop/young-0", "shop/young-1"))
+            stage.expect_cpu("ui-sells", "4k")
+            yield page
+        finally:
+            code = manager.stop()
+        assert code == 0, manager.said()
+        assert "Traceback" not in manager.said()
+        assert "please report it" not in manager.said()
+
+
+@pytest.fixture(scope="module")
+def browser(browser_program: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """A browser for all tests here."""
+    with running(browser_program, tmp_path_factory.mktemp("browser")) as port:
+        yield port
+
+
+def _shown(page: Page, name: str, state: str) -> bool:
+    return bool((found := page.data(f"nodes/{name}")) and found["state"] == state)
+
+
+async def _figure(tab: Tab, resource: str) -> dict[str, Any]:
+    text = await tab.evaluate(f"document.querySelector('figure[data-resource={resource}]').dataset.values")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+async def test_the_page_shows_the_cluster(page: Page, browser: int, tmp_path: Path) -> None:
+    """Pages load without any complaint of the browser, and plots show the numbers of the NodeMetric and the Node."""
+    eventually(lambda: _shown(page, "ui-sells", "selling"), "the page shows that ui-sells sells")
+    eventually(
+        lambda: _shown(page, "ui-learns", "selling") or _shown(page, "ui-learns", "learning"), "ui-learns is seen"
+    )
+    eventually(lambda: _shown(page, "ui-silent", "no report"), "the page shows that ui-silent is silent")
+    async with tab_of(browser) as tab:
+        await tab.open(page.url("?q=ui-"))
+        assert await tab.evaluate("document.title") == "Cluster – Headroom"  # noqa: RUF001 - a dash
+        rows = await tab.evaluate("[...document.querySelectorAll('table.list tbody tr')].map((row) => row.innerText)")
+        assert len(rows) == 3
+        assert any("ui-silent" in row and "no report" in row for row in rows)
+        for dark in (False, True):
+            await tab.look(dark=dark)
+            await tab.picture(tmp_path / f"cluster-{'dark' if dark else 'light'}.png")
+        await tab.open(page.url("/nodes/ui-sells"))
+        cpu, memory = await _figure(tab, "cpu"), await _figure(tab, "memory")
+        metric_now = page.stage.cluster.api.get(f"{METRICS}/ui-sells")["status"]
+        assert metric_now["prodPeakMetric"]["resource"]["resources"]["cpu"] == "5000m"
+        assert (cpu["peak"][-1], cpu["used"][-1], cpu["prod"][-1]) == (5.0, 6.0, 4.0)
+        assert cpu["offered"][-1] * 1000 == 4000
+        assert page.stage.offers("ui-sells") == {MID_CPU: "4k", MID_MEMORY: str(10 * 2**30)}
+        assert (memory["offered"][-1], memory["used"][-1]) == (10.0, 24.0)
+        assert await tab.evaluate("document.querySelector('path.line.peak').getTotalLength() >= 0")
+        await tab.look(dark=False, width=400)
+        narrow = await tab.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert narrow, "the page scrolls sideways on a narrow screen"
+        await tab.picture(tmp_path / "node-narrow.png")
+        assert tab.complaints == []
+
+
+async def test_the_page_explains(page: Page, browser: int) -> None:
+    """What the command prints about a node stands on its page, findings and terms, from the same objects."""
+    eventually(lambda: bool(page.data("nodes/ui-learns/explain")), "ui-learns is explained")
+    async with tab_of(browser) as tab:
+        await tab.open(page.url("/nodes/ui-learns"))
+        text = await tab.evaluate("document.querySelector('main').textContent")
+        said = page.data("nodes/ui-learns/explain")
+        command = page.explained("ui-learns")
+        for name in ("calculated", "desired", "terms", "prediction", "mode", "strategy"):
+            assert said[name] == command[name], name
+        assert said["notes"] == command["notes"]
+        assert all(note in text for note in said["notes"])
+        assert "shop/young-0" in text
+        assert tab.complaints == []
+
+
+async def test_the_script_helps(page: Page, browser: int) -> None:
+    """The keyboard walks along a plot; fresh numbers come without a click, and what is open stays open."""
+    async with tab_of(browser) as tab:
+        await tab.open(page.url("/nodes/ui-sells"))
+        legend = "document.querySelector('figure[data-resource=cpu] .legend b[data-style=peak]').textContent"
+        assert await tab.evaluate(legend) == "5 cores"
+        await tab.evaluate("document.querySelector('figure[data-resource=cpu] svg[role=img]').focus()")
+        await tab.press("Home")
+        assert await tab.evaluate(legend) == "–"  # noqa: RUF001 - two hours ago nobody knew this node
+        await tab.press("End")
+        assert await tab.evaluate(legend) == "5 cores"
+        await tab.evaluate("document.querySelector('details').open = true; document.activeElement.blur()")
+        page.report("ui-sells", peak=7.0)
+        eventually(lambda: page.data("nodes/ui-sells")["peak"]["cpuMilli"] == 7000, "the new peak is recorded")
+        await tab.evaluate("refresh()")
+        await tab.until(f"{legend} === '7 cores'")
+        assert await tab.evaluate("document.querySelector('details').open")
+        assert tab.complaints == []

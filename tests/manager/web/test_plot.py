@@ -1,0 +1,124 @@
+"""Lines, axes and words of plots."""
+
+import html
+import json
+import re
+
+import numpy as np
+import pytest
+
+from manager.web import figures
+from manager.web import plot as plots
+from manager.web.history import WIDTH, History, Plot, Series, at
+from manager.web.html import Html, join, tag
+from tests.manager.made import NOW
+
+
+def _plot(*values: float, series: Series = Series.USED) -> Plot:
+    table = np.full((WIDTH, len(values)), np.nan, np.float32)
+    table[at(series, "cpu")] = values
+    return Plot(np.arange(len(values), dtype=np.int64) * 60, table)
+
+
+@pytest.mark.parametrize(
+    ("largest", "top"), [(0.0, 1.0), (0.37, 0.4), (3.0, 4.0), (16.0, 20.0), (480.0, 500.0), (320_000.0, 400_000.0)]
+)
+def test_axes_end_at_round_numbers(largest: float, top: float) -> None:
+    """The axis ends a little above the largest number, at one that people can divide by four."""
+    assert plots._top(largest) == pytest.approx(top)
+
+
+def test_gaps_are_not_bridged() -> None:
+    """Where nothing is known no line is drawn, and a single point is a dot."""
+    drawn = str(plots.figure("n", "cpu", "2h", _plot(*[1.0] * 5, *[np.nan] * 5, *[2.0] * 4, np.nan, 3.0)))
+    line = re.search(r'class="line used" d="([^"]*)"', drawn)
+    assert line is not None
+    assert line[1].count("M") == 2
+    assert 'class="line dot used"' in drawn
+    assert "nan" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("newest", "shown"), [((1.0, 2.0), [1.0, 2.0]), ((1.0, np.nan), [0.5, 1.0]), ((np.nan, np.nan), [None, None])]
+)
+def test_step_that_has_just_begun(newest: tuple[float, float], shown: list[float | None]) -> None:
+    """A step without any number yet is left out, so that a plot ends with one that is known; a real gap is shown."""
+    drawn = str(plots.figure("n", "cpu", "2h", _plot(*[0.5] * 18, *newest)))
+    values = re.search(r'data-values="([^"]*)"', drawn)
+    assert values is not None
+    assert json.loads(html.unescape(values[1]))["used"][-2:] == shown
+
+
+def test_nothing_known_is_said() -> None:
+    """A plot without any point says so, also to those who do not see it."""
+    drawn = str(plots.figure("n", "cpu", "2h", History().plot("n", "2h", NOW)))
+    assert "Nothing is known yet" in drawn
+    assert "nothing is known yet" in drawn
+
+
+@pytest.mark.parametrize(("known", "shown"), [(0, 13), (1, 13), (60, 60), (120, 120)])
+def test_young_plots_are_zoomed(known: int, shown: int) -> None:
+    """What lies before the first known point takes no room, down to twelve minutes."""
+    plot = _plot(*[np.nan] * (120 - known), *[1.0] * known).trimmed(13)
+    assert plot.values.shape == (WIDTH, shown)
+    assert len(plot.times) == shown
+    assert int(plot.times[-1]) == 119 * 60
+
+
+def test_axes_say_how_long_ago() -> None:
+    """The time axis speaks of minutes, then of hours."""
+    assert [plots._ago(minutes) for minutes in (0, 3, 90, 120, 360, 1430)] == [
+        "now",
+        "3 min",
+        "90 min",
+        "120 min",
+        "6 h",
+        "23.8 h",
+    ]
+
+
+def test_bars_stay_inside() -> None:
+    """A bar whose numbers exceed what is allocatable ends at its end; without that there is no bar."""
+    bar = plots.bullet("cpu", {Series.ALLOCATABLE: 4.0, Series.USED: 9.0, Series.PEAK: 8.0, Series.OFFERED: 1.0}, "all")
+    assert bar is not None
+    widths = [float(each) for each in re.findall(r' width="([\d.]+)"', bar)]
+    assert max(widths) == 100.0
+    assert plots.bullet("cpu", {Series.ALLOCATABLE: None}, "none") is None
+
+
+@pytest.mark.parametrize(
+    ("resource", "number", "text"),
+    [
+        ("cpu", None, "–"),  # noqa: RUF001
+        ("cpu", 0.0, "0 cores"),
+        ("cpu", 0.003, "3m"),
+        ("cpu", 3.256, "3.26 cores"),
+        ("cpu", 12.34, "12.3 cores"),
+        ("cpu", 12345.6, "12,346 cores"),
+        ("memory", 0.25, "256 MiB"),
+        ("memory", 9.2, "9.2 GiB"),
+        ("memory", 2048.0, "2 TiB"),
+    ],
+)
+def test_numbers_have_three_digits(resource: str, number: float | None, text: str) -> None:
+    """Amounts are as people read them."""
+    assert figures.amount(resource, number) == text
+
+
+def test_parts_of_wholes() -> None:
+    """A unit stands once where both have it, and a share of nothing is no number."""
+    assert figures.of("memory", 11.2, 32.0) == "11.2 of 32 GiB"
+    assert figures.of("memory", 0.0, 32.0) == "0 of 32 GiB"
+    assert figures.of("memory", 0.5, 32.0) == "512 MiB of 32 GiB"
+    assert figures.of("memory", None, 32.0) == "– of 32 GiB"  # noqa: RUF001
+    assert figures.of("cpu", 2.0, 8.0) == "2 of 8"
+    assert (figures.percent(1.0, 4.0), figures.percent(1.0, None), figures.percent(None, 4.0)) == ("25%", "–", "–")  # noqa: RUF001
+
+
+def test_html_escapes() -> None:
+    """Text and attributes are escaped, elements are not; what is not there leaves nothing."""
+    assert tag("a", "<b>", tag("i", 1), None, href='"x"', title=None, hidden=True, data_a=0) == (
+        '<a href="&quot;x&quot;" hidden data-a="0">&lt;b&gt;<i>1</i></a>'
+    )
+    assert tag("input", name="q") == '<input name="q">'
+    assert isinstance(join("&"), Html)

@@ -1,0 +1,126 @@
+"""The page's listener, and how it reads from the API server."""
+
+import asyncio
+import socket
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from headroom.kube import ApiError, ApiServer, ApiUnavailable
+from manager.__main__ import parse_flags
+from manager.http import ListenError
+from manager.web.explanation import NodeMetrics, NotRead
+from manager.web.server import UiServer, is_loopback
+from tests.manager.made import Json
+from tests.manager.web.made_cluster import typical
+
+
+class _Api(ApiServer):
+    """Answers with what it is given."""
+
+    def __init__(self, answer: Json | Exception) -> None:
+        self._answer_with = answer
+
+    async def get(self, path: str, params: Any = None) -> Json:  # noqa: ANN401, ARG002
+        """The answer."""
+        if isinstance(self._answer_with, Exception):
+            raise self._answer_with
+        return {**self._answer_with, "path": path}
+
+
+def _get(port: int, path: str) -> int:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+def test_it_listens() -> None:
+    """The page has a listener of its own, which ends when it is told to."""
+    server = UiServer("127.0.0.1:0", typical().context)
+    server.start()
+    try:
+        assert [_get(server.port, path) for path in ("/ui", "/ui/static/page.js", "/metrics")] == [200, 200, 404]
+    finally:
+        server.stop()
+    with pytest.raises(OSError, match="refused"):
+        _get(server.port, "/ui")
+
+
+@pytest.mark.parametrize("request_line", [b"GET /ui HTTP/1.0", b"GET /nowhere HTTP/1.0", b"no request at all"])
+def test_it_names_no_versions(request_line: bytes) -> None:
+    """Answers, and what is said to no request, tell neither Python's version nor the library's."""
+    server = UiServer("127.0.0.1:0", typical().context)
+    server.start()
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+            connection.sendall(request_line + b"\r\n\r\n")
+            answer = connection.makefile("rb").read()
+    finally:
+        server.stop()
+    head = answer.partition(b"\r\n\r\n")[0] if answer.startswith(b"HTTP/") else answer
+    assert answer
+    assert b"Python" not in head
+    assert b"\r\nServer:" not in head
+
+
+def test_one_that_never_started_is_closed() -> None:
+    """A manager that could not start gives the port back."""
+    first = UiServer("127.0.0.1:0", typical().context)
+    first.stop()
+    UiServer(f"127.0.0.1:{first.port}", typical().context).stop()
+
+
+@pytest.mark.parametrize(
+    ("address", "loopback"),
+    [("127.0.0.1:1", True), ("localhost:1", True), ("[::1]:1", True), (":1", False), ("0.0.0.0:1", False)],
+)
+def test_loopback_is_known(address: str, loopback: bool) -> None:  # noqa: FBT001
+    """Whether other machines can reach an address decides which names are served."""
+    assert is_loopback(address) is loopback
+
+
+def test_flag_has_its_own_words() -> None:
+    """There is no page unless it is asked for, and a wrong address names the flag."""
+    assert parse_flags([]).ui_listen == ""
+    assert parse_flags(["--ui-listen=127.0.0.1:8081"]).ui_listen == "127.0.0.1:8081"
+    with pytest.raises(ListenError, match="--ui-listen 'nowhere'"):
+        UiServer("nowhere", typical().context)
+
+
+async def test_node_metrics_are_read() -> None:
+    """A thread reads by the session of the event loop; what is not there is None."""
+    metrics, loop = NodeMetrics(), asyncio.get_running_loop()
+    metrics.attach(_Api({"kind": "NodeMetric"}), loop)
+    found = await asyncio.to_thread(metrics.read, "n1")
+    assert found is not None
+    assert found["path"].endswith("/nodemetrics/n1")
+    metrics.attach(_Api(ApiError(404, "NotFound", "none")), loop)
+    assert await asyncio.to_thread(metrics.read, "n1") is None
+
+
+@pytest.mark.parametrize(
+    "error", [ApiError(403, "Forbidden", "may not"), ApiUnavailable("away"), RuntimeError("Session is closed")]
+)
+async def test_failures_are_one_sentence(error: Exception) -> None:
+    """Whatever keeps the NodeMetric from being read is told as such."""
+    metrics = NodeMetrics()
+    metrics.attach(_Api(error), asyncio.get_running_loop())
+    with pytest.raises(NotRead):
+        await asyncio.to_thread(metrics.read, "n1")
+
+
+def test_no_session_is_told() -> None:
+    """Before there is a session, and after its loop ended, nothing hangs."""
+    metrics = NodeMetrics()
+    with pytest.raises(NotRead, match="no session"):
+        metrics.read("n1")
+    loop = asyncio.new_event_loop()
+    loop.close()
+    metrics.attach(_Api({}), loop)
+    with pytest.raises(NotRead, match="no session"):
+        metrics.read("n1")

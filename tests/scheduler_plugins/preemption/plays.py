@@ -1,0 +1,203 @@
+"""An API server that fails when it is told to, and a small play on it: somebody borrows, somebody wants it back."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from prometheus_client import CollectorRegistry
+
+from headroom.kube import ApiError, ApiServer
+from headroom.kube.events import EventRecorder
+from headroom.runtime.clocks import Calm, Clocks
+from scheduler_plugins.framework.cycle import Cycle
+from scheduler_plugins.leader import Leader, LeaseName
+from scheduler_plugins.preemption.controller import Controller
+from scheduler_plugins.preemption.evaluator import Judge
+from scheduler_plugins.preemption.events import Teller
+from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.pending import Pending
+from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.quota.hold import LONGEST_SECONDS, Hold
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.headroom.kube.preconditions import check_options, check_patch
+from tests.scheduler_plugins.preemption.worlds import GPU, NOW, World
+from tools.soak.quota_history import Event, Evicted, HoldWritten
+
+OURS: Final = "headroom-scheduler"
+QUOTAS: Final = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{}/elasticquotas"
+
+Json = dict[str, Any]
+
+
+class Server:
+    """An API server with pods and quotas, which can fail at any request."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Json] = {}
+        self.quotas: dict[str, list[Json]] = {}
+        self.log: list[str] = []
+        self.ended: list[str] = []
+        self.history: list[Event] = []
+        """What it took, for the judge of histories; times are lengths of its log."""
+        self.writer = ""
+        """Who writes."""
+        self.before: Callable[[str], None] = lambda _: None
+        """Is told of each request before it is answered, and may raise."""
+        self.version = 100
+
+    def guarded(self, _may_write_for: Callable[[], float]) -> "Server":
+        """Itself."""
+        return self
+
+    async def get(self, path: str) -> Json:
+        """A pod."""
+        return copy.deepcopy(self._found("GET", path))
+
+    async def list(self, path: str) -> tuple[Sequence[Json], str]:
+        """The quotas of a namespace."""
+        self.before(f"LIST {path}")
+        return self.quotas.get(path.split("/")[-2], []), ""
+
+    async def patch(self, path: str, body: Json, content_type: str) -> Json:
+        """Change a pod's status."""
+        assert content_type == "application/strategic-merge-patch+json"
+        pod = self._found("PATCH", path.removesuffix("/status"))
+        metadata = body["metadata"]
+        check_patch(pod, body)
+        self.version += 1
+        pod["metadata"]["resourceVersion"] = str(self.version)
+        annotations = {**pod["metadata"].get("annotations", {}), **metadata.get("annotations", {})}
+        pod["metadata"]["annotations"] = {name: text for name, text in annotations.items() if text is not None}
+        conditions = {each["type"]: each for each in (*pod["status"].get("conditions", ()), *_conditions(body))}
+        pod["status"]["conditions"] = [each for each in conditions.values() if each.get("$patch") != "delete"]
+        if "nominatedNodeName" in body["status"]:
+            pod["status"]["nominatedNodeName"] = body["status"]["nominatedNodeName"]
+        hold = Hold.of_pod(pod)
+        victims = frozenset(hold.victims) if hold is not None else frozenset()
+        self.history.append(HoldWritten(len(self.log), self.writer, pod["metadata"]["uid"], victims))
+        return copy.deepcopy(pod)
+
+    async def create(self, path: str, body: Json) -> Json:
+        """Evict a pod, if it is the one that is meant."""
+        pod, _, subresource = path.rpartition("/")
+        assert (subresource, body["apiVersion"], body["kind"]) == ("eviction", "policy/v1", "Eviction")
+        namespace, name = pod.split("/")[-3], pod.split("/")[-1]
+        if (body["metadata"]["namespace"], body["metadata"]["name"]) != (namespace, name):
+            raise ApiError(400, "BadRequest", "name in URL does not match name in Eviction object")
+        self._end("EVICT", pod, body.get("deleteOptions"))
+        return {}
+
+    async def delete(self, path: str, body: Json | None = None) -> Json:
+        """Delete a pod, if it is the one that is meant."""
+        self._end("DELETE", path, body)
+        return {}
+
+    def _end(self, verb: str, path: str, options: Json | None) -> None:
+        pod = self._found(verb, path)
+        check_options(pod, options)
+        uid = pod["metadata"]["uid"]
+        holds = ((each["metadata"]["uid"], Hold.of_pod(each)) for each in self.pods.values())
+        claimant = next((claims for claims, hold in holds if hold is not None and uid in hold.victims), "")
+        self.history.append(Evicted(len(self.log), self.writer, uid, claimant))
+        self.ended.append(path.rpartition("/")[2])
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
+
+    def _found(self, verb: str, path: str) -> Json:
+        self.before(f"{verb} {path.rpartition('/')[2]}")
+        self.log.append(f"{verb} {path.rpartition('/')[2]}")
+        if path not in self.pods:
+            raise ApiError(404, "NotFound", "not found")
+        return self.pods[path]
+
+    @property
+    def evicted(self) -> Sequence[str]:
+        """Names of the pods that were told to leave, in order."""
+        return self.ended
+
+
+def _conditions(body: Mapping[str, Any]) -> Sequence[Json]:
+    return list(body["status"].get("conditions", ()))
+
+
+class Play:
+    """A borrower with two pods on a node of three GPUs, and a lender who wants two of them back.
+
+    Args:
+        settings: of reclaim.
+    """
+
+    def __init__(self, **settings: Any) -> None:  # noqa: ANN401 - of ReclaimSettings
+        self.server = Server()
+        self.world = World({"n1": 3}, {"a": (1, 3), "b": (2, 3)})
+        self.now = NOW
+        self.ahead = 0.0
+        """By how much the machine's clock has been set since. [s]"""
+        self.leads = True
+        self.settings = ReclaimSettings(**settings)
+        for namespace, least in (("a", 1), ("b", 2)):
+            spec = {"min": {GPU: str(least)}, "max": {GPU: "3"}}
+            self.server.quotas[namespace] = [{"metadata": {"name": "q", "namespace": namespace}, "spec": spec}]
+        for name, started in (("a1", 0), ("a2", 1)):
+            status = {"phase": "Running", "startTime": f"2026-01-01T00:00:0{started}Z"}
+            self.add("a", name, 1, {"nodeName": "n1"}, status)
+        refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+        self.add("b", "b1", 2, {"schedulerName": OURS}, {"conditions": [refused]})
+        self.start()
+
+    def add(self, namespace: str, name: str, gpus: int, spec: Json, status: Json) -> None:
+        """A pod on the server."""
+        metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}/{name}", "resourceVersion": "1"}
+        containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus)}}}]
+        pod = {"metadata": metadata, "spec": {"containers": containers, **spec}, "status": status}
+        self.server.pods[f"/api/v1/namespaces/{namespace}/pods/{name}"] = pod
+
+    def start(self) -> None:
+        """A program that knows nothing but what the server says: the first one, or the next."""
+        for uid in list(self.world.cluster.pods):
+            self.world.cluster.delete_pod(uid)
+        self.registry = CollectorRegistry()
+        metrics, lease = ReclaimMetrics(self.registry), LeaseName("ns", "lease")
+        self.cache = ClusterCache(LoadRules(), {})
+        api = cast("ApiServer", self.server)
+        judge = Judge(self.world.cluster, self.cache, Cycle([]), self.settings, metrics)
+        self.pending = Pending(frozenset({OURS}), lambda _: None)
+        leader = Leader(api, lease, "me")
+        leader.leads = lambda: self.leads  # type: ignore[method-assign]
+        clocks = Clocks(lambda: self.now + self.ahead, lambda: self.now)
+        calm = Calm(clocks.wall, clocks.monotonic, LONGEST_SECONDS)
+        self.world.cluster.present = lambda _: calm()
+        teller = Teller(EventRecorder(api, OURS))
+        self.controller = Controller(self.settings, judge, self.pending, api, leader, teller, metrics, clocks)
+        self.watch()
+
+    def watch(self) -> None:
+        """The watch catches up."""
+        there = {pod["metadata"]["uid"] for pod in self.server.pods.values()}
+        for uid in set(self.world.cluster.pods) - there:
+            self.world.cluster.delete_pod(uid)
+            self.pending.delete_pod(uid)
+        for pod in copy.deepcopy(list(self.server.pods.values())):
+            self.world.cluster.put_pod(pod)
+            self.pending.put_pod(pod)
+
+    async def live(self, rounds: int = 6) -> None:
+        """Time passes, and the watch is always up to date."""
+        for _ in range(rounds):
+            await self.controller.look()
+            self.watch()
+            self.now += 1
+
+    def held(self) -> bool:
+        """Whether the server has a hold for b1."""
+        return "headroom.sh/reclaim-hold" in self.pod("b1")["metadata"].get("annotations", {})
+
+    def pod(self, name: str) -> Json:
+        """A pod on the server."""
+        return next(pod for path, pod in self.server.pods.items() if path.endswith(f"/{name}"))
+
+    def end(self, *names: str) -> None:
+        """Pods are gone from the server."""
+        for path in [path for path in self.server.pods if path.rpartition("/")[2] in names]:
+            del self.server.pods[path]
+        self.watch()

@@ -1,0 +1,384 @@
+"""Decisions and evictions against an API server that fails, or changes, at every moment between them."""
+
+from typing import cast
+
+import pytest
+
+from headroom.kube import ApiError, ApiServer, ApiUnavailable
+from scheduler_plugins.leader import NotLeading
+from scheduler_plugins.preemption.eviction import Evicted, evict
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.preemption_grants import SECONDS, Allowance
+from tests.scheduler_plugins.preemption.plays import OURS, Play
+from tests.scheduler_plugins.preemption.worlds import GPU, NOW
+
+
+class Died(BaseException):
+    """The process ended here."""
+
+
+async def test_hold_comes_first() -> None:
+    """Nobody is evicted before the hold is written, and seen by our own watch; then just whom it names."""
+    play = Play()
+    await play.controller.look()
+    assert (play.held(), play.server.evicted) == (True, [])
+    await play.controller.look()
+    assert play.server.evicted == []  # the watch has not shown it
+    play.watch()
+    await play.controller.look()
+    assert play.server.evicted == ["a2"]
+    assert play.pod("b1")["status"]["nominatedNodeName"] == "n1"
+    (target,) = play.pod("a2")["status"]["conditions"]
+    assert (target["type"], target["reason"]) == ("DisruptionTarget", "PreemptionByScheduler")
+
+
+@pytest.mark.parametrize("rule", list(BudgetsRule))
+async def test_death_at_every_request(rule: BudgetsRule) -> None:
+    """Wherever the process ends, before or after a request took effect, the next one evicts the same, once."""
+    whole = Play(disruption_budgets=rule)
+    requests: list[str] = []
+    whole.server.before = requests.append
+    await whole.live(3)
+    assert whole.server.evicted == ["a2"]
+
+    for end in range(len(requests)):
+        play, count = Play(disruption_budgets=rule), 0
+
+        def dies(_request: str, end: int = end) -> None:
+            nonlocal count
+            count += 1
+            if count == end + 1:
+                raise Died
+
+        play.server.before = dies
+        with pytest.raises(Died):
+            await play.live(3)
+        play.server.before = lambda _: None
+        done, held = list(play.server.evicted), play.held()
+        play.start()  # the next one
+        assert play.held() == held
+        await play.live(4)
+        assert play.server.evicted == ["a2"], (end, requests[end], done)
+        assert play.held()
+
+
+async def test_room_is_used_and_nobody_more_leaves() -> None:
+    """Once the victim is gone and the pod bound, nothing happens any more."""
+    play = Play()
+    await play.live()
+    play.end("a2")
+    await play.live(3)
+    assert play.server.log[-1].startswith("PATCH b1")  # kube-scheduler is told to look again
+    play.pod("b1")["spec"]["nodeName"] = "n1"
+    play.watch()
+    log = list(play.server.log)
+    await play.live()
+    assert play.server.log == log
+    assert play.server.evicted == ["a2"]
+
+
+async def test_preemptor_goes_in_between() -> None:
+    """The pod is deleted after the hold was seen, and only the server knows: nobody leaves."""
+    play = Play()
+    await play.controller.look()
+    play.watch()
+    play.pod("b1")["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
+    await play.controller.look()
+    assert play.server.evicted == []
+    await play.live()
+    assert play.server.evicted == []
+
+
+async def test_preemptor_is_bound_in_between() -> None:
+    """kube-scheduler bound the pod meanwhile: the hold cannot be written, and nobody leaves."""
+    play = Play()
+    pod = play.pod("b1")
+    pod["spec"]["nodeName"], pod["metadata"]["resourceVersion"] = "n1", "2"
+    await play.controller.look()
+    assert not play.held()
+    await play.live()
+    assert play.server.evicted == []
+
+
+async def test_note_of_kube_scheduler_in_between() -> None:
+    """kube-scheduler notes anew why the pod waits: the hold is written all the same, and known at once."""
+    play = Play()
+    pod = play.pod("b1")
+    pod["status"]["conditions"][0]["message"], pod["metadata"]["resourceVersion"] = "0/2 nodes", "7"
+    await play.controller.look()
+    assert play.held()
+    assert play.world.cluster.pods["b/b1"].hold is not None
+
+
+async def test_hold_of_another_in_between() -> None:
+    """Another replica has just written a hold: it stands, and ours is not written over it."""
+    play, other = Play(), Hold("n9", NOW + 60, ("somebody",))
+    pod = play.pod("b1")
+    pod["metadata"] |= {"resourceVersion": "7", "annotations": other.annotations}
+    pod["status"]["conditions"].append(other.condition)
+    await play.controller.look()
+    assert Hold.of_pod(pod) == other
+    assert play.server.evicted == []
+
+
+async def test_quota_changes_in_between() -> None:
+    """A quota that the server has otherwise than we know it: nobody leaves before the watch has brought it."""
+    play = Play()
+    await play.controller.look()
+    play.watch()
+    (quota,) = play.server.quotas["a"]
+    quota["spec"] = {"min": {GPU: "3"}, "max": {GPU: "3"}}
+    await play.live()
+    assert play.server.evicted == []
+    play.world.cluster.put_quota(quota)  # the borrower borrows nothing any more
+    await play.live()
+    assert (play.held(), play.server.evicted) == (False, [])
+
+
+async def test_victim_ends_in_between() -> None:
+    """A victim that ended by itself after the hold was written: there is room, and nobody else leaves."""
+    play = Play()
+    await play.controller.look()
+    play.end("a2")
+    await play.live()
+    assert play.server.evicted == []
+
+
+async def test_another_pod_of_that_name() -> None:
+    """A victim that was replaced by a pod of its name, and the watch does not know: that one stays."""
+    play = Play()
+    await play.controller.look()
+    play.watch()
+    play.pod("a2")["metadata"]["uid"] = "another"
+    await play.controller.look()
+    assert play.server.evicted == []
+
+
+@pytest.mark.parametrize("rule", list(BudgetsRule))
+async def test_another_pod_of_that_name_at_the_last_moment(rule: BudgetsRule) -> None:
+    """A victim that is replaced after it was read for the last time: the other pod stays, by the API server's word."""
+    play = Play(disruption_budgets=rule)
+    await play.controller.look()
+    play.watch()
+
+    def replaced(request: str) -> None:
+        if request.startswith(("EVICT", "DELETE")):
+            play.pod("a2")["metadata"]["uid"] = "another"
+
+    play.server.before = replaced
+    await play.controller.look()
+    assert any(line.startswith(("EVICT", "DELETE")) for line in play.server.log), "nobody was to leave"
+    assert play.server.evicted == []
+
+
+async def test_budget_says_no() -> None:
+    """The Eviction API refuses: the hold is withdrawn, nobody left, and that node rests for a while."""
+    play = Play()
+
+    def refuses(request: str) -> None:
+        if request.startswith("EVICT"):
+            raise ApiUnavailable("Cannot evict pod as it would violate the pod's disruption budget.", 429)
+
+    play.server.before = refuses
+    await play.controller.look()
+    play.watch()
+    assert play.held()
+    await play.live()
+    assert (play.held(), play.server.evicted) == (False, [])
+    assert not any(each["type"].startswith("headroom") for each in play.pod("b1")["status"]["conditions"])
+    play.server.before = lambda _: None
+    await play.live(20)
+    assert play.server.evicted == []
+    await play.live(20)
+    assert play.server.evicted == ["a2"]
+
+
+@pytest.mark.parametrize("rule", list(BudgetsRule))
+async def test_changed_victim_is_asked_again(rule: BudgetsRule) -> None:
+    """A conflict does not say that a victim is gone: it is looked at again, and asked again while it is still there."""
+    play, verb = Play(disruption_budgets=rule), "EVICT" if rule is BudgetsRule.RESPECT else "DELETE"
+    conflicts = [ApiError(409, "Conflict", "the object has been modified")] * 2
+
+    def changes(request: str) -> None:
+        if request.startswith(verb) and conflicts:
+            raise conflicts.pop()
+
+    play.server.before = changes
+    await play.live()
+    assert (play.held(), play.server.evicted) == (True, ["a2"])
+
+
+async def test_victim_that_cannot_be_marked() -> None:
+    """A victim whose status must not be written is not deleted, and counts as one that stays, for that reason."""
+    play = Play(disruption_budgets=BudgetsRule.COUNT)
+
+    def refuses(request: str) -> None:
+        if request == "PATCH a2":
+            raise ApiError(403, "Forbidden", "pods/status must not be patched")
+
+    play.server.before = refuses
+    outcome = await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], BudgetsRule.COUNT, "", NOW)
+    assert (outcome.result, play.server.evicted) == (Evicted.REFUSED, [])
+    assert "must not be patched" in outcome.why
+
+
+async def test_victim_that_changes_for_ever() -> None:
+    """A victim that has changed each time counts as one that stays: its room is not free."""
+    play = Play()
+
+    def changes(request: str) -> None:
+        if request.startswith("EVICT"):
+            raise ApiError(409, "Conflict", "the object has been modified")
+
+    play.server.before = changes
+    await play.live()
+    assert (play.held(), play.server.evicted) == (False, [])
+
+
+async def test_leader_changes_in_between() -> None:
+    """Who leads no longer writes no more; the next one goes on from the hold."""
+    play = Play()
+    await play.controller.look()
+    play.watch()
+    play.leads = False
+    await play.live()
+    assert play.server.evicted == []
+    play.start()
+    play.leads = True
+    await play.live()
+    assert play.server.evicted == ["a2"]
+
+
+async def test_right_ends_in_a_write() -> None:
+    """The session itself refuses the write when the right has ended meanwhile."""
+    play = Play()
+
+    def ends(request: str) -> None:
+        if request.startswith("EVICT"):
+            raise NotLeading("this replica does not lead any more")
+
+    play.server.before = ends
+    await play.controller.look()
+    play.watch()
+    with pytest.raises(NotLeading):
+        await play.controller.look()
+    assert (play.held(), play.server.evicted) == (True, [])
+
+
+async def test_stubborn_victim_expires_the_hold() -> None:
+    """A hold expires after the grace period and holdSeconds; then the pod waits, longer after each attempt."""
+    play = Play(hold_seconds=10.0, back_off_seconds=20.0)
+    play.pod("a2")["spec"]["terminationGracePeriodSeconds"] = 5
+    await play.live(14)
+    assert play.server.evicted == ["a2"]
+    assert play.pod("b1")["status"]["nominatedNodeName"] == "n1"
+    await play.live(4)
+    assert play.pod("b1")["status"]["nominatedNodeName"] is None  # nothing is kept for it any more
+    assert not play.world.cluster.holding(play.now)
+    log = list(play.server.log)
+    await play.live(15)
+    assert play.server.log == log
+    assert play.server.evicted == ["a2"]
+
+
+@pytest.mark.parametrize("ahead", [500.0, -500.0])
+async def test_clock_that_is_set(ahead: float) -> None:
+    """A machine's clock that is set by more than holdSeconds ends no hold: it lasts at least half its time."""
+    play = Play()
+    await play.live(3)
+    assert play.server.evicted == ["a2"]
+    play.ahead = ahead
+    await play.live(50)
+    assert play.world.cluster.holding(play.now + ahead)
+    assert play.server.evicted == ["a2"]
+    play.now += 250
+    await play.live(1)
+    assert not play.world.cluster.holding(play.now + ahead)
+
+
+@pytest.mark.parametrize("ahead", [500.0, -500.0])
+async def test_clock_that_is_set_elsewhere(ahead: float) -> None:
+    """Where a clock was set, pods in flight stay charged, and what kube-scheduler was just told still counts."""
+    play = Play()
+    play.ahead = ahead
+    cluster, wall = play.world.cluster, NOW + ahead
+    flying = {"metadata": {"name": "c1", "namespace": "c", "uid": "c/c1"}, "spec": {"containers": []}}
+    play.cache.charge(play.cache.read(flying), ["n1"], wall)
+    cluster.allowances.add(Allowance(cluster.pods["b/b1"], wall, {}, {}))
+    await play.live(3)
+    assert play.server.evicted == []
+    play.now += SECONDS
+    await play.live(3)
+    assert play.server.evicted == ["a2"]
+    assert list(play.cache.in_flight) == ["c/c1"]
+
+
+async def test_room_that_another_took() -> None:
+    """A more important pod took the room: the hold ends before its time, and others leave after the back-off."""
+    play = Play(back_off_seconds=20.0)
+    await play.live(3)
+    play.end("a2")
+    urgent = {"nodeName": "n1", "priority": 1000}
+    play.add("a", "urgent", 1, urgent, {"phase": "Running", "startTime": "2026-01-01T00:00:09Z"})
+    play.watch()
+    await play.live(12)
+    assert not play.world.cluster.holding(play.now)
+    assert play.server.evicted == ["a2"]
+    await play.live(25)
+    assert play.server.evicted == ["a2", "a1"]
+
+
+async def test_lost_node_costs_no_attempt() -> None:
+    """Room on a node that is gone is none: the pod is decided for anew at once, and not made to wait."""
+    play = Play()
+    await play.live(3)
+    assert play.server.evicted == ["a2"]
+    play.world.cluster.delete_node("n1")
+    play.end("a2")
+    has = {GPU: "2", "cpu": "9", "pods": "9"}
+    play.world.cluster.put_node({"metadata": {"name": "n2"}, "status": {"allocatable": has}})
+    play.add("a", "a3", 2, {"nodeName": "n2"}, {"phase": "Running", "startTime": "2026-01-01T00:00:05Z"})
+    play.watch()
+    await play.live()
+    assert play.server.evicted == ["a2", "a3"]
+    assert '"attempt": 1' in play.pod("b1")["metadata"]["annotations"]["headroom.sh/reclaim-hold"]
+
+
+async def test_rate_is_kept() -> None:
+    """No more evictions than the rate allows; the rest follows."""
+    play = Play(eviction_burst=1, evictions_per_second=0.1)
+    for namespace, least in (("a", "0"), ("b", "3")):
+        (quota,) = play.server.quotas[namespace]
+        quota["spec"] = {"min": {GPU: least}, "max": {GPU: "3"}}
+        play.world.cluster.put_quota(quota)
+    play.pod("b1")["spec"]["containers"][0]["resources"]["requests"][GPU] = "3"
+    play.watch()
+    await play.live(4)
+    assert len(play.server.evicted) == 1
+    await play.live(12)
+    assert sorted(play.server.evicted) == ["a1", "a2"]
+
+
+async def test_nothing_is_decided_in_vain() -> None:
+    """While the rate allows nobody to be evicted, nothing is decided either: that would cost much, for many pods."""
+    play = Play(eviction_burst=1, evictions_per_second=0.01)
+    refused = list(play.pod("b1")["status"]["conditions"])
+    await play.live(4)
+    assert play.server.evicted == ["a2"]
+    play.end("b1")
+    for number in range(3):
+        play.add("b", f"c{number}", 2, {"schedulerName": OURS}, {"conditions": refused})
+    play.watch()
+    decided = "headroom_scheduler_reclaim_decision_seconds_count"
+    before = play.registry.get_sample_value(decided)
+    await play.live(10)
+    assert before is not None
+    assert play.registry.get_sample_value(decided) == before
+
+
+async def test_rehearsal_writes_nothing() -> None:
+    """With dryRun nothing is written."""
+    play = Play(dry_run=True)
+    await play.live()
+    assert play.server.log == []

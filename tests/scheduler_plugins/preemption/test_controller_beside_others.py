@@ -1,0 +1,136 @@
+"""Decisions and evictions beside others: pods that take no hold, kube-scheduler's own preemption, quotas that go."""
+
+from collections.abc import Callable
+from typing import Final
+
+import pytest
+
+from headroom.kube import ApiError, ApiUnavailable
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.preemption_grants import Allowance
+from tests.scheduler_plugins.preemption.plays import OURS, Play
+from tests.scheduler_plugins.preemption.worlds import GPU
+
+TOO_LONG: Final = ApiError(422, "Invalid", "metadata.annotations: Too long: may not be more than 262144 bytes")
+
+
+WEBHOOK = ApiUnavailable('failed calling webhook "a.b.c": connection refused', 500)
+ONE_BY_ONE: Final = pytest.mark.parametrize("error", [TOO_LONG, WEBHOOK], ids=["refused", "webhook"])
+
+
+def refusing(request: str, error: Exception) -> Callable[[str], None]:
+    """A server that takes one request not, for what is in the object or for a webhook that is away."""
+
+    def refuses(asked: str) -> None:
+        if asked == request:
+            raise error
+
+    return refuses
+
+
+@ONE_BY_ONE
+async def test_pod_that_takes_no_hold(error: Exception) -> None:
+    """A pod whose annotations leave no room for a hold, which anybody may create, keeps nobody else waiting."""
+    play = Play()
+    refused = play.pod("b1")["status"]["conditions"]
+    play.add("b", "b2", 2, {"schedulerName": OURS}, {"conditions": list(refused)})
+    play.watch()
+    play.server.before = refusing("PATCH b1", error)
+    await play.live()
+    assert not play.held()
+    assert Hold.of_pod(play.pod("b2")) is not None
+    assert play.server.evicted == ["a2"]
+    assert play.server.log.count("GET a2") < 10  # b1 is left alone for a while
+
+
+@ONE_BY_ONE
+async def test_holder_that_cannot_be_woken(error: Exception) -> None:
+    """A pod onto which nothing can be written once room is held for it keeps nobody else waiting."""
+    play = Play()
+    await play.live(3)
+    play.end("a2")
+    play.server.before = refusing("PATCH b1", error)
+    play.add("c", "c1", 1, {"nodeName": "n2"}, {"phase": "Running", "startTime": "2026-01-01T00:00:09Z"})
+    for namespace, least in (("c", "0"), ("d", "1")):
+        spec = {"min": {GPU: least}, "max": {GPU: "3"}}
+        quota = {"metadata": {"name": "q", "namespace": namespace}, "spec": spec}
+        play.server.quotas[namespace] = [quota]
+        play.world.cluster.put_quota(quota)
+    play.world.cluster.put_node({"metadata": {"name": "n2"}, "status": {"allocatable": {GPU: "1", "pods": "9"}}})
+    refused = play.pod("b1")["status"]["conditions"]
+    play.add("d", "d1", 1, {"schedulerName": OURS}, {"conditions": list(refused)})
+    play.watch()
+    await play.live(8)
+    assert play.server.evicted == ["a2", "c1"]
+
+
+@pytest.mark.parametrize(
+    "error", [ApiError(403, "Forbidden", "cannot patch pods/status"), ApiUnavailable("away"), ApiUnavailable("", 503)]
+)
+async def test_trouble_of_all(error: Exception) -> None:
+    """A right that is missing is missing for all pods, as is a server that is away: that ends the look, and is told."""
+    play = Play()
+    play.server.before = refusing("PATCH b1", error)
+    with pytest.raises(type(error)):
+        await play.controller.look()
+
+
+async def test_pod_that_preempts_nobody_speaks_for_itself() -> None:
+    """Of two pods alike in all else, the one that wants nobody evicted does not answer for the other."""
+    play = Play()
+    refused = play.pod("b1")["status"]["conditions"]
+    play.pod("b1")["spec"]["preemptionPolicy"] = "Never"
+    play.add("b", "b2", 2, {"schedulerName": OURS}, {"conditions": list(refused)})
+    play.watch()
+    await play.live()
+    assert not play.held()
+    assert play.server.evicted == ["a2"]
+
+
+async def test_kube_scheduler_evicts_at_the_same_moment() -> None:
+    """kube-scheduler was allowed others while the hold was being written: ours stay, and the hold is taken back."""
+    play = Play()
+    cluster = play.world.cluster
+
+    def asks(request: str) -> None:
+        if request == "PATCH b1":
+            pod, victim = cluster.pods["b/b1"], cluster.pods["a/a1"]
+            cluster.allowances.add(Allowance(pod, play.now, {"n1": [victim]}, {"n1": "why"}))
+            play.server.before = lambda _: None
+
+    play.server.before = asks
+    await play.live(4)
+    assert (play.held(), play.server.evicted) == (False, [])
+
+
+@pytest.mark.parametrize("nominated", ["n1", ""])
+async def test_kube_scheduler_has_evicted(nominated: str) -> None:
+    """kube-scheduler evicted somebody as it was allowed, and took the nomination away again: nobody else leaves."""
+    play = Play()
+    cluster, status = play.world.cluster, play.pod("b1")["status"]
+    cluster.allowances.add(Allowance(cluster.pods["b/b1"], play.now, {"n1": [cluster.pods["a/a1"]]}, {"n1": "why"}))
+    play.pod("a1")["metadata"]["deletionTimestamp"] = "2026-01-01T02:00:00Z"
+    status["nominatedNodeName"] = nominated
+    play.watch()
+    await play.live(1)
+    status["nominatedNodeName"] = ""
+    play.watch()
+    await play.live(20)
+    assert (play.held(), play.server.evicted) == (False, [])
+    await play.live(200)  # it never ends: after a while it is not waited for any longer
+    assert play.held()
+
+
+async def test_no_quota_any_more() -> None:
+    """All quotas are gone after the hold was written: it would be right by priority, but is no matter of ours."""
+    play = Play()
+    play.pod("b1")["spec"]["priority"] = 10
+    play.watch()
+    await play.controller.look()
+    assert play.held()
+    for uid in list(play.world.cluster.quota_objects):
+        play.world.cluster.delete_quota(uid)
+    play.server.quotas.clear()
+    play.watch()
+    await play.live()
+    assert (play.held(), play.server.evicted) == (False, [])

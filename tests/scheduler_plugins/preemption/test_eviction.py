@@ -1,0 +1,77 @@
+"""One eviction whose answers are lost: what has happened is known, counted and told all the same."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from headroom.kube import ApiServer, ApiUnavailable
+from scheduler_plugins.leader import NotLeading
+from scheduler_plugins.preemption.eviction import Evicted, Outcome, evict
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from tests.scheduler_plugins.preemption.plays import Play
+from tests.scheduler_plugins.preemption.worlds import NOW
+
+LOST = [ApiUnavailable("the answer did not come in time"), NotLeading("this replica does not lead any more")]
+Json = dict[str, Any]
+
+
+async def ask(play: Play, rule: BudgetsRule) -> Outcome:
+    """Evict a2."""
+    return await evict(cast("ApiServer", play.server), play.world.cluster.pods["a/a2"], rule, "", NOW)
+
+
+def losing(play: Play, verb: str, error: ApiUnavailable) -> None:
+    """Have the server do what it is asked by a verb, and its answer be lost."""
+    method: Callable[..., Any] = getattr(play.server, verb)
+
+    async def lost(*given: Any, **named: Any) -> Json:  # noqa: ANN401 - as the server takes them
+        await method(*given, **named)
+        raise error
+
+    setattr(play.server, verb, lost)
+
+
+@pytest.mark.parametrize("error", LOST)
+@pytest.mark.parametrize(("rule", "verb"), [(BudgetsRule.RESPECT, "create"), (BudgetsRule.COUNT, "delete")])
+async def test_answer_is_lost(rule: BudgetsRule, verb: str, error: ApiUnavailable) -> None:
+    """A pod that leaves though the answer did not come is evicted: it was looked at once more."""
+    play = Play()
+    losing(play, verb, error)
+    assert (await ask(play, rule)).result is Evicted.EVICTED
+    assert play.server.evicted == ["a2"]
+
+
+@pytest.mark.parametrize("error", LOST)
+@pytest.mark.parametrize("rule", list(BudgetsRule))
+async def test_request_is_lost(rule: BudgetsRule, error: ApiUnavailable) -> None:
+    """A pod that stays was not evicted: that nobody answers is raised."""
+    play = Play()
+
+    def away(request: str) -> None:
+        if not request.startswith("GET"):
+            raise error
+
+    play.server.before = away
+    with pytest.raises(type(error)):
+        await ask(play, rule)
+    assert play.server.evicted == []
+
+
+@pytest.mark.parametrize("error", LOST)
+async def test_eviction_is_told_though_it_cannot_be_marked(
+    error: ApiUnavailable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may not write any more right after an eviction has counted and told it."""
+    play, told = Play(), list[tuple[str, str]]()
+
+    def ends(request: str) -> None:
+        if request == "PATCH a2":
+            raise error
+
+    play.server.before = ends
+    monkeypatch.setattr(play.controller._teller, "did", lambda pod, _type, reason, _: told.append((pod.name, reason)))
+    await play.live(3)
+    assert play.server.evicted == ["a2"]
+    assert told == [("b1", "Reclaiming"), ("a2", "Preempted")]
+    assert play.registry.get_sample_value("headroom_scheduler_reclaim_evictions_total", {"result": "evicted"}) == 1

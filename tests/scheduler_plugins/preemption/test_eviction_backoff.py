@@ -1,0 +1,54 @@
+"""Nobody is evicted again and again in vain."""
+
+import pytest
+
+from scheduler_plugins.preemption.eviction_backoff import EARLY_SECONDS, BackOff, WorkloadGuard
+from scheduler_plugins.quota.hold import Hold
+
+BACK_OFF = BackOff(60, 300)
+
+
+@pytest.mark.parametrize(("attempts", "seconds"), [(1, 60), (2, 120), (3, 240), (4, 300), (5, 300), (10**6, 300)])
+def test_waits_double(attempts: int, seconds: float) -> None:
+    """Each attempt in vain doubles the wait, up to the longest."""
+    assert BACK_OFF.after(attempts) == seconds
+
+
+def test_hold_says_when() -> None:
+    """When a pod may try again stands in its hold, so it survives a restart."""
+    assert BACK_OFF.ends(Hold("n1", 1000.0, ("v",), 2)) == 1120
+
+
+def test_early_end_counts() -> None:
+    """A pod that ends soon after room was made for it makes its workload wait, longer each time."""
+    guard, now = WorkloadGuard(BACK_OFF), 0.0
+    for wait in (60, 120):
+        guard.made_room("uid", "ns/Job/j", now)
+        guard.look({"uid"}, now + 1)
+        assert guard.waits("ns/Job/j", now + 1) == 0
+        now += EARLY_SECONDS - 1
+        guard.look(set(), now)
+        assert guard.waits("ns/Job/j", now) == wait
+        assert guard.waits("ns/Job/another", now) == 0
+        now += wait
+        assert guard.waits("ns/Job/j", now) == 0
+
+
+def test_late_end_does_not() -> None:
+    """A pod that stayed used its room, whatever becomes of it."""
+    guard = WorkloadGuard(BACK_OFF)
+    guard.made_room("uid", "w", 0.0)
+    guard.look({"uid"}, EARLY_SECONDS)
+    guard.look(set(), EARLY_SECONDS + 1)
+    assert guard.waits("w", EARLY_SECONDS + 1) == 0
+
+
+def test_peace_forgives() -> None:
+    """After as long as the longest wait without trouble it begins at the first again."""
+    guard = WorkloadGuard(BACK_OFF)
+    guard.made_room("one", "w", 0.0)
+    guard.look(set(), 10.0)
+    guard.look(set(), 10.0 + 60 + 300)
+    guard.made_room("two", "w", 400.0)
+    guard.look(set(), 410.0)
+    assert guard.waits("w", 410.0) == 60

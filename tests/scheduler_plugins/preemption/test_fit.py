@@ -1,0 +1,245 @@
+"""Whether pods fit nodes: the filters one by one; on_cluster compares with kube-scheduler itself."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
+from scheduler_plugins.preemption.constraints import ports, taints
+from scheduler_plugins.preemption.constraints.node_affinity import REASON as OTHER_NODES
+from scheduler_plugins.preemption.fit import GONE, OTHER_NAME, TOO_MANY, Fitting
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.scheduler_plugins.preemption.fitted import REQUIRED, cluster, misfit, never, node, pod
+
+Json = dict[str, Any]
+CPU = "Insufficient cpu"
+
+
+def test_empty_node_fits() -> None:
+    """A pod that asks for nothing fits an empty node."""
+    assert misfit(pod(), cluster(node())) is None
+
+
+def test_unknown_node() -> None:
+    """A node that is gone fits nobody."""
+    assert misfit(pod(), cluster()) == never(pod(), cluster()) == GONE
+
+
+@pytest.mark.parametrize(
+    ("requests", "reason"),
+    [
+        ({"cpu": "1"}, None),  # just what is left
+        ({"cpu": "1001m"}, CPU),
+        ({"memory": "8Gi"}, None),  # nothing is taken
+        ({"cpu": "2", "memory": "9Gi"}, f"{CPU}, Insufficient memory"),
+        ({"x.io/gpu": "1"}, "Insufficient x.io/gpu"),  # the node has none
+        ({"x.io/gpu": "0"}, None),  # asked for, but none of it
+    ],
+)
+def test_resources(requests: dict[str, str], reason: str | None) -> None:
+    """What is asked for must be left of allocatable; what is not asked for does not matter."""
+    assert misfit(pod(requests=requests), cluster(node(), pod("there", "n", {"cpu": "3"}))) == reason
+
+
+def test_overfull_node_takes_what_asks_for_nothing() -> None:
+    """A node that has less than is taken still takes a pod without requests, as in kube-scheduler."""
+    full = cluster(node(), pod("there", "n", {"cpu": "5"}))
+    assert misfit(pod(requests={"memory": "1Gi"}), full) is None
+    assert misfit(pod(requests={"cpu": "1m"}), full) == CPU
+
+
+def test_pods_are_counted() -> None:
+    """A node takes no more pods than its allocatable says; a pod that has ended does not count."""
+    there = [pod(f"p{number}", "n") for number in range(10)]
+    assert misfit(pod(), cluster(node(), *there)) == TOO_MANY
+    assert misfit(pod(), cluster(node(), *there), without=["p3"]) is None
+    assert misfit(pod(), cluster(node(), *there[1:], pod("p0", "n", status={"phase": "Failed"}))) is None
+
+
+def test_taking_away_frees() -> None:
+    """Pods that are taken away leave their room, those of other nodes none here."""
+    there = cluster(node(), node("m"), pod("a", "n", {"cpu": "3"}), pod("b", "m", {"cpu": "3"}))
+    assert misfit(pod(requests={"cpu": "2"}), there) == CPU
+    assert misfit(pod(requests={"cpu": "2"}), there, without=["b"]) == CPU
+    assert misfit(pod(requests={"cpu": "2"}), there, without=["a", "b", "nobody"]) is None
+
+
+def test_claims_take_room() -> None:
+    """Pods that are nominated take room from those of no higher priority; a pod's own claim takes none from itself."""
+    claimer = pod("claimer", requests={"cpu": "3"}, status={"nominatedNodeName": "n"}, priority=5)
+    there = cluster(node(), node("m"), claimer)
+    for priority, reason in ((4, CPU), (5, CPU), (6, None)):
+        assert misfit(pod(requests={"cpu": "2"}, priority=priority), there) == reason
+        assert misfit(pod(requests={"cpu": "2"}, priority=priority), there, "m") is None
+    assert misfit(claimer, there) is None
+
+
+def test_answered_pods_take_room() -> None:
+    """A pod on its way takes room on each node that it may come to, whatever its priority, until it is bound."""
+    there = cluster(node(), node("m"), node("elsewhere"))
+    asked = pod("way", requests={"cpu": "3"}, ports=[{"containerPort": 1, "hostPort": 80}])
+    request = ClusterCache(LoadRules(), {NAME: CapacityScheduling()}).read(asked)
+    there.reserve(request, ["n", "m"], 0)
+    other = pod(requests={"cpu": "2"}, priority=100)
+    assert [misfit(other, there, name) for name in ("n", "m", "elsewhere")] == [CPU, CPU, None]
+    assert misfit(pod(ports=[{"containerPort": 1, "hostPort": 80}]), there) == ports.REASON
+    there.unreserve("way")
+    there.put_pod(pod("way", "m", {"cpu": "3"}))
+    assert [misfit(other, there, name) for name in ("n", "m", "elsewhere")] == [None, CPU, None]
+
+
+def test_larger_than_node_is_never() -> None:
+    """A pod that asks for more than the whole node never fits; one that asks for what is taken may."""
+    there = cluster(node(), pod("there", "n", {"cpu": "3"}))
+    assert never(pod(requests={"cpu": "5"}), there) == CPU
+    assert never(pod(requests={"cpu": "4"}), there) is None
+
+
+@pytest.mark.parametrize(
+    ("toleration", "effect", "fits"),
+    [
+        ({}, "NoSchedule", False),  # says nothing: no key, and the taint has a value
+        ({"operator": "Exists"}, "NoSchedule", True),  # everything
+        ({"key": "k", "operator": "Exists"}, "NoExecute", True),
+        ({"key": "k", "operator": "Exists", "effect": "NoSchedule"}, "NoExecute", False),
+        ({"key": "k", "value": "v"}, "NoSchedule", True),  # Equal is the default
+        ({"key": "k", "value": "w"}, "NoSchedule", False),
+        ({"key": "j", "operator": "Exists"}, "NoSchedule", False),
+        ({"key": "j", "operator": "Exists"}, "PreferNoSchedule", True),  # only a wish
+        ({"key": "k", "operator": "Gt", "value": "1"}, "NoSchedule", False),  # a gate that is off
+    ],
+)
+def test_taints(toleration: Json, effect: str, *, fits: bool) -> None:
+    """A taint that refuses must be tolerated."""
+    there = cluster(node(taints=[{"key": "k", "value": "v", "effect": effect}]))
+    reason = None if fits else taints.TAINTED
+    assert misfit(pod(tolerations=[toleration]), there) == never(pod(tolerations=[toleration]), there) == reason
+
+
+def test_cordoned_node() -> None:
+    """A cordoned node takes only pods that tolerate that."""
+    there = cluster(node(unschedulable=True))
+    assert never(pod(), there) == taints.CORDONED
+    assert misfit(pod(tolerations=[{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]), there) is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "fits"),
+    [
+        ({"key": "a", "operator": "In", "values": ["x", "5"]}, True),
+        ({"key": "a", "operator": "In", "values": ["x"]}, False),
+        ({"key": "b", "operator": "In", "values": ["x"]}, False),  # the label is missing
+        ({"key": "b", "operator": "NotIn", "values": ["x"]}, True),
+        ({"key": "a", "operator": "Exists"}, True),
+        ({"key": "a", "operator": "DoesNotExist"}, False),
+        ({"key": "a", "operator": "Gt", "values": ["4"]}, True),
+        ({"key": "a", "operator": "Gt", "values": ["5"]}, False),
+        ({"key": "a", "operator": "Lt", "values": ["6"]}, True),
+        ({"key": "word", "operator": "Lt", "values": ["6"]}, False),  # no number
+        ({"key": "large", "operator": "Gt", "values": ["6"]}, False),  # more than 64 bits
+        ({"key": "b", "operator": "Lt", "values": ["6"]}, False),
+        # What Go's selectors cannot parse matches nothing:
+        ({"key": "a", "operator": "In", "values": ["5", "not a label"]}, False),
+        ({"key": "a", "operator": "In"}, False),
+        ({"key": "a", "operator": "Exists", "values": ["5"]}, False),
+        ({"key": "a", "operator": "Gt", "values": ["1", "2"]}, False),
+        ({"key": "a", "operator": "Near", "values": ["5"]}, False),
+    ],
+)
+def test_label_expressions(expression: Json, *, fits: bool) -> None:
+    """Node affinity asks for labels."""
+    there = cluster(node(labels={"a": "5", "word": "five", "large": "9" * 20}))
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}}
+    assert never(pod(affinity=affinity), there) == (None if fits else OTHER_NODES)
+
+
+@pytest.mark.parametrize(
+    ("terms", "fits"),
+    [
+        ([], False),  # none of no terms holds
+        ([{}], False),
+        ([{}, {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}], True),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n"]}]}], False),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["m"]}]}], True),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n", "m"]}]}], False),
+        ([{"matchFields": [{"key": "metadata.name", "operator": "Exists"}]}], False),
+        (
+            [
+                {
+                    "matchExpressions": [{"key": "a", "operator": "Exists"}],
+                    "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}],
+                }
+            ],
+            False,  # all of a term must hold
+        ),
+    ],
+)
+def test_node_terms(terms: list[Json], *, fits: bool) -> None:
+    """One term must hold, all of it; an empty one never does."""
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}}
+    assert never(pod(affinity=affinity), cluster(node())) == (None if fits else OTHER_NODES)
+
+
+def test_selector_and_affinity() -> None:
+    """A selector and node affinity must both hold; a node's name may be given, too."""
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchExpressions": [_exists("a")]}]}}}
+    for labels, reason in (({"a": "", "b": "1"}, None), ({"a": ""}, OTHER_NODES), ({"b": "1"}, OTHER_NODES)):
+        assert misfit(pod(nodeSelector={"b": "1"}, affinity=affinity), cluster(node(labels=labels))) == reason
+    named = replace(QuotaPod.from_json(pod()), json=pod(node="m"))
+    assert Fitting(cluster(node()), []).never(named, "n") == OTHER_NAME
+
+
+def _exists(key: str) -> Json:
+    return {"key": key, "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "used", "fits"),
+    [
+        ({"hostPort": 80}, {"hostPort": 81}, True),
+        ({"hostPort": 80}, {"hostPort": 80}, False),
+        ({"hostPort": 80}, {"hostPort": 80, "protocol": "UDP"}, True),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.2"}, True),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80, "hostIP": "10.0.0.1"}, False),
+        ({"hostPort": 80, "hostIP": "10.0.0.1"}, {"hostPort": 80}, False),  # the other has all addresses
+        ({"hostPort": 80}, {"hostPort": 80, "hostIP": "10.0.0.1"}, False),
+        ({"hostPort": 80, "hostIP": ""}, {"hostPort": 80, "hostIP": "0.0.0.0"}, False),  # noqa: S104 - compared
+        ({}, {"hostPort": 80}, True),  # wants no port of the node
+    ],
+)
+def test_host_ports(wanted: Json, used: Json, *, fits: bool) -> None:
+    """A port of the node is taken once for each address and protocol."""
+    there = cluster(node(), pod("there", "n", ports=[{"containerPort": 1, **used}]))
+    asked = pod(ports=[{"containerPort": 1, **wanted}])
+    assert misfit(asked, there) == (None if fits else ports.REASON)
+    assert misfit(asked, there, without=["there"]) is None
+    assert never(asked, there) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "what"),
+    [
+        ({}, []),
+        ({"volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {}}]}, []),
+        (
+            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+            ["volume v (a PersistentVolumeClaim)"],
+        ),
+        ({"volumes": [{"name": "v", "ephemeral": {}}]}, ["volume v (an ephemeral volume)"]),
+        ({"resourceClaims": [{"name": "gpu"}]}, ["resourceClaims"]),
+        ({"schedulingGroup": {"podGroupName": "g"}}, ["schedulingGroup"]),
+        ({"tolerations": [{"key": "k", "operator": "Lt", "value": "1"}]}, ["tolerations with Lt or Gt"]),
+        ({"hostNetwork": True, "hostUsers": False}, ["features that nodes declare"]),
+        ({"hostNetwork": True}, []),
+        (
+            {"initContainers": [{"restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+            ["features that nodes declare"],
+        ),
+    ],
+)
+def test_unmodelled(spec: Json, what: list[str]) -> None:
+    """What only kube-scheduler can judge is named."""
+    assert Fitting(cluster(), []).unmodelled(QuotaPod.from_json(pod(**spec))) == what

@@ -1,0 +1,128 @@
+"""Runs with kills, changes of leader, held-back writes and late watches, judged as histories."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headroom.kube import ApiUnavailable
+from scheduler_plugins.leader import NotLeading
+from tests.scheduler_plugins.preemption.plays import OURS, Play
+from tools.soak.quota_history import Bound, Ended, Evicted, LeaseTaken, QuotaWritten, faults
+
+ROUNDS = 60
+
+
+class Died(BaseException):
+    """The process ended here."""
+
+
+class Run:
+    """A play with trouble: three pods of b want back what pods of a use.
+
+    Args:
+        seed: of the trouble.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.lot = random.Random(seed)  # noqa: S311 - a repeatable test
+        self.play = Play()
+        self.server = self.play.server
+        self.leaders = 0
+        self.server.history += [QuotaWritten(0, "a", {"gpu": 3}), QuotaWritten(0, "b", {"gpu": 3})]
+        for name in ("b2", "b3"):
+            refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+            self.play.add("b", name, 1, {"schedulerName": OURS}, {"conditions": [refused]})
+        self.server.before = self.trouble
+        self.lead()
+
+    @property
+    def at(self) -> float:
+        """The time of the history."""
+        return float(len(self.server.log))
+
+    def lead(self) -> None:
+        """Another process leads, which knows nothing."""
+        self.leaders += 1
+        self.server.writer = f"leader-{self.leaders}"
+        self.server.history.append(LeaseTaken(self.at, self.server.writer))
+        self.play.start()
+
+    def trouble(self, _request: str) -> None:
+        """A request may fail, before it takes effect, and the process may end."""
+        what = self.lot.random()
+        if what < 0.05:
+            raise Died
+        if what < 0.1:
+            raise ApiUnavailable("away")
+        if what < 0.12:
+            raise NotLeading("this replica does not lead any more")
+
+    def happens(self) -> None:
+        """Something of what happens in a cluster meanwhile."""
+        leaving = [pod for pod in self.server.pods.values() if "deletionTimestamp" in pod["metadata"]]
+        some: list[Callable[[], None]] = [self.play.watch, self.play.watch, self.lead, self.late]
+        if leaving:
+            some.append(lambda: self.end(self.lot.choice(leaving)))
+        self.lot.choice(some)()
+        self.bind()
+
+    def late(self) -> None:
+        """Time passes without the watch."""
+        self.play.now += self.lot.choice([0.5, 1, 5, 200])
+
+    def end(self, pod: dict[str, Any]) -> None:
+        """A pod is gone."""
+        path = next(path for path, other in self.server.pods.items() if other is pod)
+        del self.server.pods[path]
+        self.server.history.append(Ended(self.at, pod["metadata"]["uid"]))
+
+    def bind(self) -> None:
+        """kube-scheduler binds a pod that is nominated, where there is room by now."""
+        there = [pod for pod in self.server.pods.values() if pod["spec"].get("nodeName")]
+        free = 3 - sum(map(_gpus, there))
+        for pod in self.server.pods.values():
+            node = pod["status"].get("nominatedNodeName")
+            if node and not pod["spec"].get("nodeName") and _gpus(pod) <= free and self.lot.random() < 0.5:
+                pod["spec"]["nodeName"] = node
+                self.server.version += 1
+                pod["metadata"]["resourceVersion"] = str(self.server.version)
+                self.server.history.append(Bound(self.at, pod["metadata"]["uid"], "b", {"gpu": _gpus(pod)}, 0))
+                return
+
+    async def live(self) -> None:
+        """All of it."""
+        for _ in range(ROUNDS):
+            try:
+                await self.play.controller.look()
+            except Died:
+                self.lead()
+            except (ApiUnavailable, NotLeading):
+                pass  # it looks again
+            self.happens()
+            self.play.now += 1
+
+
+def _gpus(pod: dict[str, Any]) -> int:
+    (container,) = pod["spec"]["containers"]
+    return int(container["resources"]["requests"]["nvidia.com/gpu"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_history_has_no_faults(seed: int) -> None:
+    """Whatever fails and whoever leads, nobody is evicted twice, or for a pod whose hold does not name him."""
+    run = Run(seed)
+    await run.live()
+    assert faults(run.server.history) == []
+    assert run.leaders > 1
+
+
+async def test_histories_have_evictions() -> None:
+    """The runs that are judged come to something."""
+    evicted = 0
+    for seed in range(10):
+        run = Run(seed)
+        await run.live()
+        evicted += sum(isinstance(event, Evicted) for event in run.server.history)
+    assert evicted >= 5

@@ -1,0 +1,188 @@
+"""Nodes that are refused for load which those cause who borrow there."""
+
+import numpy as np
+import pytest
+from prometheus_client import CollectorRegistry
+
+from scheduler_plugins.extender.service import Answering, Extender
+from scheduler_plugins.extender.wire import Arguments
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.plugins.capacity_scheduling import NAME as QUOTAS
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_plugins.plugins.load_aware import NAME as LOAD
+from scheduler_plugins.plugins.load_aware import LoadAware
+from scheduler_plugins.preemption.evaluator import Judge, as_asked
+from scheduler_plugins.preemption.metrics import ReclaimMetrics
+from scheduler_plugins.preemption.selection.decide import Decision, Undecided
+from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.snapshot.cache import ClusterCache
+from tests.scheduler_plugins.objects import NOW, Json, node_metric
+from tests.scheduler_plugins.quota.things import pod, quota
+
+CORES = 10
+
+
+class Site:
+    """Nodes of ten cores, full of pods of a that borrow, at some share of what they request.
+
+    Args:
+        share: what each borrower uses of the core that it requests.
+        nodes: names of the nodes.
+        beside: what else is used on each node. [cores]
+        arguments: of LoadAwareScheduling.
+    """
+
+    def __init__(self, share: float, *nodes: str, beside: float = 0.0, **arguments: object) -> None:
+        self.load = LoadAware(**arguments).defaulted()  # type: ignore[arg-type]
+        quotas = CapacityScheduling(MaxMissing.INFINITE)
+        self.cache = ClusterCache(self.load.load_rules(), {LOAD: self.load, QUOTAS: quotas})
+        kept = self.cache.kept[QUOTAS]
+        assert isinstance(kept, QuotaCluster)
+        self.cluster = kept
+        count = CORES * len(nodes)
+        self.cluster.put_quota(quota("a", {"cpu": 0, "memory": "1Ti"}, {"cpu": count}))
+        self.cluster.put_quota(quota("b", {"cpu": count, "memory": "1Ti"}, {"cpu": count}))
+        self.nodes = nodes
+        for name in nodes:
+            item = {
+                "metadata": {"name": name},
+                "status": {"allocatable": {"cpu": str(CORES), "memory": "100Gi", "pods": "110"}},
+            }
+            self.cluster.put_node(item)
+            self.cache.put_node(item)
+            for number in range(CORES):
+                self.put(pod(f"{name}-{number}", "a", node=name))
+            self.report(name, share, beside)
+        enabled = [Enabled(LOAD, 1.0, self.load), Enabled(QUOTAS, 1.0, quotas)]
+        metrics = ReclaimMetrics(CollectorRegistry())
+        self.judge = Judge(self.cluster, self.cache, Cycle(enabled[:1]), ReclaimSettings(), metrics)
+        lots = np.random.default_rng(1)
+        self.extender = Extender(self.cache, Cycle(enabled), Answering(), lambda: NOW, lots)
+
+    def put(self, item: Json) -> None:
+        """The watch tells of a pod."""
+        self.cluster.put_pod(item)
+        self.cache.put_pod(item, NOW - 3600)
+
+    def report(self, name: str, share: float, beside: float) -> None:
+        """A node reports what its pods use, long after they were scheduled."""
+        there = [f"{name}-{number}" for number in range(CORES)]
+        used = [
+            {
+                "namespace": "a",
+                "name": each,
+                "priority": "koord-prod",
+                "podUsage": {"resources": {"cpu": f"{round(share * 1000)}m", "memory": "1Gi"}},
+            }
+            for each in there
+        ]
+        total = f"{round((share * len(there) + beside) * 1000)}m"
+        self.cache.put_node_metric(node_metric(name, total, "10Gi", pods=used))
+
+    def decide(self, item: Json, held: Hold | None = None) -> Decision | Undecided:
+        """Who leaves for a pod."""
+        self.put(item)
+        asked = self.cluster.pods[item["metadata"]["uid"]]
+        return self.judge(as_asked(asked), NOW, None if held is None else [held.node], held)
+
+    def passes(self, item: Json) -> bool:
+        """Whether filter lets a pod through somewhere."""
+        return bool(self.extender.filter(Arguments(item, list(self.nodes), None)).names)
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"prod_usage_thresholds": {"cpu": 60}}, {"use_prediction": True}], ids=["usage", "prod", "peak"]
+)
+@pytest.mark.parametrize(
+    ("share", "beside", "leave"),
+    [
+        (0.6, 0.0, 1),  # 6.0 - 0.6 + 0.85 of 10 cores are 63 %
+        (0.64, 0.0, 2),  # one more than it takes to make room by requests: 6.4 - 0.64 + 0.85 are 66 %
+        (0.5, 2.0, 3),  # 7.0 - 1.5 + 0.85
+    ],
+)
+def test_hot_by_borrowers(share: float, beside: float, leave: int, arguments: dict[str, object]) -> None:
+    """Who is guaranteed something gets it also where borrowers make the node too hot: so many leave as suffice."""
+    site = Site(share, "n1", beside=beside, **arguments)
+    asked = pod("wants", "b")
+    assert not site.passes(asked)
+    found = site.decide(asked)
+    assert isinstance(found, Decision), found
+    by_prod = "prod_usage_thresholds" in arguments  # of which only pods count that are there, whatever is measured
+    assert by_prod or len(found.victims) == leave
+    hold = Hold(found.node, NOW + 60, tuple(victim.uid for victim in found.victims), 1, site.judge.relief(found))
+    for victim in found.victims:
+        site.cluster.delete_pod(victim.uid)
+        site.cache.delete_pod(victim.uid)
+    assert by_prod or not site.passes(pod("other", "b")), "what was measured of those who left still counts for others"
+    held = pod("wants", "b", hold=hold)
+    site.put(held)
+    assert site.passes(held), "what they used is no reason to refuse the pod for which they left"
+
+
+def test_hot_by_others() -> None:
+    """Where the node stays too hot whoever leaves, nobody does, and the reason is told."""
+    site = Site(0.1, "n1", "n2", beside=7.0)
+    found = site.decide(pod("wants", "b"))
+    assert isinstance(found, Undecided)
+    assert "2 node(s) cpu usage exceed threshold" in found.reason
+    assert found.rejected.keys() == {"n1", "n2"}
+
+
+def test_old_report_stays_refused() -> None:
+    """A node whose report is too old is refused whoever leaves."""
+    site = Site(0.6, "n1")
+    site.cache.put_node_metric(node_metric("n1", "6", "10Gi", updated=-3600))
+    found = site.decide(pod("wants", "b"))
+    assert isinstance(found, Undecided)
+    assert "nodeMetric expired" in found.reason
+
+
+@pytest.mark.parametrize("gone", [0, 1, 2])
+def test_decided_once_more(gone: int) -> None:
+    """While those leave who were chosen, the same are chosen: what they used is not missed twice, nor forgotten."""
+    site = Site(0.64, "n1")
+    asked = pod("wants", "b")
+    first = site.decide(asked)
+    assert isinstance(first, Decision)
+    hold = Hold(first.node, NOW + 60, tuple(each.uid for each in first.victims), 1, site.judge.relief(first))
+    left = {each.uid for each in first.victims[:gone]}
+    for uid in left:
+        site.cluster.delete_pod(uid)
+        site.cache.delete_pod(uid)
+    found = site.decide(pod("wants", "b", hold=hold), hold)
+    if gone == 2:
+        assert isinstance(found, Undecided)
+        assert "has room for it" in found.reason
+    else:
+        assert isinstance(found, Decision)
+        assert {each.uid for each in found.victims} == set(hold.victims) - left
+
+
+def test_room_of_others_is_not_taken_twice() -> None:
+    """What those used who leave for another pod makes no room for a second one: that one comes, and uses something."""
+    site = Site(0.6, "n1")
+    asked = pod("first", "b")
+    first = site.decide(asked)
+    assert isinstance(first, Decision)
+    hold = Hold(first.node, NOW + 60, tuple(each.uid for each in first.victims), 1, site.judge.relief(first))
+    site.put(pod("first", "b", hold=hold))
+    second = site.decide(pod("second", "b"))
+    assert isinstance(second, Decision)
+    # 6.0 - 0.6 + 0.85 for the first; - n * 0.6 + 0.85 for the second: at most 6.549
+    assert len(second.victims) == 1
+    assert not {each.uid for each in first.victims} & {each.uid for each in second.victims}
+    third = site.decide(pod("third", "b"))
+    assert isinstance(third, Decision)
+
+
+def test_pod_of_thousands_of_terms_is_not_decided_about() -> None:
+    """Who writes thousands of affinity terms, each of which would be compared with each node, keeps nobody waiting."""
+    selector = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["far"]}]}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [selector] * 200}}
+    found = Site(0.6, "n1").decide(pod("wants", "b", affinity={"nodeAffinity": terms}))
+    assert isinstance(found, Undecided)
+    assert "8192 are the most" in found.reason

@@ -1,0 +1,119 @@
+"""Which pods wait for room, and which holds the watch has shown."""
+
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.preemption.pending import Pending, is_about_room, refusal_of
+from scheduler_plugins.quota.hold import Hold
+
+OURS = "headroom-scheduler"
+REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
+
+Json = dict[str, Any]
+
+
+def pod(uid: str = "u", *, hold: Hold | None = None, condition: Json | None = None, **spec: Any) -> Json:  # noqa: ANN401
+    """A pod that found no node."""
+    made: Json = {"metadata": {"uid": uid}, "spec": {"schedulerName": OURS, **spec}, "status": {}}
+    made["status"]["conditions"] = [REFUSED if condition is None else condition]
+    if hold is not None:
+        made["metadata"]["annotations"] = hold.annotations
+        made["status"]["conditions"].append(hold.condition)
+    return made
+
+
+@pytest.fixture
+def bound() -> list[str]:
+    """Uids that were seen bound."""
+    return []
+
+
+@pytest.fixture
+def pending(bound: list[str]) -> Pending:
+    """Nothing so far."""
+    return Pending(frozenset({OURS}), bound.append)
+
+
+def test_refused_pod_waits(pending: Pending) -> None:
+    """A pod that kube-scheduler found no node for waits, and that is news."""
+    pending.put_pod(pod())
+    assert list(pending.waiting) == ["u"]
+    assert pending.changed.is_set()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pod(schedulingGates=[{"name": "later"}]),
+        pod(condition={**REFUSED, "status": "True"}),
+        pod(condition={**REFUSED, "reason": "SchedulingGated"}),
+        pod(condition={**REFUSED, "type": "Ready"}),
+        pod(schedulerName="default-scheduler"),
+        {**pod(), "metadata": {"uid": "u", "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+        {"metadata": {"uid": "u"}},
+    ],
+    ids=["gated", "scheduled", "not refused", "no verdict", "another scheduler's", "being deleted", "bare"],
+)
+def test_others_do_not_wait(pending: Pending, other: Json) -> None:
+    """Nobody is evicted for a pod that kube-scheduler does not want to place, or another one places."""
+    pending.put_pod(other)
+    assert not pending.waiting
+
+
+def test_waits_no_longer(pending: Pending) -> None:
+    """A pod that is bound, gone or not refused any more waits no longer; one that a list leaves out neither."""
+    for uid in ("bound", "gone", "tried", "left out", "stays"):
+        pending.put_pod(pod(uid))
+    pending.put_pod(pod("bound", nodeName="n1"))
+    pending.delete_pod("gone")
+    pending.put_pod(pod("tried", condition={**REFUSED, "reason": "SchedulerError"}))
+    assert pending.absent_pods({"stays"}) == {"left out"}
+    pending.delete_pod("left out")
+    assert list(pending.waiting) == ["stays"]
+
+
+def test_holds_are_shown(pending: Pending, bound: list[str]) -> None:
+    """A hold is what the watch showed last, until the pod is bound."""
+    first, second = Hold("n1", 1.0, ("v",)), Hold("n2", 2.0, ("w",), 2)
+    pending.put_pod(pod(hold=first))
+    assert pending.shown == {"u": first}
+    pending.changed.clear()
+    pending.put_pod(pod(hold=first))
+    assert not pending.changed.is_set()  # nothing new
+    pending.put_pod(pod(hold=second))
+    assert pending.shown == {"u": second}
+    assert pending.changed.is_set()
+    pending.put_pod(pod(hold=second, nodeName="n2"))
+    assert (pending.shown, bound) == ({}, ["u"])
+    pending.put_pod(pod(hold=second))
+    pending.put_pod(pod())
+    assert (pending.shown, bound) == ({}, ["u"])  # it was withdrawn
+
+
+def test_holds_of_others_are_theirs(pending: Pending) -> None:
+    """Another scheduler's extender goes on with the holds of its own pods."""
+    pending.put_pod(pod(hold=Hold("n1", 1.0, ("v",)), schedulerName="another"))
+    assert not pending.shown
+
+
+@pytest.mark.parametrize(
+    ("reasons", "about_room"),
+    [
+        ("1 Insufficient cpu", True),
+        ("1 Insufficient cpu, 2 Insufficient nvidia.com/gpu, 1 Too many pods", True),
+        ("1 ElasticQuota a/q: cpu used 6 + requested 1 > max 6 (min 4, sum of min 10), 2 Insufficient cpu", True),
+        ("1 node(s) had untolerated taint {a: b, c}, 1 node(s) room held for a pod that others were evicted for", True),
+        ("1 node(s) had volume node affinity conflict, 2 Insufficient cpu", False),
+        ("3 node(s) didn't find available persistent volumes to bind", False),
+        ("pod has unbound immediate PersistentVolumeClaims", False),
+        ("", False),
+    ],
+)
+def test_what_was_short(reasons: str, about_room: bool) -> None:  # noqa: FBT001 - a table
+    """Whether anything but room was short is told by kube-scheduler's sentence."""
+    ends = (". no new claims to deallocate, preemption: 0/3 nodes are available: 3 x.", ". preemption: 0/3 y.", ".")
+    for end in ends:
+        condition = {**REFUSED, "message": f"0/3 nodes are available: {reasons}{end}"}
+        assert is_about_room(refusal_of(pod(condition=condition))) == about_room
+    assert not is_about_room("Unschedulable")

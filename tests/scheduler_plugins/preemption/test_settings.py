@@ -1,0 +1,56 @@
+"""The argument `reclaim` of CapacityScheduling."""
+
+import pytest
+
+from scheduler_plugins.arguments import ArgumentError, decode
+from scheduler_plugins.plugins.capacity_scheduling import CapacityScheduling
+from scheduler_plugins.preemption.over_max import OverMaxRule
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.settings import RANGES, ReclaimSettings
+from scheduler_plugins.profile.registry import build
+
+
+def test_defaults() -> None:
+    """Reclaim is on, respects budgets, stays on one node, and is for the schedulers of the flag."""
+    settings = decode(CapacityScheduling, {}, "args").reclaim
+    assert settings == ReclaimSettings(
+        enabled=True,
+        dry_run=False,
+        cross_node=False,
+        disruption_budgets=BudgetsRule.RESPECT,
+        over_max=OverMaxRule.TELL,
+        scheduler_names=(),
+        hold_seconds=120,
+        evictions_per_second=10,
+        eviction_burst=50,
+        back_off_seconds=60,
+        longest_back_off_seconds=3600,
+    )
+    assert settings.problems() == ()
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges(name: str) -> None:
+    """Both ends of a range are allowed, and nothing beyond."""
+    low, high = RANGES[name]
+    free = {"longest_back_off_seconds": 86_400} if name == "back_off_seconds" else {"back_off_seconds": 1}
+    for value, wrong in ((low, 0), (high, 0), (low - 0.001, 1), (high + 1, 1)):
+        problems = ReclaimSettings(**{**free, name: value}).problems()  # type: ignore[arg-type]
+        assert len([problem for problem in problems if "range" in problem.message]) == wrong
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"holdSeconds": 4}, r"args.reclaim.holdSeconds: 4 is not in the range 5 to 3600"),
+        ({"disruptionBudgets": "ignore"}, "must be respect or count"),
+        ({"schedulerNames": [""]}, r"args.reclaim.schedulerNames\[0\]: '' is no name of a scheduler"),
+        ({"backOffSeconds": 60, "longestBackOffSeconds": 30}, "longestBackOffSeconds: 30 is less than backOffSeconds"),
+        ({"crossnode": True}, 'args.reclaim.crossnode: unknown; did you mean "crossNode"'),
+        ({"enabled": "yes"}, "args.reclaim.enabled: 'yes' is not true or false"),
+    ],
+)
+def test_mistakes_are_named(arguments: dict[str, object], says: str) -> None:
+    """A wrong value refuses to start, and says where it stands and what is allowed."""
+    with pytest.raises(ArgumentError, match=says):
+        build("CapacityScheduling", {"reclaim": arguments}, "args")

@@ -1,0 +1,255 @@
+"""The preempt verb: what kube-scheduler proposes stands, is rewritten, or is left out."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from scheduler_plugins.framework.plugin import Victims
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.handler import answer
+from scheduler_plugins.preemption.settings import ReclaimSettings
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tests.scheduler_plugins.preemption.worlds import NOW, World
+
+NOBODY: Final = Victims(())
+
+
+def asked(world: World, pod: QuotaPod, proposed: Mapping[str, Victims], **options: Any) -> dict[str, Victims]:  # noqa: ANN401
+    """The answer."""
+    return answer(pod, world.cluster, NOW, proposed, **options)
+
+
+def over_min() -> World:
+    """A uses 4 of its 2, B 2 of its 4; the node is full."""
+    world = World({"gpu": 6, "other": 2}, {"a": (2, 6), "b": (4, 6)})
+    world.run("a/low", "gpu", 1, priority=-5)
+    world.run("a/high", "gpu", 3, priority=100)
+    world.run("b/b1", "gpu", 2, priority=-5)
+    world.run("a/there", "other", 0, priority=-5)
+    return world
+
+
+def test_lawful_proposal_stands() -> None:
+    """Victims that the rules allow and that suffice stay as proposed, in their order and with their count."""
+    world = over_min()
+    proposed = {"gpu": Victims(("a/low",), 0)}
+
+    assert asked(world, world.wait("b/b2", 1), proposed) == proposed
+
+
+def test_own_pods_of_lender_are_spared() -> None:
+    """A pod that stays within its min takes from whoever borrows, not from its own: the victims are rewritten."""
+    world = over_min()
+
+    assert asked(world, world.wait("b/b2", 2), {"gpu": Victims(("b/b1",))}) == {"gpu": Victims(("a/high",))}
+
+
+def test_more_important_may_go() -> None:
+    """Also victims of higher priority are named, which kube-scheduler would not have proposed."""
+    world = over_min()
+
+    assert asked(world, world.wait("b/b2", 2), {"gpu": Victims(("a/low", "b/b1"))}) == {"gpu": Victims(("a/high",))}
+
+
+def test_others_are_not_robbed() -> None:
+    """Beyond its min a pod gets nothing from another namespace; a node that would have to is left out."""
+    world = over_min()
+    pod = world.wait("a/new", 1, priority=50)
+
+    assert asked(world, pod, {"gpu": Victims(("b/b1",)), "other": NOBODY}) == {"gpu": Victims(("a/low",))}
+    assert asked(world, world.wait("a/humble", 1, priority=-5), {"gpu": Victims(("b/b1",))}) == {}
+
+
+def test_too_little_quota_is_left_out() -> None:
+    """Victims that make room on the node but not in the quota are no answer."""
+    world = World({"gpu": 6}, {"a": (2, 4)})
+    world.run("a/a1", "gpu", 1)
+    world.run("a/a2", "gpu", 3, priority=100)
+    world.cluster.put_quota({"metadata": {"name": "q", "namespace": "spare"}, "spec": {"min": {"nvidia.com/gpu": "9"}}})
+
+    assert asked(world, world.wait("a/a3", 2, priority=5), {"gpu": Victims(("a/a1",))}) == {}
+    assert asked(world, world.wait("a/a4", 1, priority=5), {"gpu": Victims(("a/a1",))}) == {"gpu": Victims(("a/a1",))}
+
+
+def test_nobody_proposed() -> None:
+    """Where only the quota refused the pod, newer kube-schedulers propose nobody: the rules choose."""
+    world = World({"gpu": 10}, {"a": (4, 6), "b": (2, 6)})
+    world.run("a/a1", "gpu", 4)
+    world.run("a/a2", "gpu", 2)
+
+    assert asked(world, world.wait("b/b1", 1), {"gpu": NOBODY}) == {"gpu": Victims(("a/a2",))}
+
+
+def test_claims_of_others_count() -> None:
+    """A node after which the quota would refuse the pod all the same, for claims of others, is left out."""
+    world = World({"gpu": 4, "other": 5}, {"a": (0, 4), "b": (6, 8), "c": (0, 1)})
+    world.run("a/a1", "gpu", 4)
+    world.run("c/c1", "other", 1)
+    first = world.wait("b/first", 4, nominated="other")
+    pod = world.wait("b/b1", 2)
+
+    assert asked(world, pod, {"gpu": NOBODY}) == {}
+    world.cluster.delete_pod(first.uid)
+    assert asked(world, pod, {"gpu": NOBODY}) == {"gpu": Victims(("a/a1",))}
+
+
+def test_no_victims_no_answer() -> None:
+    """A node that fits with nobody evicted is left out: kube-scheduler takes it for an error."""
+    world = World({"gpu": 10}, {"a": (1, 6), "b": (9, 9)})
+    world.run("a/a1", "gpu", 2)
+
+    assert asked(world, world.wait("b/b1", 1), {"gpu": NOBODY}) == {}
+
+
+def test_without_a_quota() -> None:
+    """A pod without a quota takes from pods of lower priority without one."""
+    world = World({"gpu": 4, "quota": 2}, {"a": (0, 4)})
+    world.run("a/a1", "gpu", 2, priority=-5)
+    world.run("free/f1", "gpu", 1)
+    world.run("free/f2", "gpu", 1, priority=3)
+    world.run("a/a2", "quota", 2, priority=-5)
+    pod = world.wait("free/f3", 1, priority=5)
+
+    proposed = {"gpu": Victims(("a/a1",)), "quota": Victims(("a/a2",))}
+    assert asked(world, pod, proposed) == {"gpu": Victims(("free/f1",))}
+    stands = {"gpu": Victims(("free/f2", "free/f1"), 1)}
+    assert asked(world, pod, stands) == stands
+
+
+def test_budgets_hold_for_quotas() -> None:
+    """A protected victim of a pod with a quota is one only where budgets are merely counted."""
+    world = World({"gpu": 2}, {"a": (0, 4), "b": (2, 4)})
+    world.run("a/a1", "gpu", 2, labels={"app": "web"})
+    world.protect("a", "web")
+    pod, proposed = world.wait("b/b1", 2), {"gpu": Victims(("a/a1",), 1)}
+
+    assert asked(world, pod, proposed) == {}
+    assert asked(world, pod, proposed, budgets_rule=BudgetsRule.COUNT) == proposed
+
+
+def test_budgets_count_without_quota() -> None:
+    """For pods without a quota budgets stay what they are to kube-scheduler."""
+    world = World({"gpu": 2}, {})
+    world.run("free/f1", "gpu", 2, labels={"app": "web"})
+    world.protect("free", "web")
+    proposed = {"gpu": Victims(("free/f1",), 1)}
+
+    assert asked(world, world.wait("free/f2", 2, priority=5), proposed) == proposed
+
+
+def test_rehearsal_takes_nothing_back() -> None:
+    """Where nothing is taken back no namespace's pods leave for another's; preemption within one goes on."""
+    world = over_min()
+    proposed = {"gpu": Victims(("a/low",))}
+
+    assert answer(world.wait("b/b2", 1), world.cluster, NOW, proposed, reclaiming=False) == {}
+    assert answer(world.wait("a/new", 1, priority=50), world.cluster, NOW, proposed, reclaiming=False) == proposed
+
+
+def test_plugin_says_whether_to_reclaim() -> None:
+    """The plugin answers the verb by its arguments: a rehearsal, or no reclaim at all, takes nothing back."""
+    plugins = {
+        plugin: plugin.reclaim.enabled and not plugin.reclaim.dry_run
+        for plugin in (
+            CapacityScheduling(),
+            CapacityScheduling(reclaim=ReclaimSettings(dry_run=True)),
+            CapacityScheduling(reclaim=ReclaimSettings(enabled=False)),
+        )
+    }
+    for plugin, reclaims in plugins.items():
+        cache = ClusterCache(LoadRules(), {NAME: plugin})
+        world = over_min()
+        cache.put_node({"metadata": {"name": "gpu"}, "status": {"allocatable": {"cpu": "8"}}})
+        pod = world.wait("b/b2", 1)
+        nodes, _ = cache.select(["gpu"], NOW)
+
+        asking = cache.read(pod.json or {})
+        answered = plugin.post_filter(asking, replace(nodes, kept={NAME: world.cluster}), {"gpu": Victims(("a/low",))})
+
+        assert bool(answered) is reclaims
+
+
+def test_held_room_is_enough() -> None:
+    """A pod that others are leaving for gets nobody else evicted; nor one that waits for who is terminating."""
+    world = over_min()
+    proposed = {"gpu": Victims(("a/low",))}
+    holder = world.wait("b/b2", 1, hold=Hold("gpu", NOW + 60, ("a/low",)))
+    late = world.wait("b/b3", 1, hold=Hold("gpu", NOW - 1, ("a/low",)))
+    world.cluster.delete_pod(holder.uid)
+
+    assert asked(world, holder, proposed) == {}
+    assert asked(world, late, proposed) == proposed
+
+    world.run("a/leaving", "gpu", 0, priority=-5, terminating=True)
+    assert asked(world, world.wait("b/b4", 1, nominated="gpu"), proposed) == {}
+
+
+def test_hold_that_kube_scheduler_has_not_seen() -> None:
+    """kube-scheduler asks with the pod as it was before room was held for it: nobody else leaves."""
+    world = over_min()
+    pod = world.wait("b/b2", 1)
+    world.wait("b/b2", 1, hold=Hold("gpu", NOW + 60, ("a/high",)))
+
+    assert asked(world, pod, {"gpu": Victims(("a/low",))}) == {}
+
+
+def test_nobody_else_while_somebody_leaves() -> None:
+    """kube-scheduler asks again while who was to leave still ends, its nomination gone: nobody else leaves."""
+    world = over_min()
+    pod, elsewhere = world.wait("b/b2", 1), {"gpu": Victims(("a/high",))}
+    assert asked(world, pod, {"gpu": Victims(("a/low",))}) == {"gpu": Victims(("a/low",))}
+
+    leaving = world.run("a/low", "gpu", 1, priority=-5, terminating=True)
+    assert asked(world, pod, elsewhere) == {}
+    world.cluster.allowances.acted_on(pod.uid, "gpu")
+    assert asked(world, pod, elsewhere) == {}
+    world.cluster.delete_pod(leaving.uid)
+    world.run("c/new", "gpu", 1)
+    assert asked(world, pod, elsewhere) == elsewhere
+
+
+def test_cluster_without_quotas() -> None:
+    """Where there are no quotas all that kube-scheduler proposes stands, also pods that the watch has yet to bring."""
+    world = World({"gpu": 2}, {})
+    pod, proposed = world.wait("free/f1", 1, priority=5), {"gpu": Victims(("strange",), 1)}
+
+    assert asked(world, pod, {**proposed, "other": NOBODY}) == proposed
+    assert world.cluster.allowances.recent(NOW) == []
+
+
+def test_unknown_nodes_and_pods() -> None:
+    """Of nodes and pods that are not known nothing is said: they are left out."""
+    world = over_min()
+    pod = world.wait("b/b2", 1)
+
+    assert asked(world, pod, {"strange": Victims(("a/low",))}) == {}
+    assert asked(world, pod, {"gpu": Victims(("strange",))}) == {"gpu": Victims(("a/low",))}
+
+
+def test_unknown_demands_are_not_rewritten() -> None:
+    """What the model of the filters cannot judge stays as proposed, or is left out; it is never rewritten."""
+    world = over_min()
+    pod = world.wait("b/b2", 1)
+    claims = [{"name": "claim", "resourceClaimName": "gpu-claim"}]
+    demanding = {**(pod.json or {}), "spec": {**(pod.json or {})["spec"], "resourceClaims": claims}}
+    asking = QuotaPod.from_json(demanding)
+
+    assert asked(world, asking, {"gpu": Victims(("a/low",))}) == {"gpu": Victims(("a/low",))}
+    assert asked(world, asking, {"gpu": Victims(("b/b1",))}) == {}
+
+
+def test_nobody_leaves_for_pods_that_want_nobody_evicted() -> None:
+    """Whether they have a quota or not, and whatever is proposed: newer kube-schedulers may propose nobody."""
+    world = World({"gpu": 3}, {"a": (2, 6)})
+    world.run("a/low", "gpu", 2, priority=-5)
+    world.run("free/low", "gpu", 1, priority=-5)
+
+    for namespace in ("a", "free"):
+        willing, modest = world.wait(f"{namespace}/p1"), world.wait(f"{namespace}/p2", never=True)
+        for proposed in (NOBODY, Victims((f"{namespace}/low",))):
+            assert asked(world, willing, {"gpu": proposed}) == {"gpu": Victims((f"{namespace}/low",))}
+            assert asked(world, modest, {"gpu": proposed}) == {}

@@ -1,0 +1,160 @@
+"""How much there is to decide for many pods that wait, and how much of it is done in which time."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from scheduler_plugins.preemption.controller import WORK_SHARE, Controller
+from scheduler_plugins.preemption.evaluator import OWN_MAX, Judge
+from scheduler_plugins.preemption.selection.decide import Decision, Undecided
+from scheduler_plugins.quota.pod import QuotaPod
+from tests.scheduler_plugins.preemption.plays import OURS, Play
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+Json = dict[str, Any]
+
+
+def _wait(play: Play, count: int, gpus: int = 5, namespace: str = "b", **spec: Any) -> None:  # noqa: ANN401
+    """Pods of an indexed Job wait, as the API server lists them: each with a label and a volume of its own."""
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+    for number in range(count):
+        token = {"name": f"kube-api-access-{number:05}", "projected": {"sources": []}}
+        more = {"schedulerName": OURS, "hostname": f"job-{number}", "volumes": [token], **spec}
+        play.add(namespace, f"job-{number}", gpus, more, {"conditions": [refused]})
+        play.pod(f"job-{number}")["metadata"]["labels"] = {INDEX: str(number), "job-name": "job"}
+    play.watch()
+
+
+class Judged:
+    """Counts what is decided.
+
+    Args:
+        play: of which.
+        seconds: that each decision takes.
+    """
+
+    def __init__(self, play: Play, seconds: float = 0.0) -> None:
+        self.pods: list[str] = []
+        judge = play.controller._judge
+
+        def counted(pod: QuotaPod, *given: Any, **more: Any) -> Decision | Undecided:  # noqa: ANN401
+            self.pods.append(pod.name)
+            play.now += seconds
+            return judge(pod, *given, **more)
+
+        play.controller._judge = counted  # type: ignore[assignment]
+
+
+def _repel(play: Play, selector: Mapping[str, Any]) -> None:
+    """A pod runs that keeps others away."""
+    term = {"topologyKey": "kubernetes.io/hostname", "namespaces": ["b"], "labelSelector": dict(selector)}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    play.add("a", "shy", 0, {"nodeName": "n1", "affinity": affinity}, {"phase": "Running"})
+    play.watch()
+
+
+async def test_index_is_no_difference() -> None:
+    """Pods that differ in a label that no selector reads, and in names, are decided about once."""
+    play = Play()
+    play.end("b1")
+    _wait(play, 300)
+    judged = Judged(play)
+    await play.controller.look()
+    assert len(judged.pods) == 1
+
+
+@pytest.mark.parametrize(
+    ("selector", "decided"),
+    [
+        ({"matchLabels": {"job-name": "other"}}, 1),
+        ({"matchExpressions": [{"key": INDEX, "operator": "In", "values": ["3"]}]}, 20),
+        ({"matchLabels": {INDEX: "3"}}, 20),
+    ],
+)
+async def test_labels_that_are_read_count(selector: Mapping[str, Any], decided: int) -> None:
+    """A label that somebody's anti-affinity reads tells pods apart from the next look on."""
+    play = Play()
+    play.end("b1")
+    _wait(play, 20)
+    _repel(play, selector)
+    judged = Judged(play)
+    await play.controller.look()
+    assert len(judged.pods) == decided
+
+
+@pytest.mark.parametrize(
+    ("constraint", "decided"),
+    [
+        ({"labelSelector": {"matchLabels": {"job-name": "job"}}}, 1),
+        ({"labelSelector": {"matchExpressions": [{"key": INDEX, "operator": "Exists"}]}}, 20),
+        ({"labelSelector": {"matchLabels": {"job-name": "job"}}, "matchLabelKeys": [INDEX]}, 20),
+    ],
+)
+async def test_own_constraints_read_labels(constraint: Mapping[str, Any], decided: int) -> None:
+    """A label that a pod's own constraints read tells it apart."""
+    play = Play()
+    play.end("b1")
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", **constraint}
+    _wait(play, 20, topologySpreadConstraints=[spread])
+    judged = Judged(play)
+    await play.controller.look()
+    assert len(judged.pods) == decided
+
+
+async def test_what_decides_is_a_difference() -> None:
+    """Pods that ask for something else, or say that they are of another class, are decided about apart."""
+    play = Play()
+    play.end("b1")
+    _wait(play, 4)
+    play.pod("job-1")["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
+    play.pod("job-2")["metadata"]["labels"]["koordinator.sh/priority-class"] = "koord-batch"
+    play.pod("job-3")["spec"]["nodeSelector"] = {"disk": "ssd"}
+    play.watch()
+    judged = Judged(play)
+    await play.controller.look()
+    assert len(judged.pods) == 4
+
+
+async def test_share_of_a_core() -> None:
+    """Whatever there is to decide, decisions take no more than their share of the time, and everybody's turn comes."""
+    play = Play()
+    play.end("b1")
+    _wait(play, 40)
+    _repel(play, {"matchLabels": {INDEX: "3"}})
+    judged = Judged(play, seconds=0.03)
+    seen: list[int] = []
+    begun = play.now
+    while len(set(judged.pods)) < 40:
+        before = len(judged.pods)
+        await play.controller.look()
+        seen.append(len(judged.pods) - before)
+        play.now += 0.05
+        assert len(seen) < 2000, "somebody's turn never comes"
+    assert max(seen) <= 5
+    assert 0.03 * (len(judged.pods) - max(seen)) <= WORK_SHARE * (play.now - begun)
+
+
+async def test_own_max_is_no_question_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where only the own max refuses a pod and nobody less important runs in its namespace, no node is looked at."""
+    play = Play()
+    play.end("b1")
+    _wait(play, 3, gpus=3, namespace="a")
+
+    def looked(*_: object) -> None:
+        raise AssertionError("a node was looked at")
+
+    monkeypatch.setattr("scheduler_plugins.preemption.evaluator.Fitting", looked)
+    judge: Judge = play.controller._judge
+    assert isinstance(play.controller, Controller)
+    waits = play.world.cluster.pods["a/job-0"]
+    assert judge(waits, play.now) == Undecided(OWN_MAX, {})
+    play.pod("a1")["spec"]["priority"] = -1
+    play.watch()
+    with pytest.raises(AssertionError, match="looked at"):
+        judge(waits, play.now)
+    play.end("a1")
+    assert judge(waits, play.now) == Undecided(OWN_MAX, {})
+    play.end("a2")
+    with pytest.raises(AssertionError, match="looked at"):
+        judge(waits, play.now)

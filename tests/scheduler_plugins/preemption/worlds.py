@@ -1,0 +1,142 @@
+"""Small clusters with quotas, in few words: amounts are GPUs."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from itertools import count
+from typing import Any, Final
+
+from scheduler_plugins.plugins.capacity_scheduling import NAME
+from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.selection.budgets import BudgetsRule
+from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.pod import QuotaPod
+from scheduler_plugins.quota.quota import MaxMissing
+
+GPU: Final = "nvidia.com/gpu"
+NOW: Final = 1_790_000_000.0
+"""When it is. [unix s]"""
+
+Json = dict[str, Any]
+
+
+class World:
+    """A cluster that is put together step by step.
+
+    Args:
+        nodes: GPUs of each node.
+        quotas: min and max of each namespace. [GPUs]
+    """
+
+    def __init__(self, nodes: Mapping[str, int], quotas: Mapping[str, tuple[int, int]]) -> None:
+        self.cluster = QuotaCluster(NAME, MaxMissing.INFINITE)
+        self._seconds = count()
+        for name, gpus in nodes.items():
+            has = {GPU: str(gpus), "cpu": "1000", "pods": "110"}
+            self.cluster.put_node({"metadata": {"name": name}, "status": {"allocatable": has}})
+        for namespace, (least, most) in quotas.items():
+            spec = {"min": {GPU: str(least)}, "max": {GPU: str(most)}}
+            self.cluster.put_quota({"metadata": {"name": "q", "namespace": namespace}, "spec": spec})
+
+    def run(self, key: str, node: str, gpus: int = 1, priority: int = 0, **more: Any) -> QuotaPod:  # noqa: ANN401
+        """A pod runs; each started a second after the one before.
+
+        Args:
+            key: `namespace/name`.
+            node: where.
+            gpus: what it asks for.
+            priority: its priority.
+            more: `labels`, `terminating`, `static`, `cpu`.
+        """
+        pod = pod_json(key, gpus, priority, **more)
+        pod["spec"]["nodeName"] = node
+        if more.get("static"):
+            pod["metadata"]["ownerReferences"] = [{"kind": "Node", "name": node, "controller": True}]
+        pod["status"]["startTime"] = f"2026-01-01T00:{next(self._seconds):02}:00Z"
+        return self._put(pod)
+
+    def wait(self, key: str, gpus: int = 1, priority: int = 0, **more: Any) -> QuotaPod:  # noqa: ANN401
+        """A pod waits.
+
+        Args:
+            key: `namespace/name`.
+            gpus: what it asks for.
+            priority: its priority.
+            more: `nominated`, `hold`, `never`, `labels`, `cpu`.
+        """
+        return self._put(pod_json(key, gpus, priority, **more))
+
+    def protect(self, namespace: str, app: str, allowed: int = 0, name: str = "budget") -> None:
+        """A PodDisruptionBudget for the pods with a label `app`."""
+        metadata = {"name": name, "namespace": namespace}
+        spec, status = {"selector": {"matchLabels": {"app": app}}}, {"disruptionsAllowed": allowed}
+        self.cluster.put_budget({"metadata": metadata, "spec": spec, "status": status})
+
+    def decide(self, pod: QuotaPod, **options: Any) -> Decision | Undecided:  # noqa: ANN401
+        """Decide for a pod.
+
+        Args:
+            pod: the pod.
+            options: of `decide`.
+        """
+        fitting = Fitting(self.cluster, self.cluster.claims(NOW))
+        return decide(pod, self.cluster, NOW, fitting.misfit, **options)
+
+    def victims(self, pod: QuotaPod, **options: Any) -> AbstractSet[str]:  # noqa: ANN401
+        """Who has to leave for a pod.
+
+        Raises:
+            AssertionError: nobody is to.
+        """
+        decision = self.decide(pod, **options)
+        assert isinstance(decision, Decision), decision
+        return {victim.key for victim in decision.victims}
+
+    def why_not(self, pod: QuotaPod, **options: Any) -> str:  # noqa: ANN401
+        """Why nobody has to leave for a pod.
+
+        Raises:
+            AssertionError: somebody has to.
+        """
+        decision = self.decide(pod, **options)
+        assert isinstance(decision, Undecided), decision
+        return decision.reason
+
+    def _put(self, pod: Json) -> QuotaPod:
+        self.cluster.put_pod(pod)
+        return self.cluster.pods[pod["metadata"]["uid"]]
+
+
+COUNT: Final = {"budgets_rule": BudgetsRule.COUNT}
+"""Budgets are only counted."""
+
+
+def pod_json(
+    key: str,
+    gpus: int,
+    priority: int,
+    *,
+    labels: Mapping[str, str] | None = None,
+    nominated: str = "",
+    hold: Hold | None = None,
+    never: bool = False,
+    terminating: bool = False,
+    static: bool = False,
+    cpu: str = "0",
+) -> Json:
+    """A pod that asks for GPUs; its uid is its key."""
+    namespace, _, name = key.partition("/")
+    metadata: Json = {"name": name, "namespace": namespace, "uid": key, "labels": dict(labels or {})}
+    status: Json = {"nominatedNodeName": nominated}
+    if hold is not None:
+        metadata["annotations"], status["conditions"] = hold.annotations, [hold.condition]
+    if static:
+        metadata["annotations"] = {"kubernetes.io/config.mirror": "a-hash"}
+    if terminating:
+        metadata["deletionTimestamp"] = "2026-01-01T01:00:00Z"
+    containers = [{"name": "main", "resources": {"requests": {GPU: str(gpus), "cpu": cpu}}}]
+    spec: Json = {"priority": priority, "containers": containers}
+    if never:
+        spec["preemptionPolicy"] = "Never"
+    return {"metadata": metadata, "spec": spec, "status": status}

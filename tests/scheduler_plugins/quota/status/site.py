@@ -1,0 +1,173 @@
+"""A cluster as quotas see it, with an API server that keeps ElasticQuotas, for the tests of their status."""
+
+import asyncio
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from headroom.kube import ApiError
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.quota.status.limits import RESOURCE_QUOTAS, NamespaceLimits
+from scheduler_plugins.quota.status.metrics import QuotaMetrics
+from scheduler_plugins.quota.status.writer import Writer
+from tests.scheduler_plugins.objects import NOW, Json, at, node, pod
+
+Bounds = dict[str, Any]
+
+
+def quota(
+    name: str = "q", namespace: str = "a", minimum: Bounds | None = None, maximum: Bounds | None = None, age: float = 0
+) -> Json:
+    """An ElasticQuota, created so long before NOW."""
+    metadata = {"namespace": namespace, "name": name, "uid": f"uid-{namespace}-{name}", "generation": 1}
+    bounds = {"min": minimum, "max": maximum}
+    return {
+        "metadata": {**metadata, "resourceVersion": "1", "creationTimestamp": at(-age)},
+        "spec": {each: amounts for each, amounts in bounds.items() if amounts is not None},
+    }
+
+
+def bound(name: str, namespace: str = "a", cpu: str = "1", where: str = "n") -> Json:
+    """A pod with a node."""
+    item = pod(name, {"cpu": cpu}, node=where)
+    item["metadata"]["namespace"] = namespace
+    return item
+
+
+@dataclass
+class FakeApi:
+    """Keeps ElasticQuotas as the API server does; the watch is told of changes when the test says so."""
+
+    quotas: dict[str, Json] = field(default_factory=dict)
+    """By `namespace/name`."""
+    resource_quotas: list[Json] = field(default_factory=list)
+    pods: dict[str, Json] = field(default_factory=dict)
+    """By `namespace/name`."""
+    patches: list[tuple[str, Json]] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
+    """The next requests fail with these."""
+    prunes: bool = False
+    """Whether its definition of the kind has no conditions."""
+    lists: int = 0
+
+    def _fail(self) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+
+    async def patch(self, path: str, body: dict[str, Any], content_type: str = "") -> Any:  # noqa: ANN401 - JSON
+        """Merge a status into an ElasticQuota of the same uid and version."""
+        await asyncio.sleep(0)
+        self._fail()
+        assert content_type == "application/merge-patch+json"
+        *_, namespace, plural, name, status = path.split("/")
+        assert (plural, status) == ("elasticquotas", "status")
+        stored = self.quotas.get(f"{namespace}/{name}")
+        if stored is None:
+            raise ApiError(404, "NotFound", "no such quota")
+        if body["metadata"] != {part: stored["metadata"][part] for part in ("uid", "resourceVersion")}:
+            raise ApiError(409, "Conflict", "the object has been modified")
+        self.patches.append((f"{namespace}/{name}", body["status"]))
+        new = merged(stored, {"status": body["status"]})
+        if self.prunes:
+            new["status"].pop("conditions", None)
+        new["metadata"]["resourceVersion"] = str(int(stored["metadata"]["resourceVersion"]) + 1)
+        self.quotas[f"{namespace}/{name}"] = new
+        return copy.deepcopy(new)
+
+    async def list(self, path: str, params: Any = None, keep: Callable[[Json], Any] | None = None) -> Any:  # noqa: ANN401, ARG002
+        """All ResourceQuotas, or pods."""
+        self._fail()
+        self.lists += 1
+        items = self.resource_quotas if path == RESOURCE_QUOTAS else list(self.pods.values())
+        return [keep(item) if keep else item for item in items], "1"
+
+    async def get(self, path: str) -> Any:  # noqa: ANN401 - JSON
+        """One pod."""
+        *_, namespace, _, name = path.split("/")
+        if f"{namespace}/{name}" not in self.pods:
+            raise ApiError(404, "NotFound", "no such pod")
+        return self.pods[f"{namespace}/{name}"]
+
+
+def merged(stored: Any, change: Any) -> Any:  # noqa: ANN401 - JSON
+    """A JSON merge patch (RFC 7386)."""
+    if not isinstance(change, dict):
+        return copy.deepcopy(change)
+    result = copy.deepcopy(stored) if isinstance(stored, dict) else {}
+    for key, value in change.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            result[key] = merged(result.get(key), value)
+    return result
+
+
+@dataclass
+class FakeRecorder:
+    """Takes events."""
+
+    told: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
+        """Take one."""
+        assert (type_, action, regarding["kind"]) == ("Warning", "Accounting", "ElasticQuota")
+        self.told.append((regarding["name"], reason, note))
+
+    async def flush(self) -> None:
+        """Nothing waits."""
+
+
+class Site:
+    """A writer, with a node of 10 cores."""
+
+    def __init__(self, *quotas: Json) -> None:
+        self.now = NOW
+        self.leads = True
+        self.cluster = QuotaCluster("CapacityScheduling", MaxMissing.ZERO)
+        self.cluster.put_node(node(cpu="10"))
+        self.api, self.recorder = FakeApi(), FakeRecorder()
+        self.metrics = QuotaMetrics(CollectorRegistry())
+        self.writer = Writer(
+            self.cluster,
+            NamespaceLimits(self.api, lambda: self.now),
+            self.api,
+            self.recorder,
+            lambda: self.leads,
+            self.metrics,
+            lambda: self.now,
+            lambda: self.now,
+        )
+        for each in quotas:
+            self.create(each)
+
+    def create(self, item: Json) -> None:
+        """Create a quota, or change one."""
+        key = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+        self.api.quotas[key] = item
+        self.watch()
+
+    def watch(self) -> None:
+        """Let the watch bring all quotas as they are."""
+        for item in self.api.quotas.values():
+            self.cluster.put_quota(copy.deepcopy(item))
+
+    async def look(self, after: float = 1.0) -> list[str]:
+        """Let time pass and the writer look; the quotas that were written."""
+        self.now += after
+        before = len(self.api.patches)
+        await self.writer.look()
+        return [key for key, _ in self.api.patches[before:]]
+
+    def status(self, key: str = "a/q") -> Json:
+        """What a quota says."""
+        found: Json = self.api.quotas[key].get("status", {})
+        return found
+
+    def conditions(self, key: str = "a/q") -> dict[str, str]:
+        """The reasons of its conditions, by type; those that are not met with a minus."""
+        found = self.status(key).get("conditions", ())
+        return {each["type"]: ("" if each["status"] == "True" else "-") + each["reason"] for each in found}

@@ -1,0 +1,187 @@
+"""A small cluster for the tests of waking, with a plugin that refuses nodes without room and a clock that is set."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from prometheus_client import CollectorRegistry
+
+from headroom.kube import ApiError, ApiUnavailable
+from headroom.runtime.clocks import Clocks
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.plugin import LoadAccounting
+from scheduler_plugins.framework.verdict import PASSES, Refusal, Verdict
+from scheduler_plugins.requeue.groups import Entry
+from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.requeue.patching import Patcher
+from scheduler_plugins.requeue.requeuer import Waker
+from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.requeue.unschedulable import Waiting
+from scheduler_plugins.snapshot.arrays import FloatArray, Nodes, NodeState
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from scheduler_plugins.snapshot.pod import PodRequest
+from tests.scheduler_plugins.objects import NOW, Json, at, node, pod
+
+HOT = "node(s) hot"
+
+
+@dataclass(frozen=True)
+class Room:
+    """Refuses nodes on which load, pods in flight and the pod would be more CPU than the annotation `room` says."""
+
+    by_time: bool = False
+    """Whether the annotation is a time from which on there is room for anything."""
+
+    def dtype(self) -> np.dtype[Any]:
+        """One number per node."""
+        return np.dtype([("room", np.float64)])
+
+    def record(self, node: NodeState) -> tuple[Any, ...]:
+        """Read it."""
+        return (float(node.annotations.get("room", "0")),)
+
+    def filter(self, pod: PodRequest, nodes: Nodes) -> Verdict:
+        """Refuse nodes without room."""
+        room = nodes.tables["Room"]["room"]
+        fits = nodes.now >= room if self.by_time else nodes.in_flight[:, 0] + pod.estimate[0] <= room
+        return Verdict(np.where(fits, PASSES, 0), [Refusal(HOT)])
+
+    def score(self, _pod: PodRequest, nodes: Nodes) -> FloatArray:
+        """Prefer room."""
+        return np.clip(nodes.tables["Room"]["room"] / 100, 0, 100)
+
+    def explain(self, _pod: PodRequest, nodes: Nodes) -> Sequence[Mapping[str, Any]]:
+        """Tell the room."""
+        return [{"binding": f"{room:g} milli-cores are free"} for room in nodes.tables["Room"]["room"]]
+
+
+@dataclass
+class FakeApi:
+    """Takes patches, or fails as told."""
+
+    patches: list[tuple[str, Any]] = field(default_factory=list)
+    failures: dict[str, Exception] = field(default_factory=dict)
+    """By the end of the pod's path; "" for all."""
+
+    async def patch(self, path: str, body: dict[str, Any], content_type: str = "") -> Any:  # noqa: ANN401 - JSON
+        """Take a patch."""
+        await asyncio.sleep(0)
+        assert content_type == "application/merge-patch+json"
+        self.patches.append((path, body))
+        pod, _, subresource = path.rpartition("/")
+        assert subresource == "status"  # whose right is not the right to change what a pod runs
+        for end, error in self.failures.items():
+            if pod.endswith(end):
+                raise error
+        return body
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the pods that were patched, in order."""
+        return [path.removesuffix("/status").rpartition("/")[2] for path, _ in self.patches]
+
+
+def forbidden() -> ApiError:
+    """What RBAC says."""
+    said = 'pods "p" is forbidden: User "x" cannot patch resource "pods/status" in API group ""'
+    return ApiError(403, "Forbidden", said)
+
+
+def overloaded(retry_after: float | None = None) -> ApiUnavailable:
+    """What an API server says that has too much to do."""
+    return ApiUnavailable("too many requests", status=429, retry_after=retry_after)
+
+
+class Site:
+    """Nodes with room, pods that ask for CPU, and a waker."""
+
+    def __init__(
+        self, settings: WakingSettings | None = None, plugin: object | None = None, name: str = "Room"
+    ) -> None:
+        self.now = NOW
+        self.set_back = 0.0
+        plugin = plugin or Room()
+        rules = LoadRules(factors={"cpu": 100, "memory": 100})
+        if isinstance(plugin, LoadAccounting):
+            rules = plugin.load_rules()
+        self.cache = ClusterCache(rules, {name: plugin})
+        self.cycle = Cycle([Enabled(name, 1.0, plugin)])
+        self.settings = settings or WakingSettings()
+        self.waiting = Waiting(self.settings.most_pods, lambda: len(self.cache.nodes), self.monotonic)
+        self.api = FakeApi()
+        self.metrics = WakingMetrics(CollectorRegistry())
+        clocks = Clocks(self.clock, self.monotonic)
+        self.waker = Waker(self.waiting, self.cache, self.cycle, Patcher(self.api), self.settings, self.metrics, clocks)
+        self.pods: dict[str, Json] = {}
+
+    def clock(self) -> float:
+        """The time."""
+        return self.now
+
+    def monotonic(self) -> float:
+        """A clock that is never set."""
+        return self.now + self.set_back
+
+    def set_clock_back(self, seconds: float) -> None:
+        """Set the clock of the machine back."""
+        self.now -= seconds
+        self.set_back += seconds
+
+    def room(self, **milli: float) -> None:
+        """Set the room on nodes; those that are new are added."""
+        for name, amount in milli.items():
+            self.cache.put_node(node(name.replace("_", "-"), annotations={"room": str(amount)}))
+
+    def ask(self, item: Json, *names: str) -> bool:
+        """As kube-scheduler asks about a pod and some nodes: whether some node takes it."""
+        self.pods[item["metadata"]["name"]] = item
+        request = self.cache.read(item)
+        self.cache.release(request.uid)
+        nodes = self.cache.freeze(self.now).select(names or tuple(self.cache.nodes))[0]
+        verdict = self.cycle.filter(request, nodes)
+        passing = np.flatnonzero(verdict.passes)
+        if len(passing):
+            self.cache.charge(request, [nodes.names[int(passing[0])]], self.now)
+            return True
+        self.waiting.refused(request, item, nodes.names, verdict)
+        return False
+
+    def refuse(self, *names: str, on: Sequence[str] = (), cpu: str = "1", created: float = 0, **spec: Any) -> None:  # noqa: ANN401
+        """Have pods asked about that no node takes."""
+        for name in names:
+            assert not self.ask(made(name, cpu, created, **spec), *on)
+
+    def ask_again(self, *names: str) -> list[bool]:
+        """Have pods asked about again."""
+        return [self.ask(self.pods[name]) for name in names]
+
+    async def look(self, after: float = 1.0) -> list[str]:
+        """Let time pass and the waker look; the names of the pods it woke."""
+        self.now += after
+        return [name_of(entry) for entry in await self.waker.look()]
+
+    def counted(self, name: str, **labels: str) -> float:
+        """The value of a metric."""
+        return _sample(self.metrics, name, labels)
+
+
+def _sample(metrics: WakingMetrics, name: str, labels: Mapping[str, str]) -> float:
+    families = [family for metric in vars(metrics).values() for family in metric.collect()]
+    wanted = f"headroom_scheduler_{name}"
+    samples = [sample for family in families for sample in family.samples if sample.name == wanted]
+    return sum(float(sample.value) for sample in samples if sample.labels == dict(labels))
+
+
+def made(name: str, cpu: str = "1", created: float = 0, **spec: Any) -> Json:  # noqa: ANN401 - any field of a PodSpec
+    """A pod that asks for CPU, created at a time after NOW."""
+    item = pod(name, {"cpu": cpu}, **spec)
+    item["metadata"]["creationTimestamp"] = at(created)
+    return item
+
+
+def name_of(entry: Entry) -> str:
+    """The name of a pod."""
+    return entry.key.partition("/")[2]

@@ -1,0 +1,51 @@
+"""Namespaces with quotas of CPU on two nodes, for the tests of waking."""
+
+from typing import Any
+
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling, kept
+from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.requeue.requeuer import SWEEP_SECONDS
+from tests.scheduler_plugins.objects import Json, at, node
+from tests.scheduler_plugins.requeue.site import Site, made
+
+ADMISSION = CapacityScheduling(MaxMissing.INFINITE)
+
+
+def bounds(namespace: str, minimum: int, maximum: int) -> Json:
+    """Bounds for CPU, in cores."""
+    metadata = {"namespace": namespace, "name": "q", "uid": f"quota-{namespace}", "creationTimestamp": at(0)}
+    return {"metadata": metadata, "spec": {"min": {"cpu": minimum}, "max": {"cpu": maximum}}}
+
+
+class Teams(Site):
+    """Two nodes, and namespaces with quotas."""
+
+    def __init__(self, plugin: object = ADMISSION, **quotas: tuple[int, int]) -> None:
+        super().__init__(plugin=plugin, name=NAME)
+        self.cluster = kept(self.cache.freeze(self.now))
+        for name in ("n1", "n2"):
+            self.cluster.put_node(node(name))
+            self.cache.put_node(node(name))
+        self.waiting.read = self.cache.read
+        for namespace, given in quotas.items():
+            self.cluster.put_quota(bounds(namespace, *given))
+
+    def run(self, name: str, namespace: str, cpu: str = "1") -> None:
+        """Have a pod run."""
+        self.cluster.put_pod(self.of(name, namespace, cpu, nodeName="n1"))
+
+    def of(self, name: str, namespace: str, cpu: str = "1", **spec: Any) -> Json:  # noqa: ANN401 - of a PodSpec
+        """A pod of a namespace."""
+        item = made(name, cpu, **spec)
+        item["metadata"]["namespace"] = namespace
+        return item
+
+    def wait(self, count: int, namespace: str, cpu: str = "1", prefix: str = "p") -> None:
+        """Have pods refused."""
+        for number in range(count):
+            assert not self.ask(self.of(f"{prefix}{number}", namespace, cpu))
+
+    async def settled(self) -> None:
+        """See that nobody is woken while nothing changes, sweeps included."""
+        for _ in range(int(SWEEP_SECONDS) + 1):
+            assert await self.look() == []

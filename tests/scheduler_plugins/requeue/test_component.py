@@ -1,0 +1,77 @@
+"""Waking and telling as a part of the extender."""
+
+from typing import Any, cast
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from headroom.kube import ApiServer
+from scheduler_plugins.framework.verdict import Refusal, Verdict
+from scheduler_plugins.requeue.component import Waking
+from scheduler_plugins.requeue.metrics import WakingMetrics
+from scheduler_plugins.requeue.settings import WakingSettings
+from tests.scheduler_plugins.requeue.site import HOT, Site, made
+
+
+def _part(settings: WakingSettings | None = None) -> tuple[Site, Waking]:
+    site = Site()
+    site.room(a=0)
+    metrics = WakingMetrics(CollectorRegistry())
+    api = cast("ApiServer", site.api)
+    return site, Waking(settings or WakingSettings(), site.cache, site.cycle, api, metrics, site.clock, site.monotonic)
+
+
+def _refuse(site: Site, part: Waking, item: dict[str, Any]) -> None:
+    part.refused(site.cache.read(item), item, ["a"], Verdict.all_refused(1, Refusal(HOT)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "background", "remembered"),
+    [
+        (WakingSettings(), {"waking", "telling"}, 1),
+        (WakingSettings(events=False), {"waking"}, 1),
+        (WakingSettings(enabled=False), {"telling"}, 1),
+        (WakingSettings(enabled=False, events=False), set(), 0),
+    ],
+)
+def test_settings_decide(settings: WakingSettings, background: set[str], remembered: int) -> None:
+    """What is off does not run, and with both off nothing is remembered."""
+    site, part = _part(settings)
+    _refuse(site, part, made("p"))
+    assert set(part.background) == background
+    assert len(part.waiting) == remembered
+
+
+def test_pod_without_uid_is_nobody() -> None:
+    """What has no uid was not sent by kube-scheduler and cannot be patched."""
+    site, part = _part()
+    item = made("p")
+    del item["metadata"]["uid"]
+    _refuse(site, part, item)
+    assert len(part.waiting) == 0
+
+
+@pytest.mark.parametrize("wrong", [{"volumes": 5}, {"volumes": [7]}, {"nodeSelector": {1: {}, "a": set()}}])
+def test_malformed_pod_breaks_nothing(wrong: dict[str, Any]) -> None:
+    """A pod with parts that nobody can read is not remembered, and its refusal stands."""
+    site, part = _part()
+    item = made("p")
+    item["spec"].update(wrong)
+    _refuse(site, part, item)
+    assert len(part.waiting) == 0
+
+
+def test_wait_is_measured() -> None:
+    """The time from the first refusal to the binding is counted; that of a pod that is deleted is not."""
+    site, part = _part()
+    _refuse(site, part, made("p"))
+    _refuse(site, part, made("q"))
+    site.now += 42
+    part.delete_pod("uid-q")
+    bound = made("p")
+    bound["spec"]["nodeName"] = "a"
+    part.put_pod(bound)
+    assert list(part.absent_pods(set())) == []
+    (family,) = part._metrics.waited.collect()
+    found = {sample.name.rpartition("_")[2]: sample.value for sample in family.samples}
+    assert (found["count"], found["sum"]) == (1, 42)

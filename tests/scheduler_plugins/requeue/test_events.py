@@ -1,0 +1,148 @@
+"""What people are told of refused pods, and how often."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from scheduler_plugins.framework.verdict import Refusal
+from scheduler_plugins.requeue.events import REPEAT_SECONDS, Teller
+from scheduler_plugins.requeue.settings import WakingSettings
+from scheduler_plugins.snapshot.arrays import Nodes
+from scheduler_plugins.snapshot.pod import PodRequest
+from tests.scheduler_plugins.requeue.site import HOT, Room, Site
+
+
+@dataclass
+class FakeRecorder:
+    """Takes events."""
+
+    waiting: int = 0
+    told: list[tuple[str, ...]] = field(default_factory=list)
+    regarding: list[dict[str, Any]] = field(default_factory=list)
+    refuses: bool = False
+
+    async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
+        """Take one."""
+        self.told.append((regarding["name"], type_, reason, action, note))
+        self.regarding.append(regarding)
+        self.waiting += self.refuses
+
+    async def flush(self) -> None:
+        """Nothing waits."""
+
+
+class Stage(Site):
+    """The site with a teller that hears of refusals."""
+
+    def __init__(self, settings: WakingSettings | None = None, plugin: object | None = None) -> None:
+        super().__init__(settings, plugin)
+        self.recorder = FakeRecorder()
+        self.teller = Teller(
+            self.waiting, self.cache, self.cycle, self.recorder, self.settings, self.metrics, self.clock, self.monotonic
+        )
+        remember = self.waiting.refused
+
+        def refused(*told: Any) -> None:  # noqa: ANN401 - what the extender tells
+            remember(*told)
+            self.teller.refused(*told)
+
+        self.waiting.refused = refused  # type: ignore[method-assign,assignment]
+
+    async def told(self, after: float = 1.0) -> list[str]:
+        """Let time pass and the teller tell; the names of the pods it told of."""
+        self.now += after
+        before = len(self.recorder.told)
+        await self.teller.tell()
+        return [event[0] for event in self.recorder.told[before:]]
+
+
+async def test_closest_node_is_named() -> None:
+    """The event counts the reasons and gives the numbers of the node that came closest."""
+    stage = Stage()
+    stage.room(a=100, b=900, c=300)
+    stage.refuse("p")
+    assert await stage.told() == ["p"]
+    note = f"0/3 nodes that fit otherwise have headroom: 3 {HOT}. Closest is b: 900 milli-cores are free."
+    assert stage.recorder.told == [("p", "Warning", "HeadroomRefused", "Scheduling", note)]
+    assert stage.recorder.regarding[0]["uid"] == "uid-p"
+
+
+async def test_unexplained_refusal_is_told() -> None:
+    """Where no plugin gives numbers the reason stands for them."""
+    stage = Stage()
+    stage.cycle._explaining.clear()
+    stage.room(a=100)
+    stage.refuse("p")
+    await stage.told()
+    assert stage.recorder.told[0][-1].endswith(f"Closest is a: {HOT}.")
+
+
+async def test_same_is_told_once() -> None:
+    """However often a pod is refused for the same reasons, it is told once, and again after a long time."""
+    stage = Stage()
+    stage.room(a=0)
+    for _ in range(5):
+        stage.refuse("p")
+        await stage.told()
+    assert len(stage.recorder.told) == 1
+    assert stage.counted("refusal_events_total", result="suppressed") == 4
+    stage.now += REPEAT_SECONDS
+    stage.refuse("p")
+    assert await stage.told() == ["p"]
+
+
+async def test_events_are_rationed() -> None:
+    """A thousand refused pods make no storm of events; the important ones come first, and all get theirs."""
+    stage = Stage(WakingSettings(events_per_second=2, event_burst=5))
+    stage.room(a=0)
+    stage.refuse(*(f"p{number:03d}" for number in range(9)))
+    stage.refuse("important", priority=5)
+    told = [await stage.told() for _ in range(4)]
+    assert [len(names) for names in told] == [5, 2, 2, 1]
+    assert told[0][0] == "important"
+
+
+async def test_bound_pods_are_not_told() -> None:
+    """A pod that found a node before its turn, or would pass now, is not told of."""
+    stage = Stage()
+    stage.room(a=0)
+    stage.refuse("p", "q")
+    stage.waiting.delete_pod("uid-p")
+    stage.room(a=1000)
+    assert await stage.told() == []
+    assert stage.counted("refusal_events_total", result="suppressed") == 2
+
+
+async def test_trouble_is_waited_out() -> None:
+    """While an event cannot be written no further one is tried."""
+    stage = Stage()
+    stage.recorder.refuses = True
+    stage.room(a=0)
+    stage.refuse("p", "q", "r")
+    assert len(await stage.told()) == 1
+    assert await stage.told() == []
+    stage.recorder.refuses, stage.recorder.waiting = False, 0
+    assert len(await stage.told()) == 2
+
+
+class Share(Room):
+    """Refuses all pods as such, with numbers that are others each time."""
+
+    used: ClassVar[int] = 0
+
+    def pre_filter(self, _pod: PodRequest, _nodes: Nodes) -> Refusal:
+        """Refuse it."""
+        type(self).used += 1
+        return Refusal(f"share: {self.used} of 1 used.", kind="share exceeded")
+
+
+async def test_refusal_of_pod_as_such_is_told_once() -> None:
+    """Where no node is to blame none is named, and other numbers are no news."""
+    stage = Stage(plugin=Share())
+    stage.room(a=100, b=900)
+    stage.refuse("p")
+    assert await stage.told() == ["p"]
+    (*_, note) = stage.recorder.told[0]
+    assert note == f"No node may have it: share: {Share.used} of 1 used."
+    stage.now += 120
+    assert stage.ask_again("p") == [False]
+    assert await stage.told() == []

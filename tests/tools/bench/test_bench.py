@@ -1,0 +1,134 @@
+"""The benchmarks run; what they measure is for people to judge."""
+
+import json
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture.sources import ROOT
+from tools.bench import manager, manager_table
+from tools.bench.__main__ import main
+from tools.bench.parts import PARTS, chosen, groups
+
+LOCAL = [name for name, part in PARTS.items() if not part.cluster]
+CLUSTER = [name for name, part in PARTS.items() if part.cluster]
+
+
+def _run(folder: Path, *names: str) -> dict[str, list[dict[str, Any]]]:
+    """What quick forms of these parts yield, by part."""
+    command = [sys.executable, "-m", "bench", "--quick", "--markdown", "--out", str(folder), *names]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((folder / "results.json").read_text())["parts"]
+    assert set(found) == set(names)
+    for part in found.values():
+        rows = [one for one in part["items"] if one["kind"] == "measurement"]
+        assert rows
+        assert all(any(character.isdigit() for character in row["measured"]) for row in rows), rows
+        assert all(row["what"] in done.stdout for row in rows)
+        for one in part["items"]:
+            assert one["kind"] != "picture" or (folder / f"{one['name']}.svg").read_text().startswith("<?xml")
+    return {name: part["items"] for name, part in found.items()}
+
+
+@pytest.mark.alone
+@pytest.mark.timeout(1200)
+def test_every_benchmark_runs(tmp_path: Path) -> None:
+    """In its quick form, every benchmark without a cluster prints rows with a figure, and keeps them."""
+    _run(tmp_path, *LOCAL)
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_manager_is_measured(tmp_path: Path) -> None:
+    """In its quick form, the manager's benchmark fills its table: nodes are published, and a restart writes nothing."""
+    items = _run(tmp_path, "manager-cluster")["manager-cluster"]
+    (table,) = [one["cells"] for one in items if one["kind"] == "grid"]
+    assert table[0] == ["what", "10 nodes", "growth", "budget"]
+    found = {row[0]: row[1] for row in table[1:]}
+    assert len(found) == len(manager_table.ROWS)
+    assert float(found["NodeMetric to Node, first publication, p50 [s]"]) > 0
+    assert found["start with nothing changed: writes"] == "0"
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_scheduler_is_measured(tmp_path: Path) -> None:
+    """In its quick form every mode binds its pods through the real kube-scheduler and fills its line of the table."""
+    items = _run(tmp_path, "scheduler-cluster")["scheduler-cluster"]
+    (table,) = [one["cells"] for one in items if one["kind"] == "grid"]
+    assert [row[2] for row in table[1:]] == ["2", "1", "1", "1", "1", "1"]
+    assert all(float(row[3].split()[0]) > 0 for row in table[1:])
+    assert any("filter names 12" in row[9] for row in table[1:])
+    assert len([one for one in items if one["kind"] == "measurement"]) == len(table) - 1
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(900)
+def test_reclaim_is_measured(tmp_path: Path) -> None:
+    """In its quick form every pod is bound where others left, with quotas and with kube-scheduler's own preemption."""
+    rows = _run(tmp_path, "quota-cluster")["quota-cluster"]
+    assert ["(n = 3)" in row["measured"] and "(n = 3)" in row["reference"] for row in rows] == [True, False]
+    assert ["(n = 4)" in row["measured"] and "(n = 4)" in row["reference"] for row in rows] == [False, True]
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_part_has_a_function(name: str) -> None:
+    """What a part runs is there, and takes `quick`."""
+    assert callable(pkgutil.resolve_name(PARTS[name].function))
+
+
+def test_groups_name_parts() -> None:
+    """Every part is in one group, and a name that is both stands for the same."""
+    assert sorted(name for names in groups().values() for name in names) == sorted(PARTS)
+    assert all(names == (name,) for name, names in groups().items() if name in PARTS)
+
+
+def test_chosen_keeps_the_order() -> None:
+    """Names of parts and groups may be mixed and repeated; parts come in their own order, all without a name."""
+    assert chosen(["week", "scheduler", "extender", "process"]) == [
+        "process",
+        "week",
+        "scheduler-compute",
+        "extender",
+        "relist",
+        "scheduler-cluster",
+    ]
+    assert chosen([]) == list(PARTS)
+
+
+def test_every_service_is_measured() -> None:
+    """Agent, manager, scheduler, quotas and predictions are measured."""
+    assert {"agent", "manager", "scheduler", "quota", "backtest"} <= set(groups())
+
+
+def test_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A benchmark that does not exist is named, with those that do."""
+    with pytest.raises(SystemExit):
+        main(["--only", "nonsense,tick"])
+    assert "no benchmark named nonsense: choose from process" in capsys.readouterr().err
+
+
+def test_list_says_how_long(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every part is listed with its time."""
+    assert main(["--list"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(f"{name}: {part.title}" in said for name, part in PARTS.items())
+    assert "everything: about" in said
+
+
+@pytest.mark.parametrize(
+    ("flag", "what"),
+    [("--nodes=500,x", "write numbers like 500,1000"), ("--nodes=0", "500,1000"), ("--minutes=0", "above 0")],
+)
+def test_wrong_sizes_are_refused(flag: str, what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A size that cannot be measured is refused before a cluster is started."""
+    with pytest.raises(SystemExit):
+        manager.main([flag])
+    assert what in capsys.readouterr().err

@@ -1,0 +1,191 @@
+"""Images: when they are built again, where their base comes from, and that their Dockerfiles say what we think."""
+
+import fnmatch
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.sources import ROOT
+from tools.devcluster import Cluster, base_image, buildah, images
+from tools.devcluster.base_image import Source
+from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.images import RECIPES, SHARED_INPUTS, Recipe
+
+DEBIAN = 'ID=debian\nVERSION_CODENAME=trixie\nPRETTY_NAME="Debian GNU/Linux 13 (trixie)"\n'
+UBUNTU = "ID=ubuntu\nVERSION_CODENAME=noble\n"
+FEDORA = "ID=fedora\nVERSION_ID=42\n"
+
+
+@pytest.mark.parametrize(
+    ("os_release", "targets", "expected"),
+    [
+        (
+            DEBIAN,
+            "http://mirror/debian-security trixie-security main\nhttp://mirror/debian/ trixie main\n",
+            Source("trixie", "http://mirror/debian", ("main",)),
+        ),
+        (
+            UBUNTU,
+            "http://archive/ubuntu noble universe\nhttp://archive/ubuntu noble main\n",
+            Source("noble", "http://archive/ubuntu", ("main", "universe")),  # pip is in universe
+        ),
+        (FEDORA, "", Source("bookworm", "http://deb.debian.org/debian", ("main",))),  # no apt
+        (DEBIAN, "http://other/repo stable main\n", Source("bookworm", "http://deb.debian.org/debian", ("main",))),
+        ("", "", Source("bookworm", "http://deb.debian.org/debian", ("main",))),
+    ],
+)
+def test_base_follows_the_machine(os_release: str, targets: str, expected: Source) -> None:
+    """The base is the machine's own release from the mirror of its apt; elsewhere Debian's."""
+    assert base_image.source(os_release, targets) == expected
+
+
+def test_mirror_does_not_rebuild() -> None:
+    """Another mirror of the same release gives the same base; another release does not."""
+    here, there = Source("trixie", "http://here", ("main",)), Source("trixie", "http://there", ("main",))
+    assert here.key == there.key
+    assert here.key != Source("bookworm", "http://here", ("main",)).key
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Something with the files that an image of one package is made from."""
+    for name in (*SHARED_INPUTS, "Dockerfile.x", "requirements/x.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name == "crds":
+            path.mkdir()
+            (path / "__init__.py").write_text(f'"""{name}"""')
+        else:
+            path.write_text(name)
+    return tmp_path
+
+
+RECIPE = Recipe("x", "Dockerfile.x", ("requirements/x.txt",))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "crds" / "__init__.py").write_text("x = 1"),
+        lambda root: (root / "crds" / "new.py").touch(),
+        lambda root: (root / "crds" / "__init__.py").rename(root / "crds" / "other.py"),
+        lambda root: (root / "requirements" / "x.txt").write_text("numpy==1"),
+        lambda root: (root / "Dockerfile.x").write_text("FROM scratch"),
+    ],
+    ids=["content", "new file", "name", "library", "Dockerfile"],
+)
+def test_change_builds_again(repository: Path, change: Callable[[Path], object]) -> None:
+    """An image is built again when a file that it is made from changes, comes or is renamed."""
+    before = RECIPE.key(repository, "base")
+    change(repository)
+    assert RECIPE.key(repository, "base") != before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda root: (root / "docs").mkdir(),
+        lambda root: (root / "crds" / "__pycache__").mkdir() or (root / "crds/__pycache__/x.pyc").touch(),
+        lambda root: os.utime(root / "crds" / "__init__.py", (0, 0)),
+    ],
+    ids=["other folder", "bytecode", "time stamp"],
+)
+def test_other_changes_do_not(repository: Path, change: Callable[[Path], object]) -> None:
+    """What is not in the image, and a mere time stamp, build nothing."""
+    before = RECIPE.key(repository, "base")
+    change(repository)
+    assert RECIPE.key(repository, "base") == before
+
+
+def test_base_is_part_of_the_key(repository: Path) -> None:
+    """Another base builds again."""
+    assert RECIPE.key(repository, "one") != RECIPE.key(repository, "two")
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_recipe_names_what_is_copied(recipe: Recipe) -> None:
+    """The files that decide about a build are those that the Dockerfile copies, and the build context has them."""
+    text = (ROOT / recipe.dockerfile).read_text()
+    copied = {word for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for word in line.split()}
+    assert copied | {".dockerignore"} == {*SHARED_INPUTS, *recipe.inputs}
+    admitted = re.findall(r"^!(.*)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
+    assert all(
+        any(fnmatch.fnmatch(name if name.startswith("tools/") else name.split("/")[0], pattern) for pattern in admitted)
+        for name in copied
+    )
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.name)
+def test_dockerfile_suits_users(recipe: Recipe) -> None:
+    """The base is an argument with a public default, libraries come by hash, and the image does not run as root."""
+    text = (ROOT / recipe.dockerfile).read_text()
+    assert "ARG BASE_IMAGE=docker.io/library/python:" in text
+    assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"${BASE_IMAGE}", "base", "scratch"}
+    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE)[-1] == "scratch"  # the rest stays in its stages
+    assert "--require-hashes" in text
+    assert re.findall(r"^USER (.*)$", text, re.MULTILINE) == ["65532:65532"]
+    assert json.loads(re.findall(r"^ENTRYPOINT (.*)$", text, re.MULTILINE)[0]) == [f"/opt/headroom/bin/{recipe.name}"]
+
+
+def test_pip_settings_reach_the_build() -> None:
+    """The machine's index and proxy hold in the build, the strongest setting wins, and other settings stay outside."""
+    listing = (
+        "global.index-url='https://one/simple'\n"
+        ":env:.index-url='https://two/simple'\n"
+        "global.cert='/home/me/ca.pem'\n"
+        ":env:.default-timeout='180'\n"
+        "global.find-links='/opt/wheels'\n"
+    )
+    config = buildah.pip_config(listing)
+    assert "index-url = https://two/simple\n" in config
+    assert "timeout = 180\n" in config
+    assert "find-links" not in config
+    assert "/home/me" not in config
+
+
+def test_missing_buildah_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without buildah one line says how to get it."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingRequirementError, match="apt-get install buildah"), buildah.session():
+        pass
+
+
+def test_missing_debootstrap_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """So is debootstrap."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingRequirementError, match="apt-get install debootstrap"):
+        base_image.build(Source("trixie", "http://mirror", ("main",)), tmp_path / "base")
+
+
+@pytest.mark.node
+def test_unreachable_mirror_is_said(real_node_requirements: None, tmp_path: Path) -> None:  # noqa: ARG001 - it skips
+    """A mirror that does not answer is named, with the way out and what debootstrap says; nothing stays behind."""
+    with pytest.raises(DevClusterError, match=r"from http://127.0.0.1:9/debian. Make the mirror reachable") as caught:
+        base_image.build(Source("bookworm", "http://127.0.0.1:9/debian", ("main",)), tmp_path / "base", lambda _: None)
+    assert "Connection refused" in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.node
+def test_second_build_does_nothing(real_node_cluster: Cluster, tmp_path: Path) -> None:
+    """When nothing has changed, nothing is built, nothing is said, and the images are the same."""
+    for name in {file for recipe in RECIPES for file in (recipe.dockerfile, *SHARED_INPUTS, *recipe.inputs)}:
+        source, target = ROOT / name, tmp_path / name  # a copy, which nobody edits meanwhile
+        target.parent.mkdir(exist_ok=True)
+        shutil.copytree(source, target, dirs_exist_ok=True) if source.is_dir() else shutil.copy(source, target)
+    said: list[str] = []
+    first = images.build_all(real_node_cluster.binaries, lambda _: None, tmp_path)
+    second = images.build_all(real_node_cluster.binaries, said.append, tmp_path)
+    assert second == first
+    assert [line for line in said if "building" in line] == []
+    assert [image.name for image in second] == [
+        "localhost/pause:dev",
+        f"localhost/kube-scheduler:{real_node_cluster.binaries.kubernetes_version}",
+        "localhost/headroom-agent:dev",
+        "localhost/headroom-manager:dev",
+    ]

@@ -1,0 +1,230 @@
+"""The real node: pods run, can be looked into, reach the API server, and reach nothing else."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.devcluster import Cluster, DevClusterError
+from tools.devcluster.commands import CommandError
+from tools.devcluster.oci import write_program_image
+from tools.devcluster.process import wait_until
+
+pytestmark = pytest.mark.node
+
+SECONDS = 120.0
+IMAGE = "localhost/headroom-agent:dev"
+NAMESPACE = "node-test"
+
+ASK_API_SERVER = """
+import ssl, urllib.request
+account = "/var/run/secrets/kubernetes.io/serviceaccount/"
+token = open(account + "token").read()
+request = urllib.request.Request("https://10.96.0.1/version", headers={"Authorization": "Bearer " + token})
+context = ssl.create_default_context(cafile=account + "ca.crt")
+print(urllib.request.urlopen(request, context=context, timeout=10).read().decode())
+"""
+REACH = """
+import socket, sys
+try:
+    socket.create_connection((sys.argv[1], 443), timeout=10)
+except OSError as error:
+    print(error.strerror)
+else:
+    print("reached")
+"""
+LOOK_AROUND = """
+import json, os, sys
+trees = [path for path, folders, _ in os.walk("/sys/fs/cgroup") if "kubepods" in folders]
+others = [path for path, folders, _ in os.walk("/sys/fs/cgroup") if any(name.startswith("hr-") for name in folders)]
+print(json.dumps({"uid": os.getuid(), "trees": trees, "others": others}))
+"""
+LOOK_INTO_IMAGE = """
+import importlib.util, json, os, subprocess, sys
+names = ("agent", "cli", "crds", "devcluster", "kubeapi", "manager", "scheduler_plugins", "service", "tests")
+print(json.dumps({
+    "packages": [name for name in names if importlib.util.find_spec(name)],
+    "programs": sorted(name for name in os.listdir("/opt/headroom/bin") if "headroom" in name),
+    "writable": [path for path in sys.path if path and os.access(path, os.W_OK)],
+    "help": subprocess.run(["headroom-agent", "--help"], stdout=-1, stderr=subprocess.STDOUT, text=True).stdout,
+}))
+"""
+
+
+def _pod(name: str, *argv: str, **spec: object) -> dict[str, object]:
+    container = {
+        "name": "main",
+        "image": IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "command": list(argv),
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        **spec,
+    }
+    pod = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": NAMESPACE}, "spec": pod}
+
+
+def _wait_running(cluster: Cluster, namespace: str, name: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+    def running() -> bool:
+        if not cluster.api.exists(path):  # a static pod's mirror comes later than its manifest
+            return False
+        statuses = cluster.api.get(path)["status"].get("containerStatuses", [{}])
+        return "running" in statuses[0].get("state", {})
+
+    wait_until(running, f"the pod {name} running", SECONDS)
+
+
+@pytest.fixture(scope="module")
+def node_cluster(real_node_cluster: Cluster) -> Iterator[Cluster]:
+    """The shared cluster, with a namespace and a pod `sleeper` of ours."""
+    real_node_cluster.create_namespace(NAMESPACE)
+    pod = _pod("sleeper", "python3", "-c", "import time; print('good morning', flush=True); time.sleep(3600)")
+    host = {"name": "cgroup", "hostPath": {"path": "/sys/fs/cgroup"}}
+    pod["spec"]["volumes"] = [host]  # type: ignore[index]
+    mount = {"name": "cgroup", "mountPath": "/sys/fs/cgroup", "readOnly": True, "mountPropagation": "HostToContainer"}
+    pod["spec"]["containers"][0]["volumeMounts"] = [mount]  # type: ignore[index]
+    real_node_cluster.apply(pod)
+    _wait_running(real_node_cluster, NAMESPACE, "sleeper")
+    yield real_node_cluster
+    real_node_cluster.kubectl("delete", "namespace", NAMESPACE, "--wait=false")
+
+
+@pytest.fixture
+def execute(node_cluster: Cluster) -> Callable[..., str]:
+    """Runs a Python program in the pod `sleeper` and returns what it prints."""
+    return lambda program, *words: node_cluster.kubectl(
+        "exec", "--namespace", NAMESPACE, "sleeper", "--", "python3", "-c", program, *words
+    )
+
+
+def test_node_says_what_it_is(node_cluster: Cluster) -> None:
+    """The Node object has the pinned version, the node's address and the machine's processors."""
+    status = node_cluster.api.get(f"/api/v1/nodes/{node_cluster.spec.node_name}")["status"]
+    assert status["nodeInfo"]["kubeletVersion"] == node_cluster.binaries.kubernetes_version
+    assert {"type": "InternalIP", "address": "10.244.0.1"} in status["addresses"]
+    assert int(status["capacity"]["cpu"]) >= 1
+
+
+def test_log_is_readable(node_cluster: Cluster) -> None:
+    """`kubectl logs` shows what a pod of our own image prints."""
+    logs = ("logs", "--namespace", NAMESPACE, "sleeper")
+    # A container runs before its program has printed anything.
+    assert wait_until(lambda: node_cluster.kubectl(*logs), "the first line of the log", SECONDS) == "good morning\n"
+
+
+def test_pod_sees_only_its_node(execute: Callable[..., str]) -> None:
+    """In a pod with the host's cgroups, kubepods is at the top of each hierarchy, and no other node is seen."""
+    seen = json.loads(execute(LOOK_AROUND))
+    assert seen["uid"] == 65532
+    assert seen["trees"]
+    assert all(tree == "/sys/fs/cgroup" or tree.count("/") == 4 for tree in seen["trees"]), seen["trees"]
+    assert seen["others"] == []
+
+
+def test_pod_reaches_api_server(execute: Callable[..., str], node_cluster: Cluster) -> None:
+    """A pod's own token and certificate authority are enough to ask the API server at its ClusterIP."""
+    assert json.loads(execute(ASK_API_SERVER))["gitVersion"] == node_cluster.binaries.kubernetes_version
+
+
+@pytest.mark.parametrize("address", ["192.0.2.1", "10.96.0.10", "169.254.169.254"])
+def test_pod_reaches_nothing_else(execute: Callable[..., str], address: str) -> None:
+    """The world, another ClusterIP and a cloud's metadata service are unreachable at once: there is no route."""
+    assert execute(REACH, address) == "Network is unreachable\n"
+
+
+def test_node_itself_reaches_nothing(node_cluster: Cluster) -> None:
+    """Nor has the network of the node and the control plane a way out."""
+    assert node_cluster.network is not None
+    routes = node_cluster.network.command("ip", "-json", "route", "show", "table", "main")
+    destinations = {route["dst"] for route in json.loads(_run(routes))}
+    assert destinations == {"10.244.0.0/24", "10.96.0.0/16"}
+    forwarding = node_cluster.network.command("cat", "/proc/sys/net/ipv4/ip_forward")
+    assert _run(forwarding) == "0\n"
+
+
+def _run(argv: list[str]) -> str:
+
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=SECONDS).stdout
+
+
+def test_static_pod_runs(node_cluster: Cluster) -> None:
+    """A manifest in the static-pod folder runs, and ends when the file is gone."""
+    assert node_cluster.node is not None
+    manifest = node_cluster.node.static_pods / "static.json"
+    name = f"static-{node_cluster.spec.node_name}"
+    manifest.write_text(json.dumps(_pod("static", "python3", "-c", "import time; time.sleep(3600)")))
+    _wait_running(node_cluster, NAMESPACE, name)
+    manifest.unlink()
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
+    wait_until(lambda: not node_cluster.api.exists(path), "the static pod's end", SECONDS)
+
+
+def test_pods_outlive_the_kubelet(node_cluster: Cluster, execute: Callable[..., str]) -> None:
+    """A kubelet that is stopped and started again finds its pods running, in the same container."""
+    assert node_cluster.node is not None
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/sleeper"
+    before = node_cluster.api.get(path)["status"]["containerStatuses"][0]
+    node_cluster.node.stop_kubelet()
+    node_cluster.node.start_kubelet()
+
+    def knows_pod() -> bool:
+        try:
+            return execute("print('here')") == "here\n"
+        except CommandError:  # it does not listen yet, or has not asked the API server for its pods
+            return False
+
+    wait_until(knows_pod, "the kubelet's answer about its pod", SECONDS)
+    after = node_cluster.api.get(path)["status"]["containerStatuses"][0]
+    assert after["containerID"] == before["containerID"]
+    assert after["restartCount"] == before["restartCount"] == 0
+
+
+def test_orphans_are_collected(node_cluster: Cluster) -> None:
+    """The node's first process collects the ended processes that it inherits: no zombie stays."""
+    assert node_cluster.node is not None
+    double_fork = "(sleep 0.2 &) ; exit 0"
+    _run(node_cluster.node.command("sh", "-c", double_fork))
+
+    def zombies() -> list[str]:
+        listing = _run(node_cluster.node.command("ps", "-eo", "stat,ppid"))  # type: ignore[union-attr]
+        return [line for line in listing.splitlines() if line.startswith("Z") and line.split()[1] == "1"]
+
+    time.sleep(0.3)  # the orphan's life
+    wait_until(lambda: not zombies(), "the end of zombies", SECONDS)
+
+
+def test_image_holds_its_part_only(execute: Callable[..., str]) -> None:
+    """The agent's image has the agent and what it imports, one command that works, and nothing that it may change."""
+    found = json.loads(execute(LOOK_INTO_IMAGE))
+    assert found["packages"] == ["agent", "crds", "kubeapi", "service"]
+    assert found["programs"] == ["headroom-agent"]
+    assert found["writable"] == []
+    assert "--node-name" in found["help"], found["help"]
+
+
+def test_image_is_loaded_again(node_cluster: Cluster) -> None:
+    """A running node takes an image again; a pod that starts afterwards runs it."""
+    node_cluster.load_image(IMAGE)
+    node_cluster.apply(_pod("after-load", "python3", "-c", "import time; time.sleep(3600)"))
+    _wait_running(node_cluster, NAMESPACE, "after-load")
+
+
+def test_broken_image_is_refused(node_cluster: Cluster, tmp_path: Path) -> None:
+    """An image that containerd cannot read is an error that names it, and the node goes on."""
+    assert node_cluster.node is not None
+    (tmp_path / "program").write_bytes(b"x")
+    image = write_program_image(tmp_path / "layout", "localhost/broken:dev", tmp_path / "program", "/x")
+    image.blob(image.blobs()[-1]).write_bytes(b"not the layer")
+    with pytest.raises(DevClusterError, match=r"containerd does not take localhost/broken:dev: ."):
+        node_cluster.node.load_image(image)
+    assert "Ready" in node_cluster.kubectl("get", "node", node_cluster.spec.node_name)

@@ -1,0 +1,113 @@
+"""The archives for krew. krew itself cannot be had here: what it does with an archive is done by hand."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools.release import krew
+
+ROOT = Path(__file__).parents[3]
+HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Path:
+    """What `install` fills, for this Python, with our own packages alone: libraries take minutes to download."""
+    folder = tmp_path / "filled"
+    for name in ("backtest", "cli", "crds"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, folder / "lib" / HERE / name, ignore=ignored)
+    info = folder / "lib" / HERE / "headroom-9.9.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: headroom\nVersion: 9.9\n")
+    return folder
+
+
+def _installed(filled: Path, tmp_path: Path) -> Path:
+    """As krew leaves it: unpacked into its store, and linked from a folder on the PATH."""
+    archive = krew.pack(filled, tmp_path / "a.tar.gz", "linux/amd64")
+    store = tmp_path / "store"
+    with tarfile.open(archive.file) as packed:
+        packed.extractall(store, filter="data")
+    link = tmp_path / "bin" / "kubectl-headroom"
+    link.parent.mkdir()
+    link.symlink_to(store / "kubectl-headroom")
+    return link
+
+
+def _run(program: Path, *words: str, cwd: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PATH": path or f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    return subprocess.run(
+        [str(program), *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.mark.alone
+def test_plugin_starts_from_its_archive(filled: Path, tmp_path: Path) -> None:
+    """Linked as krew does, the plugin runs with the archive's libraries, whatever lies in the folder you are in."""
+    link = _installed(filled, tmp_path)
+    (tmp_path / "cli.py").write_text("raise SystemExit('the wrong cli')")
+    done = _run(link, "version", cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("kubectl headroom 9.9\n", "")
+    told = _run(link, "config", "explain", "midEviction.mode", cwd=tmp_path)
+    assert "off, dry-run, on" in told.stdout, told.stderr
+    completing = link.with_name("kubectl_complete-headroom")
+    completing.symlink_to(link.resolve())
+    assert _run(completing, "vers", cwd=tmp_path).stdout.splitlines()[0].split("\t")[0] == "version"
+
+
+@pytest.mark.alone
+def test_missing_python_is_said(filled: Path, tmp_path: Path) -> None:
+    """Without a Python that the archive has libraries for, one line says which it has."""
+    shutil.move(filled / "lib" / HERE, filled / "lib" / "2.7")
+    done = _run(_installed(filled, tmp_path), "version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == "kubectl headroom: this archive needs one of Python 2.7 on the PATH\n"
+
+
+def test_same_content_same_bytes(tmp_path: Path) -> None:
+    """Two archives of the same content are equal, whatever the times of the files."""
+    filled = tmp_path / "filled"
+    library = filled / "lib" / HERE / "cli" / "table.py"
+    library.parent.mkdir(parents=True)
+    library.write_text("x = 1\n")
+    first = krew.pack(filled, tmp_path / "one.tar.gz", "linux/amd64")
+    for path in filled.rglob("*"):
+        os.utime(path, (1, 1))
+    second = krew.pack(filled, tmp_path / "two.tar.gz", "linux/amd64")
+    assert first.sha256 == second.sha256
+    library.write_text("x = 2\n")
+    assert krew.pack(filled, tmp_path / "three.tar.gz", "linux/amd64").sha256 != first.sha256
+
+
+def test_manifest_names_each_archive(tmp_path: Path) -> None:
+    """The manifest has an entry for each platform, with the digest that krew compares, and nothing left to fill in."""
+    archives = []
+    for name in ("linux/amd64", "darwin/arm64"):
+        file = tmp_path / f"x_{name.replace('/', '_')}.tar.gz"
+        file.write_bytes(name.encode())
+        archives.append(krew.Archive(name, file, hashlib.sha256(name.encode()).hexdigest()))
+    text = krew.manifest("0.1.0", archives, "https://example.com/releases/")
+    found = yaml.safe_load(text)
+    assert found["apiVersion"] == "krew.googlecontainertools.github.com/v1alpha2"
+    assert (found["kind"], found["metadata"]["name"], found["spec"]["version"]) == ("Plugin", "headroom", "v0.1.0")
+    assert [each["selector"]["matchLabels"] for each in found["spec"]["platforms"]] == [
+        {"os": "linux", "arch": "amd64"},
+        {"os": "darwin", "arch": "arm64"},
+    ]
+    assert found["spec"]["platforms"][0]["uri"] == "https://example.com/releases/x_linux_amd64.tar.gz"
+    assert [each["sha256"] for each in found["spec"]["platforms"]] == [each.sha256 for each in archives]
+    assert {each["bin"] for each in found["spec"]["platforms"]} == {"kubectl-headroom"}
+    assert "{" not in text.replace("{}", "")
+
+
+def test_launcher_tries_every_python() -> None:
+    """The launcher looks for each version that an archive can have libraries for."""
+    assert all(f"python{version}" in krew._LAUNCHER for version in krew.PYTHONS)

@@ -1,0 +1,175 @@
+"""`python -m tools.bench.quota_admission NODES CALLS`: what admission costs per pod. Times are the processor's."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+
+from scheduler_plugins.extender.service import Answering, Extender
+from scheduler_plugins.extender.wire import Arguments
+from scheduler_plugins.framework.cycle import Cycle, Enabled
+from scheduler_plugins.framework.verdict import Refusal
+from scheduler_plugins.plugins.capacity_scheduling import NAME, CapacityScheduling
+from scheduler_plugins.quota.cluster import QuotaCluster
+from scheduler_plugins.quota.hold import Hold
+from scheduler_plugins.quota.quota import MaxMissing
+from scheduler_plugins.snapshot.cache import ClusterCache
+from scheduler_plugins.snapshot.estimate import LoadRules
+from tools.bench import quota_objects as made
+from tools.bench.calls import WARM_UP, fresh, times
+from tools.bench.manager_memory import memory_mib
+from tools.bench.measurement import Measurement
+from tools.bench.records import plain
+
+NOW: Final = 1_800_000_000.0
+SAMPLED: Final = 20
+"""kube-scheduler asks about one node in so many, with the shipped 5 %."""
+CLAIMS: Final = (0, 50, 1000)
+"""How many pods wait with room held for them."""
+LENDER, BORROWER = 1, 0
+"""Quotas of the pods that are asked about."""
+
+Json = dict[str, Any]
+
+
+class Work:
+    """The extender's parts without HTTP, filled as by its watches.
+
+    Args:
+        nodes: how many.
+    """
+
+    def __init__(self, nodes: int) -> None:
+        self.plugin = CapacityScheduling(max_missing=MaxMissing.INFINITE).defaulted()
+        self.cache = ClusterCache(LoadRules(), {NAME: self.plugin})
+        kept = self.cache.kept[NAME]
+        assert isinstance(kept, QuotaCluster)  # noqa: S101 - it is what the plugin made
+        self.cluster = kept
+        self.quotas = nodes // made.NODES_PER_QUOTA
+        for number in range(nodes):
+            self.put_node(fresh(made.node(number)))
+        for number in range(self.quotas):
+            kept.put_quota(fresh(made.quota(number, NOW)))
+        for pod in made.pods(nodes, NOW):
+            self.put_pod(fresh(pod))
+        self.names = list(self.cache.nodes)
+
+    def put_node(self, node: Json) -> None:
+        """As the watch of nodes."""
+        self.cluster.put_node(node)
+        self.cache.put_node(node)
+
+    def put_pod(self, pod: Json) -> None:
+        """As the watch of pods."""
+        self.cluster.put_pod(pod)
+        self.cache.put_pod(pod, NOW)
+
+    def hold(self, count: int) -> None:
+        """Let so many pods wait with room held for them, each on a node of its own."""
+        for number in range(count):
+            pod = fresh(made.pod(f"holder-{number}", number % self.quotas, 0, "", NOW))
+            hold = Hold(self.names[number % len(self.names)], NOW + 60)
+            pod["metadata"]["annotations"], pod["status"]["conditions"] = hold.annotations, [hold.condition]
+            self.put_pod(pod)
+
+    def release(self, count: int) -> None:
+        """Let them be gone."""
+        for number in range(count):
+            self.cluster.delete_pod(f"holder-{number}")
+            self.cache.delete_pod(f"holder-{number}")
+
+
+def asked(work: Work) -> dict[str, Json]:
+    """Pods that are asked about, by what becomes of them."""
+    return {
+        "admitted": made.pod("admitted", LENDER, 0, "", NOW),
+        "refused for max": made.pod("over-max", BORROWER, 1, "", NOW),
+        "refused for the sum of min": made.pod("over-min", LENDER, 1, "", NOW),
+        "without a quota": made.pod("free", work.quotas, 0, "", NOW),
+    }
+
+
+def _verdicts(work: Work, calls: int) -> Iterator[Measurement]:
+    """The plugin alone: PreFilter of each kind of pod, and Filter, with and without holds."""
+    some = work.names[: max(len(work.names) // SAMPLED, 1)]
+    nodes, _ = work.cache.select(some, NOW)
+    for count in CLAIMS:
+        claims = min(count, len(work.names))
+        work.hold(claims)
+        beside = f"{claims:,} pods with room held"
+        for what, json_pod in asked(work).items():
+            pod = work.cache.read(json_pod)
+            _check(what, work.plugin.pre_filter(pod, nodes))
+            measured = times(lambda pod=pod: work.plugin.pre_filter(pod, nodes), calls)  # type: ignore[misc]
+            yield Measurement(f"admission, pod {what}, {beside}", str(measured))
+        pod = work.cache.read(asked(work)["admitted"])
+        measured = times(lambda pod=pod: work.plugin.filter(pod, nodes), calls)  # type: ignore[misc]
+        yield Measurement(f"holds on {len(nodes):,} nodes, {beside}", str(measured))
+        work.release(claims)
+
+
+def _check(what: str, refusal: Refusal | None) -> None:
+    """Raise unless a pod is refused, or not, as its title says.
+
+    Raises:
+        AssertionError: what is measured is not what the line says.
+    """
+    reason = "" if refusal is None else refusal.reason
+    wanted = {"refused for max": "> max", "refused for the sum of min": "> sum of min"}.get(what, "")
+    if bool(wanted) != bool(reason) or wanted not in reason:
+        raise AssertionError(f"a pod {what}: {reason or 'admitted'}")
+
+
+def _requests(work: Work, calls: int) -> Iterator[Measurement]:
+    """The whole request without HTTP, charge included, with the plugin and without any."""
+    some = work.names[: max(len(work.names) // SAMPLED, 1)]
+    for title, enabled in (("CapacityScheduling alone", [Enabled(NAME, 1.0, work.plugin)]), ("no plugin", [])):
+        lot = np.random.default_rng(1)
+        extender = Extender(work.cache, Cycle(enabled), Answering(), lambda: NOW, lot)
+        teams = [1 + 2 * (each % (work.quotas // 2)) for each in range(calls + WARM_UP)]
+        turn = [made.pod(f"{title}-{each}", team, 0, "", NOW) for each, team in enumerate(teams)]
+        requests = iter([Arguments(fresh(pod), some, None) for pod in turn])
+        measured = times(lambda: extender.filter(next(requests)), calls)  # noqa: B023 - called at once
+        yield Measurement(f"filter of {len(some):,} nodes, {title}, pod charged", str(measured))
+        for pod in turn:
+            work.cache.release(pod["metadata"]["uid"])
+
+
+def _changes(work: Work, calls: int) -> Iterator[Measurement]:
+    """What a change costs."""
+    events = [made.pod(f"new-{each}", each % work.quotas, 0, work.names[0], NOW) for each in range(calls + WARM_UP)]
+    turn = iter([fresh(pod) for pod in events])
+    bound = times(lambda: work.cluster.put_pod(next(turn)), calls)
+    yield Measurement("quotas, event of a pod that was bound", str(bound))
+    gone = iter([str(pod["metadata"]["uid"]) for pod in events])
+    deleted = times(lambda: work.cluster.delete_pod(next(gone)), calls)
+    yield Measurement("quotas, event of a pod that is gone", str(deleted))
+    changed = iter([fresh(made.quota(each % work.quotas, NOW)) for each in range(calls + WARM_UP)])
+    yield Measurement("event of a quota", str(times(lambda: work.cluster.put_quota(next(changed)), calls)))
+
+
+def main() -> None:
+    """Fill, then print a JSON line for each measurement."""
+    nodes, calls = map(int, sys.argv[1:])
+    before, began = memory_mib()[0], time.perf_counter()
+    work = Work(nodes)
+    took, (now, peak) = time.perf_counter() - began, memory_mib()
+    size = f"{nodes:,} nodes, {work.quotas:,} quotas and {len(work.cluster.pods):,} pods"
+    rows = [
+        Measurement(
+            f"extender's cache with {size}, CapacityScheduling alone: RSS",
+            f"{now:.0f} MiB, peak {peak:.0f} MiB, {before:.0f} MiB of it before the first object",
+            "none",
+            "none",
+        ),
+        Measurement("taking them in from JSON", f"{took:.1f} s"),
+    ]
+    for row in (*rows, *_verdicts(work, calls), *_requests(work, calls), *_changes(work, calls)):
+        print(json.dumps(plain(row)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

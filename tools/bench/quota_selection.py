@@ -1,0 +1,83 @@
+"""`python -m tools.bench.quota_selection NODES CALLS`: what choosing victims costs. Times are the processor's."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Final
+
+from scheduler_plugins.preemption.fit import Fitting
+from scheduler_plugins.preemption.selection.context import Situation
+from scheduler_plugins.preemption.selection.decide import Decision, Undecided, decide
+from scheduler_plugins.preemption.selection.victims import Candidate, select_victims
+from scheduler_plugins.quota.pod import QuotaPod
+from tools.bench import quota_objects as made
+from tools.bench.calls import fresh, times
+from tools.bench.measurement import Measurement
+from tools.bench.quota_admission import LENDER, NOW, Work
+from tools.bench.records import plain
+
+SMALL, LARGE, OWN = 1, 3, 20
+"""GPUs of a pod that one victim suffices for, that several have to go for, and that is over its own min."""
+SECONDS: Final = 5.0
+"""What takes longer is done just often enough for a median."""
+
+
+def _pending(identity: str, gpus: int) -> QuotaPod:
+    return QuotaPod.from_json(fresh(made.pod(identity, LENDER, gpus, "", NOW)))
+
+
+def _measure(work: Work, calls: int) -> Iterator[Measurement]:
+    """Victims on one node, and the decision over all of them."""
+    cluster, size = work.cluster, f"{len(work.names):,} nodes"
+    found: dict[str, Decision | Undecided] = {}
+
+    def decided(pod: QuotaPod) -> None:
+        found[pod.name] = decide(pod, cluster, NOW, Fitting(cluster, cluster.claims(NOW)).misfit)
+
+    turn = count()
+    pod = _pending("on-one-node", LARGE)
+    situation, misfit = Situation.of(pod, cluster, NOW), Fitting(cluster, ()).misfit
+
+    def selected() -> None:
+        node = work.names[next(turn) % len(work.names)]
+        kind = select_victims(pod, node, cluster, NOW, misfit, situation)
+        if not isinstance(kind, Candidate) or len(kind.victims) != LARGE:
+            raise AssertionError(f"{LARGE} victims were to be chosen on {node}: {kind}")
+
+    yield Measurement(f"victims on a node of {made.PODS_PER_NODE} pods, {size}", str(times(selected, calls)))
+    for what, gpus in (
+        ("one victim", SMALL),
+        ("three victims on one node", LARGE),
+        ("over its own min, no victims", OWN),
+    ):
+        pending = _pending(what, gpus)
+        began = time.thread_time()
+        decided(pending)
+        often = max(min(calls, int(SECONDS / max(time.thread_time() - began, 1e-9))), 3)
+        measured = times(lambda pending=pending: decided(pending), often)  # type: ignore[misc]
+        _check(what, found[what])
+        yield Measurement(f"decision, {what}, {size}, {len(cluster.pods):,} pods", str(measured))
+
+
+def _check(what: str, decision: Decision | Undecided) -> None:
+    """Raise unless a decision is what its line says.
+
+    Raises:
+        AssertionError: it is not.
+    """
+    victims = len(decision.victims) if isinstance(decision, Decision) else 0
+    if victims != {"one victim": SMALL, "three victims on one node": LARGE}.get(what, 0):
+        raise AssertionError(f"{what}: {decision}")
+
+
+def main() -> None:
+    """Fill, then print a JSON line for each measurement."""
+    nodes, calls = map(int, sys.argv[1:])
+    for row in _measure(Work(nodes), calls):
+        print(json.dumps(plain(row)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""How good what was sold was: more than was really free, how restless, and what it was worth. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from agent.numerics.arrays import FloatArray
+from tools.bench.replay_node import STEP_SECONDS, UNITS, ReplayedNode
+from tools.bench.replay_publisher import Seller
+
+MINUTE: Final = 60.0
+_PER_STEP: Final = int(STEP_SECONDS / MINUTE)
+DAY: Final = 86_400.0
+HORIZONS: Final[Mapping[str, float]] = {"now": 0.0, "15 min": 900.0, "1 h": 3600.0, "6 h": 6 * 3600.0, "24 h": DAY}
+"""How far ahead it is asked what stays free, by its name. [s]"""
+WARM_UP_SECONDS: Final = DAY
+"""This much of the beginning is not counted. [s]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """One resource of one offering on one node. [milli-cores or bytes]"""
+
+    offering: str
+    """Its name."""
+    resource: str
+    """Cpu or memory."""
+    over: Mapping[str, float]
+    """By horizon: the share of the time in which more was sold than stayed free for so long, 0..1."""
+    missing: float
+    """What was sold and not free, on average over the time in which anything was missing; 0 if nothing ever was."""
+    sold: float
+    """What was sold, on average."""
+    used: float
+    """What the Prod pods used, on average."""
+    allocatable: float
+    """What the node has for pods."""
+    writes_per_day: float
+    """Writes of this number to the Node."""
+    turns_per_day: float
+    """How often its direction changed: a rise after a fall, or a fall after a rise."""
+
+
+def score(node: ReplayedNode, seller: Seller, resource: str, warm_up_seconds: float = WARM_UP_SECONDS) -> Sold:
+    """What became of one resource on one node.
+
+    What is free is what the Prod pods leave of the allocatable amount; for a horizon, the least of it from now on to
+    then. Time is counted in minutes, from the end of the warm-up until the longest horizon before the end.
+
+    Args:
+        node: what was used there.
+        seller: what was sold there.
+        resource: cpu or memory.
+        warm_up_seconds: how much of the beginning is left out. [s]
+    """
+    free = node.allocatable[resource] - node.used(resource)
+    steps = {name: round(seconds / STEP_SECONDS) for name, seconds in HORIZONS.items()}
+    first = round(warm_up_seconds / STEP_SECONDS)
+    last = node.steps - max(steps.values())
+    if last <= first:
+        raise ValueError(f"{node.steps} steps leave nothing between a warm-up of {first} and the longest horizon")
+    minutes = node.start + MINUTE * np.arange(first * _PER_STEP, last * _PER_STEP, dtype=np.float64)
+    offered = seller.offered(minutes, resource).reshape(-1, _PER_STEP)
+    now = offered - free[first:last, None]
+    begin, end = float(minutes[0]), float(minutes[-1]) + MINUTE
+    changes = _changes(seller, resource, begin, end)
+    directions = np.sign(changes[changes != 0.0])
+    days = (end - begin) / DAY
+    return Sold(
+        offering=seller.offering.name,
+        resource=resource,
+        over={
+            name: float((offered > _least(free, count)[first:last, None] + 1e-6).mean())
+            for name, count in steps.items()
+        },
+        missing=float(now[now > 0.0].mean()) if (now > 0.0).any() else 0.0,
+        sold=float(offered.mean()),
+        used=float((node.allocatable[resource] - free)[first:last].mean()),
+        allocatable=float(node.allocatable[resource]),
+        writes_per_day=np.count_nonzero(changes) / days,
+        turns_per_day=np.count_nonzero(np.diff(directions)) / days,
+    )
+
+
+def _least(free: FloatArray, ahead: int) -> FloatArray:
+    """The least of what is free in each step and in so many after it, shape (T,)."""
+    padded = np.append(free, np.full(ahead, np.inf))
+    least: FloatArray = np.lib.stride_tricks.sliding_window_view(padded, ahead + 1).min(axis=1)
+    return least
+
+
+def _changes(seller: Seller, resource: str, begin: float, end: float) -> FloatArray:
+    """By how much each write changed the number, shape (W,)."""
+    times = np.array([when for when, _, _ in seller.written])
+    after = seller.offered(times, resource)
+    changes: FloatArray = np.diff(after, prepend=0.0)[(times >= begin) & (times < end)]
+    return changes
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """One resource of one offering on all nodes. Shares 0..1, amounts in cores or bytes."""
+
+    offering: str
+    """Its name."""
+    resource: str
+    """Cpu or memory."""
+    nodes: int
+    """How many nodes."""
+    over: Mapping[str, float]
+    """By horizon: mean over the nodes."""
+    missing: float
+    """Mean over the nodes on which anything was missing of what was, then. [cores or bytes]"""
+    sold: float
+    """What all nodes sold together, on average. [cores or bytes]"""
+    used: float
+    """What all Prod pods used together, on average. [cores or bytes]"""
+    allocatable: float
+    """What all nodes have. [cores or bytes]"""
+    writes_per_day: float
+    """Mean over the nodes."""
+    turns_per_day: float
+    """Mean over the nodes."""
+
+
+def together(found: Sequence[Sold]) -> list[Fleet]:
+    """The nodes' figures by offering and resource, in the order in which these come first."""
+    groups: dict[tuple[str, str], list[Sold]] = {}
+    for one in found:
+        groups.setdefault((one.offering, one.resource), []).append(one)
+    return [_fleet(group) for group in groups.values()]
+
+
+def _fleet(group: Sequence[Sold]) -> Fleet:
+    units = UNITS[group[0].resource]
+    short = [one.missing for one in group if one.missing]
+    return Fleet(
+        offering=group[0].offering,
+        resource=group[0].resource,
+        nodes=len(group),
+        over={name: float(np.mean([one.over[name] for one in group])) for name in group[0].over},
+        missing=float(np.mean(short)) / units if short else 0.0,
+        sold=sum(one.sold for one in group) / units,
+        used=sum(one.used for one in group) / units,
+        allocatable=sum(one.allocatable for one in group) / units,
+        writes_per_day=float(np.mean([one.writes_per_day for one in group])),
+        turns_per_day=float(np.mean([one.turns_per_day for one in group])),
+    )

@@ -1,0 +1,94 @@
+"""How long one training round takes: samples of one interval in, histograms and moments of everything up to date.
+
+The store's query is not part of it (the reference leaves it out too). Prints, asserts nothing.
+Run: .venv/bin/python -m tools.bench.training_round
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.numerics.arrays import FloatArray
+from agent.pods import PodRef
+from agent.trainer.trainer import Learner
+from crds.priority import PriorityBand, QoS
+from tools.bench.measurement import Measurement, Timings
+
+INTERVAL_SECONDS = 30
+ROUNDS, QUICK_ROUNDS = 200, 5
+WARM_UP, QUICK_WARM_UP = 20, 1
+BUDGET_MILLISECONDS = {250: 2.0}
+REFERENCE_MILLISECONDS = {50: 0.013, 110: 0.028, 250: 0.065}
+START = 1_700_000_000.0
+GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Samples of one series."""
+
+    times: FloatArray
+    """When. [s]"""
+    values: FloatArray
+    """How much."""
+
+
+class NextInterval:
+    """A store that always holds the same next interval, made beforehand."""
+
+    def __init__(self, entities: list[str]) -> None:
+        self.entities = entities
+        self.content: dict[str, dict[str, Series]] = {}
+
+    def fill(self, start: float, random: np.random.Generator) -> None:
+        """Make the samples of the interval that begins at `start`."""
+        ticks = np.arange(start + 1.0, start + 1.0 + INTERVAL_SECONDS)
+        for metric, scale in (("cpu", 1.0), ("memory", GIB)):
+            noise = random.uniform(0.1 * scale, 2.0 * scale, (len(self.entities), INTERVAL_SECONDS))
+            self.content[metric] = {e: Series(ticks, row) for e, row in zip(self.entities, noise, strict=True)}
+
+    def windows(self, metric: str, start: float, end: float) -> Mapping[str, Series]:
+        """The interval, whatever is asked."""
+        del start, end
+        return self.content[metric]
+
+    def averages(self, metric: str, start: float, end: float, entities: Collection[str]) -> Mapping[str, Series]:
+        """Nothing from before."""
+        del metric, start, end, entities
+        return {}
+
+
+def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> Timings:
+    """Durations of the rounds with that many pods."""
+    bands = (PriorityBand.PROD, PriorityBand.PROD, PriorityBand.MID, PriorityBand.BATCH)
+    pods = [
+        PodRef(f"uid-{n}", "shop", f"pod-{n}", bands[n % len(bands)], QoS.LS, {"cpu": 1000, "memory": GIB})
+        for n in range(pod_count)
+    ]
+    store, learner, random = (
+        NextInterval(["node", "sys", *(pod.uid for pod in pods)]),
+        Learner(),
+        np.random.default_rng(7),
+    )
+    now, durations, first = START, Timings(), Timings()
+    for number in range(count + warm_up):
+        store.fill(now, random)
+        now += INTERVAL_SECONDS
+        with (durations if number >= warm_up else first).one():
+            learner.observe(now, store, pods)
+    return durations
+
+
+def measure(*, quick: bool = False) -> Iterator[Measurement]:
+    """Rounds with few and many pods; the query of the store is left out."""
+    for pods, reference in REFERENCE_MILLISECONDS.items():
+        durations = rounds(pods, QUICK_ROUNDS, QUICK_WARM_UP) if quick else rounds(pods)
+        budget = BUDGET_MILLISECONDS.get(pods)
+        yield Measurement(
+            f"one training round, {pods} pods, both resources, without the store's query",
+            str(durations),
+            "none" if budget is None else f"<= {budget:g} ms",
+            f"koordlet (Go) {reference} ms",
+            None if budget is None else durations.milliseconds(50),
+        )

@@ -1,0 +1,245 @@
+"""`python -m tools.devcluster`: run dev clusters by hand, and build what they need."""
+
+import argparse
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from tools.devcluster import audit, builders, images, node, packages, seeds, state
+from tools.devcluster.binaries import Binaries
+from tools.devcluster.cluster import Cluster, ClusterSpec
+from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.families import CONTROL_PLANE, REAL_NODE
+from tools.devcluster.places import clusters_directory
+from tools.devcluster.process import last_lines
+
+DEFAULT_NAME = "dev"
+DEFAULT_KWOK_NODES = 3
+CHECK_SECONDS = 1.0
+DOWN_SECONDS = 60.0
+DETACH_SECONDS = 3600.0
+"""Builds included."""
+INTERRUPTED = 130
+
+
+def say(line: str) -> None:
+    """Print a line of progress at once."""
+    print(line, flush=True)
+
+
+def up(options: argparse.Namespace) -> None:
+    """Run a cluster until Ctrl-C, or in the background."""
+    if options.detach:
+        detach(options)
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # `down` ends it as Ctrl-C does
+    kwok_nodes = (
+        options.kwok_nodes if options.kwok_nodes is not None else (0 if options.real_node else DEFAULT_KWOK_NODES)
+    )
+    spec = ClusterSpec(name=options.name, real_node=options.real_node, kwok_nodes=kwok_nodes)
+    with Cluster(spec, say) as cluster:
+        say(cluster.kubectl("get", "nodes", "-o", "wide").rstrip())
+        say(f"\nexport KUBECONFIG={cluster.kubeconfig}")
+        say(f"export PATH={cluster.binaries.path('kubectl').parent}:{cluster.binaries.path('helm').parent}:$PATH")
+        say(f"logs: {cluster.logs}\nCtrl-C (or `python -m tools.devcluster down {cluster.name}`) ends it")
+        try:
+            while True:
+                cluster.check()
+                time.sleep(CHECK_SECONDS)
+        except KeyboardInterrupt:
+            say("stopping")
+    say(f"cluster {cluster.name} is gone")
+
+
+def detach(options: argparse.Namespace) -> None:
+    """Start `up` as a process of its own, and return when its cluster is ready.
+
+    Raises:
+        DevClusterError: it ended before; with what it said.
+    """
+    log = clusters_directory() / f"{options.name}.log"
+    command = [sys.executable, "-m", "devcluster", "up", options.name]
+    command += ["--real-node"] if options.real_node else []
+    command += [] if options.kwok_nodes is None else ["--kwok-nodes", str(options.kwok_nodes)]
+    with log.open("wb") as file:
+        owner = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+        )
+    say(f"starting cluster {options.name} in the background; it says what it does in {log}")
+    deadline = time.monotonic() + DETACH_SECONDS
+    while time.monotonic() < deadline:
+        found = state.read(options.name)
+        if found is not None and found.pid == owner.pid and found.ready:
+            say(f"export KUBECONFIG={found.kubeconfig}")
+            return
+        if owner.poll() is not None:
+            break
+        time.sleep(CHECK_SECONDS)
+    raise DevClusterError(f"cluster {options.name} did not start:\n{last_lines(log)}")
+
+
+def down(options: argparse.Namespace) -> None:
+    """End one cluster, or all of this user.
+
+    Raises:
+        DevClusterError: there is none with this name.
+    """
+    names = [found.name for found in state.clusters()] if options.all else [options.name]
+    for name in names:
+        found = state.read(name)
+        if found is None:
+            raise DevClusterError(f"there is no cluster {name!r}; {known()}")
+        say(f"stopping cluster {name} (pid {found.pid})")
+        state.end(found, DOWN_SECONDS)
+        (clusters_directory() / f"{name}.log").unlink(missing_ok=True)
+    if packages.real_node_refusal() is None:
+        node.sweep(say)
+
+
+def known() -> str:
+    """The running clusters in one phrase."""
+    names = [found.name for found in state.clusters()]
+    return f"running: {', '.join(names)}" if names else "none runs"
+
+
+def status(_: argparse.Namespace) -> None:
+    """Print a line for each cluster of this user."""
+    rows = [("NAME", "STATE", "PID", "REAL NODE", "KWOK NODES", "KUBECONFIG")]
+    for found in state.clusters():
+        condition = "gone" if not found.alive else "ready" if found.ready else "starting"
+        row = (
+            found.name,
+            condition,
+            str(found.pid),
+            found.real_node or "-",
+            str(found.kwok_nodes),
+            str(found.kubeconfig),
+        )
+        rows.append(row)
+    if len(rows) == 1:
+        say(f"no dev cluster runs (looked in {clusters_directory()})")
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        say("  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip())
+
+
+def running(name: str) -> state.ClusterState:
+    """A cluster that is ready.
+
+    Raises:
+        DevClusterError: there is none with this name, or it is not ready.
+    """
+    found = state.read(name)
+    if found is None or not found.alive:
+        raise DevClusterError(f"there is no cluster {name!r}; {known()}")
+    if not found.ready:
+        raise DevClusterError(f"cluster {name!r} is still starting")
+    return found
+
+
+def kubeconfig(options: argparse.Namespace) -> None:
+    """Print the path of a cluster's kubeconfig."""
+    say(str(running(options.name).kubeconfig))
+
+
+def real_node(options: argparse.Namespace) -> None:
+    """Print the state of a cluster's real node: the Node, its pods, the end of its programs' logs.
+
+    Raises:
+        DevClusterError: the cluster has none.
+    """
+    found = running(options.name)
+    if found.real_node is None:
+        raise DevClusterError(f"cluster {found.name!r} has no real node: start one with `up --real-node`")
+    kubectl = Binaries.find_or_build(["kubernetes"], say=lambda _: None).path("kubectl")
+    for words in (
+        ("get", "node", found.real_node, "-o", "wide"),
+        ("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={found.real_node}"),
+    ):
+        subprocess.run([kubectl, "--kubeconfig", found.kubeconfig, *words], check=False)
+    for log in ("containerd", "kubelet"):
+        file = found.directory / "logs" / f"{log}.log"
+        say(f"the end of {file}:\n{last_lines(file, 5)}")
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Build what clusters need: programs, and with `--node` the images."""
+    refusal = packages.real_node_refusal() if options.node else None
+    if refusal:
+        say(f"images and the real node are left out: {refusal}")
+    with_node = options.node and not refusal
+    started = time.monotonic()
+    binaries = Binaries.find_or_build(REAL_NODE if with_node else CONTROL_PLANE, say)
+    if with_node:
+        node.require_root()
+        seeds.prepare(images.build_all(binaries, say), binaries, say)
+    say(f"the dev cluster's parts are ready ({time.monotonic() - started:.0f} s)")
+
+
+def make_images(options: argparse.Namespace) -> None:
+    """Build the images: with a prefix by docker, podman or buildah for a registry, else for dev clusters."""
+    if options.prefix:
+        builders.build(options, say)
+    else:
+        images.main(say)
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tools.devcluster", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, run: Callable[[argparse.Namespace], None], words: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=words, description=words)
+        command.set_defaults(run=run)
+        return command
+
+    def add_name(command: argparse.ArgumentParser) -> None:
+        command.add_argument(
+            "name", nargs="?", default=DEFAULT_NAME, help=f"the cluster's name (default {DEFAULT_NAME})"
+        )
+
+    command = add("up", up, "run a cluster in the foreground until Ctrl-C")
+    add_name(command)
+    command.add_argument("--real-node", action="store_true", help="with a real node: root on Linux")
+    command.add_argument(
+        "--kwok-nodes",
+        type=int,
+        metavar="N",
+        help=f"nodes without a machine (default {DEFAULT_KWOK_NODES}, or 0 beside a real node)",
+    )
+    command.add_argument("--detach", action="store_true", help="return when it is ready; it runs on in the background")
+    command = add("down", down, "end a cluster")
+    add_name(command)
+    command.add_argument("--all", action="store_true", help="end all clusters of this user")
+    add("status", status, "list the clusters of this user")
+    add_name(add("kubeconfig", kubeconfig, "print the path of a cluster's kubeconfig"))
+    add_name(add("node", real_node, "print the state of a cluster's real node"))
+    command = add("prepare", prepare, "build the programs that clusters need, once, into the cache")
+    command.add_argument("--node", action="store_true", help="also what the real node needs, and our images")
+    command = add("images", make_images, "build the container images: into the cache, or for a registry of yours")
+    builders.add_options(command)
+    add("audit", lambda _: audit.main(say), "list what the images consist of, and ask for known vulnerabilities")
+    add("packages", lambda _: packages.install(say), "install the system packages that the real node needs")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit code. What goes wrong is said in plain lines."""
+    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+        options.run(options)
+    except (DevClusterError, MissingRequirementError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""The base of our images without a registry: this machine's Debian or Ubuntu release with Python, by debootstrap."""
+
+import hashlib
+import platform
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.devcluster.commands import CommandError, run
+from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.oci import Layout, write_layout
+
+NAME = "localhost/headroom-base:dev"
+PACKAGES = ("python3", "python3-pip", "ca-certificates")
+LEFT_OUT = ("var/cache/apt", "var/lib/apt/lists", "var/log", "usr/share/doc", "usr/share/man", "usr/share/locale")
+"""Folders whose contents an image does not need."""
+BOOTSTRAP_SECONDS = 1200.0
+KEY_LENGTH = 16
+DEBIAN = ("bookworm", "http://deb.debian.org/debian")
+"""Suite and mirror where the machine is neither Debian nor Ubuntu."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where the packages come from."""
+
+    suite: str
+    """Name of the release, such as `bookworm`."""
+    mirror: str
+    """URL of the archive."""
+    components: tuple[str, ...]
+    """Such as `main`; Ubuntu has pip in `universe`."""
+
+    @property
+    def key(self) -> str:
+        """A key over everything that decides what the base holds, except the archive's own updates."""
+        words = (self.suite, *self.components, *PACKAGES, *LEFT_OUT, platform.machine())
+        return hashlib.sha256("\0".join(words).encode()).hexdigest()[:KEY_LENGTH]
+
+
+def source(os_release: str, index_targets: str) -> Source:
+    """Choose the packages' source as this machine's apt is configured.
+
+    Args:
+        os_release: the text of `/etc/os-release`.
+        index_targets: lines `<archive URL> <suite> <component>`, as apt prints them.
+    """
+    fields = dict(re.findall(r'^(\w+)="?([^"\n]*)"?$', os_release, re.MULTILINE))
+    suite = fields.get("VERSION_CODENAME", "")
+    targets = [line.split() for line in index_targets.splitlines()]
+    found = [(site, component) for site, release, component in targets if release == suite]
+    components = ("main", "universe") if fields.get("ID") == "ubuntu" else ("main",)
+    for site, component in found:
+        if component == "main":
+            return Source(suite, site.rstrip("/"), components)
+    return Source(*DEBIAN, ("main",))
+
+
+def host_source() -> Source:
+    """The source that this machine's apt uses."""
+    try:
+        targets = run(
+            ["apt-get", "indextargets", "--format", "$(SITE) $(RELEASE) $(COMPONENT)", "Identifier: Packages"]
+        )
+    except DevClusterError:
+        targets = ""  # no apt here
+    os_release = Path("/etc/os-release")
+    return source(os_release.read_text() if os_release.exists() else "", targets)
+
+
+def build(origin: Source, directory: Path, say: Say = print) -> Layout:
+    """Make the base image.
+
+    Args:
+        origin: where the packages come from.
+        directory: becomes the image's layout.
+        say: takes lines of progress.
+
+    Raises:
+        MissingRequirementError: debootstrap is not installed.
+        DevClusterError: the packages cannot be had; with the end of what debootstrap says.
+    """
+    if shutil.which("debootstrap") is None:
+        raise MissingRequirementError(
+            "debootstrap is not installed: install it (Debian, Ubuntu: apt-get install debootstrap)"
+        )
+    started = time.monotonic()
+    say(f"building the base image from {origin.mirror} {origin.suite}: about 2 min, once")
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=".partial-") as work:
+        root, layer = Path(work, "root"), Path(work, "layer.tar")
+        _bootstrap(origin, root)
+        left_out = [f"--exclude=./{folder}/*" for folder in LEFT_OUT]
+        run(
+            [
+                "tar",
+                "--create",
+                "--file",
+                layer,
+                "--directory",
+                root,
+                "--numeric-owner",
+                "--one-file-system",
+                *left_out,
+                ".",
+            ]
+        )
+        layout = write_layout(Path(work, "layout"), NAME, layer, {"Env": ["PATH=/usr/local/bin:/usr/bin:/bin"]})
+        layout.directory.rename(directory)
+    say(f"built the base image in {time.monotonic() - started:.0f} s")
+    return Layout(NAME, directory)
+
+
+def _bootstrap(origin: Source, root: Path) -> None:
+    options = ["--variant=minbase", f"--include={','.join(PACKAGES)}", f"--components={','.join(origin.components)}"]
+    # In a mount namespace of its own, so that what debootstrap mounts in the tree is gone with it.
+    command: list[str | Path] = ["unshare", "--mount", "debootstrap", *options, origin.suite, root, origin.mirror]
+    try:
+        run(command, timeout_seconds=BOOTSTRAP_SECONDS)
+    except CommandError as error:
+        log = root / "debootstrap" / "debootstrap.log"
+        lines = (log.read_text(errors="replace") if log.exists() else error.output).strip().splitlines()[-5:]
+        raise DevClusterError(
+            f"debootstrap cannot make the base image from {origin.mirror}. Make the mirror reachable (it is the one of "
+            "this machine's apt). It says:\n" + "\n".join(f"    {line}" for line in lines)
+        ) from error

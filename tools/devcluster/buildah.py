@@ -1,0 +1,169 @@
+"""Build images from Dockerfiles with buildah, in a store of our own in the cache."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.devcluster.commands import CommandError, run
+from tools.devcluster.containerd import lies_on_overlay
+from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.image_root import EPOCH
+from tools.devcluster.oci import Layout, adopt
+from tools.devcluster.places import cache_directory
+
+CERTIFICATES = Path("/etc/ssl/certs")
+PIP_SETTINGS = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "default-timeout", "retries")
+"""This machine's settings of pip that hold inside a build too."""
+LARGEST_STORE_MEBIBYTES = 8192
+"""A larger store is begun anew: layers without use cannot be told from those that the next build wants."""
+BUILD_SECONDS = 1200.0
+LAST_LINES = 15
+
+
+def store_directory() -> Path:
+    """Folder with the layers of our images: a build repeats only what changed."""
+    return cache_directory() / "buildah"
+
+
+@contextmanager
+def session() -> Iterator["Buildah"]:
+    """One use of the store; to be held by one process at a time.
+
+    Raises:
+        MissingRequirementError: buildah is not installed.
+    """
+    if shutil.which("buildah") is None:
+        raise MissingRequirementError("buildah is not installed: install it (Debian, Ubuntu: apt-get install buildah)")
+    store_directory().mkdir(parents=True, exist_ok=True)
+    if _size_mebibytes(store_directory()) > LARGEST_STORE_MEBIBYTES:
+        shutil.rmtree(store_directory())
+        store_directory().mkdir()
+    with tempfile.TemporaryDirectory(prefix="headroom-buildah-") as work:
+        yield Buildah(Path(work))
+
+
+class Buildah:
+    """The program buildah, working in our store; what it mounts is gone after each command."""
+
+    def __init__(self, work: Path) -> None:
+        self._work = work
+        self._pip_config = work / "pip.conf"
+        self._pip_config.write_text(pip_config(run([sys.executable, "-m", "pip", "config", "list"])))
+        self._runroot = work / "run"
+
+    def run(self, *argv: str | Path, cwd: Path | None = None) -> str:
+        """Run a command of buildah and return its output.
+
+        Raises:
+            CommandError: it failed.
+        """
+        driver = "vfs" if lies_on_overlay(store_directory()) else "overlay"
+        options: list[str | Path] = [
+            "--root",
+            store_directory(),
+            "--runroot",
+            self._runroot,
+            "--storage-driver",
+            driver,
+        ]
+        return run(
+            ["unshare", "--mount", "buildah", *options, *argv],
+            cwd=cwd,
+            env={**os.environ, "BUILDAH_ISOLATION": "chroot"},
+            timeout_seconds=BUILD_SECONDS,
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether the store has an image of this name."""
+        try:
+            self.run("inspect", "--type", "image", "--format", "{{.FromImageID}}", name)
+        except CommandError:
+            return False
+        return True
+
+    def add(self, image: Layout, name: str) -> None:
+        """Put an image into the store under a name."""
+        link = self._work / "base"  # buildah makes a name from the path, and not every path is one
+        link.symlink_to(image.directory)
+        identity = self.run("pull", "--quiet", f"oci:{link.name}", cwd=self._work).split()[-1]
+        link.unlink()
+        self.run("tag", identity, name)
+
+    def build(self, dockerfile: str, context: Path, base: str, tag: str) -> None:
+        """Build an image from a Dockerfile; layers whose inputs are the same are taken from the store.
+
+        Args:
+            dockerfile: its name in `context`.
+            context: the folder whose files it may copy.
+            base: value of its argument BASE_IMAGE.
+            tag: name in the store.
+
+        Raises:
+            DevClusterError: the build failed; with the end of what it says.
+        """
+        mounts = [f"{self._pip_config}:/etc/pip.conf:ro"]
+        if CERTIFICATES.is_dir():
+            mounts.append(f"{CERTIFICATES}:{CERTIFICATES}:ro")
+        volumes = [word for mount in mounts for word in ("--volume", mount)]
+        # Nothing but what is in an image decides about its digest: neither the time nor buildah's version.
+        same = ["--timestamp", str(EPOCH), "--identity-label=false"]
+        options = [
+            "--layers",
+            "--network",
+            "host",
+            "--pull-never",
+            "--build-arg",
+            f"BASE_IMAGE={base}",
+            *same,
+            *volumes,
+        ]
+        try:
+            self.run("bud", *options, "--file", dockerfile, "--tag", tag, ".", cwd=context)
+        except CommandError as error:
+            lines = error.output.strip().splitlines()[-LAST_LINES:]
+            raise DevClusterError(
+                f"building {dockerfile} failed. The end of what it says:\n" + "\n".join(f"    {line}" for line in lines)
+            ) from error
+
+    def export(self, tag: str, name: str, directory: Path, known: Sequence[Layout] = ()) -> Layout:
+        """Write an image of the store as a layout.
+
+        Args:
+            tag: its name in the store.
+            name: its name on the node.
+            directory: becomes the layout.
+            known: layouts on the same file system; layers that they have are shared with them.
+        """
+        # Of the forms that keep blobs apart, only `dir:` leaves them uncompressed, which saves most of the time.
+        self.run("push", "--quiet", "--disable-compression", "--format", "oci", tag, f"dir:{directory}")
+        image = adopt(directory, name)
+        for layout in known:
+            for digest in {*layout.blobs()} & {*image.blobs()}:
+                image.blob(digest).unlink()
+                image.blob(digest).hardlink_to(layout.blob(digest))
+        return image
+
+
+def _size_mebibytes(directory: Path) -> int:
+    return int(run(["du", "--summarize", "--block-size=1M", directory]).split()[0])
+
+
+def pip_config(listing: str) -> str:
+    """The pip configuration for a build.
+
+    Args:
+        listing: what `pip config list` prints: lines `section.key='value'`, the strongest last.
+    """
+    settings: dict[str, str] = {}
+    for line in listing.splitlines():
+        name, _, value = line.partition("=")
+        key = name.rpartition(".")[2]
+        if key in PIP_SETTINGS:
+            settings[key.removeprefix("default-")] = value.strip("'\"").replace("\\n", "\n  ")
+    if (CERTIFICATES / "ca-certificates.crt").exists():
+        settings["cert"] = str(CERTIFICATES / "ca-certificates.crt")
+    return "[global]\n" + "".join(f"{key} = {value}\n" for key, value in sorted(settings.items()))

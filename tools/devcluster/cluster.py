@@ -1,0 +1,346 @@
+"""One whole cluster: control plane, kwok nodes, and where asked a real node; gone when the block ends."""
+
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import yaml
+
+from tools.devcluster import images, network, node, state
+from tools.devcluster.api import ApiClient, ApiError
+from tools.devcluster.binaries import Binaries
+from tools.devcluster.certs import Pki
+from tools.devcluster.commands import run
+from tools.devcluster.component import Component
+from tools.devcluster.controlplane import ControlPlane, Placement
+from tools.devcluster.errors import DevClusterError
+from tools.devcluster.families import CONTROL_PLANE, REAL_NODE
+from tools.devcluster.kwok import KwokNodes, NodeTemplate, command, ready_nodes
+from tools.devcluster.places import cache_directory, state_directory
+from tools.devcluster.process import Supervisor, wait_until
+
+if TYPE_CHECKING:
+    from tools.devcluster.oci import Layout
+
+COMMAND_SECONDS = 300.0
+NODE_READY_SECONDS = 120.0
+KEPT_LOGS = 10
+"""How many clusters' logs are kept in the cache."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """What a cluster is made of."""
+
+    name: str = ""
+    """A short DNS label, unique among this user's running clusters; made up when empty."""
+    real_node: bool = False
+    """Whether it has a real node (kubelet, containerd, pods that run): root on Linux."""
+    node_name: str = "node-1"
+    """The real node's name."""
+    own_images: bool = True
+    """Whether the real node starts with our own images (agent, manager), built when they changed."""
+    kwok_nodes: int = 0
+    """How many kwok nodes it starts with."""
+    kwok_template: NodeTemplate = field(default_factory=NodeTemplate)
+    """What these kwok nodes look like."""
+
+
+class Cluster:
+    """A running cluster, for a `with` block. Ends with the block, or with this process, however that ends.
+
+    Attributes:
+        spec: what it is made of.
+        binaries: the programs that it runs.
+        control_plane: etcd, API server, controller manager, scheduler.
+        kwok: its kwok nodes; more can be added.
+        node: the real node, or None.
+        network: the network namespace that it lives in when it has a real node, or None.
+        supervisor: owns its processes; more can be started beside them.
+    """
+
+    def __init__(self, spec: ClusterSpec | None = None, say: Say = print, **settings: object) -> None:
+        """Describe a cluster; `with` starts it.
+
+        Args:
+            spec: what it is made of.
+            say: takes lines of progress.
+            settings: fields of `ClusterSpec`, in place of those of `spec`.
+        """
+        given = replace(spec or ClusterSpec(), **settings)  # type: ignore[arg-type]
+        self.spec = given if given.name else replace(given, name=f"c-{secrets.token_hex(3)}")
+        self.node: node.RealNode | None = None
+        self.network: network.Network | None = None
+        self._say = say
+        self._exit = ExitStack()
+        self._images: list[Layout] = []
+        self.dir = state_directory(self.spec.name)
+        self.logs = self.dir / "logs"
+        self._claimed = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if isinstance(error, Exception):  # not Ctrl-C
+            self.keep_logs()
+        self.stop()
+
+    def start(self) -> None:
+        """Start everything and wait until all nodes are Ready.
+
+        Raises:
+            DevClusterError: something did not start; its logs are kept in the cache and named.
+            MissingRequirementError: the real node needs something that this machine lacks.
+        """
+        try:
+            self._start()
+        except BaseException as error:
+            if isinstance(error, DevClusterError):
+                self.keep_logs()
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        spec = self.spec
+        if spec.real_node:
+            node.require_root()
+        self.binaries = Binaries.find_or_build(REAL_NODE if spec.real_node else CONTROL_PLANE, self._say)
+        if spec.real_node:
+            build = images.build_all if spec.own_images else images.build_system
+            self._images = build(self.binaries, self._say)
+        claimed = state.claim(spec.name, spec.node_name if spec.real_node else None, spec.kwok_nodes)
+        self._claimed = True
+        self._exit.callback(state.remove, spec.name)
+        started = time.monotonic()
+        self.supervisor = self._exit.enter_context(Supervisor(self.logs))
+        self.supervisor.remove_at_exit(self.dir)
+        claimed = replace(claimed, supervisor=self.supervisor.pid)
+        claimed.write()
+        self._start_control_plane()
+        if spec.real_node:
+            self._start_real_node()
+        self.kwok.add(spec.kwok_nodes, spec.kwok_template)
+        replace(claimed, ready=True).write()
+        self._say(f"cluster {spec.name} is ready after {time.monotonic() - started:.1f} s")
+
+    def _start_control_plane(self) -> None:
+        placement = Placement()
+        if self.spec.real_node:
+            self.network = network.create(self.supervisor)
+            placement = Placement.inside(self.network.namespace)
+        plane = ControlPlane(self.dir, self.supervisor, self.binaries, Pki(self.dir / "pki"), placement)
+        self.control_plane = plane
+        self._exit.callback(plane.close)
+        plane.start()
+        shutil.copy(plane.pki.directory / "admin.kubeconfig", self.kubeconfig)
+        self._say(f"control plane {self.binaries.kubernetes_version} serves at {plane.host_url}")
+        controller = Component(
+            self.supervisor,
+            "kwok",
+            lambda _: command(self.binaries.path("kwok"), plane.kubeconfig("kwok", plane.url)),
+            cwd=self.dir,
+            namespaces=placement.namespaces,
+        )
+        self.kwok = KwokNodes(lambda: self.api, controller)
+
+    def _start_real_node(self) -> None:
+        if self.network is None:
+            raise DevClusterError("the real node needs the cluster's network")
+        spec = node.NodeSpec(
+            cluster=self.spec.name,
+            name=self.spec.node_name,
+            directory=self.dir,
+            logs=self.logs,
+            server=self.control_plane.url,
+            images=self._images,
+        )
+        self.node = node.RealNode(spec, self.binaries, self._say)
+        self._exit.callback(self.node.stop)
+        self.node.start(self.supervisor, self.control_plane.pki, self.network)
+        wait_until(
+            lambda: self.spec.node_name in ready_nodes(self.api),
+            f"the real node {self.spec.node_name} being Ready",
+            NODE_READY_SECONDS,
+        )
+        self._say(f"real node {self.spec.node_name} is Ready")
+
+    def stop(self) -> None:
+        """End everything and remove what it made; may be called twice."""
+        self._claimed = False
+        self._exit.close()
+
+    def check(self) -> None:
+        """See that every program of the control plane still runs.
+
+        Raises:
+            DevClusterError: one has ended; with the end of its log.
+        """
+        plane = self.control_plane
+        for component in (plane.etcd, plane.apiserver, plane.controller_manager, plane.scheduler, plane.forwarder):
+            if component is not None and component.process is not None:
+                component.process.require_running()
+
+    def keep_logs(self) -> Path | None:
+        """Copy the logs to the cache, say where, and return the folder; the oldest ones are removed."""
+        if not self._claimed:  # nothing was started
+            return None
+        folder = cache_directory() / "logs" / "clusters"
+        target = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{self.spec.name}"
+        shutil.copytree(self.logs, target, dirs_exist_ok=True, ignore_dangling_symlinks=True)
+        for old in sorted(folder.iterdir())[:-KEPT_LOGS]:
+            shutil.rmtree(old, ignore_errors=True)
+        self._say(f"the logs of cluster {self.spec.name} are kept in {target}")
+        return target
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.spec.name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, for clients on this machine."""
+        return self.dir / "kubeconfig"
+
+    @property
+    def api(self) -> ApiClient:
+        """The API server, as administrator."""
+        return self.control_plane.api
+
+    @property
+    def apiserver(self) -> Component:
+        """The API server: `restart`, `stop`, `start`, `kill`."""
+        return self.control_plane.apiserver
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Our environment with this cluster's KUBECONFIG and programs; kubectl and helm keep their files with it."""
+        return {
+            **os.environ,
+            "KUBECONFIG": str(self.kubeconfig),
+            "KUBECACHEDIR": str(self.dir / "kubectl"),
+            "HELM_CACHE_HOME": str(self.dir / "helm/cache"),
+            "HELM_CONFIG_HOME": str(self.dir / "helm/config"),
+            "HELM_DATA_HOME": str(self.dir / "helm/data"),
+            "PATH": os.pathsep.join([*self._program_folders(), os.environ.get("PATH", os.defpath)]),
+        }
+
+    def _program_folders(self) -> list[str]:
+        return sorted({str(self.binaries.path(program).parent) for program in ("kubectl", "helm")})
+
+    def kubectl(self, *arguments: str | Path, stdin: str | None = None) -> str:
+        """Run kubectl as administrator and return what it prints.
+
+        Raises:
+            CommandError: it failed; the message has what it said.
+        """
+        return self._run("kubectl", arguments, stdin)
+
+    def helm(self, *arguments: str | Path, stdin: str | None = None) -> str:
+        """Run helm as administrator and return what it prints.
+
+        Raises:
+            CommandError: it failed; the message has what it said.
+        """
+        return self._run("helm", arguments, stdin)
+
+    def _run(self, program: str, arguments: tuple[str | Path, ...], stdin: str | None) -> str:
+        return run(
+            [self.binaries.path(program), *arguments],
+            stdin=stdin,
+            env=self.environment,
+            timeout_seconds=COMMAND_SECONDS,
+        )
+
+    def apply(self, manifest: Mapping[str, object] | str) -> str:
+        """Apply a manifest (server-side): YAML text, or one object.
+
+        Raises:
+            CommandError: the API server refused it.
+        """
+        text = manifest if isinstance(manifest, str) else json.dumps(manifest)
+        return self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
+
+    def define(self, manifest: Path) -> None:
+        """Apply a CustomResourceDefinition and wait until its objects are served.
+
+        Raises:
+            CommandError: the API server refused it.
+            DevClusterError: it is not served in time.
+        """
+        spec = yaml.safe_load(manifest.read_text(encoding="utf-8"))["spec"]
+        served = [f"/apis/{spec['group']}/{each['name']}/{spec['names']['plural']}" for each in spec["versions"]]
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", manifest)
+        wait_until(lambda: all(map(self._serves, served)), f"serving {', '.join(served)}", NODE_READY_SECONDS)
+
+    def _serves(self, path: str) -> bool:
+        """Whether objects of a new kind can be had: at first it is not found, then 429 for a moment."""
+        try:
+            self.api.get(path)
+        except ApiError:
+            return False
+        return True
+
+    def start_replay(self, speed: float = 1.0, cgroups: str = "v2", step_seconds: float = 0.1) -> Path:
+        """Give every kwok node, also later ones, a host tree with load from real traces; `replay_load` has annotations.
+
+        Args:
+            speed: how much faster than the clock the time in the traces passes.
+            cgroups: version of the trees' cgroups, v1 or v2.
+            step_seconds: shortest time between two writes of the files.
+
+        Returns:
+            The folder that gets one folder a node, named like the node: the agent's `--host-root`.
+
+        Raises:
+            DevClusterError: it did not start; with the end of its log.
+        """
+        root = self.dir / "hosts"
+        settings = [f"--speed={speed}", f"--cgroups={cgroups}", f"--step={step_seconds}"]
+        words = [
+            sys.executable,
+            "-m",
+            "tools.devcluster.replay",
+            f"--kubeconfig={self.kubeconfig}",
+            f"--root={root}",
+            *settings,
+        ]
+        process = self.supervisor.start("replay", words, cwd=Path(__file__).parents[2])
+        names = list(self.kwok.names)
+        wait_until(lambda: all((root / name).is_dir() for name in names), "replaying", NODE_READY_SECONDS, [process])
+        return root
+
+    def create_namespace(self, name: str) -> None:
+        """Make a namespace and wait for its service account `default`, without which no pod can be made."""
+        self.api.create_all([("/api/v1/namespaces", {"metadata": {"name": name}})])
+        path = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+        wait_until(lambda: self.api.exists(path), f"making {path}", NODE_READY_SECONDS)
+
+    def load_image(self, name: str) -> None:
+        """Build an image of ours again if its sources changed, and give it to the running real node.
+
+        Args:
+            name: such as `localhost/headroom-agent:dev`.
+
+        Raises:
+            DevClusterError: there is no such image, or no real node.
+        """
+        if self.node is None:
+            raise DevClusterError(f"cluster {self.name} has no real node to load {name} into")
+        built = {image.name: image for image in images.build_all(self.binaries, self._say)}
+        if name not in built:
+            raise DevClusterError(f"there is no image {name!r}; ours are {', '.join(sorted(built))}")
+        self.node.load_image(built[name])

@@ -1,0 +1,54 @@
+"""Run a short program to its end and give back what it printed."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tools.devcluster.errors import DevClusterError
+
+TIMEOUT_SECONDS = 120.0
+
+
+class CommandError(DevClusterError):
+    """A program ended with an error; `output` is what it said, `returncode` its exit code."""
+
+    def __init__(self, argv: Sequence[str], returncode: int, output: str) -> None:
+        super().__init__(f"`{' '.join(argv)}` ended with {returncode}: {output.strip()}")
+        self.returncode = returncode
+        self.output = output
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> str:
+    """Run a program and return its standard output.
+
+    Raises:
+        CommandError: it ended with another code than 0.
+        DevClusterError: it is not there, or took too long.
+    """
+    words = [str(word) for word in argv]
+    try:
+        done = subprocess.run(
+            words,
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout_seconds,
+            cwd=cwd,
+            env=None if env is None else dict(env),
+            **({"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}),
+        )
+    except OSError as error:
+        raise DevClusterError(f"cannot run {words[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise DevClusterError(f"`{' '.join(words)}` took longer than {timeout_seconds:.0f} s") from error
+    if done.returncode != 0:
+        raise CommandError(words, done.returncode, done.stderr or done.stdout)
+    return done.stdout

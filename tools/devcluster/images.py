@@ -1,0 +1,239 @@
+"""The images of the real node, built on this machine without a registry, and only when what is in them has changed."""
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.devcluster import base_image, buildah
+from tools.devcluster.binaries import Binaries
+from tools.devcluster.commands import run
+from tools.devcluster.containerd import PAUSE_IMAGE
+from tools.devcluster.errors import MissingRequirementError
+from tools.devcluster.golang import find_go
+from tools.devcluster.lock import file_lock
+from tools.devcluster.oci import Layout, write_program_image
+from tools.devcluster.places import cache_directory
+
+ROOT = Path(__file__).parents[2]
+PAUSE_SOURCE = Path(__file__).with_name("pause") / "pause.go"
+LOWEST_GO = "1.21"
+SHARED_INPUTS = (
+    ".dockerignore",
+    "LICENSE",
+    "README.md",
+    "pyproject.toml",
+    "requirements/build.txt",
+    "tools/devcluster/image_root.py",
+    "crds",
+)
+KEPT = 3
+"""Versions of an image that stay in the cache."""
+KEY_LENGTH = 16
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """An image that is built from a Dockerfile."""
+
+    name: str
+    """Its name on the node, without registry and tag."""
+    dockerfile: str
+    inputs: tuple[str, ...]
+    """Files and folders that the Dockerfile copies, beside the shared ones."""
+
+    @property
+    def reference(self) -> str:
+        """Its full name on the node."""
+        return f"localhost/{self.name}:dev"
+
+    def files(self, root: Path) -> Iterator[Path]:
+        """Every file that goes into the image, in a fixed order."""
+        for name in sorted((self.dockerfile, *SHARED_INPUTS, *self.inputs)):
+            path = root / name
+            found = sorted(path.rglob("*")) if path.is_dir() else [path]
+            yield from (one for one in found if one.is_file() and "__pycache__" not in one.parts)
+
+    def key(self, root: Path, base: str) -> str:
+        """A key over the contents and names of all inputs and of the base image."""
+        digest = hashlib.sha256(base.encode())
+        for path in self.files(root):
+            digest.update(f"\0{path.relative_to(root)}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+        return digest.hexdigest()[:KEY_LENGTH]
+
+
+BACKTEST_INPUTS = (
+    "agent/__init__.py",
+    "agent/host",
+    "agent/numerics",
+    "agent/pod_metadata.py",
+    "agent/pods.py",
+    "agent/prediction",
+    "agent/predictors",
+    "agent/samples.py",
+    "agent/series_index.py",
+    "agent/tsdb",
+)
+"""What `kubectl headroom backtest` runs: the agent's own models, and what reads its databases."""
+RECIPES = (
+    Recipe(
+        "headroom-agent",
+        "Dockerfile.agent",
+        (
+            "requirements/agent.txt",
+            "agent",
+            *(f"headroom/{name}" for name in ("__init__.py", "cluster", "kube", "runtime")),
+        ),
+    ),
+    Recipe(
+        "headroom-manager",
+        "Dockerfile.manager",
+        ("requirements/manager.txt", "headroom", "manager", "scheduler_plugins", *BACKTEST_INPUTS),
+    ),
+)
+
+
+def images_directory() -> Path:
+    """The folder with one layout per image and content."""
+    return cache_directory() / "images"
+
+
+def build_all(binaries: Binaries, say: Say = print, root: Path = ROOT) -> list[Layout]:
+    """Build what is not in the cache: pause, kube-scheduler, and our own images from the repository's Dockerfiles.
+
+    Args:
+        binaries: with the Kubernetes family.
+        say: takes lines of progress; nothing is said when all is there.
+        root: the repository.
+
+    Raises:
+        MissingRequirementError: not root, or a program is missing.
+        DevClusterError: a build failed.
+    """
+    with _work(say):
+        system = [_pause(say), _kube_scheduler(binaries)]
+        return [*system, *_own_images(root, say)]
+
+
+def build_system(binaries: Binaries, say: Say = print) -> list[Layout]:
+    """Only the images without our code, which need neither debootstrap nor buildah: pause and kube-scheduler."""
+    with _work(say):
+        return [_pause(say), _kube_scheduler(binaries)]
+
+
+@contextmanager
+def _work(say: Say) -> Iterator[None]:
+    """Hold the images' lock; what an interrupted build left is removed first."""
+    with file_lock(images_directory() / "lock", "the container images", say):
+        for partial in images_directory().glob(".partial-*"):
+            shutil.rmtree(partial, ignore_errors=True)
+        yield
+
+
+def _cached(name: str, key: str) -> Path:
+    return images_directory() / f"{name}-{key}"
+
+
+def _trim(name: str) -> None:
+    """Remove old versions of an image."""
+    versions = sorted(
+        images_directory().glob(f"{name}-" + "[0-9a-f]" * KEY_LENGTH), key=lambda path: path.stat().st_mtime
+    )
+    for old in versions[:-KEPT]:
+        shutil.rmtree(old)
+
+
+def _program_image(name: str, reference: str, key: str, path: str, make: Callable[[Path], Path]) -> Layout:
+    directory = _cached(name, key)
+    if not directory.exists():
+        with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".partial-") as work:
+            program = make(Path(work))
+            write_program_image(Path(work, "layout"), reference, program, path).directory.rename(directory)
+        _trim(name)
+    os.utime(directory)
+    return Layout(reference, directory)
+
+
+def _pause(say: Say) -> Layout:
+    key = hashlib.sha256(PAUSE_SOURCE.read_bytes()).hexdigest()[:KEY_LENGTH]
+
+    def compile_it(work: Path) -> Path:
+        go = find_go(LOWEST_GO).command(say)
+        command: list[str | Path] = [go, "build", "-trimpath", "-ldflags", "-s -w", "-o", work / "pause", PAUSE_SOURCE]
+        run(command, env={**os.environ, "CGO_ENABLED": "0"}, timeout_seconds=600)
+        return work / "pause"
+
+    return _program_image("pause", PAUSE_IMAGE, key, "/pause", compile_it)
+
+
+def _kube_scheduler(binaries: Binaries) -> Layout:
+    program = binaries.path("kube-scheduler").resolve()
+    stat = program.stat()
+    key = hashlib.sha256(f"{program} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:KEY_LENGTH]
+    reference = f"localhost/kube-scheduler:{binaries.kubernetes_version}"
+    path = "/usr/local/bin/kube-scheduler"
+    return _program_image("kube-scheduler", reference, key, path, lambda _: program)
+
+
+def _own_images(root: Path, say: Say) -> list[Layout]:
+    origin = base_image.host_source()
+    wanted = {recipe: _cached(recipe.name, recipe.key(root, origin.key)) for recipe in RECIPES}
+    if not all(directory.exists() for directory in wanted.values()):
+        if os.geteuid() != 0:
+            raise MissingRequirementError("building container images needs root on Linux: run it with sudo")
+        _build_own(root, origin, wanted, say)
+    for directory in wanted.values():
+        os.utime(directory)
+    return [Layout(recipe.reference, directory) for recipe, directory in wanted.items()]
+
+
+def _build_own(root: Path, origin: base_image.Source, wanted: dict[Recipe, Path], say: Say) -> None:
+    base = _base(origin, say)
+    with buildah.session() as builder:
+        tag = f"{base_image.NAME}-{origin.key}"
+        if not builder.has(tag):
+            builder.add(base, tag)
+        for recipe, directory in wanted.items():
+            if not directory.exists():
+                _build_one(builder, recipe, root, tag, [base, *_latest(recipe)], directory, say)
+
+
+def _latest(recipe: Recipe) -> list[Layout]:
+    versions = images_directory().glob(f"{recipe.name}-" + "[0-9a-f]" * KEY_LENGTH)
+    return [Layout(recipe.reference, path) for path in sorted(versions, key=lambda path: path.stat().st_mtime)[-1:]]
+
+
+def _build_one(
+    builder: buildah.Buildah, recipe: Recipe, root: Path, base: str, known: Sequence[Layout], directory: Path, say: Say
+) -> None:
+    started = time.monotonic()
+    say(f"building {recipe.reference}: up to 1 min the first time, some seconds after a change")
+    builder.build(recipe.dockerfile, root, base, recipe.reference)
+    with tempfile.TemporaryDirectory(dir=images_directory(), prefix=".partial-") as work:
+        builder.export(recipe.reference, recipe.reference, Path(work, "layout"), known).directory.rename(directory)
+    _trim(recipe.name)
+    say(f"built {recipe.reference} in {time.monotonic() - started:.0f} s")
+
+
+def _base(origin: base_image.Source, say: Say) -> Layout:
+    directory = _cached("base", origin.key)
+    if directory.exists():
+        return Layout(base_image.NAME, directory)
+    return base_image.build(origin, directory, say)
+
+
+def main(say: Say = print) -> None:
+    """Build all images and say what there is: `python -m tools.devcluster images`."""
+    started = time.monotonic()
+    for image in build_all(Binaries.find_or_build(["kubernetes"], say), say):
+        size = sum(image.blob(digest).stat().st_size for digest in image.blobs())
+        say(f"{image.name}  {image.digest[:19]}  {size / 1e6:.0f} MB  {image.directory}")
+    say(f"all images are ready ({time.monotonic() - started:.0f} s)")

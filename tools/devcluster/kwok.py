@@ -1,0 +1,145 @@
+"""kwok nodes: Node objects without a machine, any number, whose pods run at once and use nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.devcluster.api import ApiClient, Json
+from tools.devcluster.component import Component
+from tools.devcluster.errors import DevClusterError
+from tools.devcluster.process import wait_until
+
+STAGES = Path(__file__).with_name("kwok-stages.yaml")
+ANNOTATION = "kwok.x-k8s.io/node"
+LEASE_SECONDS = 40
+"""As long as the kubelet's; kwok renews a lease when a quarter of it is left."""
+READY_SECONDS = 60.0
+READY_SECONDS_PER_NODE = 0.2
+"""Added for each node: on a busy machine of 2 cores kwok makes some 50 nodes a second Ready."""
+NOT_READY = "node.kubernetes.io/not-ready"
+"""Taint of a new node. The controller manager takes it away some time after the node is Ready."""
+POLL_SECONDS = 0.1
+POLL_SECONDS_PER_NODE = 0.001
+"""Added for each node: listing them takes the API server's time."""
+
+
+@dataclass(frozen=True)
+class NodeTemplate:
+    """What kwok nodes look like."""
+
+    cpu: str = "8"
+    """Capacity and allocatable CPU, a Kubernetes quantity."""
+    memory: str = "32Gi"
+    """Capacity and allocatable memory, a Kubernetes quantity."""
+    pods: int = 110
+    """How many pods fit."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels beside the usual ones (`type: kwok`, hostname, architecture, system)."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations beside kwok's own."""
+    taints: Sequence[Mapping[str, str]] = ()
+    """Taints, as in a Node's spec."""
+
+    def node(self, name: str) -> Json:
+        """The Node object with this name."""
+        resources = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), "ephemeral-storage": "100Gi"}
+        usual = {
+            "kubernetes.io/hostname": name,
+            "kubernetes.io/arch": "amd64",
+            "kubernetes.io/os": "linux",
+            "type": "kwok",
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": name,
+                "labels": {**usual, **self.labels},
+                "annotations": {ANNOTATION: "fake", **self.annotations},
+            },
+            "spec": {"taints": [dict(taint) for taint in self.taints]},
+            "status": {"capacity": resources, "allocatable": resources},
+        }
+
+
+def command(program: Path, kubeconfig: Path) -> list[str | Path]:
+    """The command line of the kwok controller."""
+    return [
+        program,
+        f"--kubeconfig={kubeconfig}",
+        f"--config={STAGES}",
+        f"--manage-nodes-with-annotation-selector={ANNOTATION}=fake",
+        f"--node-lease-duration-seconds={LEASE_SECONDS}",
+    ]
+
+
+class KwokNodes:
+    """The kwok nodes of one cluster. The controller starts with the first node."""
+
+    def __init__(self, api: Callable[[], ApiClient], controller: Component) -> None:
+        self._api = api
+        self._controller = controller
+        self.names: list[str] = []
+        """Names of the nodes made here, in order."""
+
+    def add(self, count: int, template: NodeTemplate | None = None, prefix: str = "kwok") -> list[str]:
+        """Make nodes and wait until they are Ready and take pods.
+
+        Args:
+            count: how many.
+            template: what they look like.
+            prefix: they are named `<prefix>-<number>`, numbered from 0 over all prefixes.
+
+        Returns:
+            The names of the new nodes.
+
+        Raises:
+            DevClusterError: they did not become Ready; with the end of kwok's log.
+        """
+        first = len(self.names)
+        names = [f"{prefix}-{number}" for number in range(first, first + count)]
+        self.create(names, template)
+        return names
+
+    def create(self, names: Sequence[str], template: NodeTemplate | None = None) -> None:
+        """Make nodes with these names and wait until they are Ready and take pods.
+
+        Raises:
+            DevClusterError: they did not become Ready; with the end of kwok's log.
+        """
+        if not names:
+            return
+        if self._controller.process is None:
+            self._controller.launch()
+        shape = template or NodeTemplate()
+        self._api().create_all([("/api/v1/nodes", shape.node(name)) for name in names])
+        self.names += names
+        self.wait_ready()
+
+    def wait_ready(self) -> None:
+        """Wait until all nodes made here are Ready and take pods.
+
+        Raises:
+            DevClusterError: they did not become Ready in time, or kwok ended; with the end of its log.
+        """
+        if self._controller.process is None:
+            raise DevClusterError("there are no kwok nodes")
+        wait_until(
+            lambda: set(self.names) <= ready_nodes(self._api()),
+            f"{len(self.names)} kwok nodes being Ready",
+            READY_SECONDS + READY_SECONDS_PER_NODE * len(self.names),
+            [self._controller.process],
+            POLL_SECONDS + POLL_SECONDS_PER_NODE * len(self.names),
+        )
+
+
+def ready_nodes(api: ApiClient) -> set[str]:
+    """Names of all nodes whose condition Ready is True, and which take pods."""
+    # From the API server's cache (resourceVersion 0): this is asked again and again.
+    return {
+        node["metadata"]["name"]
+        for node in api.get("/api/v1/nodes?resourceVersion=0")["items"]
+        for condition in node["status"].get("conditions", [])
+        if condition["type"] == "Ready" and condition["status"] == "True"
+        if not any(taint["key"] == NOT_READY for taint in node["spec"].get("taints", ()))
+    }

@@ -1,0 +1,227 @@
+"""A real node: kubelet, containerd and pods in namespaces of their own, of which nothing stays behind.
+
+Needs root on Linux. Everything it makes is below one folder in the cache (`nodes/<id>`), one cgroup per hierarchy and
+the namespaces of one process; `stop`, the death of this process, and `sweep` each remove all of it.
+"""
+
+import fcntl
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tools.devcluster import cgroups, containerd, kubelet, network, packages, sandbox, seeds
+from tools.devcluster.binaries import Binaries
+from tools.devcluster.certs import Pki
+from tools.devcluster.errors import DevClusterError, MissingRequirementError
+from tools.devcluster.node_init import View
+from tools.devcluster.oci import Layout
+from tools.devcluster.places import cache_directory
+from tools.devcluster.process import Process, Supervisor
+
+NEEDED_PACKAGES = [one for one in packages.PACKAGES if one.name not in ("debootstrap", "buildah", "ca-certificates")]
+"""What the node itself needs; the rest is for building images."""
+
+Say = Callable[[str], None]
+
+
+def nodes_directory() -> Path:
+    """The folder with one folder per real node. On the file system of the image cache, whose files it shares."""
+    return cache_directory() / "nodes"
+
+
+def require_root() -> None:
+    """Check that this machine and user can run a real node.
+
+    Raises:
+        MissingRequirementError: not Linux, not root, or a program is missing; says what to do.
+    """
+    refusal = packages.real_node_refusal()
+    if refusal:
+        raise MissingRequirementError(refusal)
+    missing = [package.name for package in packages.missing(NEEDED_PACKAGES)]
+    if missing:
+        raise MissingRequirementError(
+            f"the real node needs the packages {', '.join(missing)}: `python -m tools.devcluster packages` installs it"
+        )
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """What a real node is made from."""
+
+    cluster: str
+    """The cluster's name."""
+    name: str
+    """The Node object's name."""
+    directory: Path
+    """The cluster's state folder."""
+    logs: Path
+    """Folder for the logs of its programs."""
+    server: str
+    """The API server's URL inside the cluster's network."""
+    images: Sequence[Layout] = ()
+    """Images that it starts with; the pause image must be among them."""
+
+
+class RealNode:
+    """One real node of a running control plane."""
+
+    def __init__(self, spec: NodeSpec, binaries: Binaries, say: Say = print) -> None:
+        self.spec = spec
+        self.id = f"hr-{spec.cluster}-{secrets.token_hex(3)}"
+        self.directory = nodes_directory() / self.id
+        self._binaries = binaries
+        self._say = say
+        self._lock: IO[bytes] | None = None
+        self._node: Supervisor | None = None
+        self._files: kubelet.KubeletFiles | None = None
+        self._kubelet: Process | None = None
+
+    def start(self, supervisor: Supervisor, pki: Pki, net: network.Network) -> None:
+        """Start containerd and the kubelet; the Node object becomes Ready some seconds later.
+
+        Args:
+            supervisor: the cluster's; it removes what the node leaves, also when this process is killed.
+            pki: signs the kubelet's certificates.
+            net: the cluster's network.
+
+        Raises:
+            MissingRequirementError: see `require_root`.
+            DevClusterError: a program did not start; with the end of its log.
+        """
+        require_root()
+        sweep(self._say)
+        self._claim(supervisor)
+        seeds.plant(self.directory / "containerd", self.spec.images, self._binaries, self._say)
+        self._node = self._open_sandbox(net)
+        containerd.start(self._node, self._binaries, self._write_containerd_config())
+        self._files = self._kubelet_files(pki)
+        self.start_kubelet()
+
+    def _claim(self, supervisor: Supervisor) -> None:
+        """Make the node's folder and cgroups, and arrange for their removal."""
+        partial = self.directory.with_name(f".{self.id}")
+        partial.mkdir(parents=True)
+        self._lock = (partial / "lock").open("wb")
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        partial.rename(self.directory)  # locked when it appears, so no sweep takes it
+        supervisor.remove_at_exit(self.directory)
+        supervisor.at_exit([sys.executable, "-I", "-S", cgroups.__file__, self.id])
+        try:
+            cgroups.create(self.id, cgroups.mounted())
+        except OSError as error:
+            raise DevClusterError(
+                f"cannot make the node's cgroup {error.filename}: {error.strerror}. The real node needs /sys/fs/cgroup "
+                "to be writable (a container has to be privileged)"
+            ) from error
+
+    def _open_sandbox(self, net: network.Network) -> Supervisor:
+        pod_logs, state = self.spec.logs / "pods", self.directory / "kubelet"
+        for folder in (pod_logs, state):
+            folder.mkdir(parents=True)
+        kept = (str(self.spec.directory), str(self.spec.logs), *sandbox.program_folders(self._binaries))
+        binds = {"/var/log/pods": str(pod_logs), "/var/lib/kubelet": str(state)}
+        return sandbox.open_sandbox(View(self.id, kept, binds), self.spec.logs, net)
+
+    def _write_containerd_config(self) -> Path:
+        cni = self.directory / "cni"
+        cni.mkdir()
+        (cni / "10-headroom.conflist").write_text(network.cni_config(Path("/var/lib/cni")))
+        file = self.directory / "containerd.toml"
+        file.write_text(containerd.config(self.directory / "containerd", network.cni_folder(), cni))
+        return file
+
+    def _kubelet_files(self, pki: Pki) -> kubelet.KubeletFiles:
+        name = self.spec.name
+        client = pki.client(f"kubelet-{name}", f"system:node:{name}", ["system:nodes"])
+        return kubelet.KubeletFiles(
+            kubeconfig=pki.kubeconfig(f"kubelet-{name}", client, self.spec.server),
+            serving=pki.server(f"kubelet-serving-{name}", [network.NODE_ADDRESS], [name]),
+            client_ca=pki.ca,
+            static_pods=self.static_pods,
+            config=self.directory / "kubelet.json",
+        )
+
+    @property
+    def static_pods(self) -> Path:
+        """Manifests put into this folder run as static pods."""
+        return self.directory / "static-pods"
+
+    @property
+    def sandbox(self) -> Supervisor:
+        """The supervisor inside the node.
+
+        Raises:
+            DevClusterError: the node does not run.
+        """
+        if self._node is None:
+            raise DevClusterError(f"the node {self.spec.name} does not run")
+        return self._node
+
+    def start_kubelet(self) -> Process:
+        """Start the kubelet, also again after it was stopped; its log goes on.
+
+        Raises:
+            DevClusterError: the node does not run, or the kubelet does.
+        """
+        if self._files is None:
+            raise DevClusterError(f"the node {self.spec.name} does not run")
+        self._kubelet = kubelet.start(self.sandbox, self._binaries, self.spec.name, self._files)
+        return self._kubelet
+
+    def stop_kubelet(self) -> None:
+        """End the kubelet alone, as for an upgrade; pods run on."""
+        if self._kubelet is not None:
+            self._kubelet.stop()
+
+    def load_image(self, image: Layout) -> None:
+        """Give the running node one more image, or a new version of one.
+
+        Raises:
+            DevClusterError: containerd refuses it.
+        """
+        containerd.import_image(self.sandbox, self._binaries, image)
+
+    def command(self, *argv: str | Path) -> list[str]:
+        """A command line that runs a program inside the node, for instance a shell to look around."""
+        return sandbox.enter_command(self.sandbox, *argv)
+
+    def stop(self) -> None:
+        """End every process of the node, and remove its mounts, cgroups and folder; may be called twice."""
+        if self._node is not None:
+            self._node.close()
+            self._node = None
+        left = cgroups.remove(self.id, cgroups.mounted())
+        shutil.rmtree(self.directory, ignore_errors=True)
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+        if left:
+            raise DevClusterError(f"processes still live in {left[0]}, so it was not removed")
+
+
+def abandoned() -> Iterator[Path]:
+    """Folders of nodes whose process is gone; each is locked while it is looked at."""
+    for directory in sorted(nodes_directory().glob("hr-*")):
+        try:
+            lock = (directory / "lock").open("rb")
+        except FileNotFoundError:  # it is being removed
+            continue
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            yield directory
+
+
+def sweep(say: Say = print) -> None:
+    """Remove what nodes left behind whose processes were all killed at once, the machine's own end for instance."""
+    for directory in abandoned():
+        say(f"removing what the node {directory.name} left behind")
+        cgroups.remove(directory.name, cgroups.mounted())
+        shutil.rmtree(directory, ignore_errors=True)

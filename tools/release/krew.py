@@ -1,0 +1,195 @@
+"""Archives for krew: the plugin with its libraries for several versions of Python, and a launcher that finds one.
+
+An archive has `kubectl-headroom` (a shell script), LICENSE, and `lib/3.11` and so on, each as pip would install it. Two
+builds of the same sources and lock give the same bytes.
+"""
+
+import gzip
+import hashlib
+import io
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+ROOT: Final = Path(__file__).parents[2]
+"""The project."""
+PLATFORMS: Final = {
+    "linux/amd64": "x86_64-manylinux_2_28",
+    "linux/arm64": "aarch64-manylinux_2_28",
+    "darwin/amd64": "x86_64-apple-darwin",
+    "darwin/arm64": "aarch64-apple-darwin",
+}
+"""What krew calls a platform -> what wheels call it."""
+PYTHONS: Final = ("3.11", "3.12", "3.13")
+"""Versions of Python that an archive brings libraries for."""
+_MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+_NOT_NEEDED: Final = ("tests", "test", "bin", "__pycache__", "include")
+_EXECUTABLE: Final = 0o755
+_PLAIN: Final = 0o644
+_LAUNCHER: Final = """\
+#!/bin/sh
+# Starts kubectl-headroom with a Python that this archive has libraries for.
+self=$(readlink -f "$0" 2>/dev/null) || self=$0
+here=$(dirname "$self")
+case "${0##*/}" in kubectl_complete-headroom) set -- __complete "$@" ;; esac
+start='import sys; sys.path.insert(0, sys.argv.pop(1)); from cli.__main__ import main; sys.exit(main())'
+for candidate in python3 python3.13 python3.12 python3.11; do
+  command -v "$candidate" >/dev/null 2>&1 || continue
+  version=$("$candidate" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue
+  # -P and -s: neither the folder where you are nor your own packages come into it.
+  [ -d "$here/lib/$version" ] && exec "$candidate" -s -P -c "$start" "$here/lib/$version" "$@"
+done
+echo "kubectl headroom: this archive needs one of Python $(ls "$here/lib" | tr '\\n' ' ')on the PATH" >&2
+exit 3
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """A file for one platform."""
+
+    platform: str
+    """Such as "linux/amd64"."""
+    file: Path
+    """Where it is."""
+    sha256: str
+    """Of its bytes."""
+
+
+def this_platform() -> str:
+    """The platform of this machine, as krew calls it."""
+    machine = platform.machine()
+    return f"{platform.system().lower()}/{_MACHINES.get(machine, machine)}"
+
+
+def build(out: Path, platforms: Sequence[str], pythons: Sequence[str], url: str) -> Iterator[str]:
+    """Build the archives and the manifest; says what it does, a line at a time.
+
+    Args:
+        out: folder for all of it.
+        platforms: of `PLATFORMS`.
+        pythons: of `PYTHONS`.
+        url: what comes before an archive's name in the manifest; empty: the file itself.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    version = _version()
+    archives = []
+    with tempfile.TemporaryDirectory(prefix="headroom-krew-") as scratch:
+        yield f"Building the wheel of headroom {version} ..."
+        wheel = _wheel(Path(scratch))
+        for name in platforms:
+            yield f"Gathering libraries for {name}, Python {', '.join(pythons)} ..."
+            folder = Path(scratch) / name.replace("/", "-")
+            for python in pythons:
+                install(folder / "lib" / python, name, python, wheel)
+            archive = pack(folder, out / f"kubectl-headroom_{version}_{name.replace('/', '_')}.tar.gz", name)
+            archives.append(archive)
+            yield f"{archive.file}: {archive.file.stat().st_size / 2**20:.0f} MiB, sha256 {archive.sha256}"
+    file = out / "headroom.yaml"
+    file.write_text(manifest(version, archives, url), encoding="utf-8")
+    yield f"{file}: kubectl krew install --manifest={file}"
+
+
+def _version() -> str:
+    lines = (ROOT / "pyproject.toml").read_text(encoding="utf-8").splitlines()
+    return next(line.split('"')[1] for line in lines if line.startswith("version = "))
+
+
+def _wheel(folder: Path) -> Path:
+    """Our own packages; from a copy, since a build leaves files behind."""
+    copy = folder / "source"
+    ignored = shutil.ignore_patterns(
+        ".*", "*.egg-info", "build", "dist", "__pycache__", "tests", "bench", "node_modules"
+    )
+    shutil.copytree(ROOT, copy, ignore=ignored)
+    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy))
+    return next(folder.glob("headroom-*.whl"))
+
+
+def install(target: Path, name: str, python: str, wheel: Path) -> None:
+    """Install the locked libraries and our own packages, without what only their authors need.
+
+    Args:
+        target: folder for them.
+        name: of `PLATFORMS`.
+        python: of `PYTHONS`.
+        wheel: of our own packages.
+    """
+    where = ["--target", str(target), "--python-version", python, "--python-platform", PLATFORMS[name]]
+    lock = ["--require-hashes", "--only-binary", ":all:", "-r", str(ROOT / "requirements/cli.txt")]
+    uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--no-python-downloads"]
+    _run(*uv, *where, *lock)
+    _run(*uv, *where, "--no-deps", str(wheel))
+    for path in sorted(target.rglob("*"), reverse=True):
+        if path.is_dir() and path.name in _NOT_NEEDED and "site-packages" not in path.name:
+            shutil.rmtree(path, ignore_errors=True)
+    for path in target.rglob("*.dist-info"):
+        for name_of_file in ("RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"):
+            (path / name_of_file).unlink(missing_ok=True)
+
+
+def pack(folder: Path, file: Path, name: str) -> Archive:
+    """Pack a folder with `lib/` into an archive: the same bytes for the same content, whenever and wherever.
+
+    Args:
+        folder: what `install` has filled.
+        file: the archive.
+        name: of `PLATFORMS`.
+    """
+    (folder / "kubectl-headroom").write_text(_LAUNCHER, encoding="utf-8")
+    shutil.copyfile(ROOT / "LICENSE", folder / "LICENSE")
+    written = int(os.environ.get("SOURCE_DATE_EPOCH", "0"))
+    # gzip's head bears a time and a file name of its own, unless it is told not to.
+    with (
+        file.open("wb") as raw,
+        gzip.GzipFile("", "wb", mtime=0, fileobj=raw) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = tarfile.TarInfo(str(path.relative_to(folder)))
+            entry.size, entry.mtime = path.stat().st_size, written
+            entry.mode = _EXECUTABLE if path.name == "kubectl-headroom" else _PLAIN
+            archive.addfile(entry, io.BytesIO(path.read_bytes()))
+    return Archive(name, file, hashlib.sha256(file.read_bytes()).hexdigest())
+
+
+def manifest(version: str, archives: Sequence[Archive], url: str) -> str:
+    """The manifest for krew, by the template `.krew.yaml`.
+
+    Args:
+        version: of the plugin, without a v.
+        archives: one a platform.
+        url: what comes before an archive's name; empty: the file itself.
+    """
+    document: dict[str, Any] = yaml.safe_load((ROOT / ".krew.yaml").read_text(encoding="utf-8"))
+    document["spec"]["version"] = f"v{version}"
+    (template,) = document["spec"]["platforms"]
+    document["spec"]["platforms"] = [_platform(template, each, url) for each in archives]
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _platform(template: dict[str, Any], archive: Archive, url: str) -> dict[str, Any]:
+    system, _, machine = archive.platform.partition("/")
+    uri = f"{url.rstrip('/')}/{archive.file.name}" if url else archive.file.resolve().as_uri()
+    return {
+        **template,
+        "selector": {"matchLabels": {"os": system, "arch": machine}},
+        "uri": uri,
+        "sha256": archive.sha256,
+    }
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[:4])} … failed: {(done.stderr or done.stdout).strip()[-2000:]}")

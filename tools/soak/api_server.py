@@ -1,0 +1,191 @@
+"""A real API server is killed or stopped again and again, for some seconds, below agents, manager and extender.
+
+Pods come and go right before each outage, when nobody has heard of them yet, and right after it. Within three minutes
+every agent has to report just the pods that its node has, the Node has to offer what `explain` calculates, the extender
+has to know the same pods, and a new pod has to be placed through it; none of them may have ended, and measuring goes on
+all the while.
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from agent.samples import CPU, NODE
+from agent.tsdb.tsdb import Tsdb
+from tools.devcluster.api import ApiError
+from tools.devcluster.errors import DevClusterError
+from tools.devcluster.process import wait_until
+from tools.soak.loop import ASK_SECONDS, NODES, Loop
+from tools.soak.progress import Telling, run
+from tools.soak.trend import Trend
+
+FEWEST, MOST = 3, 100
+"""Restarts."""
+LONGEST_OUTAGE_SECONDS = 10.0
+PATIENCE_SECONDS = 180.0
+START_SECONDS = 60.0
+"""How long an API server may take to come back; it takes some seconds."""
+STOP_SECONDS = 20.0
+"""How long a service may take to end."""
+LAST_SHARE = 0.8
+"""Of the time, after which no other outage begins."""
+SETTLED = 3
+"""Restarts after which memory is compared: caches and connections are made by then."""
+MIB_A_RESTART, FILES_A_RESTART = 1.0, 0.5
+GAP_SECONDS = 30.0
+"""The agents measure once a second; a machine that starts an API server beside them holds them up for a while."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What was seen, restart after restart."""
+
+    restarts: int = 0
+    """How many there were."""
+    outages: list[tuple[float, float]] = field(default_factory=list)
+    """Their beginnings and ends. [seconds since 1970]"""
+    took: list[float] = field(default_factory=list)
+    """How long after each everything was as it should be. [s]"""
+    withdrawn: list[str] = field(default_factory=list)
+    """Where a node offered nothing when the API server was back."""
+    memory: dict[str, list[float]] = field(default_factory=lambda: {"manager": [], "extender": []})
+    """After each restart. [MiB]"""
+    files: dict[str, list[float]] = field(default_factory=dict)
+    """Open files after each restart."""
+
+
+class UnsettledError(Exception):
+    """Something did not become as it should be."""
+
+
+def _quietly(asks: Callable[[], bool]) -> bool:
+    """An answer; no while the API server refuses, as it does for a moment after its start."""
+    try:
+        return asks()
+    except ApiError:
+        return False
+
+
+def outage(loop: Loop, seen: Seen, chance: random.Random) -> None:
+    """One of them, with what comes before and after.
+
+    Raises:
+        UnsettledError: Something was not as it should be after three minutes.
+        DevClusterError: A service has ended, or the API server did not come back.
+    """
+    number = seen.restarts
+    loop.add_pod(f"before-{number}", NODES[number % 2])
+    if number > 1:
+        loop.remove_pod(f"before-{number - 2}")
+    began = time.time()
+    if number % 2:
+        loop.cluster.apiserver.stop()
+    else:
+        loop.cluster.apiserver.kill()
+    time.sleep(chance.uniform(0, LONGEST_OUTAGE_SECONDS))  # the outage itself, not a wait for anything
+    loop.cluster.apiserver.start()
+    back = time.time()
+    seen.outages.append((began, back))
+    seen.withdrawn += [f"{node} after restart {number + 1}" for node in NODES if not loop.mid(node)]
+    loop.add_pod(f"after-{number}")
+    if number > 1:
+        loop.remove_pod(f"after-{number - 2}")
+    for what, holds in _wanted(loop, back):
+        left = PATIENCE_SECONDS - (time.time() - back)
+        try:
+            wait_until(lambda holds=holds: _quietly(holds), what, left, list(loop.processes.values()), 0.25)  # type: ignore[misc]
+        except DevClusterError as error:
+            if not all(process.running for process in loop.processes.values()):
+                raise
+            raise UnsettledError(f"restart {number + 1}: {str(error).splitlines()[0]}") from error
+    seen.restarts += 1
+    seen.took.append(time.time() - back)
+    for name in loop.processes:
+        memory, files = loop.holds(name)
+        seen.files.setdefault(name, []).append(files)
+        if name in seen.memory:
+            seen.memory[name].append(memory)
+
+
+def _wanted(loop: Loop, back: float) -> Iterator[tuple[str, Callable[[], bool]]]:
+    """What has to come after an outage that ended at a time [seconds since 1970], cheapest to ask first."""
+    yield "placing every pod", lambda: not loop.pods()[""]
+    for node in NODES:
+        yield (
+            f"a report of {node} with the pods that it has",
+            lambda node=node: loop.reported(node)[0] >= int(back) and loop.reported(node)[1] == loop.pods()[node],  # type: ignore[misc]
+        )
+        yield f"the extender knowing the pods of {node}", lambda node=node: loop.known(node) == loop.pods()[node]  # type: ignore[misc]
+    yield "the extender being healthy", loop.healthy
+    for node in NODES:
+        yield f"{node} offering what explain says", lambda node=node: loop.explained(node)  # type: ignore[misc]
+
+
+def longest(seconds: float) -> float:
+    """When the step has ended at the latest, whatever does not come, for a time that it is given. [s]"""
+    last = LONGEST_OUTAGE_SECONDS + START_SECONDS + PATIENCE_SECONDS + ASK_SECONDS
+    return seconds + last + (len(NODES) + 2) * STOP_SECONDS
+
+
+def trial(telling: Telling) -> None:
+    """Restart an API server below everything."""
+    seed = telling.seed
+    chance, seen, problem = random.Random(seed), Seen(), ""  # noqa: S311 - no secret
+    telling.say(f"starting the cluster; seed {seed}")
+    with Loop.open() as loop:
+        try:
+            while seen.restarts < MOST and telling.left(LAST_SHARE if seen.restarts >= FEWEST else 1.0) > 0:
+                telling.say(f"restart {seen.restarts + 1} begins")
+                outage(loop, seen, chance)
+                telling.say(f"restart {seen.restarts}: everything as it should be after {seen.took[-1]:.0f} s")
+        except (UnsettledError, DevClusterError) as error:
+            problem = str(error)
+            loop.cluster.keep_logs()
+        codes = {name: process.stop(STOP_SECONDS) for name, process in loop.processes.items()}
+        broken = [name for name in loop.processes if "Traceback" in loop.said(name)]
+        gaps = {node: _gap(loop, node, seen) for node in NODES}
+    slowest = f"{seen.restarts} restarts, the slowest took {max(seen.took, default=0):.0f} s"
+    if not problem and seen.restarts < FEWEST:
+        problem = f"the time was enough for {seen.restarts} restarts, which is less than {FEWEST}"
+    telling.check("everything is as it should be again within three minutes", problem or slowest, passed=not problem)
+    offered = ", ".join(seen.withdrawn) or "it always did"
+    telling.check("a node goes on offering Mid resources", offered, passed=not seen.withdrawn)
+    ended = ", ".join(f"{name} with {code}" for name, code in codes.items() if code) or "all with 0"
+    telling.check("every service ends in order", ended, passed=not any(codes.values()))
+    telling.check("no service says a traceback", ", ".join(broken) or "none did", passed=not broken)
+    found = ", ".join(f"{node} {gap:.1f} s" for node, gap in gaps.items())
+    telling.check(
+        f"agents measure on: no gap above {GAP_SECONDS:.0f} s", found, passed=max(gaps.values()) <= GAP_SECONDS
+    )
+    _judge_growth(telling, seen)
+
+
+def _gap(loop: Loop, node: str, seen: Seen) -> float:
+    """The longest time without a sample of a node's CPU, from before the first outage until after the last. [s]"""
+    if not seen.outages:
+        return 0.0
+    with Tsdb.open(next(loop.data(node).glob("*.db"))) as store:
+        times = store.window(CPU, NODE, seen.outages[0][0] - GAP_SECONDS, seen.outages[-1][1] + GAP_SECONDS).times
+    return float(np.diff(times).max()) if len(times) > 1 else float("inf")
+
+
+def _judge_growth(telling: Telling, seen: Seen) -> None:
+    for what, unit, all_values, most in (
+        ("memory", "MiB", seen.memory, MIB_A_RESTART),
+        ("the number of open files", "", seen.files, FILES_A_RESTART),
+    ):
+        trends = {name: Trend.of(range(len(each[SETTLED:])), each[SETTLED:]) for name, each in all_values.items()}
+        if not trends or None in trends.values():
+            telling.say(f"too few restarts to say whether {what} grows with them")
+            continue
+        sure = {name: trend for name, trend in trends.items() if trend is not None}
+        found = ", ".join(f"{name} {each.slope:+.2f} ({each.level:.0f})" for name, each in sure.items())
+        claim = f"{what} does not grow with restarts: at most {most:g} {unit} each".replace("  ", " ")
+        telling.check(claim, found, passed=all(each.slope <= most for each in sure.values()))
+
+
+if __name__ == "__main__":
+    run(trial)

@@ -1,0 +1,132 @@
+"""Each parser gets up to 10,000 inputs, every other property up to 1,000: new ones in each run, until the time is over.
+
+What fails is kept in .hypothesis and tried first the next time; the log has the input, and how to try it again.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.rounds import ROUNDS, TRIED
+from tools.soak.progress import Telling, run
+from tools.soak.step_process import ROOT
+
+SHARED, LAST_SHARE = 0.85, 0.97
+"""Of the time: what is shared out among all properties, and after which no other begins."""
+SELECTED = "hypothesis and not cluster and not node"
+WORKERS = ("--numprocesses", "logical", "--maxprocesses", "8", "--dist", "worksteal", "--maxschedchunk", "1")
+END_SECONDS = 20.0
+NAMED = 5
+"""So many that failed are named; the log has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """What came of one test."""
+
+    name: str
+    """The test."""
+    failed: bool
+    """Whether it did not hold."""
+    rounds: int | None
+    """How many rounds of inputs it had: 0 when the time was over before; None: it is not tried in rounds."""
+
+
+def trial(telling: Telling) -> None:
+    """Try every parser and every property."""
+    with tempfile.TemporaryDirectory(prefix="headroom-soak-") as name:
+        folder = Path(name)
+        begun, results = folder / "begun", folder / "results.xml"
+        begun.touch()
+        environment = {
+            **os.environ,
+            "HEADROOM_SOAK": "1",
+            "HEADROOM_SOAK_UNTIL": str(time.time() + telling.left(LAST_SHARE)),
+            "HEADROOM_SOAK_SHARED_UNTIL": str(time.time() + telling.left(SHARED)),
+            "HEADROOM_SOAK_BEGUN": str(begun),
+        }
+        words = ["-m", SELECTED, "--timeout=7200", "-p", "no:cacheprovider", f"--junitxml={results}", *WORKERS]
+        with subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-q", *words, *files()],
+            cwd=ROOT,
+            env=environment,
+            stdout=sys.stderr,  # the step's own output is what it tells
+        ) as process:
+            try:
+                _watch(telling, process, begun)
+            finally:
+                _end(process)
+        found = list(properties(results)) if results.is_file() else []
+    judge(telling, found, process.returncode)
+
+
+def files() -> list[str]:
+    """The test files that have properties: reading all the others takes every worker a while."""
+    tests = sorted((ROOT / "tests").rglob("test_*.py"))
+    marks = ("hypothesis", "fuzz.strength")
+    found = [path for path in tests if any(mark in path.read_text(encoding="utf-8") for mark in marks)]
+    return [str(path.relative_to(ROOT)) for path in found]
+
+
+def _watch(telling: Telling, process: "subprocess.Popen[bytes]", begun: Path) -> None:
+    """Say from time to time how many have begun, until it ends."""
+    while process.poll() is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(30.0)
+        telling.say(f"{begun.stat().st_size} properties have begun, {telling.left() / 60:.0f} min left")
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """End pytest if it still runs, as Ctrl-C does: it then says what it has found."""
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def properties(results: Path) -> Iterator[Property]:
+    """What pytest's JUnit file says of each test."""
+    for case in ET.parse(results).getroot().iter("testcase"):  # noqa: S314 - pytest wrote it just now
+        said = {each.get("name"): each.get("value", "0") for each in case.iter("property")}
+        failed = case.find("failure") is not None or case.find("error") is not None
+        rounds = int(said[TRIED]) if TRIED in said else None
+        yield Property(f"{case.get('classname')}::{case.get('name')}", failed, rounds)
+
+
+def judge(telling: Telling, found: list[Property], code: int) -> None:
+    """Tell whether all hold, and all were tried.
+
+    Args:
+        telling: Takes the verdict.
+        found: What came of each.
+        code: Exit code of pytest.
+    """
+    failed = [each.name for each in found if each.failed]
+    left_out = [each.name for each in found if each.rounds == 0]
+    rounds = [each.rounds for each in found if each.rounds]
+    whole, least = sum(each == ROUNDS for each in rounds), min(rounds, default=0)
+    tried = f"{len(found) - len(left_out)} were tried, {whole} of them with all inputs, one with {least / ROUNDS:.0%}"
+    telling.check("every parser and property holds", f"{_named(failed)} failed" if failed else tried, passed=not failed)
+    if failed:
+        return
+    missing = f"no time was left for {_named(left_out)}: give it more" if left_out else f"pytest ended with {code}"
+    telling.check("all of them were tried", missing, passed=code == 0 and bool(rounds) and not left_out)
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join([*names[:NAMED], *([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])])
+
+
+if __name__ == "__main__":
+    run(trial)

@@ -1,0 +1,171 @@
+"""The whole loop as processes beside a real API server: two agents on replayed machines, the manager, the extender."""
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+import yaml
+
+from crds.names import CONFIG_MAP_KEY, CONFIG_MAP_NAME, MID_CPU, MID_MEMORY
+from crds.node_metric import GROUP, VERSION
+from tools.devcluster import Cluster
+from tools.devcluster.component import free_port
+from tools.devcluster.process import Process, wait_until
+from tools.soak.step_process import ROOT
+
+NAMESPACE, PODS = "headroom-system", "/api/v1/namespaces/default/pods"
+NODES = ("first-0", "second-1")
+METRICS = f"/apis/{GROUP}/{VERSION}/nodemetrics"
+REPORT_SECONDS = 10
+CONFIG = {
+    "enable": True,
+    "metricReportIntervalSeconds": REPORT_SECONDS,
+    "metricAggregateDurationSeconds": 60,
+    "midIncreaseHoldSeconds": 0,
+    "updateTimeThresholdSeconds": 5,
+    "nodePredictPolicy": {"coldStartPeriodSeconds": 0, "checkIntervalSeconds": 5},
+}
+"""Short intervals, so that what follows a restart follows within seconds."""
+SCHEDULER = "headroom-scheduler"
+START_SECONDS = 180.0
+ASK_SECONDS = 60.0
+"""How long an answer may take before it counts as none."""
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Loop:
+    """What runs, and what can be asked of it."""
+
+    cluster: Cluster
+    """The cluster."""
+    extender_port: int = field(default_factory=free_port)
+    """Where the extender answers."""
+    processes: dict[str, Process] = field(default_factory=dict)
+    """The services by name."""
+
+    @classmethod
+    @contextmanager
+    def open(cls) -> Iterator["Loop"]:
+        """Start everything; it ends with the block.
+
+        Raises:
+            DevClusterError: something did not start, or ended early; with the end of its log.
+        """
+        with Cluster(say=lambda _: None) as cluster:
+            for kind in ("node_metric", "elastic_quota"):
+                cluster.define(ROOT / "crds" / f"{kind}.yaml")
+            cluster.create_namespace(NAMESPACE)
+            metadata = {"name": CONFIG_MAP_NAME, "namespace": NAMESPACE}
+            config = {"metadata": metadata, "data": {CONFIG_MAP_KEY: json.dumps(CONFIG)}}
+            cluster.api.create_all([(f"/api/v1/namespaces/{NAMESPACE}/configmaps", config)])
+            cluster.kwok.create(NODES)
+            loop = cls(cluster)
+            loop.start(cluster.start_replay())
+            yield loop
+
+    def start(self, hosts: Path) -> None:
+        """Start the services; returns when each node offers Mid resources and the extender knows the cluster."""
+        login = f"--kubeconfig={self.cluster.kubeconfig}"
+        for node in NODES:
+            flags = [f"--node-name={node}", f"--host-root={hosts / node}", f"--data-dir={self.data(node)}"]
+            quick = ["--training-interval=5s", "--report-after=1s", "--report-longest-backoff=2s"]
+            self._launch(f"agent-{node}", "agent", login, *flags, *quick, "--listen=127.0.0.1:0", "--stop-within=30s")
+        self._launch("manager", "manager", login, f"--namespace={NAMESPACE}", "--listen=127.0.0.1:0", "--leader-elect")
+        self._launch("extender", "scheduler_plugins", login, f"--listen=127.0.0.1:{self.extender_port}")
+        found = yaml.safe_load((ROOT / "scheduler_plugins/kube-scheduler-configuration.yaml").read_text("utf-8"))
+        found["extenders"][0] |= {"urlPrefix": f"http://127.0.0.1:{self.extender_port}", "httpTimeout": "10s"}
+        self.cluster.control_plane.add_scheduler(SCHEDULER, found)
+        running = list(self.processes.values())
+        for node in NODES:
+            self.add_pod(f"always-{node}", node)
+        wait_until(self.healthy, "the extender knowing the cluster", START_SECONDS, running, 0.5)
+        wait_until(lambda: all(map(self.mid, NODES)), "selling Mid resources", START_SECONDS, running, 0.5)
+
+    def data(self, node: str) -> Path:
+        """The folder of an agent."""
+        return self.cluster.dir / "agents" / node
+
+    def _launch(self, name: str, module: str, *flags: str) -> None:
+        self.processes[name] = self.cluster.supervisor.start(name, [sys.executable, "-m", module, *flags], cwd=ROOT)
+
+    def add_pod(self, name: str, node: str = "") -> None:
+        """Make a Prod pod, on a node or for the scheduler to place."""
+        resources = {"requests": {"cpu": "250m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "256Mi"}}
+        placed = {"nodeName": node} if node else {"schedulerName": SCHEDULER}
+        container = {"name": "main", "image": "none", "resources": resources}
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **placed}
+        labels = {"koordinator.sh/priority-class": "koord-prod"}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+        self.cluster.api.create_all([(PODS, body)])
+
+    def remove_pod(self, name: str) -> None:
+        """Delete a pod."""
+        self.cluster.api.request("DELETE", f"{PODS}/{name}")
+
+    def pods(self) -> dict[str, set[str]]:
+        """Names of the pods on each node, and under "" of those that have none."""
+        found: dict[str, set[str]] = {node: set() for node in (*NODES, "")}
+        for pod in self.cluster.api.get(PODS)["items"]:
+            found[pod["spec"].get("nodeName", "")].add(pod["metadata"]["name"])
+        return found
+
+    def reported(self, node: str) -> tuple[float, set[str]]:
+        """When a node's agent last reported, and the pods that it then knew. [seconds since 1970]"""
+        status = self.cluster.api.get(f"{METRICS}/{node}").get("status") or {}
+        moment = status.get("updateTime")
+        names = {pod["name"] for pod in status.get("podsMetric") or () if pod["namespace"] == "default"}
+        return (datetime.fromisoformat(moment).timestamp() if moment else 0.0), names
+
+    def mid(self, node: str) -> Json:
+        """The Mid resources of a node, if capacity and allocatable agree."""
+        status = self.cluster.api.get(f"/api/v1/nodes/{node}")["status"]
+        offers = [{key: status[part].get(key) for key in (MID_CPU, MID_MEMORY)} for part in ("capacity", "allocatable")]
+        return offers[0] if offers[0] == offers[1] and all(offers[0].values()) else {}
+
+    def explained(self, node: str) -> bool:
+        """Whether `kubectl headroom explain`, which calculates anew, finds nothing to be changed on the node."""
+        command = [sys.executable, "-m", "cli", "explain", "node", node, "-n", NAMESPACE, "-o", "json"]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=ROOT,
+                env=self.cluster.environment,
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=ASK_SECONDS,
+            )
+        except subprocess.SubprocessError:
+            return False
+        said = json.loads(done.stdout)
+        return bool(said["desired"]) and all(step["action"] == "nothing" for step in said["next"])
+
+    def known(self, node: str) -> set[str]:
+        """Names of the pods that the extender knows on a node."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.extender_port}/debug/nodes/{node}", timeout=10) as answer:
+            page = json.load(answer)
+        return {key.partition("/")[2] for key in page.get("pods") or {} if key.startswith("default/")}
+
+    def healthy(self) -> bool:
+        """Whether the extender says that it is."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.extender_port}/healthz", timeout=10) as answer:
+            return bool(answer.status == 200)  # noqa: PLR2004 - HTTP
+
+    def holds(self, name: str) -> tuple[float, float]:
+        """What a service holds now: resident memory [MiB], and open files."""
+        process = psutil.Process(self.processes[name].pid)
+        return process.memory_info().rss / (1 << 20), float(process.num_fds())
+
+    def said(self, name: str) -> str:
+        """A service's log."""
+        return self.processes[name].log.read_text(encoding="utf-8", errors="replace")

@@ -1,0 +1,311 @@
+"""Two replicas of extender and kube-scheduler in trouble, and every write about quotas judged as one history.
+
+Each replica is a kube-scheduler with a host name of its own and the extender beside it, which reaches the API server
+through a relay. One namespace borrows what another wants back again and again, and `max` is edited meanwhile. All the
+while a replica's extender or kube-scheduler is killed or paused, or what the extender writes is held back. In the first
+half of the time pods wait for an extender that is away (`ignorable: false`), so that no binding may ever pass a `max`;
+in the second half they are placed without it, as is shipped, and only what was bound while it was away may.
+"""
+
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
+
+from tests.audited import audited
+from tests.scheduler_plugins.extenders import Extender, configuration, profile
+from tests.scheduler_plugins.quota_teams import CAPACITY_SCHEDULING, GPU, QUOTAS
+from tools.devcluster import Cluster
+from tools.devcluster.component import Component
+from tools.devcluster.controlplane import RECORDED_GROUP
+from tools.soak.progress import Telling, run
+from tools.soak.quota_history import Away, Bound, Event, Evicted, LeaseTaken, faults
+from tools.soak.quota_record import Record, history
+from tools.soak.relay import Relay
+from tools.soak.step_process import ROOT
+
+SCHEDULER, NAMESPACE, NAME = "quotas", "kube-system", "kube-scheduler"
+"""The name that pods give, and the Lease: the one that every kube-scheduler may hold."""
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases?fieldSelector=metadata.name={NAME}"
+REPLICAS: Final = ("one", "two")
+NODES, GPUS = 2, 4
+TEAMS: Final = {"borrower": (2, (3, 8)), "lender": (6, (6, 8))}
+"""The min of each, and between which amounts its max is edited. [GPUs]"""
+MOST_PENDING: Final = 4
+LEASE: Final = {"leaseDuration": "6s", "renewDeadline": "4s", "retryPeriod": "1s"}
+LEASE_SECONDS: Final = 6.0
+ANSWER_SECONDS: Final = 4.0
+"""How long kube-scheduler waits for the extender: a busy machine must not look like an extender that is away. [s]"""
+TURN_SECONDS: Final = 12.0
+"""How long the lender wants its share, and how long it does not."""
+TICK_SECONDS: Final = 0.2
+CALM_SECONDS: Final = (1.0, 9.0)
+TROUBLE_SECONDS: Final = (0.2, 12.0)
+UNHEARD_SECONDS: Final = LEASE_SECONDS + TROUBLE_SECONDS[1]
+FLIGHT_SECONDS: Final = 3 * TROUBLE_SECONDS[1]
+"""How old what a pod was let through by may be when it is bound: whoever decides may be paused meanwhile."""
+STRICT_SHARE, ALL_SHARE = 0.5, 0.9
+"""Until which parts of the time pods wait for the extender, and anything is tried."""
+FEWEST: Final[dict[type, int]] = {Bound: 20, Evicted: 2, LeaseTaken: 2}
+"""Of what there has to be in a run: the Lease has changed hands, too."""
+FEWEST_TROUBLES = 4
+MOST_TOLD = 8
+RECLAIM: Final = {"schedulerNames": [SCHEDULER], "holdSeconds": 20, "backOffSeconds": 1, "longestBackOffSeconds": 5}
+PLUGIN: Final = {**CAPACITY_SCHEDULING, "args": {"maxMissing": "infinite", "reclaim": RECLAIM}}
+KINDS: Final = ("kill extender", "pause extender", "hold back writes", "kill scheduler", "pause scheduler")
+
+Json = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Replica:
+    """A kube-scheduler and the extender beside it."""
+
+    name: str
+    """Host name, and user of the audit log."""
+    relay: Relay
+    """Between the extender and the API server."""
+    extender: Extender
+    """The extender."""
+    scheduler: Component
+    """The kube-scheduler, which ends when it loses the Lease."""
+    since: float | None = None
+    """Since when the extender is away; None: it answers. [unix s]"""
+
+    def configured(self, *, ignorable: bool) -> Json:
+        """The kube-scheduler's configuration."""
+        found = configuration("shortlist", SCHEDULER, self.extender.url)
+        found["extenders"][0] |= {"httpTimeout": f"{ANSWER_SECONDS:.0f}s", "ignorable": ignorable}
+        election = {"leaderElection": {"leaderElect": True, **LEASE}}
+        return {**found, **election, "podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 2}
+
+
+@dataclass(slots=True)
+class Site:
+    """What runs, and what was done to it."""
+
+    cluster: Cluster
+    """The cluster."""
+    record: Record
+    """What is seen of it."""
+    chance: random.Random
+    """Draws all that is done."""
+    replicas: list[Replica] = field(default_factory=list)
+    """Both."""
+    away: list[Away] = field(default_factory=list)
+    """When extenders were away while pods were placed without them."""
+    done: Counter[str] = field(default_factory=Counter)
+    """How often each kind of trouble was made."""
+    ignorable: bool = False
+    """Whether pods are placed without an extender that is away."""
+    made: int = 0
+    """Pods so far."""
+
+    @classmethod
+    @contextmanager
+    def open(cls, seed: int) -> Iterator["Site"]:
+        """Start a cluster with all of it; everything ends with the block.
+
+        Raises:
+            DevClusterError: something did not start; with the end of its log.
+        """
+        with Cluster(say=lambda _: None, kwok_nodes=NODES) as cluster:
+            for kind in ("node_metric", "elastic_quota"):
+                cluster.define(ROOT / "crds" / f"{kind}.yaml")
+            for namespace in TEAMS:
+                cluster.create_namespace(namespace)
+            for node in cluster.kwok.names:
+                amounts = {part: {GPU: f"{GPUS}"} for part in ("capacity", "allocatable")}
+                cluster.api.merge(f"/api/v1/nodes/{node}/status", {"status": amounts})
+            record = Record(cluster, LEASES)
+            record.start()
+            site = cls(cluster, record, random.Random(seed))  # noqa: S311 - no secret
+            for team, (_, (_, most)) in TEAMS.items():
+                site.promise(team, most)
+            try:
+                site.replicas = [site.start(name) for name in REPLICAS]
+                for replica in site.replicas:
+                    replica.extender.wait()
+                yield site
+            finally:
+                record.close()
+                for replica in site.replicas:
+                    replica.relay.close()
+
+    def start(self, name: str) -> Replica:
+        """Start a replica."""
+        plane = self.cluster.control_plane
+        relay = Relay(plane.apiserver.port)
+        login = plane.pki.client(name, name, ("system:masters", RECORDED_GROUP))
+        kubeconfig = plane.pki.kubeconfig(name, login, relay.url)
+        flags = [f"--kubeconfig={kubeconfig}", f"--leader-lease={NAMESPACE}/{NAME}", f"--leader-identity={name}"]
+        extender = Extender.start(self.cluster, f"extender-{name}", profile(plugins=[PLUGIN]), flags)
+        replica = Replica(name, relay, extender, plane.scheduler)
+        self.schedule(replica)
+        return replica
+
+    def schedule(self, replica: Replica) -> None:
+        """Start a replica's kube-scheduler."""
+        found = replica.configured(ignorable=self.ignorable)
+        name = f"scheduler-{replica.name}"
+        replica.scheduler = self.cluster.control_plane.add_scheduler(name, found, elect=True, host=replica.name)
+
+    def place_without_extenders(self) -> None:
+        """From now on pods are placed without an extender that is away."""
+        for replica in self.replicas:
+            replica.scheduler.kill()
+        self.ignorable = True
+        for replica in self.replicas:
+            self.schedule(replica)
+
+    # What is done to the replicas
+
+    def trouble(self) -> Iterator[None]:
+        """Make trouble, and end it: to be asked every now and then; a trouble at a time, with calm between."""
+        while True:
+            for kind in self.chance.sample(KINDS, len(KINDS)):
+                yield from self.wait(*CALM_SECONDS)
+                chosen = self.chance.choice(self.replicas)
+                if kind.endswith("scheduler"):  # the other one only waits for the Lease
+                    chosen = next((each for each in self.replicas if each.name == self.record.holder), chosen)
+                yield from self.make(kind, chosen)
+
+    def make(self, kind: str, replica: Replica) -> Iterator[None]:
+        """A trouble of a kind, until it is over."""
+        self.done[kind] += 1
+        process = replica.extender.process if kind.endswith("extender") else replica.scheduler.process
+        if kind.endswith("extender"):
+            replica.since = time.time()
+        if kind == "hold back writes":
+            replica.relay.hold()
+        elif process is not None:
+            process.signal(signal.SIGKILL if kind.startswith("kill") else signal.SIGSTOP)
+        yield from self.wait(*TROUBLE_SECONDS)
+        replica.relay.release()
+        if kind == "kill extender":
+            replica.extender.restart()
+        elif process is not None and kind.startswith("pause"):
+            process.signal(signal.SIGCONT)
+        self.back(replica)
+
+    def back(self, replica: Replica) -> None:
+        """Note until when an extender was away, if it was."""
+        if replica.since is not None and self.ignorable:
+            self.away.append(Away(replica.since, time.time(), replica.name))
+        replica.since = None
+
+    def wait(self, least: float, most: float) -> Iterator[None]:
+        """A time between these. [s]"""
+        end = time.monotonic() + self.chance.uniform(least, most)
+        while time.monotonic() < end:
+            yield
+
+    def revive(self) -> None:
+        """Start a kube-scheduler again that has ended, as its kubelet would."""
+        for replica in self.replicas:
+            if not replica.scheduler.running:
+                self.schedule(replica)
+
+    # What is done by the namespaces
+
+    def live(self, elapsed: float) -> None:
+        """Something of what goes on in the namespaces, after a time. [s]"""
+        wants = int(elapsed / TURN_SECONDS) % 2
+        if self.chance.random() < 0.05:  # noqa: PLR2004 - about every four seconds
+            team = self.chance.choice(sorted(TEAMS))
+            self.promise(team, self.chance.randint(*TEAMS[team][1]))
+        if wants:
+            self.create("lender")
+        else:
+            for name in sorted(name for name in self.record.pods.copy() if name.startswith("lender/")):
+                self.delete(name)
+        self.create("borrower")
+
+    def promise(self, team: str, most: int) -> None:
+        """Give a team a quota, or edit its max."""
+        path = f"{QUOTAS}/namespaces/{team}/elasticquotas"
+        spec = {"min": {GPU: f"{TEAMS[team][0]}"}, "max": {GPU: f"{most}"}}
+        if self.cluster.api.exists(f"{path}/{team}"):
+            self.cluster.api.merge(f"{path}/{team}", {"spec": spec})
+        else:
+            kind = {"apiVersion": QUOTAS.removeprefix("/apis/"), "kind": "ElasticQuota", "metadata": {"name": team}}
+            self.cluster.api.request("POST", path, {**kind, "spec": spec})
+
+    def create(self, team: str) -> None:
+        """A pod of a team, unless several of its pods wait already."""
+        there = [pod for pod in self.record.pods.copy().values() if pod["metadata"]["namespace"] == team]
+        if sum(not pod["spec"].get("nodeName") for pod in there) >= MOST_PENDING:
+            return
+        self.made += 1
+        amount = {GPU: f"{self.chance.randint(1, 2)}"}
+        container = {"name": "main", "image": "none", "resources": {"requests": amount, "limits": amount}}
+        spec = {"containers": [container], "schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 2}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{team}-{self.made}"}, "spec": spec}
+        self.cluster.api.request("POST", f"/api/v1/namespaces/{team}/pods", body)
+
+    def delete(self, name: str) -> None:
+        """A pod, by namespace and name; it may be gone already."""
+        namespace, _, pod = name.partition("/")
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}"
+        if self.cluster.api.exists(path):
+            self.cluster.api.request("DELETE", path)
+
+
+def trial(telling: Telling) -> None:
+    """Let quotas be fought for in trouble, and judge what was written."""
+    telling.say(f"starting the cluster; seed {telling.seed}")
+    with Site.open(telling.seed) as site:
+        _live(telling, site)
+        for replica in site.replicas:
+            site.back(replica)
+        audit = list(audited(site.cluster, f'"{RECORDED_GROUP}"'))
+        seen, broken = list(site.record.seen), list(site.record.broken)
+        found = history(seen, audit, REPLICAS)
+        wrong = broken + faults(found, FLIGHT_SECONDS, UNHEARD_SECONDS, site.away)
+        without = len(broken) + len(faults(found, FLIGHT_SECONDS, UNHEARD_SECONDS)) - len(wrong)
+        if wrong:
+            site.cluster.keep_logs()
+            print(*found, *site.away, sep="\n", file=sys.stderr)  # into the step's log
+    telling.say(f"{without} bound past a max while the extender was away and pods were placed without it")
+    judge(telling, wrong, found, site.done)
+
+
+def _live(telling: Telling, site: Site) -> None:
+    began, troubles, told = time.monotonic(), site.trouble(), 0
+    for share, what in ((STRICT_SHARE, "wait for the extender"), (ALL_SHARE, "are placed without an extender")):
+        if share > STRICT_SHARE:
+            for _ in troubles:
+                if all(replica.since is None for replica in site.replicas):
+                    break
+                time.sleep(TICK_SECONDS)
+            site.place_without_extenders()
+        telling.say(f"pods {what} that is away")
+        while telling.left(share) > 0:
+            next(troubles)
+            site.revive()
+            site.live(time.monotonic() - began)
+            if site.done.total() > told:
+                told = site.done.total()
+                telling.say(f"{told} troubles: {dict(site.done)}")
+            time.sleep(TICK_SECONDS)
+
+
+def judge(telling: Telling, wrong: Sequence[str], found: Sequence[Event], done: "Counter[str]") -> None:
+    """Tell what was wrong in a history, and whether there was enough of it and of trouble."""
+    count = Counter(type(event) for event in found)
+    said = ", ".join(f"{kind.__name__} {count[kind]}" for kind in get_args(Event))
+    named = "; ".join(wrong[:MOST_TOLD]) + (f"; and {len(wrong) - MOST_TOLD} more" if len(wrong) > MOST_TOLD else "")
+    claim = "no binding passes a max, nobody is evicted twice or for no hold, only the leader writes"
+    telling.check(claim, named or said, passed=not wrong)
+    kinds = ", ".join(f"{kind} {number}" for kind, number in sorted(done.items()))
+    enough = done.total() >= FEWEST_TROUBLES and all(count[kind] >= least for kind, least in FEWEST.items())
+    telling.check("enough of it was tried, and the Lease changed hands", f"{kinds}; {said}", passed=enough)
+
+
+if __name__ == "__main__":
+    run(trial)

@@ -20,8 +20,8 @@ from headroom.runtime.text import joined
 from manager import node_filter
 from manager.context import Context
 from manager.http import ListenError
-from manager.metrics import Telemetry, TelemetryServer
-from manager.node_filter import Exclusion
+from manager.metrics import ManagerMetrics, MetricsServer
+from manager.node_filter import NodeFilter
 from manager.operator import stop_on_signals
 from manager.runner import serve
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings, WebhookSettings
@@ -71,7 +71,7 @@ def parse_flags(arguments: Sequence[str]) -> Settings:
         "--exclude-nodes",
         metavar="SELECTOR",
         type=_exclusion,
-        default=Exclusion(),
+        default=NodeFilter(),
         help="label selector, as of kubectl -l, of nodes that get no NodeMetric and sell nothing, "
         f"such as virtual ones; empty: none; default: {node_filter.DEFAULT}",
     )
@@ -111,9 +111,9 @@ def _check_names(parser: argparse.ArgumentParser, flags: argparse.Namespace) -> 
         parser.error(f"--config-name {flags.config_name} is a ConfigMap that the manager itself writes")
 
 
-def _exclusion(text: str) -> Exclusion:
+def _exclusion(text: str) -> NodeFilter:
     try:
-        return Exclusion.of(text)
+        return NodeFilter.of(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
@@ -206,7 +206,7 @@ def _fail(line: str) -> int:
     return 1
 
 
-def _webhook(settings: Settings, telemetry: Telemetry) -> "Webhook | None":
+def _webhook(settings: Settings, telemetry: ManagerMetrics) -> "Webhook | None":
     if not settings.webhook.listen:
         return None
     from manager.webhook.service import Webhook  # noqa: PLC0415 - its cryptography costs memory
@@ -226,11 +226,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the manager; the exit code is 0 after SIGTERM, 1 when it could not start, 2 for a wrong flag."""
     settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
     _set_up_logging(settings)
-    telemetry = Telemetry()
+    telemetry = ManagerMetrics()
     context = Context(settings, telemetry)
     try:
         connection = connect(settings.kubeconfig)
-        server = TelemetryServer(settings.listen, telemetry, context.progress.health)
+        server = MetricsServer(settings.listen, telemetry, context.progress.health)
         context.webhook = _webhook(settings, telemetry)
         ui = _ui(settings, context)
     except (LoginError, ListenError) as error:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from crds import names
-from manager.inputs import PodFacts, Received, ReportFacts
-from manager.inputs.prediction import Forecast
+from manager.inputs import NodeReport, ObservedAt, PodInputs
+from manager.inputs.prediction import PredictionSummary
 from manager.inputs.reading import LONGEST_ANNOTATION, items, part
-from manager.node_metric import Kept
+from manager.node_metric import ManagedFields
 
 Json = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ _RESOURCES: Final = frozenset({"cpu", "memory", names.MID_CPU, names.MID_MEMORY}
 
 
 @dataclass(frozen=True, slots=True)
-class KnownCondition:
+class CachedCondition:
     """What is kept of a condition."""
 
     status: str
@@ -32,42 +32,42 @@ class KnownCondition:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownNodeMetric:
+class CachedNodeMetric:
     """What is kept of a NodeMetric."""
 
     uid: str
     """Identity of this very object."""
     version: str
     """Its resourceVersion."""
-    kept: Kept
+    kept: ManagedFields
     """Its spec, and who owns it."""
-    conditions: Mapping[str, KnownCondition]
+    conditions: Mapping[str, CachedCondition]
     """Those of its conditions that are the manager's, by type."""
-    seen_conditions: Mapping[str, KnownCondition]
+    seen_conditions: Mapping[str, CachedCondition]
     """The same, and as they last were those that somebody has taken away: an agent may replace the whole status."""
     shadow: Json | None
     """`status.shadow`: the account that a manager of before kept there."""
-    report: ReportFacts | None
+    report: NodeReport | None
     """The status, if there is one."""
-    received: Received
+    received: ObservedAt
     """When its times were seen to change, on the clock of `put_node_metric`."""
-    forecast: Forecast
+    forecast: PredictionSummary
     """What it predicts for the eyes of people."""
 
 
 @dataclass(slots=True)
-class Cluster:
+class ClusterState:
     """Nodes, NodeMetrics and pods."""
 
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Node name -> what is kept of the Node: name, uid, labels, some annotations, capacity and allocatable."""
-    node_metrics: dict[str, KnownNodeMetric] = field(default_factory=dict)
+    node_metrics: dict[str, CachedNodeMetric] = field(default_factory=dict)
     """Node name -> its NodeMetric."""
     pods_synced: bool = False
     """Whether all pods have been listed."""
     label_changes: int = 0
     """How often a Node came, went or changed its labels: as long as it stays, selectors match the same Nodes."""
-    _pods: dict[str, dict[str, PodFacts]] = field(default_factory=dict)
+    _pods: dict[str, dict[str, PodInputs]] = field(default_factory=dict)
     _node_of_pod: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -80,7 +80,7 @@ class Cluster:
         known = self.nodes.get(node)
         return {"apiVersion": "v1", "kind": "Node", "name": node, "uid": known["metadata"]["uid"] if known else ""}
 
-    def pods_on(self, node: str) -> Iterable[PodFacts]:
+    def pods_on(self, node: str) -> Iterable[PodInputs]:
         """The pods bound to a node that have not ended."""
         return self._pods.get(node, {}).values()
 
@@ -121,19 +121,19 @@ class Cluster:
         before = self.node_metrics.get(name)
         if listed and before is not None and before.uid == metadata.get("uid") and _older(node_metric, before.version):
             return False
-        report = ReportFacts.from_object(node_metric)
+        report = NodeReport.from_object(node_metric)
         conditions = _own_conditions(node_metric.get("status"))
         seen = before.seen_conditions if before is not None and before.uid == metadata.get("uid") else {}
-        kept = KnownNodeMetric(
+        kept = CachedNodeMetric(
             uid=str(metadata.get("uid", "")),
             version=str(metadata.get("resourceVersion", "")),
-            kept=Kept.from_object(node_metric),
+            kept=ManagedFields.from_object(node_metric),
             conditions=conditions,
             seen_conditions={**seen, **conditions},
             shadow=part(node_metric, "status", "shadow"),
             report=report,
             received=_received(before, report, now),
-            forecast=Forecast.from_object(node_metric),
+            forecast=PredictionSummary.from_object(node_metric),
         )
         self.node_metrics[name] = kept
         return before is None or (before.uid, before.kept, before.report) != (kept.uid, kept.kept, kept.report)
@@ -168,7 +168,7 @@ class Cluster:
         """The pods that are remembered."""
         return set(self._node_of_pod)
 
-    def put_pod(self, pod: PodFacts) -> set[str]:
+    def put_pod(self, pod: PodInputs) -> set[str]:
         """Remember a pod (or that it ended); the nodes on which something changed."""
         if self.pod(pod.uid) == pod:
             return set()
@@ -177,7 +177,7 @@ class Cluster:
             touched.add(pod.node)
         return touched
 
-    def pod(self, uid: str) -> PodFacts | None:
+    def pod(self, uid: str) -> PodInputs | None:
         """A pod that is remembered."""
         node = self._node_of_pod.get(uid)
         return self._pods[node].get(uid) if node is not None else None
@@ -193,7 +193,7 @@ class Cluster:
             del self._pods[node]
         return {node}
 
-    def _put(self, pod: PodFacts) -> bool:
+    def _put(self, pod: PodInputs) -> bool:
         if not pod.node or pod.terminal:
             return False
         self._pods.setdefault(pod.node, {})[pod.uid] = pod
@@ -201,10 +201,10 @@ class Cluster:
         return True
 
 
-def _own_conditions(status: object) -> dict[str, KnownCondition]:
+def _own_conditions(status: object) -> dict[str, CachedCondition]:
     found = (each for each in items(status, "conditions") if each.get("type") in names.MANAGER_CONDITIONS)
     return {
-        str(each["type"]): KnownCondition(
+        str(each["type"]): CachedCondition(
             sys.intern(str(each.get("status", ""))),
             sys.intern(str(each.get("reason", ""))),
             str(each.get("lastTransitionTime", "")),
@@ -213,13 +213,13 @@ def _own_conditions(status: object) -> dict[str, KnownCondition]:
     }
 
 
-def _received(before: KnownNodeMetric | None, report: ReportFacts | None, now: float) -> Received:
+def _received(before: CachedNodeMetric | None, report: NodeReport | None, now: float) -> ObservedAt:
     if report is None:
-        return Received()
-    old, seen = (before.report, before.received) if before else (None, Received())
+        return ObservedAt()
+    old, seen = (before.report, before.received) if before else (None, ObservedAt())
     same_report = old is not None and old.update_time == report.update_time
     same_prediction = old is not None and old.prediction_time == report.prediction_time
-    return Received(
+    return ObservedAt(
         report=seen.report if same_report else now,
         prediction=seen.prediction if same_prediction else now,
     )

@@ -10,11 +10,11 @@ from headroom.cluster.shape import check_node, check_node_metric
 from headroom.kube import ApiServer
 from headroom.kube.events import EventRecorder
 from headroom.kube.unreadable_objects import Unreadable
-from manager.cluster import Cluster
+from manager.cluster import ClusterState
 from manager.config.in_force import InForce
 from manager.health import Progress
-from manager.leader import Leadership
-from manager.metrics import Telemetry
+from manager.leader import LeaderElector
+from manager.metrics import ManagerMetrics
 from manager.mid import publish
 from manager.reconcile.queue import NodeQueue
 from manager.settings import Settings
@@ -34,17 +34,17 @@ class _Parts(dict[type, Any]):
 
 
 @dataclass(slots=True)
-class NodeMemory:
+class NodeState:
     """What is remembered of one node from one look to the next."""
 
-    writer: publish.Memory = field(default_factory=publish.Memory)
+    writer: publish.PublishState = field(default_factory=publish.PublishState)
     """What the write decision needs."""
     refused_correction: str = ""
     """A correction of the NodeMetric that the API server swallowed; it is not repeated."""
     failures: int = 0
     """Failed writes in a row."""
     term: str = ""
-    """Of which term as a leader this is remembered, see `Leadership.term`."""
+    """Of which term as a leader this is remembered, see `LeaderElector.term`."""
     resync_at: float = 0.0
     """When it is looked at again whether anything changed or not. [s]"""
     _parts: _Parts = field(default_factory=_Parts)
@@ -61,15 +61,15 @@ class Context:
 
     settings: Settings
     """Settings."""
-    telemetry: Telemetry
+    telemetry: ManagerMetrics
     """Metrics."""
-    cluster: Cluster = field(default_factory=Cluster)
+    cluster: ClusterState = field(default_factory=ClusterState)
     """What is known of the cluster."""
     in_force: InForce = field(default_factory=InForce)
     """The configuration in force."""
     webhook: "Webhook | None" = None
     """The admission webhook, where there is one."""
-    memories: defaultdict[str, NodeMemory] = field(default_factory=lambda: defaultdict(NodeMemory))
+    memories: defaultdict[str, NodeState] = field(default_factory=lambda: defaultdict(NodeState))
     """Node name -> what is remembered of it."""
     progress: Progress = field(default_factory=Progress)
     """How far the manager has come, for the health pages."""
@@ -90,7 +90,7 @@ class Context:
         found: _Part = self._parts[kind]
         return found
 
-    def memory(self, name: str) -> NodeMemory:
+    def memory(self, name: str) -> NodeState:
         """What is remembered of a node."""
         return self.memories[name]
 
@@ -105,7 +105,7 @@ class Run:
     """The session."""
     queue: NodeQueue
     """Nodes to look at."""
-    leader: Leadership
+    leader: LeaderElector
     """Whether this replica writes."""
     events: EventRecorder
     """Events."""

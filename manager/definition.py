@@ -12,7 +12,7 @@ PROBE_SECONDS: Final = 600.0
 _UNDECLARED: Final = re.compile(r"\.([A-Za-z0-9_.]+)[^:\s]*: field not declared in schema")
 
 
-def undeclared(message: str) -> str | None:
+def undeclared_field(message: str) -> str | None:
     """The field that a server refuses to apply because the definition does not know it, such as `spec.predictPolicy`.
 
     It says so with status 500 and this sentence alone; `None` when the message is about something else.
@@ -22,7 +22,7 @@ def undeclared(message: str) -> str | None:
 
 
 @dataclass(slots=True)
-class Definition:
+class DefinitionFields:
     """Remembers which fields the definition does not know, so that they are not sent for ever; a probe now and then."""
 
     _probe_at: dict[str, float] = field(default_factory=dict)
@@ -64,14 +64,14 @@ def _has(body: Any, path: str) -> bool:  # noqa: ANN401 - any JSON
     return isinstance(body, Mapping) and head in body and (not rest or _has(body[head], rest))
 
 
-def without(body: Mapping[str, Any], path: str) -> Json:
+def without_field(body: Mapping[str, Any], path: str) -> Json:
     """The body without a field; a part that has nothing else goes too."""
     head, _, rest = path.partition(".")
     copy = dict(body)
     if not rest:
         copy.pop(head, None)
     elif isinstance(copy.get(head), Mapping):
-        copy[head] = without(copy[head], rest)
+        copy[head] = without_field(copy[head], rest)
         if not copy[head]:
             del copy[head]
     return copy

@@ -13,7 +13,7 @@ REFILL_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
-class Corrections:
+class DriftCorrection:
     """Of one node. What is wanted anew, because the configuration changed, is never held back."""
 
     told: bool = False

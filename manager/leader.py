@@ -24,7 +24,7 @@ class NotLeading(ApiUnavailable):
     """Another replica may be writing now; this one must not."""
 
 
-class Leadership:
+class LeaderElector:
     """Holds or awaits the Lease.
 
     Somebody else's Lease is judged by our own clock, from the moment we saw it change, so that clocks need not agree.

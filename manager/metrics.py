@@ -20,7 +20,7 @@ PREFIX: Final = "headroom_manager"
 _Part = TypeVar("_Part")
 
 
-class Telemetry:
+class ManagerMetrics:
     """Counters and gauges of the manager."""
 
     def __init__(self) -> None:
@@ -98,7 +98,7 @@ class Telemetry:
             self._degraded.remove(node, reason)
 
 
-class TelemetryServer(HttpServer):
+class MetricsServer(HttpServer):
     """Serves /metrics, /healthz, /readyz and /livez; the first two of the health pages say more with `?verbose`.
 
     Args:
@@ -110,7 +110,7 @@ class TelemetryServer(HttpServer):
         ListenError: the address is not free, or not one.
     """
 
-    def __init__(self, address: str, telemetry: Telemetry, health: Callable[[], Health]) -> None:
+    def __init__(self, address: str, telemetry: ManagerMetrics, health: Callable[[], Health]) -> None:
         def livez(_request: http.Request) -> http.Reply:
             well, text = health().answer(ready=False, verbose=False)
             return http.Reply.text(text, 200 if well else 503)

@@ -50,7 +50,7 @@ def _requirement(text: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Exclusion:
+class NodeFilter:
     """Which nodes are excluded."""
 
     text: str = DEFAULT

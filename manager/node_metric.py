@@ -15,7 +15,7 @@ from crds.colocation import DEFAULTS, ColocationStrategy
 from crds.node_metric import GROUP, PLURAL, VERSION, MetricCollectPolicy, NodeAggregatePolicy, NodeMetricSpec
 from crds.predict_policy import with_defaults
 from headroom.runtime.bounded_cache import Memo, of_json
-from manager.definition import without
+from manager.definition import without_field
 from manager.inputs.reading import items, part
 
 Json = dict[str, Any]
@@ -24,7 +24,7 @@ COLLECTION: Final = f"/apis/{GROUP}/{VERSION}/{PLURAL}"
 """Path of all NodeMetrics."""
 FIELD_MANAGER: Final = "headroom-manager"
 """The name under which we own fields; also the product of our user agent."""
-OURS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
+APPLY_PARAMETERS: Final = {"fieldManager": FIELD_MANAGER, "force": "true"}
 """Query of every apply: a field of ours that somebody else has changed is taken back."""
 
 _LONGEST_SHARED: Final = 16 * 1024
@@ -80,12 +80,12 @@ def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, left_o
     body = {**identity(node_name), "spec": to_json(spec_for(strategy))}
     body["metadata"]["ownerReferences"] = [owner_of(node_name, node_uid)]
     for each in left_out:
-        body = without(body, each)
+        body = without_field(body, each)
     return body
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ManagedFields:
     """What is remembered of a NodeMetric's spec and owners; what is the same on many nodes is remembered once."""
 
     spec: Json
@@ -174,7 +174,7 @@ def _all_wanted(applied: Mapping[str, Any], wanted: Any) -> bool:  # noqa: ANN40
     return True
 
 
-def as_applied(managed_fields: Iterable[Mapping[str, Any]]) -> list[Json]:
+def migrate_managed_fields(managed_fields: Iterable[Mapping[str, Any]]) -> list[Json]:
     """`managedFields` in which all that we own counts as applied, so that the next apply removes what is obsolete."""
     theirs = [dict(each) for each in managed_fields if not _is_ours(each)]
     own = [each for each in managed_fields if _is_ours(each)]

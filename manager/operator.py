@@ -15,7 +15,7 @@ import kopf
 from headroom.kube import ApiServer
 from manager.context import Run
 from manager.handlers import admission, config, nodes
-from manager.handlers.config import ConfigKeeper
+from manager.handlers.config import ConfigReconciler
 from manager.settings import Settings
 
 _ENDING_SECONDS: Final = 10.0
@@ -67,7 +67,7 @@ class WatchesEnded(Exception):  # noqa: N818 - a state of the world: another run
     """kopf cannot go on; one line that says why."""
 
 
-async def operate(run: Run, api: ApiServer, keeper: ConfigKeeper, stop: asyncio.Event) -> None:
+async def operate(run: Run, api: ApiServer, keeper: ConfigReconciler, stop: asyncio.Event) -> None:
     """Run kopf until it is stopped, or gives up with whatever error it met.
 
     When it ends, it cancels every task that began after it; tasks from before are left alone.

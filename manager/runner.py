@@ -18,9 +18,9 @@ from headroom.runtime.garbage_collection import keep_tending
 from headroom.runtime.lease_clock import perhaps_elapsed
 from manager.context import Context, Run
 from manager.handlers import config, node_metric_watch, pods
-from manager.handlers.config import ConfigKeeper
+from manager.handlers.config import ConfigReconciler
 from manager.inputs.reading import part
-from manager.leader import Leadership, NotLeading
+from manager.leader import LeaderElector, NotLeading
 from manager.operator import WatchesEnded, operate
 from manager.reconcile.queue import NodeQueue
 from manager.reconcile.workers import Workers
@@ -84,7 +84,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     def leader_changed() -> None:
         run.everything_changed()
 
-    leader = Leadership(
+    leader = LeaderElector(
         api, settings.namespace, settings.identity, settings.leader, context.steady, leader_changed, perhaps_elapsed()
     )
     writer = api.guarded(leader.may_write_for)
@@ -97,7 +97,7 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     await relist(run)
     context.progress.trouble, context.progress.leadership = "", lambda: leader.words
     run.everything_changed()
-    keeper, workers = ConfigKeeper(run), Workers(run)
+    keeper, workers = ConfigReconciler(run), Workers(run)
     background = [
         pods.follow(run),
         node_metric_watch.follow(run, version),
@@ -183,7 +183,7 @@ async def relist(run: Run) -> None:
     run.queue.add_all(touched)
 
 
-async def _resync(run: Run, keeper: ConfigKeeper) -> None:
+async def _resync(run: Run, keeper: ConfigReconciler) -> None:
     while True:
         await asyncio.sleep(run.context.settings.pace.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads
         try:
@@ -219,7 +219,7 @@ def overdue(run: Run) -> list[str]:
     return list(itertools.islice(due, len(context.cluster.nodes) // _RESYNC_TICKS + 1))
 
 
-async def _keep_config(run: Run, keeper: ConfigKeeper) -> None:
+async def _keep_config(run: Run, keeper: ConfigReconciler) -> None:
     told = ""
     while True:
         try:

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from headroom.kube import APPLY, ApiUnavailable
 from manager.context import Run
-from manager.definition import Definition, undeclared, without
-from manager.node_metric import OURS
+from manager.definition import DefinitionFields, undeclared_field, without_field
+from manager.node_metric import APPLY_PARAMETERS
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -28,13 +28,13 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
         ApiError: the API server refuses.
         ApiUnavailable: it is away.
     """
-    definition = run.context.part(Definition)
+    definition = run.context.part(DefinitionFields)
     while True:
         try:
-            answer = await run.api.patch(path, body, APPLY, OURS)
+            answer = await run.api.patch(path, body, APPLY, APPLY_PARAMETERS)
         except ApiUnavailable as error:
-            unknown = undeclared(str(error))
-            less = body if unknown is None else without(body, unknown)
+            unknown = undeclared_field(str(error))
+            less = body if unknown is None else without_field(body, unknown)
             if unknown is None or less == body:
                 raise
             _dropped(run, unknown)
@@ -52,7 +52,7 @@ def _is_empty(body: Json) -> bool:
 
 
 def _dropped(run: Run, field: str) -> None:
-    if run.context.part(Definition).drops(field, run.context.steady()):
+    if run.context.part(DefinitionFields).drops(field, run.context.steady()):
         _LOG.warning(
             "The cluster's NodeMetric definition does not know %s, so it is left out: "
             "install Headroom's (crds/node_metric.yaml) in place of another one",

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
-from manager.node_filter import Exclusion
+from manager.node_filter import NodeFilter
 
 DEFAULT_NAMESPACE: Final = "headroom-system"
 
@@ -89,7 +89,7 @@ class Settings:
     """Form of the log on standard error: text or json, one event per line."""
     log_level: str = "info"
     """The least severe message that is logged: debug, info, warning or error."""
-    exclude_nodes: Exclusion = field(default_factory=Exclusion)
+    exclude_nodes: NodeFilter = field(default_factory=NodeFilter)
     """Which nodes get no NodeMetric and sell nothing: virtual ones, which nobody can measure."""
     leader: LeaderSettings = LeaderSettings()
     """Leader election."""

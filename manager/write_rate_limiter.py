@@ -17,7 +17,7 @@ Writes = Mapping[Resource, int | None]
 """Numbers to write; `None` removes a resource. [milli-cores, bytes]"""
 
 
-class Why(StrEnum):
+class WriteKind(StrEnum):
     """What a write does to what was last written."""
 
     FIRST = "first"
@@ -35,7 +35,7 @@ NOTICE_REFILL_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
-class Notices:
+class ReportRateLimiter:
     """What one node's state is told with: events, and conditions that are written.
 
     A report that says another thing each time would otherwise be a write each time. What is held back is the state at
@@ -59,7 +59,7 @@ class Notices:
 
 
 @dataclass(slots=True)
-class WriteBudget:
+class WriteRateLimiter:
     """The budget of one node."""
 
     written: dict[Resource, int | None] = field(default_factory=dict)
@@ -69,14 +69,14 @@ class WriteBudget:
     tokens: TokenBucket = field(default_factory=TokenBucket)
     """What its writes take."""
 
-    def why(self, writes: Writes) -> Why:
+    def why(self, writes: Writes) -> WriteKind:
         """What these writes would do."""
         known = [(number, self.written[each]) for each, number in writes.items() if each in self.written]
         if not known:
-            return Why.FIRST
+            return WriteKind.FIRST
         if any((new or 0) < (old or 0) for new, old in known):
-            return Why.LESS
-        return Why.AGAIN if all(new == old for new, old in known) else Why.MORE
+            return WriteKind.LESS
+        return WriteKind.AGAIN if all(new == old for new, old in known) else WriteKind.MORE
 
     def wait(self, writes: Writes, burst: int, refill_seconds: float, now: float) -> float:
         """How long to wait before these writes; 0.0 means now. [s]
@@ -87,7 +87,7 @@ class WriteBudget:
             refill_seconds: after how long one more may follow. [s]
             now: a clock that never jumps. [s]
         """
-        if self.why(writes) in {Why.FIRST, Why.LESS}:
+        if self.why(writes) in {WriteKind.FIRST, WriteKind.LESS}:
             return 0.0
         return self.tokens.wait(burst, refill_seconds, now)
 

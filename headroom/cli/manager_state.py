@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from manager.node_filter import Exclusion
+from manager.node_filter import NodeFilter
 
 NAME: Final = "headroom-manager"
 """Name of the manager's Deployment and of its Lease."""
@@ -16,13 +16,13 @@ def deployment_path(namespace: str) -> str:
     return f"/apis/apps/v1/namespaces/{namespace}/deployments/{NAME}"
 
 
-def exclusion(deployment: Json | None) -> Exclusion:
+def exclusion(deployment: Json | None) -> NodeFilter:
     """Which nodes the manager is told to leave alone; the default where its Deployment is not there or says nothing."""
     text = flag(deployment, "--exclude-nodes")
     try:
-        return Exclusion() if text is None else Exclusion.of(text)
+        return NodeFilter() if text is None else NodeFilter.of(text)
     except ValueError:  # such a manager does not start
-        return Exclusion()
+        return NodeFilter()
 
 
 def flag(deployment: Json | None, name: str) -> str | None:

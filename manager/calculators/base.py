@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from manager.inputs import Amounts, NodeFacts, Resource
+from manager.inputs import Amounts, NodeInputs, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,6 @@ class Calculator(Protocol):
     cluster; it must not block, remember or raise on any facts.
     """
 
-    def calculate(self, facts: NodeFacts) -> Result:
+    def calculate(self, facts: NodeInputs) -> Result:
         """What the node may sell."""
         ...

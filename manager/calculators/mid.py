@@ -22,7 +22,7 @@ from typing import Final
 
 from crds.duration import short_age
 from manager.calculators.base import Degraded, Result, Term
-from manager.inputs import Amounts, NodeFacts, Resource
+from manager.inputs import Amounts, NodeInputs, Resource
 from manager.inputs.amounts import LARGEST
 
 _FORMULAS: Final[Mapping[str, str]] = {
@@ -54,7 +54,7 @@ def percent_of(amount: int, percent: int) -> int:
 class _Sheet:
     """The calculation for one resource; every line is computed once, when it is asked for."""
 
-    facts: NodeFacts
+    facts: NodeInputs
     resource: Resource
 
     @cached_property
@@ -223,7 +223,7 @@ class _Sheet:
         return Term("mid", self.resource, _MID["static"], value, inputs)
 
 
-def degraded(facts: NodeFacts) -> Degraded | None:
+def degraded(facts: NodeInputs) -> Degraded | None:
     """Why nothing may be sold whatever the numbers say; `None` when the formula decides.
 
     A report that is exactly `degradeTimeMinutes` old still counts.
@@ -253,7 +253,7 @@ def _expired(what: str, age: float | None, limit: int) -> Degraded | None:
     )
 
 
-def deadline(facts: NodeFacts) -> float | None:
+def deadline(facts: NodeInputs) -> float | None:
     """In how many seconds the facts degrade if nothing new arrives; `None` when they already have, or never will."""
     if degraded(facts) is not None:
         return None
@@ -265,7 +265,7 @@ def deadline(facts: NodeFacts) -> float | None:
 class MidCalculator:
     """Mid CPU and Mid memory of a node."""
 
-    def calculate(self, facts: NodeFacts) -> Result:
+    def calculate(self, facts: NodeInputs) -> Result:
         """What the node may sell as Mid, and what its Node object should offer.
 
         Running Mid pods keep what they bought: a kubelet that restarts fails pods that no longer fit, so under
@@ -301,7 +301,7 @@ def _within(value: int, allocatable: int) -> int:
     return min(max(value, 0), allocatable)
 
 
-def _desired(facts: NodeFacts, sold: Amounts | None) -> Amounts | None:
+def _desired(facts: NodeInputs, sold: Amounts | None) -> Amounts | None:
     """What the Node should offer: what is sold, but not below what running Mid pods request, as far as it has that."""
     bought = facts.mid_requests
     if not facts.strategy.floor or not bought:
@@ -310,14 +310,14 @@ def _desired(facts: NodeFacts, sold: Amounts | None) -> Amounts | None:
     return Amounts(*(max(sold[each], min(bought[each], _room(facts, each))) for each in Resource))
 
 
-def _room(facts: NodeFacts, resource: Resource) -> int:
+def _room(facts: NodeInputs, resource: Resource) -> int:
     """All that the Node has of a resource; no bound while it does not say."""
     stated = facts.capacity[resource]
     whole = facts.allocatable[resource] if stated is None else stated
     return LARGEST if whole is None else whole
 
 
-def calculate(facts: NodeFacts) -> Result:
+def calculate(facts: NodeInputs) -> Result:
     """`MidCalculator().calculate`, for callers that know which tier they want."""
     return MidCalculator().calculate(facts)
 

@@ -7,13 +7,13 @@ from typing import Any, Final, NamedTuple
 
 from crds.codec import to_json
 from crds.colocation import ColocationConfig
-from manager.config.merge import NodeStrategyView, overlay
+from manager.config.merge import EffectiveStrategy, effective_strategy
 
 _MOST_KNOWN: Final = 512
 """Of so many pairs of strategies it is remembered what differs: nodes that are all unlike would take a gigabyte."""
 
 
-class NodeSetting(NamedTuple):
+class NodeMetadata(NamedTuple):
     """What of a Node decides about its strategy."""
 
     name: str
@@ -50,29 +50,29 @@ class Change:
     """What changes, by path."""
 
 
-def node_setting(node: Mapping[str, Any]) -> NodeSetting:
+def node_metadata(node: Mapping[str, Any]) -> NodeMetadata:
     """What of a Node, as JSON, decides about its strategy."""
     metadata = node.get("metadata") or {}
-    return NodeSetting(str(metadata.get("name", "")), metadata.get("labels") or {}, metadata.get("annotations") or {})
+    return NodeMetadata(str(metadata.get("name", "")), metadata.get("labels") or {}, metadata.get("annotations") or {})
 
 
-def compare(before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeSetting]) -> tuple[Change, ...]:
+def compare(before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeMetadata]) -> tuple[Change, ...]:
     """The changes, those of most nodes first; nodes whose strategy stays are left out."""
     return changes(differences(before, after, nodes))
 
 
 def differences(
-    before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeSetting]
+    before: ColocationConfig, after: ColocationConfig, nodes: Iterable[NodeMetadata]
 ) -> Iterator[tuple[str, tuple[FieldChange, ...]]]:
     """How the strategy of each node changes, one node after the other: whoever has other things to do can do them.
 
     Nodes that are alike share the strategies before and after, and so what differs between these: what is equal is the
     same object.
     """
-    known: dict[tuple[int, int], tuple[NodeStrategyView, NodeStrategyView, tuple[FieldChange, ...]]] = {}
+    known: dict[tuple[int, int], tuple[EffectiveStrategy, EffectiveStrategy, tuple[FieldChange, ...]]] = {}
     same: dict[str, tuple[FieldChange, ...]] = {}
     for name, labels, annotations in nodes:
-        old, new = overlay(before, labels, annotations), overlay(after, labels, annotations)
+        old, new = effective_strategy(before, labels, annotations), effective_strategy(after, labels, annotations)
         pair = id(old), id(new)
         if pair not in known:
             fields = _differences(old, new)
@@ -93,7 +93,7 @@ def changes(found: Iterable[tuple[str, tuple[FieldChange, ...]]]) -> tuple[Chang
     return tuple(sorted(made, key=lambda change: (-len(change.nodes), change.nodes)))
 
 
-def _differences(old: NodeStrategyView, new: NodeStrategyView) -> tuple[FieldChange, ...]:
+def _differences(old: EffectiveStrategy, new: EffectiveStrategy) -> tuple[FieldChange, ...]:
     old_values, new_values = to_json(old.strategy), to_json(new.strategy)
     found = []
     for path in sorted({*old.sources, *new.sources}):

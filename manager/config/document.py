@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from manager.config.findings import Finding, join, shown
+from manager.config.findings import ConfigFinding, join, shown
 
 LONGEST: Final = 1024 * 1024
 """A ConfigMap holds no more. [characters]"""
@@ -34,22 +34,22 @@ class _Object(dict[str, Any]):
     twice: tuple[str, ...] = ()
 
 
-def document(text: str) -> tuple[Any, list[Finding]]:
+def document(text: str) -> tuple[Any, list[ConfigFinding]]:
     """The parsed text (`None` when there is nothing to judge further) and what is wrong with it."""
     if len(text) > LONGEST:
-        return None, [Finding("", f"not usable: {len(text)} characters are more than a ConfigMap can hold")]
+        return None, [ConfigFinding("", f"not usable: {len(text)} characters are more than a ConfigMap can hold")]
     if text.startswith(_BOM):
-        return None, [Finding("", "not valid JSON: it begins with a byte order mark (BOM): save it without one")]
+        return None, [ConfigFinding("", "not valid JSON: it begins with a byte order mark (BOM): save it without one")]
     try:
         data = json.loads(
             text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_integer
         )
     except RecursionError:
-        return None, [Finding("", "not usable: it is nested too deeply")]
+        return None, [ConfigFinding("", "not usable: it is nested too deeply")]
     except json.JSONDecodeError as error:
-        return None, [Finding("", _not_json(text, error))]
+        return None, [ConfigFinding("", _not_json(text, error))]
     if not isinstance(data, _Object):
-        return None, [Finding("", f'must be a JSON object such as {{"enable": true}}, got {shown(data)}')]
+        return None, [ConfigFinding("", f'must be a JSON object such as {{"enable": true}}, got {shown(data)}')]
     return data, list(_faults(data))
 
 
@@ -75,7 +75,7 @@ def _integer(text: str) -> int | Unusable:
     return Unusable(text, "has too many digits") if len(text) > _MOST_DIGITS else int(text)
 
 
-def _faults(data: _Object) -> Iterator[Finding]:
+def _faults(data: _Object) -> Iterator[ConfigFinding]:
     """Numbers that cannot be used, names given twice, and too much depth."""
     level: list[tuple[str, Any]] = [("", data)]
     for _ in range(_DEEPEST):
@@ -83,15 +83,15 @@ def _faults(data: _Object) -> Iterator[Finding]:
         for path, value in level:
             if isinstance(value, _Object):
                 for name in value.twice:
-                    yield Finding(join(path, name), "given twice in the same object: remove one")
+                    yield ConfigFinding(join(path, name), "given twice in the same object: remove one")
                 below += ((join(path, name), each) for name, each in value.items())
             elif isinstance(value, list):
                 below += ((join(path, index), each) for index, each in enumerate(value))
             elif isinstance(value, Unusable):
-                yield Finding(path, f"{shown(value.text)} {value.why}")
+                yield ConfigFinding(path, f"{shown(value.text)} {value.why}")
         level = below
     if level:
-        yield Finding(level[0][0], f"not usable: nested more than {_DEEPEST} levels deep")
+        yield ConfigFinding(level[0][0], f"not usable: nested more than {_DEEPEST} levels deep")
 
 
 def _not_json(text: str, error: json.JSONDecodeError) -> str:

@@ -21,7 +21,7 @@ _OF_MODEL: Final = ("parameters", "of")
 
 
 @dataclass(slots=True)
-class Layers:
+class MergedFields:
     """What came of the layers so far."""
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -29,9 +29,9 @@ class Layers:
     sources: dict[str, str] = field(default_factory=dict)
     """Field -> the layer its value comes from."""
 
-    def copy(self) -> "Layers":
+    def copy(self) -> "MergedFields":
         """The same, to lay more upon: nothing that is laid changes what was laid before."""
-        return Layers(dict(self.values), dict(self.sources))
+        return MergedFields(dict(self.values), dict(self.sources))
 
     def lay(self, layer: Mapping[str, Any], source: str) -> None:
         """Put a layer on top; what it leaves out stays as it was."""

@@ -14,7 +14,7 @@ from crds.duration import DurationError, parse_duration
 from crds.predict_policy import RANGES, ModelChoice, PredictPolicy, ResourceOverride
 from crds.ranges import Allowed, Choice
 from manager.config.document import Unusable
-from manager.config.findings import Finding, join, nearest, shown
+from manager.config.findings import ConfigFinding, join, nearest, shown
 
 _ALLOWED: Final[Mapping[type, Mapping[str, Allowed]]] = {
     MidEviction: ALLOWED_MID_EVICTION,
@@ -49,18 +49,18 @@ class Fields:
 
     def __init__(self, budget: Budget | None = None) -> None:
         self._budget = budget or Budget()
-        self.errors: list[Finding] = []
+        self.errors: list[ConfigFinding] = []
         """Faults: the document, or the entry they are in, cannot be used."""
-        self.warnings: list[Finding] = []
+        self.warnings: list[ConfigFinding] = []
         """What is ignored, or probably not meant."""
 
     def error(self, path: str, message: str) -> None:
         """Note a fault."""
-        self.errors.append(Finding(path, message))
+        self.errors.append(ConfigFinding(path, message))
 
     def warn(self, path: str, message: str) -> None:
         """Note an oddity."""
-        self.warnings.append(Finding(path, message))
+        self.warnings.append(ConfigFinding(path, message))
 
     def read(self, cls: type, data: Any, path: str, special: Mapping[str, Callable[[Any, str], Any]]) -> dict[str, Any]:  # noqa: ANN401
         """The usable fields of a JSON object, by their right names; null and unusable ones are left out.

@@ -12,7 +12,7 @@ _CLOSE: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConfigFinding:
     """One thing about one field."""
 
     path: str

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from crds.colocation import ColocationConfig
-from manager.config.findings import Finding
+from manager.config.findings import ConfigFinding
 from manager.config.parse import parse_config
 from manager.config.review import NO_KEY
 
@@ -33,15 +33,15 @@ class InForce:
     """Whether there was one before, in this run or, by the text it left, in an earlier one."""
     since: float = field(default=0.0, compare=False)
     """Since when it is in force. [s since 1970]"""
-    errors: tuple[Finding, ...] = ()
+    errors: tuple[ConfigFinding, ...] = ()
     """Why the ConfigMap's text is not the one in force."""
-    entry_errors: tuple[Finding, ...] = ()
+    entry_errors: tuple[ConfigFinding, ...] = ()
     """Why entries of `nodeConfigs` are disabled."""
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[ConfigFinding, ...] = ()
     """What is ignored, or probably not meant."""
 
 
-def judge(before: InForce, text: str | None, *, present: bool, now: float = 0.0) -> InForce:
+def after_change(before: InForce, text: str | None, *, present: bool, now: float = 0.0) -> InForce:
     """What is in force after the ConfigMap changed.
 
     Args:
@@ -87,13 +87,13 @@ def at_start(
     """
     before = InForce(since=now)
     if last_good:
-        kept = accepted_before(last_good)
+        kept = parse_last_good(last_good)
         if kept is not None:
             before = InForce(kept, last_good, Origin.LAST_GOOD, since=last_good_since or now)
-    return judge(before, text, present=present, now=now)
+    return after_change(before, text, present=present, now=now)
 
 
-def accepted_before(text: str) -> ColocationConfig | None:
+def parse_last_good(text: str) -> ColocationConfig | None:
     """What a kept text puts in force: all of it, or what this version, if it is stricter than the last, accepts of it.
 
     Whoever upgrades must not find all of the cluster disabled for one value that used to pass.

@@ -12,7 +12,7 @@ _MOST_KEPT: Final = 4
 """Configurations: the one in force, the one before, and what the page or a question compares with them."""
 
 
-class PerConfig(Generic[_Made]):
+class PerConfigCache(Generic[_Made]):
     """What is derived from a configuration, made once for each of the last few of them.
 
     Args:
@@ -67,7 +67,7 @@ class _Entries:
         return tuple(sorted(i for some in candidates for i in some if matches(self._selectors[i], labels)))
 
 
-_ENTRIES: Final = PerConfig(_Entries)
+_ENTRIES: Final = PerConfigCache(_Entries)
 
 
 def matching_entries(config: ColocationConfig, labels: Mapping[str, str]) -> tuple[int, ...]:

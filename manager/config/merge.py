@@ -16,9 +16,9 @@ from crds.codec import from_json, to_json
 from crds.colocation import DEFAULTS, ColocationConfig, ColocationStrategy
 from crds.predict_policy import DEFAULTS as PREDICT_DEFAULTS
 from crds.predict_policy import PredictPolicy, with_defaults
-from manager.config.field_merge import Layers
-from manager.config.findings import Finding, entry_name, join, shown
-from manager.config.matching import PerConfig, matching_entries
+from manager.config.field_merge import MergedFields
+from manager.config.findings import ConfigFinding, entry_name, join, shown
+from manager.config.matching import PerConfigCache, matching_entries
 from manager.config.models import PART, faults_together
 from manager.config.parse import parse_strategy
 from manager.inputs.reading import LONGEST_ANNOTATION
@@ -42,16 +42,16 @@ RATIO_LABELS: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class NodeStrategyView:
+class EffectiveStrategy:
     """The strategy in force on one node."""
 
     strategy: ColocationStrategy
     """Complete: built-in defaults included."""
     sources: Mapping[str, str] = field(default_factory=dict)
     """Field (such as `midPolicy`, `nodePredictPolicy.model`) -> the layer its value comes from."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ConfigFinding, ...] = ()
     """What is ignored of the node's own annotation and labels because it is invalid, or is odd about them."""
-    overlaps: tuple[Finding, ...] = ()
+    overlaps: tuple[ConfigFinding, ...] = ()
     """Entries that match the node too, and do not apply to it."""
 
 
@@ -63,12 +63,12 @@ def _strategy_fields(layer: ColocationStrategy) -> dict[str, Any]:
     return {name: value for name, value in to_json(layer).items() if name not in _NOT_A_STRATEGY}
 
 
-def overlay(
+def effective_strategy(
     config: ColocationConfig,
     labels: Mapping[str, str] | None = None,
     annotations: Mapping[str, str] | None = None,
     above: tuple[str, ColocationStrategy] | None = None,
-) -> NodeStrategyView:
+) -> EffectiveStrategy:
     """The strategy of a node with these labels and annotations.
 
     An annotation or label with any fault is ignored as a whole, and a finding says so.
@@ -102,17 +102,17 @@ class _Views:
     def __init__(self, config: ColocationConfig) -> None:
         self._config = config
         self._entries = config.node_configs or ()
-        self._below = Layers()
+        self._below = MergedFields()
         self._below.lay(_BELOW_ALL, DEFAULT)
         self._below.lay(_strategy_fields(replace(config, node_configs=None)), CLUSTER)
-        self._with_entry: dict[int, Layers] = {}
+        self._with_entry: dict[int, MergedFields] = {}
         self.view = lru_cache(_MOST_VIEWS)(self.make)
 
     def make(
         self, matching: tuple[int, ...], own: _Own, above: tuple[str, ColocationStrategy] | None = None
-    ) -> NodeStrategyView:
+    ) -> EffectiveStrategy:
         """The strategy of a node that these entries match."""
-        layers, findings = self._base(matching[:1]), list[Finding]()
+        layers, findings = self._base(matching[:1]), list[ConfigFinding]()
         if own.annotation:
             findings += _lay_annotation(layers, own.annotation)
         for (label, name), ratio in zip(RATIO_LABELS.items(), own.ratios, strict=True):
@@ -121,7 +121,7 @@ class _Views:
             percent = percent_of_ratio(ratio)
             if percent is None:
                 message = f"ignored: must be a ratio from 0 to 1, got {shown(ratio)}"
-                findings.append(Finding(f"label {label}", message))
+                findings.append(ConfigFinding(f"label {label}", message))
             else:
                 layers.lay({name: percent}, f"label {label}")
         if above is not None:
@@ -130,9 +130,9 @@ class _Views:
         policy = with_defaults(strategy.node_predict_policy)
         sources = {**layers.sources, **dict.fromkeys(_margins(policy) - layers.sources.keys(), DEFAULT)}
         complete = replace(strategy, node_predict_policy=policy)
-        return NodeStrategyView(complete, sources, tuple(findings), self._overlaps(matching))
+        return EffectiveStrategy(complete, sources, tuple(findings), self._overlaps(matching))
 
-    def _base(self, first: tuple[int, ...]) -> Layers:
+    def _base(self, first: tuple[int, ...]) -> MergedFields:
         """What a node without a word of its own obeys, to lay more upon."""
         base = self._below
         for index in first:
@@ -148,29 +148,29 @@ class _Views:
     def _called(self, index: int) -> str:
         return entry_name(index, self._entries[index].name)
 
-    def _overlaps(self, matching: tuple[int, ...]) -> tuple[Finding, ...]:
+    def _overlaps(self, matching: tuple[int, ...]) -> tuple[ConfigFinding, ...]:
         return tuple(
-            Finding(self._called(index), f"matches too, but {self._called(matching[0])} comes first")
+            ConfigFinding(self._called(index), f"matches too, but {self._called(matching[0])} comes first")
             for index in matching[1:]
         )
 
 
-_VIEWS: Final = PerConfig(_Views)
+_VIEWS: Final = PerConfigCache(_Views)
 
 
-def _lay_annotation(layers: Layers, text: str) -> list[Finding]:
+def _lay_annotation(layers: MergedFields, text: str) -> list[ConfigFinding]:
     source, judged = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}", parse_strategy(text)
-    findings = [Finding(source, f"ignored: {each}") for each in judged.errors]
-    findings += [Finding(source, str(each)) for each in judged.warnings]
+    findings = [ConfigFinding(source, f"ignored: {each}") for each in judged.errors]
+    findings += [ConfigFinding(source, str(each)) for each in judged.warnings]
     if judged.strategy is not None:
         layer = _strategy_fields(judged.strategy)
         raised = _lower_only(layer, layers, _LIMITS)
-        findings += [Finding(source, f"{join(EVICTION, each)} may only be lowered by a node") for each in raised]
+        findings += [ConfigFinding(source, f"{join(EVICTION, each)} may only be lowered by a node") for each in raised]
         findings += _lay_checked(layers, layer, source)
     return findings
 
 
-def _lower_only(layer: dict[str, Any], below: Layers, limits: Iterable[str]) -> list[str]:
+def _lower_only(layer: dict[str, Any], below: MergedFields, limits: Iterable[str]) -> list[str]:
     """Cut limits of evictions that a layer raises, and say which: they hold for more than whom the layer is for."""
     own, stated = layer.get(EVICTION) or {}, below.values[EVICTION]
     raised = [name for name in limits if own.get(name) is not None and own[name] > stated[name]]
@@ -189,14 +189,14 @@ def _margins(policy: PredictPolicy) -> set[str]:
     }
 
 
-def _lay_checked(layers: Layers, layer: Mapping[str, Any], source: str) -> list[Finding]:
+def _lay_checked(layers: MergedFields, layer: Mapping[str, Any], source: str) -> list[ConfigFinding]:
     """Put a layer on top, unless its models and those below it do not go together; then say so."""
     if PART in layer:
-        tried = Layers({PART: layers.values[PART]})
+        tried = MergedFields({PART: layers.values[PART]})
         tried.lay({PART: layer[PART]}, source)
         wrong = list(faults_together(tried.values[PART]))
         if wrong:
-            return [Finding(source, f"ignored: {each}") for each in wrong]
+            return [ConfigFinding(source, f"ignored: {each}") for each in wrong]
     layers.lay(layer, source)
     return []
 

@@ -8,7 +8,7 @@ from crds.models import COMBINING, DEEPEST, MODELS
 from crds.predict_policy import MOST_MODELS, RETIRED, ModelChoice, faults
 from manager.config.document import Unusable
 from manager.config.fields import Budget, Fields
-from manager.config.findings import Finding, join, nearest, shown
+from manager.config.findings import ConfigFinding, join, nearest, shown
 
 PART: Final = "nodePredictPolicy"
 """The field that holds a policy."""
@@ -32,10 +32,10 @@ def check(policy: Mapping[str, Any], path: str, fields: Fields, inherited: str |
         part = policy.get(name)
         if isinstance(part, Mapping):
             _choice(part, part.get("model") or model, join(path, name), fields, 0)
-    fields.errors += (Finding(f"{path}.{where}" if where else path, message) for where, message in faults(policy))
+    fields.errors += (ConfigFinding(f"{path}.{where}" if where else path, message) for where, message in faults(policy))
 
 
-def faults_together(policy: Mapping[str, Any]) -> Iterator[Finding]:
+def faults_together(policy: Mapping[str, Any]) -> Iterator[ConfigFinding]:
     """What is wrong with a whole policy whose layers are each fine, such as parameters of another layer's model."""
     fields = Fields(Budget(_MOST_UNKNOWN))
     check(policy, PART, fields, None)

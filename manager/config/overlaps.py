@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from crds.colocation import ColocationConfig
 from manager.config import label_sets
-from manager.config.findings import Finding, entry_name, join
+from manager.config.findings import ConfigFinding, entry_name, join
 from manager.config.matching import matching_entries
 
 MOST_COMPARED: Final = 100
@@ -18,12 +18,12 @@ _MOST_LABELS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Competition:
+class SelectorComparison:
     """What can be said about entries from their selectors alone."""
 
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[ConfigFinding, ...] = ()
     """Entries that can never apply, and names that stand for two entries."""
-    hints: tuple[Finding, ...] = ()
+    hints: tuple[ConfigFinding, ...] = ()
     """Entries of which some node may match two, and entries without a name."""
 
 
@@ -49,7 +49,7 @@ def named(nodes: Sequence[str], most: int = _MOST_NAMES) -> str:
     return f"{len(nodes)} node{'' if len(nodes) == 1 else 's'} ({first}{rest})"
 
 
-def by_selectors(entries: Sequence[Mapping[str, Any]]) -> Competition:
+def compare_selectors(entries: Sequence[Mapping[str, Any]]) -> SelectorComparison:
     """Compare entries with one another.
 
     Args:
@@ -57,7 +57,7 @@ def by_selectors(entries: Sequence[Mapping[str, Any]]) -> Competition:
     """
     warnings = _same_names(entries)
     hints = [
-        Finding(join("nodeConfigs", index), "has no name: give it one, so that events and explain can name it")
+        ConfigFinding(join("nodeConfigs", index), "has no name: give it one, so that events and explain can name it")
         for index, entry in enumerate(entries)
         if entry and not entry.get("name")
     ]
@@ -70,7 +70,7 @@ def by_selectors(entries: Sequence[Mapping[str, Any]]) -> Competition:
             if selectors[index] is not None:
                 covered.add(index)
                 message = "can match no node: what it asks of the labels contradicts itself"
-                warnings.append(Finding(f"{where}.nodeSelector", message))
+                warnings.append(ConfigFinding(f"{where}.nodeSelector", message))
             continue
         earlier = [(other, box) for other, box in enumerate(boxes[:index]) if box is not None]
         if label_sets.remainder(own, [box for _, box in earlier]) is None:
@@ -79,31 +79,31 @@ def by_selectors(entries: Sequence[Mapping[str, Any]]) -> Competition:
             by = by or [other for other, box in earlier if label_sets.common(own, box) is not None]
             which = " and ".join(_called(entries, other) for other in by[:3])
             what = f"can never apply: every node that it matches matches {which} first"
-            warnings.append(Finding(where, f"{what}; move it up, or narrow the other"))
+            warnings.append(ConfigFinding(where, f"{what}; move it up, or narrow the other"))
     hints += itertools.islice(_overlaps(entries, boxes, covered), _MOST_TOLD)
     if len(entries) > MOST_COMPARED:
-        hints.append(Finding("nodeConfigs", f"only the first {MOST_COMPARED} entries are compared for overlaps"))
-    return Competition(tuple(warnings), tuple(hints))
+        hints.append(ConfigFinding("nodeConfigs", f"only the first {MOST_COMPARED} entries are compared for overlaps"))
+    return SelectorComparison(tuple(warnings), tuple(hints))
 
 
 def _called(entries: Sequence[Mapping[str, Any]], index: int) -> str:
     return entry_name(index, entries[index].get("name"))
 
 
-def _same_names(entries: Sequence[Mapping[str, Any]]) -> list[Finding]:
+def _same_names(entries: Sequence[Mapping[str, Any]]) -> list[ConfigFinding]:
     first: dict[str, int] = {}
     found = []
     for index, entry in enumerate(entries):
         name = entry.get("name")
         if name and first.setdefault(name, index) != index:
             message = f"nodeConfigs[{first[name]}] has the same name: give each its own, so that messages are clear"
-            found.append(Finding(join(join("nodeConfigs", index), "name"), message))
+            found.append(ConfigFinding(join(join("nodeConfigs", index), "name"), message))
     return found
 
 
 def _overlaps(
     entries: Sequence[Mapping[str, Any]], boxes: Sequence[label_sets.Box | None], covered: set[int]
-) -> Iterable[Finding]:
+) -> Iterable[ConfigFinding]:
     """Pairs that some node may match; the later one is named, since it is the one that does not apply there."""
     compared = [(index, box) for index, box in enumerate(boxes) if box is not None and index not in covered]
     for (earlier, one), (later, other) in itertools.combinations(compared, 2):
@@ -112,7 +112,7 @@ def _overlaps(
             shown = ", ".join(f"{name}={value}" for name, value in list(labels.items())[:_MOST_LABELS])
             with_labels = f"with labels {shown}" if shown else "without the labels that they ask about"
             message = f"a node {with_labels} matches {_called(entries, earlier)} too, which comes first and applies"
-            yield Finding(join("nodeConfigs", later), message)
+            yield ConfigFinding(join("nodeConfigs", later), message)
 
 
 def on_nodes(config: ColocationConfig, nodes: Iterable[tuple[str, Mapping[str, str]]]) -> tuple[Overlap, ...]:

@@ -19,11 +19,11 @@ from crds.predict_policy import PredictPolicy
 from crds.ranges import Range
 from manager.config import selector
 from manager.config.document import document
-from manager.config.field_merge import Layers
+from manager.config.field_merge import MergedFields
 from manager.config.fields import MISSING, Budget, Fields
-from manager.config.findings import Finding, join, shown
+from manager.config.findings import ConfigFinding, join, shown
 from manager.config.models import PART, check, faults_together
-from manager.config.overlaps import by_selectors
+from manager.config.overlaps import compare_selectors
 from manager.inputs.reading import LONGEST_ANNOTATION
 
 _MOST_FINDINGS: Final = 100
@@ -35,46 +35,46 @@ _DURATIONS: Final = Range(1, LONGEST_DURATION_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class ParsedConfig:
     """What came of one text."""
 
     config: ColocationConfig | None
     """The configuration; `None` when the text cannot be used."""
-    errors: tuple[Finding, ...] = ()
+    errors: tuple[ConfigFinding, ...] = ()
     """Why it cannot be used."""
-    entry_errors: tuple[Finding, ...] = ()
+    entry_errors: tuple[ConfigFinding, ...] = ()
     """Why entries of `nodeConfigs` are disabled."""
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[ConfigFinding, ...] = ()
     """What is ignored, or probably not meant."""
-    hints: tuple[Finding, ...] = ()
+    hints: tuple[ConfigFinding, ...] = ()
     """What is worth a word while it is being edited, and no alarm: entries that some node may both match."""
     salvage: ColocationConfig | None = None
     """What is left of a text with faults when the faulty fields are taken away; `None` when nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
-class StrategyJudgement:
+class ParsedStrategy:
     """What came of one strategy on its own, such as a node's annotation."""
 
     strategy: ColocationStrategy | None
     """The strategy; `None` when it cannot be used."""
-    errors: tuple[Finding, ...] = ()
+    errors: tuple[ConfigFinding, ...] = ()
     """Why not."""
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[ConfigFinding, ...] = ()
     """What is ignored, or probably not meant."""
 
 
 @lru_cache(_KEPT_TEXTS)
-def parse_config(text: str | None) -> Judgement:
+def parse_config(text: str | None) -> ParsedConfig:
     """Judge the text of `colocation-config`; an absent or empty one means the defaults."""
     if not text:
-        return Judgement(ColocationConfig())
+        return ParsedConfig(ColocationConfig())
     budget = Budget()
     fields = Fields(budget)
     data, wrong = document(text)
     fields.errors += wrong
     if data is None:
-        return Judgement(None, tuple(wrong))
+        return ParsedConfig(None, tuple(wrong))
     listed: list[Any] = []
 
     def node_configs(value: Any, path: str) -> Any:  # noqa: ANN401
@@ -89,21 +89,21 @@ def parse_config(text: str | None) -> Judgement:
     _check_models(clean, "", fields, PREDICT_DEFAULTS.model)
     policy_holds = len(fields.errors) == before
     _check_pace(clean, "", fields, clean)
-    entries, entry_errors = list[dict[str, Any]](), list[Finding]()
+    entries, entry_errors = list[dict[str, Any]](), list[ConfigFinding]()
     for index, item in enumerate(listed):
         entry = Fields(budget)
         entries.append(_entry(item, join("nodeConfigs", index), entry, clean))
         entry_errors += entry.errors
         fields.warnings += entry.warnings
-    competition = by_selectors(entries)
+    competition = compare_selectors(entries)
     found = _bounded(entry_errors), _bounded([*fields.warnings, *competition.warnings]), competition.hints
     if fields.errors:
         # Numbers that are none may hide in free content, so such a document is of no use at all.
         rest = {name: value for name, value in clean.items() if name != PART or policy_holds}
-        return Judgement(None, _bounded(fields.errors), *found, salvage=None if wrong else _salvage(rest, listed))
+        return ParsedConfig(None, _bounded(fields.errors), *found, salvage=None if wrong else _salvage(rest, listed))
     if entries:
         clean["nodeConfigs"] = entries
-    return Judgement(from_json(ColocationConfig, clean), (), *found)
+    return ParsedConfig(from_json(ColocationConfig, clean), (), *found)
 
 
 def _salvage(clean: Mapping[str, Any], entries: Sequence[Any]) -> ColocationConfig | None:
@@ -112,18 +112,20 @@ def _salvage(clean: Mapping[str, Any], entries: Sequence[Any]) -> ColocationConf
     return parse_config(json.dumps(rest)).config if rest else None
 
 
-def parse_strategy(text: str) -> StrategyJudgement:
+def parse_strategy(text: str) -> ParsedStrategy:
     """Judge a strategy on its own; any fault refuses it as a whole."""
     if len(text) > LONGEST_ANNOTATION:
-        return StrategyJudgement(None, (Finding("", f"longer than the {LONGEST_ANNOTATION} characters that are read"),))
+        return ParsedStrategy(
+            None, (ConfigFinding("", f"longer than the {LONGEST_ANNOTATION} characters that are read"),)
+        )
     fields = Fields(Budget(_MOST_UNKNOWN_OF_A_NODE))
     data, wrong = document(text)
     fields.errors += wrong
     clean = fields.read(ColocationStrategy, data, "", _special(fields)) if data is not None else {}
     _check_models(clean, "", fields, None)
     if fields.errors:
-        return StrategyJudgement(None, _bounded(fields.errors), _bounded(fields.warnings))
-    return StrategyJudgement(from_json(ColocationStrategy, clean), (), _bounded(fields.warnings))
+        return ParsedStrategy(None, _bounded(fields.errors), _bounded(fields.warnings))
+    return ParsedStrategy(from_json(ColocationStrategy, clean), (), _bounded(fields.warnings))
 
 
 def _check_models(clean: Mapping[str, Any], path: str, fields: Fields, inherited: str | None) -> None:
@@ -190,13 +192,13 @@ def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> 
 
 def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str, fields: Fields) -> None:
     """What is wrong with an entry's prediction policy only together with the cluster's below it."""
-    layers = Layers()
+    layers = MergedFields()
     for layer in (to_json(PREDICT_DEFAULTS), cluster):
         layers.lay({PART: layer}, "")
     of_the_cluster = set(faults_together(layers.values[PART]))
     layers.lay({PART: entry}, "")
     fields.errors += [
-        Finding(join(path, each.path), f"together with the cluster's part: {each.message}")
+        ConfigFinding(join(path, each.path), f"together with the cluster's part: {each.message}")
         for each in faults_together(layers.values[PART])
         if each not in of_the_cluster
     ]
@@ -226,7 +228,7 @@ def _check_pace(effective: Mapping[str, Any], path: str, fields: Fields, own: Ma
         )
 
 
-def _bounded(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def _bounded(findings: Sequence[ConfigFinding]) -> tuple[ConfigFinding, ...]:
     """The first ones, and how many there are more."""
     rest = len(findings) - _MOST_FINDINGS
-    return tuple(findings) if rest <= 0 else (*findings[:_MOST_FINDINGS], Finding("", f"and {rest} more"))
+    return tuple(findings) if rest <= 0 else (*findings[:_MOST_FINDINGS], ConfigFinding("", f"and {rest} more"))

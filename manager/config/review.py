@@ -5,10 +5,12 @@ from typing import Final
 
 from crds.colocation import ColocationConfig
 from crds.names import CONFIG_MAP_KEY
-from manager.config.findings import Finding
+from manager.config.findings import ConfigFinding
 from manager.config.parse import parse_config
 
-NO_KEY: Final = Finding(CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled")
+NO_KEY: Final = ConfigFinding(
+    CONFIG_MAP_KEY, "the ConfigMap has no such key: the defaults apply, and colocation is disabled"
+)
 """What is odd about a ConfigMap without the key."""
 
 
@@ -18,16 +20,16 @@ class Review:
 
     config: ColocationConfig | None
     """What it would put in force; `None` when it cannot be used."""
-    errors: tuple[Finding, ...] = ()
+    errors: tuple[ConfigFinding, ...] = ()
     """Why it cannot be used."""
-    entry_errors: tuple[Finding, ...] = ()
+    entry_errors: tuple[ConfigFinding, ...] = ()
     """Why entries of `nodeConfigs` would be disabled."""
-    warnings: tuple[Finding, ...] = ()
+    warnings: tuple[ConfigFinding, ...] = ()
     """What is ignored, or probably not meant; entries that compete for the same labels among it."""
     unchanged: bool = False
     """Whether the text is the one that was there before."""
 
-    def refusals(self) -> tuple[Finding, ...]:
+    def refusals(self) -> tuple[ConfigFinding, ...]:
         """What an admission webhook refuses; nothing when the text stays, so that its labels can be edited."""
         return () if self.unchanged else (*self.errors, *self.entry_errors)
 

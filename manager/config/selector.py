@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from manager.config.findings import Finding, join, shown
+from manager.config.findings import ConfigFinding, join, shown
 
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 _WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
@@ -15,12 +15,12 @@ _MOST_FIELDS: Final = 10
 _MOST_ASKED: Final = 64
 
 
-def faults(selector: Any, path: str) -> list[Finding]:  # noqa: ANN401 - configuration can hold anything
+def faults(selector: Any, path: str) -> list[ConfigFinding]:  # noqa: ANN401 - configuration can hold anything
     """What is wrong with the form of a selector."""
     if not isinstance(selector, Mapping):
-        return [Finding(path, f"must be an object with matchLabels or matchExpressions, got {shown(selector)}")]
+        return [ConfigFinding(path, f"must be an object with matchLabels or matchExpressions, got {shown(selector)}")]
     found = [
-        Finding(
+        ConfigFinding(
             join(path, name), f"unknown field: only matchLabels and matchExpressions are allowed{_hint(name, value)}"
         )
         for name, value in itertools.islice(selector.items(), _MOST_FIELDS)
@@ -29,16 +29,16 @@ def faults(selector: Any, path: str) -> list[Finding]:  # noqa: ANN401 - configu
     labels, listed = selector.get("matchLabels"), selector.get("matchExpressions")
     asked = sum(len(part) for part in (labels, listed) if isinstance(part, Mapping | list))
     if asked > _MOST_ASKED:
-        return [*found, Finding(path, f"must ask about at most {_MOST_ASKED} labels, got {asked}")]
+        return [*found, ConfigFinding(path, f"must ask about at most {_MOST_ASKED} labels, got {asked}")]
     if labels is not None and not _texts(labels):
-        found.append(Finding(join(path, "matchLabels"), f"must map texts to texts, got {shown(labels)}"))
+        found.append(ConfigFinding(join(path, "matchLabels"), f"must map texts to texts, got {shown(labels)}"))
     elif labels is not None:
         for name, value in labels.items():
             found += _label_faults(name, [value], join(path, "matchLabels"))
     if listed is None:
         return found
     if not isinstance(listed, list):
-        return [*found, Finding(join(path, "matchExpressions"), f"must be a list, got {shown(listed)}")]
+        return [*found, ConfigFinding(join(path, "matchExpressions"), f"must be a list, got {shown(listed)}")]
     for index, expression in enumerate(listed):
         found += _expression_faults(expression, join(join(path, "matchExpressions"), index))
     return found
@@ -49,14 +49,14 @@ def _hint(name: str, value: object) -> str:
     return f': write {{"matchLabels": {{{shown(name)}: {shown(value)}}}}}' if isinstance(value, str) else ""
 
 
-def _label_faults(name: str, values: Sequence[str], path: str) -> list[Finding]:
+def _label_faults(name: str, values: Sequence[str], path: str) -> list[ConfigFinding]:
     """What no node's label can be."""
     found = []
     prefix, slash, own = name.rpartition("/")
     if not (_LABEL.fullmatch(own) and (not slash or _PREFIX.fullmatch(prefix))):
-        found.append(Finding(path, f"{shown(name)} is no name that a label can have"))
+        found.append(ConfigFinding(path, f"{shown(name)} is no name that a label can have"))
     return found + [
-        Finding(path, f"{shown(value)} is no value that a label can have: up to 63 letters, digits, -, _ and .")
+        ConfigFinding(path, f"{shown(value)} is no value that a label can have: up to 63 letters, digits, -, _ and .")
         for value in values
         if value and not _LABEL.fullmatch(value)
     ]
@@ -66,23 +66,25 @@ def _texts(labels: object) -> bool:
     return isinstance(labels, Mapping) and all(isinstance(text, str) for text in labels.values())
 
 
-def _expression_faults(expression: Any, path: str) -> list[Finding]:  # noqa: ANN401
+def _expression_faults(expression: Any, path: str) -> list[ConfigFinding]:  # noqa: ANN401
     if not isinstance(expression, Mapping):
-        return [Finding(path, f"must be an object with key and operator, got {shown(expression)}")]
+        return [ConfigFinding(path, f"must be an object with key and operator, got {shown(expression)}")]
     found = [
-        Finding(join(path, name), "unknown field: only key, operator and values are allowed")
+        ConfigFinding(join(path, name), "unknown field: only key, operator and values are allowed")
         for name in expression.keys() - {"key", "operator", "values"}
     ]
     if not isinstance(expression.get("key"), str) or not expression["key"]:
-        found.append(Finding(join(path, "key"), f"must be a label's name, got {shown(expression.get('key'))}"))
+        found.append(ConfigFinding(join(path, "key"), f"must be a label's name, got {shown(expression.get('key'))}"))
     operator, values = expression.get("operator"), expression.get("values")
     if not isinstance(operator, str) or operator not in _WITH_VALUES | _WITHOUT_VALUES:
         allowed = "In, NotIn, Exists or DoesNotExist"
-        found.append(Finding(join(path, "operator"), f"must be {allowed}, got {shown(operator)}"))
+        found.append(ConfigFinding(join(path, "operator"), f"must be {allowed}, got {shown(operator)}"))
     elif operator in _WITH_VALUES and not (
         isinstance(values, list) and values and all(isinstance(each, str) for each in values)
     ):
-        found.append(Finding(join(path, "values"), f"must list at least one text for {operator}, got {shown(values)}"))
+        found.append(
+            ConfigFinding(join(path, "values"), f"must list at least one text for {operator}, got {shown(values)}")
+        )
     elif operator in _WITHOUT_VALUES and values:
-        found.append(Finding(join(path, "values"), f"must be absent for {operator}, got {shown(values)}"))
+        found.append(ConfigFinding(join(path, "values"), f"must be absent for {operator}, got {shown(values)}"))
     return found or _label_faults(expression["key"], values or (), path)

@@ -18,13 +18,13 @@ _WIDEST: Final = 138  # `kubectl describe` cuts the lines of annotations there
 _ENTRY: Final = re.compile(r"nodeConfigs\[(\d+)\]")
 
 
-def moment(seconds: float) -> str:
-    """A time as people and `parse_moment` read it."""
+def format_timestamp(seconds: float) -> str:
+    """A time as people and `parse_timestamp` read it."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def parse_moment(text: object) -> float | None:
-    """The time of `moment`; `None` for anything else. [s since 1970]"""
+def parse_timestamp(text: object) -> float | None:
+    """The time of `format_timestamp`; `None` for anything else. [s since 1970]"""
     try:
         return datetime.strptime(str(text), "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=UTC).timestamp()
     except ValueError:
@@ -63,7 +63,7 @@ def summary(state: InForce, overlaps: Sequence[Overlap]) -> str:
 
 def _head(state: InForce) -> list[str]:
     if not state.errors:
-        return [f"in force since {moment(state.since)}"]
+        return [f"in force since {format_timestamp(state.since)}"]
     return [f"NOT in force, {_count(len(state.errors), 'fault')}:", *_listed(state.errors), instead(state)]
 
 
@@ -77,7 +77,7 @@ def instead(state: InForce) -> str:
     """What applies in place of a ConfigMap that cannot be used."""
     if state.origin is Origin.DEFAULTS:
         return "the defaults apply, and colocation is disabled"
-    return f"the last good one, in force since {moment(state.since)}, stays in force"
+    return f"the last good one, in force since {format_timestamp(state.since)}, stays in force"
 
 
 def applied(changes: Sequence[Change], nodes: int) -> str:

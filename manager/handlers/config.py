@@ -7,16 +7,16 @@ from typing import Any, Final
 import kopf
 
 from headroom.kube import ApiServer
-from manager.config.in_force import InForce, Origin, accepted_before, at_start, judge
+from manager.config.in_force import InForce, Origin, after_change, at_start, parse_last_good
 from manager.config.parse import parse_config
 from manager.context import Context, Run
 from manager.handlers import config_map
-from manager.handlers.config_status import ConfigTeller
+from manager.handlers.config_status import ConfigStatusReporter
 
 _NOTHING: Final = object()
 
 
-def register(registry: kopf.OperatorRegistry, run: Run, keeper: "ConfigKeeper") -> None:
+def register(registry: kopf.OperatorRegistry, run: Run, keeper: "ConfigReconciler") -> None:
     """Tell kopf what to do when the ConfigMap changes; kopf is told elsewhere to watch no other one."""
     wanted = run.context.settings.config_name
 
@@ -55,7 +55,7 @@ async def _parsed(text: str | None) -> None:
     await asyncio.to_thread(parse_config, text)
 
 
-class ConfigKeeper:
+class ConfigReconciler:
     """Takes changes of the ConfigMap, and does in the background what they call for: telling, and keeping the text.
 
     Args:
@@ -64,7 +64,7 @@ class ConfigKeeper:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._teller = ConfigTeller(run)
+        self._teller = ConfigStatusReporter(run)
         self._teller.show()
         self._kept: object = _NOTHING
         self._written: str | None = None
@@ -76,7 +76,7 @@ class ConfigKeeper:
         context = self._run.context
         self._meet(obj)
         text = config_map.text_of(obj)
-        self._put(judge(context.in_force, text, present=obj is not None, now=context.wall()))
+        self._put(after_change(context.in_force, text, present=obj is not None, now=context.wall()))
 
     def _meet(self, obj: dict[str, Any] | None) -> None:
         """Remember what is written on it, and which one it is: `kubectl describe` asks for events of that very one."""
@@ -136,7 +136,7 @@ class ConfigKeeper:
             self._meet(found)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
         await _parsed(text)
-        known = accepted_before(text) if text else None
+        known = parse_last_good(text) if text else None
         now = context.in_force
         if text == now.text and since:
             self._put(replace(now, since=since))

@@ -5,7 +5,7 @@ from typing import Any
 
 from crds.names import ANNOTATION_CONFIG_STATE, ANNOTATION_IN_FORCE_SINCE, CONFIG_MAP_KEY
 from headroom.kube import ApiError, ApiServer, paths
-from manager.config.state import moment, parse_moment
+from manager.config.state import format_timestamp, parse_timestamp
 from manager.settings import Settings
 
 Json = dict[str, Any]
@@ -40,7 +40,7 @@ def state_of(config_map: Mapping[str, Any] | None) -> str | None:
 
 def since_of(kept: Mapping[str, Any] | None) -> float:
     """Since when a last good text was in force; 0 where nobody knows. [s since 1970]"""
-    return parse_moment(_annotations(kept).get(ANNOTATION_IN_FORCE_SINCE)) or 0.0
+    return parse_timestamp(_annotations(kept).get(ANNOTATION_IN_FORCE_SINCE)) or 0.0
 
 
 async def keep(api: ApiServer, settings: Settings, text: str, since: float) -> None:
@@ -51,7 +51,7 @@ async def keep(api: ApiServer, settings: Settings, text: str, since: float) -> N
         ApiUnavailable: it is away.
     """
     kept = await read(api, settings, settings.last_good_name)
-    annotations = {ANNOTATION_IN_FORCE_SINCE: moment(since)}
+    annotations = {ANNOTATION_IN_FORCE_SINCE: format_timestamp(since)}
     if kept is None and text:
         metadata = {"name": settings.last_good_name, "namespace": settings.namespace, "annotations": annotations}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {CONFIG_MAP_KEY: text}}

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from crds.colocation import ColocationConfig
 from headroom.kube import ApiError, ApiUnavailable
 from headroom.kube.time_slices import in_slices
-from manager.config.changes import FieldChange, NodeSetting, changes, differences, node_setting
+from manager.config.changes import FieldChange, NodeMetadata, changes, differences, node_metadata
 from manager.config.in_force import InForce
 from manager.config.matching import matching_entries
 from manager.config.overlaps import Overlap, overlaps
@@ -45,7 +45,7 @@ class ConfigMetrics:
         """Nodes on which an entry does not apply that matches them."""
 
 
-class ConfigTeller:
+class ConfigStatusReporter:
     """Says each thing once, again every half hour while it lasts, and writes nothing that stands there already.
 
     Args:
@@ -156,10 +156,10 @@ class ConfigTeller:
             await self._event("Warning", "ColocationConfigOverlap", sentences(self._overlaps))
         self._told_pairs = pairs
 
-    def _nodes(self) -> list[NodeSetting]:
+    def _nodes(self) -> list[NodeMetadata]:
         """The nodes that the configuration concerns."""
         context = self._run.context
-        nodes = (node_setting(node) for node in context.cluster.nodes.values())
+        nodes = (node_metadata(node) for node in context.cluster.nodes.values())
         return [node for node in nodes if not context.settings.exclude_nodes.covers(node.labels)]
 
     async def _write(self, state: str, written: str | None, steady: float) -> None:

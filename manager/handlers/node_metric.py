@@ -8,10 +8,10 @@ from crds.colocation import ColocationStrategy
 from headroom.kube import JSON_PATCH, ApiError, paths
 from manager import node_metric
 from manager.context import Run
-from manager.definition import Definition
-from manager.drift_correction import Corrections
+from manager.definition import DefinitionFields
+from manager.drift_correction import DriftCorrection
 from manager.inputs.reading import part
-from manager.node_metric import Kept
+from manager.node_metric import ManagedFields
 from manager.server_side_apply import apply
 
 _LOG: Final = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> f
             return _SOON_SECONDS  # the watch tells of the newer Node in a moment
         await _delete(run, name, known.uid)
         known = None
-    left_out = context.part(Definition).left_out("spec", context.steady())
+    left_out = context.part(DefinitionFields).left_out("spec", context.steady())
     wanted = node_metric.manifest(name, uid, strategy, left_out)
     if known is not None and known.kept.stands(wanted):
         return None
@@ -76,12 +76,12 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> f
     applied = await apply(run, node_metric.path(name), wanted)
     if applied is None:  # there is always the owner
         return None
-    memory.part(Corrections).applied(wanted, context.steady())
+    memory.part(DriftCorrection).applied(wanted, context.steady())
     context.telemetry.writes.labels("nodemetric", "created" if known is None else "patched").inc()
     if context.cluster.answered_node_metric(applied, context.steady()):
         run.queue.add(name)
-    kept = Kept.from_object(applied)
-    left_out = left_out | context.part(Definition).dropped
+    kept = ManagedFields.from_object(applied)
+    left_out = left_out | context.part(DefinitionFields).dropped
     if not kept.stands(node_metric.manifest(name, uid, strategy, left_out)):
         memory.refused_correction = f"{kept} {wanted}"
         _LOG.warning("NodeMetric %s: something in the cluster changes its spec on the way: look for a webhook", name)
@@ -90,7 +90,7 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> f
 
 async def _held_back(run: Run, name: str, wanted: dict[str, Any]) -> float:
     """How long a correction must wait; people are told that somebody else writes too. [s]"""
-    corrections = run.context.memory(name).part(Corrections)
+    corrections = run.context.memory(name).part(DriftCorrection)
     wait = corrections.wait(wanted, run.context.steady())
     if wait and not corrections.told:
         corrections.told = True
@@ -113,7 +113,7 @@ async def _take_over(run: Run, name: str) -> None:
     """Count as applied what an earlier version wrote in another way."""
     path = node_metric.path(name)
     metadata = (await run.api.get(path))["metadata"]
-    fields = node_metric.as_applied(metadata.get("managedFields") or ())
+    fields = node_metric.migrate_managed_fields(metadata.get("managedFields") or ())
     values = {"/metadata/managedFields": fields, "/metadata/resourceVersion": metadata["resourceVersion"]}
     operations = [{"op": "replace", "path": where, "value": value} for where, value in values.items()]
     await run.api.patch(path, operations, JSON_PATCH)

@@ -14,7 +14,7 @@ from headroom.kube.time_slices import in_slices
 from headroom.kube.unreadable_objects import Unreadable
 from headroom.runtime.garbage_collection import take_stock
 from manager.context import Run
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 from manager.inputs.reading import Json, part
 
 SELECTOR: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
@@ -40,7 +40,7 @@ async def follow(run: Run) -> None:
 def _take(run: Run, unreadable: Unreadable, obj: Json) -> str:
     """Remember a pod, if it can be understood; all that a list itself keeps of it is its uid."""
     uid = str(part(obj, "metadata", "uid") or "")
-    pod = unreadable.attempt(uid, obj, PodFacts.from_object)
+    pod = unreadable.attempt(uid, obj, PodInputs.from_object)
     touched = set() if pod is None else run.context.cluster.put_pod(pod)
     if run.context.cluster.pods_synced:  # before that nothing can be calculated
         run.queue.add_all(touched)

@@ -8,14 +8,14 @@ from crds import names
 from crds.colocation import ColocationStrategy
 from headroom.cluster.cpu_list import count_cpus
 from manager.inputs.amounts import UNKNOWN, Amounts, Measured, Resource, total
-from manager.inputs.node_metric import Received, ReportFacts, age_seconds
-from manager.inputs.pod import PodFacts
+from manager.inputs.node_metric import NodeReport, ObservedAt, age_seconds
+from manager.inputs.pod import PodInputs
 from manager.inputs.reading import LONGEST_ANNOTATION, Json, Reader, known, part
-from manager.inputs.strategy import StrategyFacts
+from manager.inputs.strategy import StrategyInputs
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeInputs:
     """Everything a formula may read about one node."""
 
     name: str
@@ -32,9 +32,9 @@ class NodeFacts:
     """`kubernetes.io/mid-*` requests of the Mid pods that the kubelet admitted and that have not ended."""
     mid_own: Amounts
     """What Mid pods use of what they bought: min(usage, requests)."""
-    report: ReportFacts | None
+    report: NodeReport | None
     """The NodeMetric's status; `None` without one."""
-    strategy: StrategyFacts
+    strategy: StrategyInputs
     """The strategy in force here."""
     report_age: float | None
     """Age of the full report; `None` if there never was one. [s]"""
@@ -46,12 +46,12 @@ class NodeFacts:
 
 def from_objects(
     node: Json,
-    node_metric: Json | ReportFacts | None,
-    pods: Iterable[Json | PodFacts],
+    node_metric: Json | NodeReport | None,
+    pods: Iterable[Json | PodInputs],
     strategy: ColocationStrategy,
     now: float,
-    received: Received | None = None,
-) -> NodeFacts:
+    received: ObservedAt | None = None,
+) -> NodeInputs:
     """Gather the facts of one node from Kubernetes JSON. Pure.
 
     Args:
@@ -63,10 +63,10 @@ def from_objects(
         received: when the report's times were seen to change; `None` for an observer who has only just come.
     """
     name = str(part(node, "metadata", "name") or "")
-    reduced = (pod if isinstance(pod, PodFacts) else PodFacts.from_object(pod) for pod in pods)
+    reduced = (pod if isinstance(pod, PodInputs) else PodInputs.from_object(pod) for pod in pods)
     here = [pod for pod in reduced if pod.node == name]
-    report = node_metric if isinstance(node_metric, ReportFacts | None) else ReportFacts.from_object(node_metric)
-    received = received or Received()
+    report = node_metric if isinstance(node_metric, NodeReport | None) else NodeReport.from_object(node_metric)
+    received = received or ObservedAt()
     read = Reader()
     capacity = read.measured(part(node, "status", "capacity"), "status.capacity")
     allocatable = _allocatable(node, read)
@@ -75,7 +75,7 @@ def from_objects(
     mid_requests = total(pod.mid_requests for pod in mid_pods)
     report_age = age_seconds(report.update_time, received.report, now) if report else None
     own_prediction = report is not None and report.own_agent
-    return NodeFacts(
+    return NodeInputs(
         name=name,
         capacity=capacity,
         allocatable=allocatable,
@@ -84,7 +84,7 @@ def from_objects(
         mid_requests=mid_requests,
         mid_own=_mid_own(report, mid_pods, mid_requests),
         report=report,
-        strategy=StrategyFacts.of(strategy),
+        strategy=StrategyInputs.of(strategy),
         report_age=report_age,
         prediction_age=(
             age_seconds(report.prediction_time, received.prediction, now) if report and own_prediction else report_age
@@ -93,7 +93,7 @@ def from_objects(
     )
 
 
-def _mid_own(report: ReportFacts | None, mid_pods: list[PodFacts], mid_requests: Amounts) -> Amounts:
+def _mid_own(report: NodeReport | None, mid_pods: list[PodInputs], mid_requests: Amounts) -> Amounts:
     if report is None:
         return Amounts()
     if report.own_agent:

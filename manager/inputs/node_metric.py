@@ -13,7 +13,7 @@ _LISTS: Final = (("podsMetric",), ("hostApplicationMetric",), ("conditions",), (
 
 
 @dataclass(frozen=True, slots=True)
-class ReportFacts:
+class NodeReport:
     """What is remembered of a NodeMetric's status."""
 
     update_time: float | None = None
@@ -124,7 +124,7 @@ def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ObservedAt:
     """When the manager saw the two times of a report change; `None` where it was not watching. [s]"""
 
     report: float | None = None
@@ -132,9 +132,9 @@ class Received:
     prediction: float | None = None
     """`status.prediction.time`."""
 
-    def moved(self, seconds: float) -> "Received":
+    def moved(self, seconds: float) -> "ObservedAt":
         """The same moments on a clock that is this much ahead."""
-        return Received(
+        return ObservedAt(
             None if self.report is None else self.report + seconds,
             None if self.prediction is None else self.prediction + seconds,
         )

@@ -78,7 +78,7 @@ def _amount(requested: Mapping[str, Fraction], name: str, convert: Callable[[Fra
 
 
 @dataclass(frozen=True, slots=True)
-class PodFacts:
+class PodInputs:
     """What is remembered of one pod: 150,000 of them must fit into a gigabyte with everything else."""
 
     key: str

@@ -15,7 +15,7 @@ _SILENT_SECONDS: Final = 180.0
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class PredictionSummary:
     """What is kept of it."""
 
     peak: Measured = UNKNOWN

@@ -9,7 +9,7 @@ from manager.inputs.amounts import Amounts
 
 
 @dataclass(frozen=True, slots=True)
-class StrategyFacts:
+class StrategyInputs:
     """The strategy of one node, nothing left open."""
 
     enabled: bool

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from crds.quantity import QuantityError, value
 from manager.calculators.base import EXPIRED
-from manager.inputs import Amounts, Resource, StrategyFacts
+from manager.inputs import Amounts, Resource, StrategyInputs
 from manager.inputs.amounts import NOTHING
 from manager.inputs.reading import part
 
@@ -20,7 +20,7 @@ _URGENT_PERCENT: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PublishedAmount:
     """What a Node offers of one Mid resource now."""
 
     amount: int | None
@@ -30,7 +30,7 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
-class Rise:
+class PendingIncrease:
     """An increase, or a part of one, that waits until it has held long enough."""
 
     since: float
@@ -40,12 +40,12 @@ class Rise:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class PublishState:
     """What the writer remembers of one node between two decisions."""
 
     written_at: float | None = None
     """When it last wrote to this node; `None` counts as long ago. [s]"""
-    rises: Mapping[Resource, tuple[Rise, ...]] = field(default_factory=dict)
+    rises: Mapping[Resource, tuple[PendingIncrease, ...]] = field(default_factory=dict)
     """Increases that wait, per resource: the lower the part, the longer it has held."""
     withdrawn: bool = False
     """Whether reports that were too old have taken the resources away: then their return is an increase."""
@@ -57,22 +57,22 @@ class Decision:
 
     writes: Mapping[Resource, int | None]
     """Numbers to write now; `None` removes the resource; empty: write nothing. [milli-cores, bytes]"""
-    memory: Memory
-    """What to remember until the writes have succeeded, and if they fail; then what `wrote` says."""
+    memory: PublishState
+    """What to remember until the writes have succeeded, and if they fail; then what `state_after_writes` says."""
     look_again_at: float | None = None
     """When a difference that waits falls due. [s]"""
     returned: bool = False
     """Whether these writes bring back all that was taken away because reports were too old."""
 
 
-def offers(node: Mapping[str, Any]) -> dict[Resource, Offer]:
+def published_amounts(node: Mapping[str, Any]) -> dict[Resource, PublishedAmount]:
     """What a Node offers of each Mid resource; an unreadable number counts as a difference."""
     lists = [part(node, "status", name) for name in ("capacity", "allocatable")]
     found = {}
     for resource in Resource:
         stated = [_stated(each, resource) for each in lists]
         known = [amount for amount in stated if amount is not None]
-        found[resource] = Offer(max(known) if known else None, stated[0] == stated[1])
+        found[resource] = PublishedAmount(max(known) if known else None, stated[0] == stated[1])
     return found
 
 
@@ -85,10 +85,10 @@ def _stated(amounts: object, resource: Resource) -> int | None:
 
 
 def decide(
-    current: Mapping[Resource, Offer],
+    current: Mapping[Resource, PublishedAmount],
     desired: Amounts | None,
-    strategy: StrategyFacts,
-    memory: Memory,
+    strategy: StrategyInputs,
+    memory: PublishState,
     now: float,
     bought: Amounts = NOTHING,
     *,
@@ -114,14 +114,14 @@ def decide(
     """
     returns = memory.withdrawn and not expired
     writes: dict[Resource, int | None] = {}
-    rises: dict[Resource, tuple[Rise, ...]] = {}
+    rises: dict[Resource, tuple[PendingIncrease, ...]] = {}
     due: list[float] = []
     for resource in Resource:
         offer, wanted = current[resource], None if desired is None else desired[resource]
         if offer.amount == wanted and offer.consistent:
             continue
         if returns and offer.amount is None and wanted:
-            offer = Offer(0)
+            offer = PublishedAmount(0)
         if offer.amount is None or offer.amount < 0 or wanted is None:
             writes[resource] = wanted
         elif wanted > offer.amount:
@@ -149,16 +149,16 @@ class _Rising:
     """What becomes of an increase: what to write now, which parts wait, and until when."""
 
     write: int | None
-    parts: tuple[Rise, ...]
+    parts: tuple[PendingIncrease, ...]
     due: list[float]
 
 
 def _increase(
-    offer: Offer,
+    offer: PublishedAmount,
     wanted: int,
-    before: tuple[Rise, ...],
-    strategy: StrategyFacts,
-    memory: Memory,
+    before: tuple[PendingIncrease, ...],
+    strategy: StrategyInputs,
+    memory: PublishState,
     now: float,
     kept: int,
 ) -> _Rising:
@@ -181,26 +181,28 @@ def is_urgent(old: int, new: int, resource: Resource) -> bool:
     return fall * 100 > old * _URGENT_PERCENT and fall >= SMALLEST_STEP[resource]
 
 
-def exceeds(old: int, new: int, strategy: StrategyFacts) -> bool:
+def exceeds(old: int, new: int, strategy: StrategyInputs) -> bool:
     """Whether an increase is more than `resourceDiffThreshold`: with 0.05, 20000 -> 21001 is and 21000 is not."""
     return new - old > old * strategy.diff_threshold
 
 
-def _rises(before: tuple[Rise, ...], offered: int, wanted: int, now: float, hold: float) -> tuple[Rise, ...]:
+def _rises(
+    before: tuple[PendingIncrease, ...], offered: int, wanted: int, now: float, hold: float
+) -> tuple[PendingIncrease, ...]:
     """The parts of an increase, lowest first; of those that have held long enough, the highest alone."""
     since = next((each.since for each in before if each.lowest >= wanted), now)
-    parts = (*(each for each in before if offered < each.lowest < wanted), Rise(since, wanted))
+    parts = (*(each for each in before if offered < each.lowest < wanted), PendingIncrease(since, wanted))
     held = [index for index, each in enumerate(parts) if each.since + hold <= now]
     return parts[held[-1] :] if held else parts
 
 
-def _increase_due(offered: int, rise: Rise, strategy: StrategyFacts, memory: Memory) -> float:
+def _increase_due(offered: int, rise: PendingIncrease, strategy: StrategyInputs, memory: PublishState) -> float:
     """An increase always holds first; one within the threshold waits for the calm deadline too."""
     held = rise.since + strategy.increase_hold_seconds
     return held if exceeds(offered, rise.lowest, strategy) else max(held, _calm_due(strategy, memory))
 
 
-def _calm_due(strategy: StrategyFacts, memory: Memory) -> float:
+def _calm_due(strategy: StrategyInputs, memory: PublishState) -> float:
     return float("-inf") if memory.written_at is None else memory.written_at + strategy.update_seconds
 
 
@@ -218,7 +220,7 @@ def was_withdrawn(reason: str | None) -> bool:
     return reason == HELD or reason in EXPIRED
 
 
-def wrote(decision: Decision, now: float) -> Memory:
+def state_after_writes(decision: Decision, now: float) -> PublishState:
     """What to remember after the writes of a decision: of an increase only the part that still waits."""
     written = {each: number or 0 for each, number in decision.writes.items()}
     rises = {
@@ -227,4 +229,4 @@ def wrote(decision: Decision, now: float) -> Memory:
     }
     waiting = {each: parts for each, parts in rises.items() if parts}
     withdrawn = decision.memory.withdrawn and not decision.returned
-    return Memory(written_at=now, rises=waiting, withdrawn=withdrawn)
+    return PublishState(written_at=now, rises=waiting, withdrawn=withdrawn)

@@ -23,7 +23,7 @@ from crds.codec import CodecError, from_json
 from crds.node_metric import ShadowAccount
 from crds.quantity import milli_value, value
 from manager.calculators.base import Result
-from manager.inputs import Amounts, NodeFacts, Resource
+from manager.inputs import Amounts, NodeInputs, Resource
 from manager.inputs.reading import parse_time
 from manager.mid import publish
 
@@ -32,7 +32,7 @@ _MILLI: Final = 1000
 _LATEST: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
 
 
-def left_free(facts: NodeFacts) -> Amounts | None:
+def free_for_mid(facts: NodeInputs) -> Amounts | None:
     """What a report says Mid pods could really have had; `None` when it does not say what is in use."""
     report = facts.report
     if report is None or any(report.node_usage[each] is None for each in Resource):
@@ -40,7 +40,7 @@ def left_free(facts: NodeFacts) -> Amounts | None:
     return Amounts(*(_free(facts, each) for each in Resource))
 
 
-def _free(facts: NodeFacts, resource: Resource) -> int:
+def _free(facts: NodeInputs, resource: Resource) -> int:
     report = facts.report
     if report is None:
         return 0
@@ -87,7 +87,7 @@ class Account:
         )
 
 
-class Rehearsal:
+class ShadowSimulation:
     """One node in shadow mode, from one look to the next.
 
     Args:
@@ -98,8 +98,8 @@ class Rehearsal:
 
     def __init__(self, account: Account, offered: Amounts | None, now: float) -> None:
         self.account = account
-        self._offers = {each: publish.Offer(None if offered is None else offered[each]) for each in Resource}
-        self._writer = publish.Memory()
+        self._offers = {each: publish.PublishedAmount(None if offered is None else offered[each]) for each in Resource}
+        self._writer = publish.PublishState()
         self._stretches: list[tuple[float, Amounts]] = [(now, self._amounts())]
         self._judged: float | None = None
         self._first = True
@@ -112,7 +112,7 @@ class Rehearsal:
     def _amounts(self) -> Amounts:
         return Amounts(*(self._offers[each].amount or 0 for each in Resource))
 
-    def look(self, facts: NodeFacts, active: Result, window_seconds: float, now: float) -> float | None:
+    def look(self, facts: NodeInputs, active: Result, window_seconds: float, now: float) -> float | None:
         """Judge what stood until now if a report has come, and then decide what would be written.
 
         Args:
@@ -127,7 +127,7 @@ class Rehearsal:
         reported = facts.report.update_time if facts.report else None
         if reported is not None and reported != self._judged:
             self._judged = reported
-            free = left_free(facts)
+            free = free_for_mid(facts)
             # The report that is there when this begins was judged by an earlier one, or is about the time before.
             if free is not None and active.degraded is None and not self._first:
                 self._charge(free, now - window_seconds, now)
@@ -138,8 +138,8 @@ class Rehearsal:
         )
         self._writer = decision.memory
         if decision.writes:
-            self._writer = publish.wrote(decision, now)
-            self._offers.update({each: publish.Offer(amount) for each, amount in decision.writes.items()})
+            self._writer = publish.state_after_writes(decision, now)
+            self._offers.update({each: publish.PublishedAmount(amount) for each, amount in decision.writes.items()})
             self._stretches = [*self._stretches, (now, self._amounts())][-_MOST_STRETCHES:]
         return None if decision.look_again_at is None else decision.look_again_at - now
 
@@ -169,7 +169,7 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredAccount:
     """An account as it was found."""
 
     account: Account

@@ -8,19 +8,19 @@ from typing import Final
 from crds.names import CONDITION_MID_PUBLISHED
 from headroom.kube import ApiError, ApiUnavailable, paths
 from manager.calculators.mid import calculate, deadline
-from manager.config.merge import NodeStrategyView, overlay
-from manager.context import NodeMemory, Run
+from manager.config.merge import EffectiveStrategy, effective_strategy
+from manager.context import NodeState, Run
 from manager.handlers import node_metric
-from manager.inputs import NodeFacts, StrategyFacts, from_objects
+from manager.inputs import NodeInputs, StrategyInputs, from_objects
 from manager.leader import NotLeading
 from manager.mid import publish
-from manager.reconcile.steps import REACTIONS, Look
-from manager.write_rate_limiter import Why, WriteBudget
+from manager.reconcile.steps import POST_RECONCILE_STEPS, ReconcileResult
+from manager.write_rate_limiter import WriteKind, WriteRateLimiter
 
 _LOG: Final = logging.getLogger(__name__)
 
 
-async def look_at(run: Run, name: str) -> None:
+async def reconcile(run: Run, name: str) -> None:
     """Bring everything about one node up to date, and plan when to look again.
 
     What the node sells comes first. When something else fails, such as a write to its NodeMetric that a webhook
@@ -44,10 +44,10 @@ async def look_at(run: Run, name: str) -> None:
         return
     metadata = cluster.nodes[name]["metadata"]
     _recognise(run, name, metadata["uid"])
-    view = overlay(context.in_force.config, metadata["labels"], metadata["annotations"])
+    view = effective_strategy(context.in_force.config, metadata["labels"], metadata["annotations"])
     excluded = context.settings.exclude_nodes.covers(metadata["labels"])
     undefined = context.progress.node_metrics.not_found  # without its definition no NodeMetric can be written
-    _resync_within(run, name, StrategyFacts.of(view.strategy).degrade_seconds)
+    _resync_within(run, name, StrategyInputs.of(view.strategy).degrade_seconds)
     failures = _Failures(but_not_found=undefined)
     look, waits = None, list[float]()
     if cluster.pods_synced:
@@ -60,7 +60,7 @@ async def look_at(run: Run, name: str) -> None:
             wait = await node_metric.keep(run, name, metadata["uid"], view.strategy)
             waits += [] if wait is None else [wait]
     if look is not None:
-        for reaction in REACTIONS:
+        for reaction in POST_RECONCILE_STEPS:
             with failures:
                 wait = await reaction.react(run, look)
                 waits += [] if wait is None else [wait]
@@ -108,7 +108,7 @@ class _Failures:
             raise self._found[0]
 
 
-async def _sell(run: Run, name: str, view: NodeStrategyView, *, excluded: bool) -> tuple[Look, list[float]]:
+async def _sell(run: Run, name: str, view: EffectiveStrategy, *, excluded: bool) -> tuple[ReconcileResult, list[float]]:
     """Calculate what a node may sell and patch the Node; what was found, and when to look again. [s from now]"""
     context, cluster = run.context, run.context.cluster
     if excluded:
@@ -119,10 +119,10 @@ async def _sell(run: Run, name: str, view: NodeStrategyView, *, excluded: bool) 
         result = context.settings.exclude_nodes.explain(result)
     context.telemetry.show(name, result)
     memory = context.memory(name)
-    offers = publish.offers(cluster.nodes[name])
+    offers = publish.published_amounts(cluster.nodes[name])
     offered = any(offer.amount for offer in offers.values())
-    if memory.writer == publish.Memory():
-        memory.writer = publish.Memory(withdrawn=_withdrawn(run, name))
+    if memory.writer == publish.PublishState():
+        memory.writer = publish.PublishState(withdrawn=_withdrawn(run, name))
     decision = publish.decide(
         offers,
         result.desired,
@@ -135,12 +135,12 @@ async def _sell(run: Run, name: str, view: NodeStrategyView, *, excluded: bool) 
     memory.writer = decision.memory
     waits = _deadlines(run, decision, facts)
     if decision.writes:
-        held_back = await _held_back(run, name, decision, memory.part(WriteBudget))
+        held_back = await _held_back(run, name, decision, memory.part(WriteRateLimiter))
         if held_back:
             waits.append(held_back)
         else:
             await _write(run, name, decision, memory)
-    return Look(name, view, facts, result, offered), waits
+    return ReconcileResult(name, view, facts, result, offered), waits
 
 
 def _withdrawn(run: Run, name: str) -> bool:
@@ -154,7 +154,7 @@ def _stand_by(run: Run, name: str) -> None:
     """Another replica acts now: nothing has been seen to hold meanwhile, and a node that is gone leaves nothing."""
     _forget(run, name)
     if name in run.context.cluster.nodes:
-        run.context.memory(name).writer = publish.Memory()
+        run.context.memory(name).writer = publish.PublishState()
     else:
         _end(run, name)
 
@@ -184,11 +184,11 @@ def _end(run: Run, name: str) -> None:
 
 def _forget(run: Run, name: str) -> None:
     run.context.telemetry.forget(name)
-    for reaction in REACTIONS:
+    for reaction in POST_RECONCILE_STEPS:
         reaction.forget(run.context, name)
 
 
-def _facts(run: Run, name: str, view: NodeStrategyView) -> NodeFacts:
+def _facts(run: Run, name: str, view: EffectiveStrategy) -> NodeInputs:
     cluster, now = run.context.cluster, run.context.wall()
     known = cluster.node_metrics.get(name)
     if known is not None and known.kept.of_another_node(cluster.nodes[name]["metadata"]["uid"]):
@@ -203,11 +203,11 @@ def _facts(run: Run, name: str, view: NodeStrategyView) -> NodeFacts:
     )
 
 
-async def _held_back(run: Run, name: str, decision: publish.Decision, budget: WriteBudget) -> float:
+async def _held_back(run: Run, name: str, decision: publish.Decision, budget: WriteRateLimiter) -> float:
     """How long a write must wait because there were many; people are told when somebody else writes the numbers. [s]"""
     pace = run.context.settings.pace
     wait = budget.wait(decision.writes, pace.write_burst, pace.write_refill_seconds, run.context.steady())
-    contested = wait > 0 and budget.why(decision.writes) is Why.AGAIN
+    contested = wait > 0 and budget.why(decision.writes) is WriteKind.AGAIN
     if wait:
         run.context.telemetry.writes.labels("node", "delayed").inc()
     if contested and not budget.told:
@@ -223,7 +223,7 @@ async def _held_back(run: Run, name: str, decision: publish.Decision, budget: Wr
     return wait
 
 
-async def _write(run: Run, name: str, decision: publish.Decision, memory: NodeMemory) -> None:
+async def _write(run: Run, name: str, decision: publish.Decision, memory: NodeState) -> None:
     patch = publish.status_patch(decision.writes)
     try:
         written = await run.api.patch(paths.status(paths.node(name)), patch)
@@ -235,9 +235,9 @@ async def _write(run: Run, name: str, decision: publish.Decision, memory: NodeMe
         return
     run.context.telemetry.writes.labels("node", "patched").inc()
     _LOG.info("Node %s: offers %s", name, _words(decision))
-    memory.writer = publish.wrote(decision, run.context.steady())
+    memory.writer = publish.state_after_writes(decision, run.context.steady())
     pace = run.context.settings.pace
-    memory.part(WriteBudget).wrote(decision.writes, pace.write_refill_seconds, run.context.steady())
+    memory.part(WriteRateLimiter).wrote(decision.writes, pace.write_refill_seconds, run.context.steady())
     # A Node whose deletion was told before the answer came is not brought back.
     if name in run.context.cluster.nodes and run.context.cluster.answered_node(written):
         run.queue.add(name)
@@ -250,7 +250,7 @@ def _words(decision: publish.Decision) -> str:
     )
 
 
-def _deadlines(run: Run, decision: publish.Decision, facts: NodeFacts) -> list[float]:
+def _deadlines(run: Run, decision: publish.Decision, facts: NodeInputs) -> list[float]:
     """When a waiting difference falls due, and when the report expires if nothing new arrives. [s from now]"""
     expires = deadline(facts)
     waits = [] if expires is None else [max(expires, 0.0) + 1.0]

@@ -8,7 +8,7 @@ from typing import Final
 from headroom.kube import ApiError, ApiUnavailable
 from manager.context import Run
 from manager.leader import NotLeading
-from manager.reconcile.node import look_at
+from manager.reconcile.node import reconcile
 
 _LOG: Final = logging.getLogger(__name__)
 _COMPLAIN_AGAIN_SECONDS: Final = 60.0
@@ -47,7 +47,7 @@ class Workers:
     async def _look(self, name: str) -> None:
         run, memory = self._run, self._run.context.memory(name)
         try:
-            await look_at(run, name)
+            await reconcile(run, name)
         except NotLeading:
             # The Lease may be renewed without anybody noticing the lapse, so nothing else brings the node back.
             self._again(name, _LAPSE_SECONDS)

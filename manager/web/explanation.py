@@ -11,9 +11,9 @@ from headroom.kube import ApiError, ApiServer, ApiUnavailable
 from headroom.runtime.token_bucket import TokenBucket
 from manager import node_metric
 from manager.context import Context
-from manager.inputs import Received
+from manager.inputs import ObservedAt
 from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, explain
-from manager.reconcile.steps.shadow import ShadowMemory
+from manager.reconcile.steps.shadow import ShadowState
 
 _ANSWER_SECONDS: Final = 5.0
 """How long a page waits for the API server. [s]"""
@@ -105,13 +105,13 @@ def of_node(context: Context, metrics: NodeMetrics, name: str) -> Explained | No
     now = context.wall()
     ahead = now - context.steady()
     written_at = memory.writer.written_at if memory else None
-    rehearsal = memory.part(ShadowMemory).rehearsal if memory else None
+    rehearsal = memory.part(ShadowState).rehearsal if memory else None
     seen = Seen(
         node,
         metric,
         list(cluster.pods_on(name)),
         now,
-        received=known.received.moved(ahead) if known else Received(),
+        received=known.received.moved(ahead) if known else ObservedAt(),
         written_at=None if written_at is None else written_at + ahead,
         exclusion=context.settings.exclude_nodes,
         shadow=rehearsal.to_status(now) if rehearsal else None,

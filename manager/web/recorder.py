@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from manager.cluster import Cluster, KnownNodeMetric
+from manager.cluster import CachedNodeMetric, ClusterState
 from manager.context import Context
-from manager.inputs import Measured, PodFacts, Resource, total
+from manager.inputs import Measured, PodInputs, Resource, total
 from manager.inputs.node_metric import age_seconds
 from manager.inputs.reading import Reader, part
-from manager.mid.publish import offers
-from manager.node_filter import Exclusion
+from manager.mid.publish import published_amounts
+from manager.node_filter import NodeFilter
 from manager.web.history import WIDTH, Floats, History, Series, at, nothing
 from manager.web.state import State, judge
 
@@ -73,7 +73,7 @@ class Recorder:
     """Node name -> the last look."""
     _fixed: dict[str, tuple[Any, Mapping[Series, Measured]]] = field(default_factory=dict)
 
-    def look(self, cluster: Cluster, name: str, exclusion: Exclusion, wall: float, steady: float) -> None:
+    def look(self, cluster: ClusterState, name: str, exclusion: NodeFilter, wall: float, steady: float) -> None:
         """Look at a node and remember what it says now.
 
         Args:
@@ -117,7 +117,7 @@ class Recorder:
         )
         self.history.put(name, np.array(point, np.float32), wall)
 
-    def finish(self, cluster: Cluster, wall: float) -> None:
+    def finish(self, cluster: ClusterState, wall: float) -> None:
         """End a round: nodes that are gone are forgotten, and the sums of the others are remembered."""
         for name in self.rows.keys() - cluster.nodes.keys():
             del self.rows[name]
@@ -130,7 +130,7 @@ class Recorder:
         known = self._fixed.get(name)
         if known is not None and known[0] is node:
             return known[1]
-        offer = offers(node)
+        offer = published_amounts(node)
         found = {
             Series.ALLOCATABLE: Reader().measured(part(node, "status", "allocatable"), "allocatable"),
             Series.OFFERED: Measured(*(max(offer[each].amount or 0, 0) for each in Resource)),
@@ -139,14 +139,14 @@ class Recorder:
         return found
 
 
-def _age(known: KnownNodeMetric | None, wall: float, steady: float) -> float | None:
+def _age(known: CachedNodeMetric | None, wall: float, steady: float) -> float | None:
     if known is None or known.report is None:
         return None
     received = known.received.moved(wall - steady)
     return age_seconds(known.report.update_time, received.report, wall)
 
 
-def _of_pods(pods: Iterable[PodFacts]) -> dict[Series, Measured]:
+def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
     listed = list(pods)
     requested = total(pod.requests for pod in listed if pod.above_mid)
     bought = total(pod.mid_requests for pod in listed if pod.holds_mid)
@@ -156,7 +156,7 @@ def _of_pods(pods: Iterable[PodFacts]) -> dict[Series, Measured]:
     }
 
 
-def _of_report(known: KnownNodeMetric) -> dict[Series, Measured]:
+def _of_report(known: CachedNodeMetric) -> dict[Series, Measured]:
     report = known.report
     if report is None:
         return {}
@@ -167,7 +167,7 @@ def _of_report(known: KnownNodeMetric) -> dict[Series, Measured]:
     return {Series.USED: report.node_usage, Series.USED_BY_PROD: both, Series.PEAK: known.forecast.peak}
 
 
-def _prediction(known: KnownNodeMetric | None) -> str:
+def _prediction(known: CachedNodeMetric | None) -> str:
     if known is None or known.report is None:
         return ""
     return "ready" if known.report.prediction_ready else known.forecast.reason or "not ready"

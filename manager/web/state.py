@@ -6,7 +6,7 @@ from typing import Final
 
 from crds.names import CONDITION_MID_DEFICIT, CONDITION_MID_PUBLISHED
 from manager.calculators.base import EXPIRED
-from manager.cluster import KnownNodeMetric
+from manager.cluster import CachedNodeMetric
 from manager.mid.explanation import amounts
 from manager.mid.publish import HELD
 from manager.reconcile.steps.conditions import SHADOW
@@ -53,7 +53,7 @@ WAITING: Final = frozenset({State.RETURNING, State.LEARNING, State.NEW})
 _OFF: Final = "ColocationDisabled"
 
 
-def judge(known: KnownNodeMetric | None, age: float | None, *, excluded: bool, offers: bool) -> tuple[State, str]:
+def judge(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, offers: bool) -> tuple[State, str]:
     """How a node is, and why.
 
     Args:
@@ -78,7 +78,7 @@ def judge(known: KnownNodeMetric | None, age: float | None, *, excluded: bool, o
     return _of_sale(known, reason, published=published is not None, offers=offers)
 
 
-def _of_sale(known: KnownNodeMetric, reason: str, *, published: bool, offers: bool) -> tuple[State, str]:
+def _of_sale(known: CachedNodeMetric, reason: str, *, published: bool, offers: bool) -> tuple[State, str]:
     fixed = {_OFF: State.OFF, SHADOW: State.SHADOW, HELD: State.RETURNING}
     if reason in fixed:
         return _plain(fixed[reason])

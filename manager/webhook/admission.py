@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from crds.names import CONFIG_MAP_KEY
 from headroom.runtime.sanitize import printable
-from manager.config.findings import Finding
+from manager.config.findings import ConfigFinding
 
 HANDLER: Final = "configmaps"
 """Path of the webhook, and id of kopf's handler."""
@@ -117,7 +117,7 @@ def for_kopf(asked: Asked) -> Json:
     return {"apiVersion": asked.version, "kind": "AdmissionReview", "request": request}
 
 
-def folded(faults: Sequence[Finding]) -> str:
+def folded(faults: Sequence[ConfigFinding]) -> str:
     """Faults as the one text that kopf carries."""
     shown = [{"field": each.path, "message": each.message} for each in faults[:_MOST_CAUSES]]
     return json.dumps({"faults": shown, "more": max(len(faults) - _MOST_CAUSES, 0)})

@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from headroom.kube import ApiServer
-from manager.metrics import Telemetry
+from manager.metrics import ManagerMetrics
 from manager.settings import Settings
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
@@ -25,7 +25,7 @@ class Webhook:
         ListenError: the port is not free, or the address is not one; one line.
     """
 
-    def __init__(self, settings: Settings, telemetry: Telemetry) -> None:
+    def __init__(self, settings: Settings, telemetry: ManagerMetrics) -> None:
         self._settings = settings
         self._metrics = telemetry.part(WebhookMetrics)
         self._listener = Listener(settings.webhook.listen)

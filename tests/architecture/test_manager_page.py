@@ -11,7 +11,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 import manager
 from manager.__main__ import parse_flags
-from manager.metrics import Telemetry
+from manager.metrics import ManagerMetrics
 from tests.architecture.sources import ROOT
 
 PAGE = (ROOT / "docs/manager.md").read_text(encoding="utf-8")
@@ -26,7 +26,7 @@ _OF_METRICS = {"registry": CollectorRegistry, "return": None}
 
 def _exported() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Type and labels of every metric: the manager's own, and those that its parts add to its registry."""
-    telemetry = Telemetry()
+    telemetry = ManagerMetrics()
     for found in pkgutil.walk_packages(manager.__path__, "manager."):
         if found.name.endswith("__main__"):
             continue

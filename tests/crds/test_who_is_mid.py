@@ -11,7 +11,7 @@ from crds.names import LABEL_PRIORITY_CLASS, MID_CPU, MID_MEMORY
 from crds.priority import PriorityBand
 from headroom.cli.pod.inputs import PodSeen
 from headroom.cli.top.pods import pod_rows
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 from manager.mid.explanation.node_metric import Amount
 from scheduler_plugins.plugins.mid_resources import holds_mid
 from scheduler_plugins.snapshot.estimate import LoadRules
@@ -42,7 +42,7 @@ def _pod(*containers: dict[str, str], init: tuple[dict[str, str], ...] = ()) -> 
 
 def _judged(pod: dict[str, Any]) -> dict[str, bool]:
     """Whether each part takes the pod for one that requested Mid resources."""
-    facts, request = PodFacts.from_object(pod), PodRequest.from_json(pod, LoadRules())
+    facts, request = PodInputs.from_object(pod), PodRequest.from_json(pod, LoadRules())
     return {
         "agent, backtest": pod_ref(pod).band is PriorityBand.MID,
         "manager: nothing above Mid": facts.band is PriorityBand.MID,
@@ -65,7 +65,7 @@ def test_all_parts_agree(containers: list[dict[str, str]], init: list[dict[str, 
 def test_zero_keeps_prod_requests(zero: str) -> None:
     """The native requests of a Prod pod that states 0 of Mid still come before Mid, and are what is shown of it."""
     pod = _pod({MID_CPU: zero, MID_MEMORY: zero})
-    facts = PodFacts.from_object(pod)
+    facts = PodInputs.from_object(pod)
     assert (facts.above_mid, facts.requests.cpu) == (True, 4000)
     (row,) = pod_rows([pod], [], NOW)
     assert row.requested == PodSeen(pod, NOW).requested == Amount(4000, 8 * 2**30)

@@ -8,12 +8,12 @@ from crds import names
 from crds.codec import to_json
 from crds.colocation import ColocationConfig
 from manager.config import overlaps
-from manager.config.findings import Finding
-from manager.config.in_force import at_start, judge
-from manager.config.merge import RATIO_LABELS, NodeStrategyView, overlay
+from manager.config.findings import ConfigFinding
+from manager.config.in_force import after_change, at_start
+from manager.config.merge import RATIO_LABELS, EffectiveStrategy, effective_strategy
 from manager.config.parse import parse_config, parse_strategy
 from manager.config.review import review
-from manager.inputs import Resource, StrategyFacts
+from manager.inputs import Resource, StrategyInputs
 from manager.node_metric import spec_for
 from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, objects
 from tests.fuzz.originals import CONFIG
@@ -34,7 +34,7 @@ LABELS = st.dictionaries(
 ANNOTATIONS = st.dictionaries(st.just(names.ANNOTATION_COLOCATION_STRATEGY), TEXTS)
 
 
-def _are_sentences(*findings: Finding) -> None:
+def _are_sentences(*findings: ConfigFinding) -> None:
     for each in findings:
         said = str(each)
         assert each.message
@@ -42,10 +42,10 @@ def _are_sentences(*findings: Finding) -> None:
         assert "\n" not in said, said
 
 
-def _is_usable(view: NodeStrategyView) -> None:
+def _is_usable(view: EffectiveStrategy) -> None:
     """A strategy that every formula, and the API server, can do something with."""
     _are_sentences(*view.findings)
-    facts = StrategyFacts.of(view.strategy)
+    facts = StrategyInputs.of(view.strategy)
     for percent in (*(facts.threshold_percent[each] for each in Resource), facts.unallocated_percent):
         assert 0 <= percent <= 100
     assert facts.degrade_seconds > 0
@@ -57,7 +57,7 @@ def _is_usable(view: NodeStrategyView) -> None:
 
 def _is_served(config: ColocationConfig) -> None:
     for labels in ({}, {"pool": "spot"}, {"pool": "other"}):
-        _is_usable(overlay(config, labels))
+        _is_usable(effective_strategy(config, labels))
     overlaps.on_nodes(config, [("n1", {"pool": "spot"}), ("n2", {})])
 
 
@@ -78,7 +78,7 @@ def test_what_is_in_force(text: str, before: str | None, present: bool) -> None:
     """There is a usable configuration at every moment, and a bad text never replaces a good one."""
     started = at_start(before, present=before is not None, last_good=None)
     _is_served(started.config)
-    after = judge(started, text, present=present)
+    after = after_change(started, text, present=present)
     _is_served(after.config)
     if after.errors:
         assert after.config == started.config
@@ -91,8 +91,8 @@ def test_labels_and_annotations(labels: dict[str, str], annotations: dict[str, s
     """What a Node says about itself is applied whole, or ignored with a sentence."""
     config = parse_config(SOUND).config
     assert config is not None
-    plain = overlay(config, {name: text for name, text in labels.items() if name == "pool"})
-    view = overlay(config, labels, annotations)
+    plain = effective_strategy(config, {name: text for name, text in labels.items() if name == "pool"})
+    view = effective_strategy(config, labels, annotations)
     _is_usable(view)
     if len(view.findings) > len(plain.findings) and not any(RATIO_LABELS.keys() & labels.keys()):
         judged = parse_strategy(annotations[names.ANNOTATION_COLOCATION_STRATEGY])

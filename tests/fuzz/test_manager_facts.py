@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from crds import names
 from manager.calculators.mid import calculate, deadline
-from manager.inputs import NodeFacts, PodFacts, ReportFacts, Resource, from_objects
-from manager.mid.publish import Memory, decide, offers, status_patch
+from manager.inputs import NodeInputs, NodeReport, PodInputs, Resource, from_objects
+from manager.mid.publish import PublishState, decide, published_amounts, status_patch
 from tests.fuzz.inputs import NUMBERS, Json, any_json, damaged, objects
 from tests.fuzz.originals import NODE, POD, REPORT
 from tests.fuzz.strength import LONGEST_LINE, fuzz
@@ -76,7 +76,7 @@ ANNOTATIONS = st.dictionaries(
 )
 
 
-def _is_sound(node: Json, facts: NodeFacts) -> None:
+def _is_sound(node: Json, facts: NodeInputs) -> None:
     """What is sold stays between nothing and what is allocatable, whatever was said."""
     result = calculate(facts)
     for resource in Resource:
@@ -91,7 +91,7 @@ def _is_sound(node: Json, facts: NodeFacts) -> None:
     wait = deadline(facts)
     assert (wait is None) == (result.degraded is not None)
     assert wait is None or 0 <= wait <= facts.strategy.degrade_seconds
-    decision = decide(offers(node), result.desired, facts.strategy, Memory(), NOW, result.requested)
+    decision = decide(published_amounts(node), result.desired, facts.strategy, PublishState(), NOW, result.requested)
     json.dumps(status_patch(decision.writes), allow_nan=False)
 
 
@@ -124,7 +124,7 @@ def test_node_metric(metric: Json, fields: Json) -> None:
 @fuzz(status=objects(REPORT))
 def test_status(status: Json) -> None:
     """A status is reduced to amounts that can be, and sentences about the others."""
-    report = ReportFacts.from_object({"status": status})
+    report = NodeReport.from_object({"status": status})
     if report is None:
         return
     measured = (report.node_usage, report.system_usage, report.mid_usage, report.reclaimable)
@@ -143,8 +143,8 @@ def test_pods(pods: list[Json], fields: Json) -> None:
 @fuzz(pod=PODS)
 def test_pod(pod: Json) -> None:
     """A pod is reduced to the same numbers whatever else is written on it, and counts as Mid or above Mid, not both."""
-    found = PodFacts.from_object(pod)
+    found = PodInputs.from_object(pod)
     assert all(found.requests[each] >= 0 and found.mid_requests[each] >= 0 for each in Resource)
     assert not (found.above_mid and found.holds_mid)
-    again = PodFacts.from_object({**pod, "metadata": {**pod["metadata"], "annotations": {"any": "thing"}}})
+    again = PodInputs.from_object({**pod, "metadata": {**pod["metadata"], "annotations": {"any": "thing"}}})
     assert (again.requests, again.mid_requests, again.band) == (found.requests, found.mid_requests, found.band)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from crds import names
 from manager.handlers import node_metric, nodes
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 from tests.fuzz.inputs import Json, any_json, damaged, objects
 from tests.fuzz.originals import CONFIG, NODE, REPORT
 from tests.fuzz.strength import fuzz
@@ -72,7 +72,7 @@ def _happens(world: World, step: Json) -> None:
         node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, changed))
     if "pods" in step:
         on_it = [{**pod, "spec": {**pod["spec"], "nodeName": "n1"}} for pod in step["pods"]]
-        put_pods(world.run.context.cluster, [PodFacts.from_object(pod) for pod in (*on_it, mid_pod("own"))])
+        put_pods(world.run.context.cluster, [PodInputs.from_object(pod) for pod in (*on_it, mid_pod("own"))])
 
 
 def _wrote_numbers(world: World) -> None:

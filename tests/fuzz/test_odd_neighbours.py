@@ -16,8 +16,8 @@ from headroom.kube.events import EventRecorder
 from headroom.runtime.clocks import Clocks
 from manager.context import Context, Run
 from manager.handlers import node_metric_watch, nodes, pods
-from manager.leader import Leadership
-from manager.metrics import Telemetry
+from manager.leader import LeaderElector
+from manager.metrics import ManagerMetrics
 from manager.reconcile.queue import NodeQueue
 from manager.settings import LeaderSettings, Settings
 from scheduler_plugins.framework.cycle import Cycle, Enabled
@@ -243,8 +243,8 @@ def test_reclaim_goes_on(odd: tuple[str, Json]) -> None:
 
 
 async def _managed(listed: dict[str, list[Json]]) -> Context:
-    context, api = Context(Settings(), Telemetry()), cast("ApiServer", _Api(listed))
-    leader = Leadership(api, "ns", "a", LeaderSettings(enabled=False), lambda: 0.0, lambda: None)
+    context, api = Context(Settings(), ManagerMetrics()), cast("ApiServer", _Api(listed))
+    leader = LeaderElector(api, "ns", "a", LeaderSettings(enabled=False), lambda: 0.0, lambda: None)
     run = Run(context, api, NodeQueue(0.0, lambda: 0.0), leader, EventRecorder(api, "headroom-manager"))
     for each in listed[paths.NODES]:
         nodes.observe(run, "ADDED", each)

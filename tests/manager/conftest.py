@@ -3,7 +3,7 @@
 import pytest
 
 from manager.reconcile import node
-from manager.reconcile.steps import REACTIONS
+from manager.reconcile.steps import POST_RECONCILE_STEPS
 from tests.manager.explained import Explained
 
 
@@ -11,5 +11,5 @@ from tests.manager.explained import Explained
 def explained(monkeypatch: pytest.MonkeyPatch) -> Explained:
     """Compares explain with the manager after every look; says how often it did."""
     reaction = Explained()
-    monkeypatch.setattr(node, "REACTIONS", (*REACTIONS, reaction))
+    monkeypatch.setattr(node, "POST_RECONCILE_STEPS", (*POST_RECONCILE_STEPS, reaction))
     return reaction

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from headroom.kube import paths
 from manager import node_metric
 from manager.context import Context, Run
-from manager.inputs import Received, ReportFacts
+from manager.inputs import NodeReport, ObservedAt
 from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, explain
 from manager.mid.explanation.next_action import Action
-from manager.reconcile.steps import Look
-from manager.write_rate_limiter import WriteBudget
+from manager.reconcile.steps import ReconcileResult
+from manager.write_rate_limiter import WriteRateLimiter
 from tests.manager.made import FakeApi, Json
 
 
@@ -23,7 +23,7 @@ class Explained:
     compared: list[str] = field(default_factory=list)
     """Names of the nodes that were compared, once per look."""
 
-    async def react(self, run: Run, look: Look) -> None:
+    async def react(self, run: Run, look: ReconcileResult) -> None:
         """Compare every number, and what explain says is still to be written."""
         known = run.context.cluster.node_metrics.get(look.name)
         if look.facts.report != (known.report if known else None):  # something was reported since
@@ -36,7 +36,7 @@ class Explained:
         assert explanation.facts == look.facts
         assert explanation.result == look.result
         memory = run.context.memory(look.name)
-        budget, pace, now = memory.part(WriteBudget), run.context.settings.pace, run.context.steady()
+        budget, pace, now = memory.part(WriteRateLimiter), run.context.settings.pace, run.context.steady()
         for step in explanation.steps:
             if step.action is Action.WRITE:  # it has just been written, unless too much was
                 assert budget.wait({step.resource: step.desired}, pace.write_burst, pace.write_refill_seconds, now) > 0
@@ -55,7 +55,7 @@ def explanation_of(run: Run, name: str) -> Explanation | None:
         return None
     node, metric = api.objects.get(paths.node(name)), api.objects.get(node_metric.path(name))
     known = cluster.node_metrics.get(name)
-    read = ReportFacts.from_object(metric) if metric else None
+    read = NodeReport.from_object(metric) if metric else None
     if node is None or _version(node) != cluster.nodes[name]["metadata"]["resourceVersion"]:
         return None
     if read != (known.report if known else None):
@@ -67,7 +67,7 @@ def explanation_of(run: Run, name: str) -> Explanation | None:
         metric,
         list(cluster.pods_on(name)),
         context.wall(),
-        received=known.received.moved(ahead) if known else Received(),
+        received=known.received.moved(ahead) if known else ObservedAt(),
         written_at=None if written_at is None else written_at + ahead,
         exclusion=context.settings.exclude_nodes,
     )

@@ -11,8 +11,8 @@ from crds.colocation import ColocationStrategy
 from headroom.kube import APPLY, ApiError, ApiUnavailable
 from headroom.kube.connection import Connection
 from headroom.kube.server_clock import ServerClock
-from manager.cluster import Cluster
-from manager.inputs import NodeFacts, PodFacts, Received, from_objects
+from manager.cluster import ClusterState
+from manager.inputs import NodeInputs, ObservedAt, PodInputs, from_objects
 from tests.headroom.kube.preconditions import check_options, check_patch
 from tests.manager import applied
 
@@ -122,10 +122,10 @@ def facts(
     the_node: Json | None = None,
     metric: Json | None = None,
     *pods: Json,
-    received: Received | None = None,
+    received: ObservedAt | None = None,
     now: float = NOW,
     **fields: Any,  # noqa: ANN401 - fields of the strategy by their JSON names
-) -> NodeFacts:
+) -> NodeInputs:
     """Facts of a node; the strategy is enabled."""
     the_node = node() if the_node is None else the_node
     return from_objects(the_node, metric, pods, strategy(**fields), now, received)
@@ -249,7 +249,7 @@ def merge(target: Json, patch: Json) -> Json:
     return merged
 
 
-def put_pods(cluster: Cluster, pods: Iterable[PodFacts]) -> set[str]:
+def put_pods(cluster: ClusterState, pods: Iterable[PodInputs]) -> set[str]:
     """Have a cluster know these pods and no others; the nodes on which something changed."""
     found = list(pods)
     touched = {node for pod in found for node in cluster.put_pod(pod)}

@@ -19,7 +19,7 @@ from crds.ranges import Range
 from headroom import kube
 from manager import node_metric
 from manager.config.in_force import at_start
-from manager.config.merge import overlay
+from manager.config.merge import effective_strategy
 from tests.crds.installing import install
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _in_force() -> list[Json]:
         config = at_start(text, present=True, last_good=text).config
         noted = {names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(annotation)}
         for labels, annotations in (({}, {}), ({"a": "b"}, {}), ({"a": "b"}, noted)):
-            view = overlay(config, labels, annotations)
+            view = effective_strategy(config, labels, annotations)
             body = node_metric.manifest("accepted", "0f7b5cd5-2f3a-44b2-9d4e-3c3a0a5f7c11", view.strategy)
             found.setdefault(json.dumps(body["spec"], sort_keys=True), body)
 
@@ -132,7 +132,7 @@ async def test_what_the_parser_accepts_is_accepted(cluster: "Cluster") -> None:
     bodies = _in_force()
     assert len(bodies) > TRIES / 2
     definition = yaml.safe_load((Path(crds.__file__).parent / "node_metric.yaml").read_text())
-    query = {**node_metric.OURS, "dryRun": "All"}
+    query = {**node_metric.APPLY_PARAMETERS, "dryRun": "All"}
     gate = asyncio.Semaphore(16)
     async with kube.ApiServer(kube.connect(str(cluster.kubeconfig)), user_agent="headroom-tests") as api:
         await install(api, definition)
@@ -143,7 +143,7 @@ async def test_what_the_parser_accepts_is_accepted(cluster: "Cluster") -> None:
                     answer = await api.patch(node_metric.path("accepted"), body, kube.APPLY, query)
                 except kube.ApiError as error:
                     return f"refused: {error}: {json.dumps(body['spec'])}"
-            stands = node_metric.Kept.from_object(answer).stands(body)
+            stands = node_metric.ManagedFields.from_object(answer).stands(body)
             return "" if stands else f"stored as {json.dumps(answer['spec'])}: {json.dumps(body['spec'])}"
 
         wrong = [each for each in await asyncio.gather(*(applied(body) for body in bodies)) if each]

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from crds.colocation import ColocationConfig
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_MID_STATIC_CPU_RATIO
-from manager.config.changes import NodeSetting, compare
-from manager.config.in_force import InForce, judge
-from manager.config.merge import overlay
+from manager.config.changes import NodeMetadata, compare
+from manager.config.in_force import InForce, after_change
+from manager.config.merge import effective_strategy
 from manager.config.overlaps import Overlap
 from manager.config.parse import parse_config
-from manager.config.state import disabled_entries, moment, parse_moment, sentences, summary
+from manager.config.state import disabled_entries, format_timestamp, parse_timestamp, sentences, summary
 
 LABELS = st.fixed_dictionaries(
     {},
@@ -65,13 +65,13 @@ def test_groups_say_what_each_node_says(
 ) -> None:
     """Looking at groups of nodes finds exactly the nodes, and the values, that looking at each one finds."""
     old, new = _config(before), _config(after)
-    settings = [NodeSetting(f"n{i}", *node) for i, node in enumerate(nodes)]
+    settings = [NodeMetadata(f"n{i}", *node) for i, node in enumerate(nodes)]
     changes = compare(old, new, settings)
     changed = {name: change.fields for change in changes for name in change.nodes}
     assert len(changed) == sum(len(change.nodes) for change in changes)
     assert len({repr(change.fields) for change in changes}) == len(changes)
     for node in settings:
-        was, becomes = (overlay(config, node.labels, node.annotations) for config in (old, new))
+        was, becomes = (effective_strategy(config, node.labels, node.annotations) for config in (old, new))
         assert (node.name in changed) == (was.strategy != becomes.strategy)
         for field in changed.get(node.name, ()):
             assert (was.sources.get(field.path, ""), becomes.sources.get(field.path, "")) == (
@@ -86,7 +86,7 @@ def test_summary_is_bounded() -> None:
     bad = [{"name": "n" * 300, "nodeSelector": {}, "mode": "y" * 300} for _ in range(300)]
     overlaps = [Overlap("a" * 70, "b" * 70, tuple(f"node-{i}-{'z' * 50}" for i in range(50)))] * 40
     for document in ({"enabl": 1, "mode": 1, **faults, "nodeConfigs": bad}, {**faults, "nodeConfigs": bad}):
-        text = summary(judge(InForce(), json.dumps(document), present=True), overlaps)
+        text = summary(after_change(InForce(), json.dumps(document), present=True), overlaps)
         assert max(map(len, text.split("\n"))) <= 138
         assert len(text) < 10_000
 
@@ -94,7 +94,7 @@ def test_summary_is_bounded() -> None:
 def test_disabled_entries_are_named() -> None:
     """An entry with several faults is named once, by its place and name; one without a name by its place."""
     bad = {"mode": 1, "enable": 1, "nodeSelector": {}}
-    state = judge(InForce(), json.dumps({"nodeConfigs": [{"name": "a", **bad}, {}, bad]}), present=True)
+    state = after_change(InForce(), json.dumps({"nodeConfigs": [{"name": "a", **bad}, {}, bad]}), present=True)
     assert disabled_entries(state) == ("nodeConfigs[0] a", "nodeConfigs[2]")
     assert len(state.entry_errors) == 4
 
@@ -103,6 +103,6 @@ def test_words() -> None:
     """Lists are cut with the number of what is left out, and times survive being written."""
     assert sentences([1, 2, 3], 2) == "1; 2; and 1 more"
     assert sentences([1, 2], 2) == "1; 2"
-    assert parse_moment(moment(1_800_000_000.9)) == 1_800_000_000.0
-    assert parse_moment("yesterday") is None
-    assert parse_moment(None) is None
+    assert parse_timestamp(format_timestamp(1_800_000_000.9)) == 1_800_000_000.0
+    assert parse_timestamp("yesterday") is None
+    assert parse_timestamp(None) is None

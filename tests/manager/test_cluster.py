@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from manager.cluster import Cluster
-from manager.inputs import PodFacts
+from manager.cluster import ClusterState
+from manager.inputs import PodInputs
 from tests.manager.made import NOW, at, mid_pod, node, pod, put_pods, report
 
 
@@ -11,13 +11,13 @@ def _version(obj: dict[str, Any], version: int) -> dict[str, Any]:
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
 
 
-def _pod(name: str, cpu: str = "1", **more: Any) -> PodFacts:  # noqa: ANN401
-    return PodFacts.from_object(pod(name, {"cpu": cpu}, **more))
+def _pod(name: str, cpu: str = "1", **more: Any) -> PodInputs:  # noqa: ANN401
+    return PodInputs.from_object(pod(name, {"cpu": cpu}, **more))
 
 
 def test_only_relevant_changes_matter() -> None:
     """A heartbeat of a Node changes nothing; labels, resources and our annotations do."""
-    cluster = Cluster()
+    cluster = ClusterState()
     assert cluster.put_node(node())
     assert not cluster.put_node(_version(node(), 2))
     heartbeat = node(annotations={"other": "x"})
@@ -30,7 +30,7 @@ def test_only_relevant_changes_matter() -> None:
 
 def test_old_list_does_not_undo_watch() -> None:
     """What a list says is ignored where a watch has told something newer; a watch is always believed."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.put_node(_version(node(cpu="8"), 20))
     assert not cluster.put_node(_version(node(cpu="4"), 10), listed=True)
     assert cluster.nodes["n1"]["status"]["allocatable"]["cpu"] == "8"
@@ -41,7 +41,7 @@ def test_old_list_does_not_undo_watch() -> None:
 
 def test_receipt_is_of_the_change() -> None:
     """The times of receipt are those at which updateTime and prediction.time were seen to change."""
-    cluster = Cluster()
+    cluster = ClusterState()
     cluster.put_node_metric(report(age=10, prediction_age=10), 1.0)
     assert not cluster.put_node_metric(report(age=10, prediction_age=10), 2.0)
     fast = report(age=10, prediction_age=5)
@@ -53,7 +53,7 @@ def test_receipt_is_of_the_change() -> None:
 
 def test_first_report_is_received_when_it_comes() -> None:
     """A NodeMetric without a status has not been received; its first report is."""
-    cluster = Cluster()
+    cluster = ClusterState()
     empty = report()
     del empty["status"]
     cluster.put_node_metric(empty, 1.0)
@@ -64,7 +64,7 @@ def test_first_report_is_received_when_it_comes() -> None:
 
 def test_pods_are_kept_by_node() -> None:
     """Bound pods that have not ended are kept, and every change names the nodes it touches."""
-    cluster = Cluster()
+    cluster = ClusterState()
     assert put_pods(cluster, [_pod("a"), _pod("b", on="n2"), _pod("w", on=""), _pod("e", phase="Failed")]) == {
         "n1",
         "n2",
@@ -77,12 +77,12 @@ def test_pods_are_kept_by_node() -> None:
     assert list(cluster.pods_on("n1")) == []
     assert cluster.drop_pod("uid-b") == {"n2"}
     assert cluster.drop_pod("uid-b") == set()
-    assert cluster.put_pod(PodFacts.from_object(mid_pod("m"))) == {"n1"}
+    assert cluster.put_pod(PodInputs.from_object(mid_pod("m"))) == {"n1"}
 
 
 def test_relist_drops_unseen_deletions() -> None:
     """After a new list only its pods remain, and only nodes with a difference are touched."""
-    cluster = Cluster()
+    cluster = ClusterState()
     put_pods(cluster, [_pod("a"), _pod("b", on="n2")])
     assert put_pods(cluster, [_pod("a"), _pod("c", on="n3")]) == {"n2", "n3"}
     assert cluster.pod_count == 2

@@ -5,7 +5,7 @@ import pytest
 from crds import names
 from headroom.kube import ApiError
 from manager.calculators.mid import calculate
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 from manager.reconcile.steps.conditions import as_json, deficit, published
 from tests.manager.made import NOW, Json, at, facts, mid_pod, node, report
 from tests.manager.test_look_at import METRIC, World
@@ -162,7 +162,7 @@ async def test_foreign_definition_gets_no_conditions(world: World) -> None:
 
 async def test_deficit_begins_and_ends(world: World) -> None:
     """The deficit of running Mid pods is a condition for as long as it lasts."""
-    bought = PodFacts.from_object(mid_pod("m", cpu="5000"))
+    bought = PodInputs.from_object(mid_pod("m", cpu="5000"))
     world.run.context.cluster.put_pod(bought)
     await world.look()
     assert _conditions(world)[names.CONDITION_MID_DEFICIT]["status"] == "True"

@@ -7,7 +7,7 @@ import pytest
 from crds.names import CONFIG_MAP_KEY
 from headroom.kube import ApiUnavailable
 from manager.config.in_force import InForce, Origin
-from manager.handlers.config import ConfigKeeper, load
+from manager.handlers.config import ConfigReconciler, load
 from tests.manager.made import node
 from tests.manager.test_look_at import World
 
@@ -55,7 +55,7 @@ async def test_new_run_keeps_what_was_in_force(world: World) -> None:
 
 async def test_good_text_is_kept(world: World) -> None:
     """A good text is stored once for the next start, and a bad one never."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     keeper.observe(_map(GOOD))
     await keeper.catch_up()
     await keeper.catch_up()
@@ -74,7 +74,7 @@ async def test_good_text_is_kept(world: World) -> None:
 
 async def test_story_of_an_edit_is_told(world: World) -> None:
     """A bad edit, its repair and the deletion are each told once, on the ConfigMap."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     for text in (GOOD, BAD, GOOD):
         keeper.observe(_map(text))
         await keeper.catch_up()
@@ -99,7 +99,7 @@ async def test_story_of_an_edit_is_told(world: World) -> None:
 
 async def test_entries_and_oddities_are_told(world: World) -> None:
     """Disabled entries and warnings have events of their own; many findings are cut to a few."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     entries = ", ".join(["null"] * 10)
     keeper.observe(_map(f'{{"nodeConfigs": [{entries}], "other": 1}}'))
     await keeper.catch_up()
@@ -110,7 +110,7 @@ async def test_entries_and_oddities_are_told(world: World) -> None:
 async def test_first_start_without_config_map(world: World) -> None:
     """No ConfigMap at all is nothing to warn of, and nothing to keep."""
     await load(world.run.api, world.run.context)
-    await ConfigKeeper(world.run).catch_up()
+    await ConfigReconciler(world.run).catch_up()
     assert world.told() == []
     assert world.api.written("POST", "configmaps") == []
 
@@ -120,7 +120,7 @@ async def test_change_reaches_every_node(world: World) -> None:
     world.has_node(node())
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     keeper.observe(_map(GOOD))
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")
@@ -131,7 +131,7 @@ async def test_change_reaches_every_node(world: World) -> None:
 
 async def test_failure_to_keep_is_repeated(world: World) -> None:
     """When the text cannot be stored now, it is stored later, and the configuration is in force all the same."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     keeper.observe(_map(GOOD))
     world.api.fails["configmaps"] = ApiUnavailable("away")
     with pytest.raises(ApiUnavailable):
@@ -145,7 +145,7 @@ async def test_failure_to_keep_is_repeated(world: World) -> None:
 async def test_deletion_before_first_turn_is_told(world: World) -> None:
     """A ConfigMap that is deleted before the keeper's first turn as leader is told about all the same."""
     world.configure(GOOD)
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     keeper.observe(None)
     await keeper.catch_up()
     assert world.told() == ["ColocationConfigDeleted"]
@@ -157,7 +157,7 @@ async def test_deletion_while_away_is_told_once(world: World) -> None:
     for _ in range(2):
         world.run.context.in_force = InForce()
         await load(world.run.api, world.run.context)
-        keeper = ConfigKeeper(world.run)
+        keeper = ConfigReconciler(world.run)
         await keeper.catch_up()
     assert world.told() == ["ColocationConfigDeleted"]
     assert world.run.context.in_force.config.enable is None
@@ -166,7 +166,7 @@ async def test_deletion_while_away_is_told_once(world: World) -> None:
 async def test_missed_deletion_is_noticed(world: World) -> None:
     """A deletion that the watch did not see is found when the ConfigMap is read again."""
     world.configure(GOOD)
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     await keeper.refresh()
     await keeper.catch_up()
     assert world.told() == ["ColocationConfigDeleted"]
@@ -175,7 +175,7 @@ async def test_missed_deletion_is_noticed(world: World) -> None:
 async def test_newer_news_wins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the watch tells while the ConfigMap is being read again is not undone by the older answer."""
     world.api.put(f"{MAPS}/slo-controller-config", _map(GOOD))
-    keeper, get = ConfigKeeper(world.run), world.api.get
+    keeper, get = ConfigReconciler(world.run), world.api.get
 
     async def overtaken(path: str) -> dict[str, Any]:
         found = await get(path)

@@ -11,7 +11,7 @@ from crds import names
 from crds.codec import from_json, to_json
 from crds.predict_policy import PredictPolicy
 from manager.config.in_force import at_start
-from manager.config.merge import overlay
+from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config, parse_strategy
 from tests.manager.test_config_parse import _errors, _warnings
 
@@ -130,8 +130,8 @@ def test_intervals_of_layers_go_together() -> None:
     config, own = parse_config(json.dumps(cluster)).config, parse_strategy(json.dumps(forced)).strategy
     assert config is not None
     assert own is not None
-    annotated = overlay(config, annotations={names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(forced)})
-    for view in (annotated, overlay(config, above=("--set", own))):
+    annotated = effective_strategy(config, annotations={names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(forced)})
+    for view in (annotated, effective_strategy(config, above=("--set", own))):
         assert ["ignored: nodePredictPolicy.checkIntervalSeconds: must not" in str(each) for each in view.findings] == [
             True
         ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from crds.codec import to_json
 from crds.colocation import ALLOWED, ColocationConfig
 from crds.ranges import Range
-from manager.config.merge import overlay
+from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config, parse_strategy
 
 NAMES = st.sampled_from(
@@ -172,7 +172,7 @@ def test_durations_are_written_as_go_does() -> None:
     assert judged.config.metric_aggregate_policy.durations == ("1m30s", "1h0m0s")
     empty = parse_config('{"metricAggregatePolicy": {"durations": []}}').config
     assert empty is not None
-    policy = overlay(empty).strategy.metric_aggregate_policy
+    policy = effective_strategy(empty).strategy.metric_aggregate_policy
     assert policy is not None
     assert policy.durations == ("5m0s", "10m0s", "30m0s")
 
@@ -201,8 +201,8 @@ def test_bad_entry_is_disabled_alone() -> None:
     entries = judged.config.node_configs
     assert entries is not None
     assert [entry.name for entry in entries] == ["a", None, "b", "c"]
-    assert overlay(judged.config, {"p": "a"}).strategy.mid_cpu_threshold_percent == 100
-    assert overlay(judged.config, {"p": "b"}).strategy.mid_cpu_threshold_percent == 10
+    assert effective_strategy(judged.config, {"p": "a"}).strategy.mid_cpu_threshold_percent == 100
+    assert effective_strategy(judged.config, {"p": "b"}).strategy.mid_cpu_threshold_percent == 10
 
 
 @pytest.mark.parametrize("value", [{}, "x", 3])
@@ -328,7 +328,7 @@ def test_any_json_is_judged(document: Any) -> None:  # noqa: ANN401
         assert (judged.config is None) == bool(judged.errors)
         assert all(str(each) for each in (*judged.errors, *judged.entry_errors, *judged.warnings))
         if judged.config is not None:
-            overlay(judged.config, {"a": "b"}, {})
+            effective_strategy(judged.config, {"a": "b"}, {})
         parse_strategy(text)
 
 

@@ -12,7 +12,7 @@ from crds.names import ANNOTATION_CONFIG_STATE
 from headroom.kube import ApiError, time_slices
 from manager.config.in_force import InForce, Origin
 from manager.config.parse import parse_config
-from manager.handlers.config import ConfigKeeper, load, register
+from manager.handlers.config import ConfigReconciler, load, register
 from manager.handlers.config_status import ConfigMetrics
 from tests.manager.made import node
 from tests.manager.test_config_keeper import BAD, GOOD, MAPS, _map
@@ -38,7 +38,7 @@ def world() -> World:
     return world
 
 
-def _edit(world: World, keeper: ConfigKeeper, text: str | None) -> None:
+def _edit(world: World, keeper: ConfigReconciler, text: str | None) -> None:
     """Somebody writes the ConfigMap, and the watch tells."""
     before = world.api.objects.get(PATH, {"metadata": {}})
     stored = _map(text)
@@ -46,7 +46,7 @@ def _edit(world: World, keeper: ConfigKeeper, text: str | None) -> None:
     keeper.observe(world.api.put(PATH, stored))
 
 
-async def _turn(world: World, keeper: ConfigKeeper) -> None:
+async def _turn(world: World, keeper: ConfigReconciler) -> None:
     """One turn of the keeper, and what the watch tells of it."""
     await keeper.catch_up()
     if PATH in world.api.objects:
@@ -68,7 +68,7 @@ def _has(world: World, *names: str, labels: dict[str, str]) -> None:
 
 async def test_summary_follows_the_story(world: World) -> None:
     """The ConfigMap itself says what of it is in force and since when, through a bad edit and its repair."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, GOOD)
     await _turn(world, keeper)
     assert _summary(world) == "in force since 2027-01-15T08:00:00Z"
@@ -91,7 +91,7 @@ async def test_summary_follows_the_story(world: World) -> None:
 
 async def test_bad_from_the_start(world: World) -> None:
     """A first ConfigMap that is bad says that the defaults apply."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, BAD)
     await _turn(world, keeper)
     assert _summary(world).endswith("did you mean enable?\nthe defaults apply, and colocation is disabled")
@@ -99,7 +99,7 @@ async def test_bad_from_the_start(world: World) -> None:
 
 async def test_own_summary_makes_no_loop(world: World) -> None:
     """What the manager writes leads to one write and to no look at any node."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, GOOD)
     for _ in range(5):
         await _turn(world, keeper)
@@ -110,7 +110,7 @@ async def test_own_summary_makes_no_loop(world: World) -> None:
 
 async def test_summary_taken_away_comes_back_slowly(world: World) -> None:
     """Whoever removes the summary again and again gets it back four times a minute at most."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     for _ in range(40):
         world.api.put(PATH, _map(GOOD))
         keeper.observe(world.api.objects[PATH])
@@ -121,7 +121,7 @@ async def test_summary_taken_away_comes_back_slowly(world: World) -> None:
 
 async def test_summary_that_cannot_be_written(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Without the right to write the summary, all else works, it is logged once, and tried again now and then."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, GOOD)
     world.api.fails[f"PATCH {PATH}"] = ApiError(403, "Forbidden", "no")
     for _ in range(70):
@@ -137,7 +137,7 @@ async def test_applied_names_nodes(world: World) -> None:
     _has(world, "a", "b", labels={"pool": "x"})
     _has(world, "c", labels={})
     _has(world, "virtual", labels={"pool": "x", "type": "virtual-kubelet"})  # none of the manager's business
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     text = '{"nodeConfigs": [{"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "enable": true}]}'
     _edit(world, keeper, text)
     await _turn(world, keeper)
@@ -146,13 +146,13 @@ async def test_applied_names_nodes(world: World) -> None:
 
 async def test_restart_tells_nothing_new(world: World) -> None:
     """After a restart, or by the next leader, what is in force is not announced again, and its time stays."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, GOOD)
     await _turn(world, keeper)
     world.run.context.in_force = InForce()
     world.wall.now += 3600
     await load(world.run.api, world.run.context)
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     keeper.observe(world.api.objects[PATH])
     await _turn(world, keeper)
     assert world.told() == ["ColocationConfigApplied"]
@@ -162,14 +162,14 @@ async def test_restart_tells_nothing_new(world: World) -> None:
 
 async def test_edit_while_away_is_announced(world: World) -> None:
     """An edit that was made while no manager ran is announced by the next one."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, GOOD)
     await _turn(world, keeper)
     world.api.put(PATH, _map('{"enable": true, "midUnallocatedPercent": 3}'))
     world.run.context.in_force = InForce()
     _has(world, "a", labels={})
     await load(world.run.api, world.run.context)
-    await ConfigKeeper(world.run).catch_up()
+    await ConfigReconciler(world.run).catch_up()
     assert _notes(world, "ColocationConfigApplied")[1] == "in force; the strategy of 1 node (a) of 1 changes"
 
 
@@ -177,7 +177,7 @@ async def test_next_leader_has_newest_good_text(world: World) -> None:
     """A replica that missed the newest good text takes it over from the last leader when it begins to lead."""
     context = world.run.context
     context.in_force = InForce()
-    standby = ConfigKeeper(world.run)
+    standby = ConfigReconciler(world.run)
     standby.observe(_map('{"enable": true, "midUnallocatedPercent": 1}'))
     kept = _map('{"enable": true, "midUnallocatedPercent": 2}', "headroom-last-good-config")
     kept["metadata"]["annotations"] = {"headroom.sh/in-force-since": "2027-01-15T08:00:30Z"}
@@ -195,7 +195,7 @@ async def test_overlap_names_live_nodes(world: World) -> None:
     """Entries that match the same live nodes are told in an event, on the ConfigMap and in a metric."""
     _has(world, "n1", "n2", labels=BOTH)
     _has(world, "n3", labels={"zone": "a"})
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, OVERLAPPING)
     await _turn(world, keeper)
     said = "nodeConfigs[1] zone-a matches 2 nodes (n1, n2) too, but nodeConfigs[0] gpu comes first and applies there"
@@ -206,7 +206,7 @@ async def test_overlap_names_live_nodes(world: World) -> None:
 
 async def test_labels_bring_overlaps(world: World) -> None:
     """A label that makes a node match two entries is noticed; thousands more are no news, and cost one write."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, OVERLAPPING)
     await _turn(world, keeper)
     assert _notes(world, "ColocationConfigOverlap") == []
@@ -223,7 +223,7 @@ async def test_labels_bring_overlaps(world: World) -> None:
 
 async def test_standing_faults_are_repeated(world: World) -> None:
     """Events expire after an hour; what is still wrong is counted again on the same event before that."""
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, BAD)
     await _turn(world, keeper)
     for clock in (world.steady, world.wall):
@@ -239,7 +239,7 @@ async def test_time_is_kept_by_older_versions_too(world: World) -> None:
     world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
     world.api.put(PATH, _map(GOOD))
     await load(world.run.api, world.run.context)
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     await keeper.catch_up()
     await keeper.catch_up()
     assert [body["metadata"] for body in world.api.written("PATCH", "headroom-last-good-config")] == [
@@ -251,7 +251,7 @@ async def test_time_is_kept_by_older_versions_too(world: World) -> None:
 async def test_only_the_leader_counts_overlaps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that leads no more says nothing about overlaps, and counts anew when it leads again."""
     _has(world, "n1", labels=BOTH)
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     _edit(world, keeper, OVERLAPPING)
     overlaps = world.run.context.telemetry.part(ConfigMetrics).overlaps
     counts = []
@@ -268,7 +268,7 @@ async def test_comparing_gives_turns(world: World, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(time_slices, "_SLICE_SECONDS", 0.0)
     for number in range(50):
         _has(world, f"n{number}", labels={"gpu": "y", "kubernetes.io/hostname": f"n{number}"})
-    keeper, turns = ConfigKeeper(world.run), 0
+    keeper, turns = ConfigReconciler(world.run), 0
     _edit(world, keeper, GOOD)
 
     async def others() -> None:
@@ -294,7 +294,7 @@ async def test_text_is_parsed_aside(world: World, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("manager.handlers.config.parse_config", parse)
     registry = kopf.OperatorRegistry()
-    register(registry, world.run, ConfigKeeper(world.run))
+    register(registry, world.run, ConfigReconciler(world.run))
     (handler,) = registry._watching.get_all_handlers()
     react: Any = handler.fn
     parse_config.cache_clear()

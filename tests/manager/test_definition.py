@@ -2,7 +2,7 @@
 
 import pytest
 
-from manager.definition import PROBE_SECONDS, Definition, undeclared, without
+from manager.definition import PROBE_SECONDS, DefinitionFields, undeclared_field, without_field
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from manager.definition import PROBE_SECONDS, Definition, undeclared, without
 )
 def test_refusal_names_the_field(message: str, field: str | None) -> None:
     """The API server's sentence says which field it does not know."""
-    assert undeclared(message) == field
+    assert undeclared_field(message) == field
 
 
 def test_one_tries_again() -> None:
     """A dropped field is left out, until after a while one look tries it again and the others go on without."""
-    definition = Definition()
+    definition = DefinitionFields()
     assert definition.drops("spec.predictPolicy", 0.0)
     assert not definition.drops("spec.predictPolicy", 1.0)
     assert definition.left_out("spec", 2.0) == {"spec.predictPolicy"}
@@ -35,7 +35,7 @@ def test_one_tries_again() -> None:
 
 def test_accepted_field_is_known_again() -> None:
     """A body that is taken with the field in it ends the matter; one without it says nothing."""
-    definition = Definition()
+    definition = DefinitionFields()
     definition.drops("spec.predictPolicy", 0.0)
     assert definition.keeps({"spec": {"metricCollectPolicy": {}}}) == []
     assert definition.keeps({"spec": {"predictPolicy": {}}}) == ["spec.predictPolicy"]
@@ -45,5 +45,5 @@ def test_accepted_field_is_known_again() -> None:
 def test_empty_parts_go_too() -> None:
     """Without its only field a part is not sent either; a path that leads nowhere changes nothing."""
     body = {"kind": "X", "status": {"conditions": []}}
-    assert without(body, "status.conditions") == {"kind": "X"}
-    assert without(body, "spec.predictPolicy") == body
+    assert without_field(body, "status.conditions") == {"kind": "X"}
+    assert without_field(body, "spec.predictPolicy") == body

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import names
-from manager.inputs import PodFacts, Resource
+from manager.inputs import PodInputs, Resource
 from manager.mid.explanation import document as explain_json
 from tests.manager.explained import Explained, explanation_of
 from tests.manager.made import Json, mid_pod, node, pod, put_pods, report
@@ -125,7 +125,7 @@ def test_explain_says_what_is_patched(
     # Nothing waits: without a hold, and with every difference worth a write.
     at_once = {"enable": True, "midIncreaseHoldSeconds": 0, "resourceDiffThreshold": 0.001}
     world.configure(json.dumps({**at_once, **cluster_part, "nodeConfigs": [selected]}))
-    put_pods(world.run.context.cluster, map(PodFacts.from_object, pods))
+    put_pods(world.run.context.cluster, map(PodInputs.from_object, pods))
     if metric is not None:
         world.reports(metric)
     world.has_node(the_node)

@@ -7,7 +7,7 @@ import pytest
 from crds import names
 from crds.priority import PriorityBand
 from manager.calculators.mid import calculate
-from manager.inputs import Amounts, Measured, PodFacts, ReportFacts, from_objects
+from manager.inputs import Amounts, Measured, NodeReport, PodInputs, from_objects
 from manager.inputs.amounts import UNKNOWN
 from manager.inputs.node_metric import age_seconds
 from manager.inputs.reading import parse_time
@@ -16,10 +16,10 @@ from tests.manager.made import NOW, facts, mid_pod, node, pod, report, strategy
 
 def test_pod_is_reduced() -> None:
     """What is kept of a pod is its key, band, requests and what it bought; amounts round up."""
-    web = PodFacts.from_object(pod("web", {"cpu": "100u", "memory": "1.5"}))
+    web = PodInputs.from_object(pod("web", {"cpu": "100u", "memory": "1.5"}))
     assert (web.key, web.node, web.band, web.above_mid) == ("shop/web", "n1", PriorityBand.PROD, True)
     assert web.requests == Amounts(1, 2)
-    bought = PodFacts.from_object(mid_pod("m", "1500", "3Gi"))
+    bought = PodInputs.from_object(mid_pod("m", "1500", "3Gi"))
     assert (bought.band, bought.above_mid, bought.holds_mid) == (PriorityBand.MID, False, True)
     assert bought.mid_requests == Amounts(1500, 3 * 1024**3)
 
@@ -28,19 +28,19 @@ def test_reduced_pods_and_objects_agree() -> None:
     """Facts are the same from pods as JSON and from pods already reduced."""
     pods = [pod("a", {"cpu": "2"}), mid_pod("b")]
     from_json = from_objects(node(), report(), pods, strategy(), NOW)
-    reduced = from_objects(node(), ReportFacts.from_object(report()), map(PodFacts.from_object, pods), strategy(), NOW)
+    reduced = from_objects(node(), NodeReport.from_object(report()), map(PodInputs.from_object, pods), strategy(), NOW)
     assert from_json == reduced
 
 
 def test_report_before_first_status() -> None:
     """A NodeMetric that nobody has reported to is no report."""
-    assert ReportFacts.from_object({"metadata": {"name": "n1"}}) is None
-    assert ReportFacts.from_object({"status": {}}) is None
+    assert NodeReport.from_object({"metadata": {"name": "n1"}}) is None
+    assert NodeReport.from_object({"status": {}}) is None
 
 
 def test_report_from_our_agent() -> None:
     """With status.prediction, usage of class mid is read and usage per pod is not kept."""
-    read = ReportFacts.from_object(report(podsMetric=[{"namespace": "shop", "name": "a"}]))
+    read = NodeReport.from_object(report(podsMetric=[{"namespace": "shop", "name": "a"}]))
     assert read is not None
     assert read.own_agent
     assert read.mid_usage == Measured(2000, 1024**3)
@@ -105,7 +105,7 @@ def test_impossible_amount_is_unknown(amount: object) -> None:
     """A usage that cannot be is not known, and said so: as a zero it would say that the whole node is free."""
     metric = report()
     metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = amount
-    read = ReportFacts.from_object(metric)
+    read = NodeReport.from_object(metric)
     assert read is not None
     assert read.node_usage.cpu is None
     assert read.node_usage.memory == 24 * 1024**3
@@ -134,7 +134,7 @@ def test_odd_amounts_are_named_shortly(amount: object, shown: str) -> None:
     """What stands where an amount should is named in a line, however long or deeply nested it is."""
     metric = report()
     metric["status"]["nodeMetric"]["nodeUsage"]["resources"]["cpu"] = amount
-    read = ReportFacts.from_object(metric)
+    read = NodeReport.from_object(metric)
     assert read is not None
     assert read.problems[0].startswith(f"nodeUsage.cpu: {shown}")
     assert len(read.problems[0]) < 200
@@ -142,7 +142,7 @@ def test_odd_amounts_are_named_shortly(amount: object, shown: str) -> None:
 
 def test_odd_requests_are_numbers() -> None:
     """Requests below zero are none, and those beyond what Kubernetes counts are that: every sum can be written."""
-    odd = PodFacts.from_object(pod("odd", {"cpu": "-3", names.MID_CPU: "9" * 400, names.MID_MEMORY: "-1"}))
+    odd = PodInputs.from_object(pod("odd", {"cpu": "-3", names.MID_CPU: "9" * 400, names.MID_MEMORY: "-1"}))
     assert odd.requests == Amounts()
     assert odd.mid_requests == Amounts(2**63 - 1, 0)
     many = [pod(name, dict.fromkeys((names.MID_CPU, names.MID_MEMORY, "cpu", "memory"), "9E")) for name in "abcd"]
@@ -188,7 +188,7 @@ def test_unreadable_limits_of_mid_pod() -> None:
     """A Mid pod without a priority of its own, and with limits that nobody can read, still holds what it bought."""
     odd = pod("odd", {names.MID_CPU: "2000"}, priority=None)
     odd["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "many"}
-    found = PodFacts.from_object(odd)
+    found = PodInputs.from_object(odd)
     assert found.mid_requests == Amounts(2000, 0)
     assert found.holds_mid
     assert found.mid is not None

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, ANNOTATION_NODE_RESERVATION, ANNOTATION_RAW_ALLOCATABLE
-from manager.cluster import Cluster
-from manager.config.merge import overlay
+from manager.cluster import ClusterState
+from manager.config.merge import effective_strategy
 from manager.handlers import nodes
 from manager.inputs.reading import LONGEST_ANNOTATION, Reader
-from manager.reconcile.steps.events import Told
+from manager.reconcile.steps.events import ReportedState
 from tests.manager.made import Json, node, report
 from tests.manager.test_look_at import METRIC, World
 from tests.manager.test_matching import Counted
@@ -58,11 +58,11 @@ def test_unknown_names_are_searched_for_a_few_times(
     monkeypatch.setattr(difflib, "get_close_matches", lambda *args, **_: searched(*args))
     world = World()
     text = json.dumps(document) if characters == QUARTER else _first(document, characters)
-    view = overlay(world.run.context.in_force.config, {}, {ANNOTATION_COLOCATION_STRATEGY: text})
+    view = effective_strategy(world.run.context.in_force.config, {}, {ANNOTATION_COLOCATION_STRATEGY: text})
     assert searched.calls <= 11
     assert view.findings
     assert sum(len(str(each)) for each in view.findings) < 20_000
-    assert view.strategy == overlay(world.run.context.in_force.config).strategy
+    assert view.strategy == effective_strategy(world.run.context.in_force.config).strategy
 
 
 @pytest.mark.parametrize("name", [ANNOTATION_RAW_ALLOCATABLE, ANNOTATION_NODE_RESERVATION])
@@ -108,7 +108,7 @@ async def test_huge_report_is_refused(status: Json, monkeypatch: pytest.MonkeyPa
 
 def test_many_unreadable_numbers_are_few_sentences() -> None:
     """Of very many values that cannot be read the first ones are named."""
-    cluster = Cluster()
+    cluster = ClusterState()
     bad = {"namespace": "n", "name": "p", "podUsage": {"resources": {"cpu": "x", "memory": "y"}}}
     cluster.put_node_metric(report(mid=None, podsMetric=[bad] * 1900), 0.0)
     known = cluster.node_metrics["n1"].report
@@ -135,7 +135,7 @@ async def test_flapping_reports_are_told_now_and_then() -> None:
     (published,) = [
         each for each in world.api.objects[METRIC]["status"]["conditions"] if each["type"] == "MidPublished"
     ]
-    assert (published["status"], world.run.context.memory("n1").part(Told).degraded) == ("True", "")
+    assert (published["status"], world.run.context.memory("n1").part(ReportedState).degraded) == ("True", "")
 
 
 async def test_flapping_annotation_is_told_now_and_then() -> None:

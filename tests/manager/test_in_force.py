@@ -3,37 +3,37 @@
 import pytest
 
 from crds.colocation import ColocationConfig
-from manager.config.in_force import InForce, Origin, at_start, judge
+from manager.config.in_force import InForce, Origin, after_change, at_start
 
 GOOD, BETTER, BAD = '{"enable": true}', '{"enable": true, "midUnallocatedPercent": 5}', '{"enabl": true}'
 
 
 def test_good_text_takes_over() -> None:
     """A good ConfigMap is what is in force."""
-    now = judge(InForce(), GOOD, present=True)
+    now = after_change(InForce(), GOOD, present=True)
     assert (now.config.enable, now.origin, now.errors) == (True, Origin.CONFIG_MAP, ())
 
 
 def test_bad_text_keeps_last_good() -> None:
     """After a bad edit the last good configuration stays, with the reasons."""
-    good = judge(InForce(), GOOD, present=True)
-    bad = judge(good, BAD, present=True)
+    good = after_change(InForce(), GOOD, present=True)
+    bad = after_change(good, BAD, present=True)
     assert (bad.config, bad.text, bad.origin) == (good.config, GOOD, Origin.LAST_GOOD)
     assert [str(each) for each in bad.errors] == ["enabl: unknown field: did you mean enable?"]
-    assert judge(bad, BETTER, present=True).config.mid_unallocated_percent == 5
+    assert after_change(bad, BETTER, present=True).config.mid_unallocated_percent == 5
 
 
 def test_deleted_config_map_means_defaults() -> None:
     """Without a ConfigMap the defaults apply."""
-    assert judge(InForce(), None, present=False) == InForce()
-    gone = judge(judge(InForce(), GOOD, present=True), None, present=False)
-    assert gone == judge(gone, None, present=False) == InForce(removed=True)
+    assert after_change(InForce(), None, present=False) == InForce()
+    gone = after_change(after_change(InForce(), GOOD, present=True), None, present=False)
+    assert gone == after_change(gone, None, present=False) == InForce(removed=True)
 
 
 def test_key_absent_means_defaults() -> None:
     """A ConfigMap without the key, or with an empty one, is no fault; that the key is absent is said."""
     for text in (None, ""):
-        now = judge(judge(InForce(), GOOD, present=True), text, present=True)
+        now = after_change(after_change(InForce(), GOOD, present=True), text, present=True)
         assert (now.config, now.origin, now.present, now.errors) == (ColocationConfig(), Origin.DEFAULTS, True, ())
         assert [str(each) for each in now.warnings] == (
             ["colocation-config: the ConfigMap has no such key: the defaults apply, and colocation is disabled"]
@@ -98,11 +98,11 @@ def test_nothing_is_salvaged_from_bad_numbers() -> None:
 
 def test_time_stays_while_the_text_does() -> None:
     """What is in force keeps its time through a bad edit and its repair; another text has its own."""
-    first = judge(InForce(since=1.0), GOOD, present=True, now=10.0)
-    bad = judge(first, BAD, present=True, now=20.0)
+    first = after_change(InForce(since=1.0), GOOD, present=True, now=10.0)
+    bad = after_change(first, BAD, present=True, now=20.0)
     assert (first.since, bad.since) == (10.0, 10.0)
-    assert judge(bad, GOOD, present=True, now=30.0).since == 10.0
-    assert judge(bad, BETTER, present=True, now=30.0).since == 30.0
-    assert judge(first, None, present=False, now=40.0).since == 40.0
+    assert after_change(bad, GOOD, present=True, now=30.0).since == 10.0
+    assert after_change(bad, BETTER, present=True, now=30.0).since == 30.0
+    assert after_change(first, None, present=False, now=40.0).since == 40.0
     assert at_start(GOOD, present=True, last_good=GOOD, last_good_since=5.0, now=50.0).since == 5.0
     assert at_start(BETTER, present=True, last_good=GOOD, last_good_since=5.0, now=50.0).since == 50.0

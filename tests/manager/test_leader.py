@@ -7,7 +7,7 @@ import pytest
 
 from headroom.kube import ApiServer, ApiUnavailable
 from headroom.runtime.lease_clock import Elapsed
-from manager.leader import Leadership, NotLeading
+from manager.leader import LeaderElector, NotLeading
 from manager.settings import LeaderSettings
 from tests.manager.made import FakeApi
 from tests.manager.reconcile.test_queue import Clock
@@ -21,7 +21,7 @@ class Replica:
 
     def __init__(self, api: FakeApi, name: str, clock: Clock, settings: LeaderSettings = SETTINGS) -> None:
         self.told = 0
-        self.leadership = Leadership(cast("ApiServer", api), "ns", name, settings, clock, self._tell)
+        self.leadership = LeaderElector(cast("ApiServer", api), "ns", name, settings, clock, self._tell)
 
     def _tell(self) -> None:
         self.told += 1
@@ -175,7 +175,7 @@ async def test_write_ends_before_lease(api: FakeApi, clock: Clock) -> None:
 async def test_frozen_leader_leads_no_more(api: FakeApi, clock: Clock) -> None:
     """A leader whose own clock stood still while another clock went on does not take itself for the leader."""
     wall = Clock()
-    leadership = Leadership(
+    leadership = LeaderElector(
         cast("ApiServer", api), "ns", "a", SETTINGS, clock, lambda: None, own_clock=Elapsed([clock, wall])
     )
     await leadership._attempt()

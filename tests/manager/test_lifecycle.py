@@ -8,7 +8,7 @@ import pytest
 from crds import names
 from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric, nodes
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 from tests.manager.made import Json, mid_pod, node, report
 from tests.manager.test_look_at import ENABLED, METRIC, NODE, World
 
@@ -222,7 +222,7 @@ async def test_virtual_node_is_left_out(world: World) -> None:
 
 async def test_excluded_node_keeps_floor(world: World) -> None:
     """What running Mid pods bought stays on an excluded node until they end."""
-    bought = PodFacts.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
+    bought = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
     world.run.context.cluster.put_pod(bought)
     world.has_node(node(labels=VIRTUAL, mid=("4000", str(4 * 1024**3))))
     await world.look()

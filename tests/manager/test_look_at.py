@@ -11,13 +11,13 @@ from crds import names
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection
 from headroom.kube.events import EventRecorder
 from headroom.kube.server_clock import ServerClock
-from manager.config.in_force import InForce, judge
+from manager.config.in_force import InForce, after_change
 from manager.context import Context, Run
 from manager.handlers import node_metric, nodes
-from manager.inputs import PodFacts
-from manager.leader import Leadership
-from manager.metrics import Telemetry
-from manager.reconcile.node import look_at
+from manager.inputs import PodInputs
+from manager.leader import LeaderElector
+from manager.metrics import ManagerMetrics
+from manager.reconcile.node import reconcile
 from manager.reconcile.queue import NodeQueue
 from manager.reconcile.workers import Workers
 from manager.runner import serve
@@ -37,9 +37,9 @@ class World:
         self.api = FakeApi()
         self.wall, self.steady = Clock(), Clock()
         self.wall.now = NOW
-        context = Context(Settings(), Telemetry(), wall=self.wall, steady=self.steady)
+        context = Context(Settings(), ManagerMetrics(), wall=self.wall, steady=self.steady)
         api = cast("ApiServer", self.api)
-        leader = Leadership(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
+        leader = LeaderElector(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
         queue = NodeQueue(0.0, self.steady)
         self.run = Run(context, api, queue, leader, EventRecorder(api, "headroom-manager", clock=self.wall))
         put_pods(context.cluster, [])
@@ -47,7 +47,7 @@ class World:
 
     def configure(self, text: str) -> None:
         """Put a configuration in force."""
-        self.run.context.in_force = judge(InForce(), text, present=True)
+        self.run.context.in_force = after_change(InForce(), text, present=True)
 
     def has_node(self, the_node: Json) -> None:
         """A Node exists and was seen."""
@@ -60,7 +60,7 @@ class World:
 
     async def look(self) -> None:
         """Look at the node."""
-        await look_at(self.run, "n1")
+        await reconcile(self.run, "n1")
 
     def offered(self) -> Json:
         """Mid resources that the Node offers."""
@@ -190,7 +190,7 @@ async def test_disabling_is_no_warning(world: World) -> None:
 async def test_running_mid_pods_keep_offer(world: World) -> None:
     """A degraded Node goes on offering what running Mid pods bought, tells of the deficit once, and lets go later."""
     world.reports(report(age=5000))
-    bought = PodFacts.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
+    bought = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
     world.run.context.cluster.put_pod(bought)
     await world.look()
     await world.look()
@@ -273,7 +273,7 @@ async def test_bad_annotation_is_told(world: World) -> None:
 async def test_follower_writes_nothing(world: World) -> None:
     """A replica that does not lead reads, and writes nothing."""
     api = cast("ApiServer", world.api)
-    world.run.leader = Leadership(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
+    world.run.leader = LeaderElector(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
     world.reports(report())
     await world.look()
     assert world.api.calls == []

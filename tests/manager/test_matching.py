@@ -13,7 +13,7 @@ from crds.colocation import ColocationConfig
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, LABEL_CPU_RECLAIM_RATIO
 from headroom.cluster.selector import matches
 from manager.config import changes, matching, merge
-from manager.config.changes import NodeSetting, compare, differences
+from manager.config.changes import NodeMetadata, compare, differences
 from manager.config.matching import matching_entries
 from manager.config.overlaps import on_nodes, overlaps
 from manager.config.parse import parse_config, parse_strategy
@@ -52,7 +52,7 @@ def _large(threshold: int) -> ColocationConfig:
 
 
 SETTINGS = [
-    NodeSetting(f"n{number}", {"pool": f"p{number % ENTRIES}", "kubernetes.io/hostname": f"n{number}"}, {})
+    NodeMetadata(f"n{number}", {"pool": f"p{number % ENTRIES}", "kubernetes.io/hostname": f"n{number}"}, {})
     for number in range(NODES)
 ]
 
@@ -85,10 +85,10 @@ def test_nodes_leave_no_trace_in_shared_strategies(
     """A node's strategy is the same whichever nodes were looked at before."""
     parse_config.cache_clear()
     shared = _config(document)
-    views = [merge.overlay(shared, *node) for node in nodes + nodes[::-1]]
+    views = [merge.effective_strategy(shared, *node) for node in nodes + nodes[::-1]]
     for node, view in zip(nodes + nodes[::-1], views, strict=True):
         parse_config.cache_clear()
-        assert merge.overlay(_config(document), *node) == view
+        assert merge.effective_strategy(_config(document), *node) == view
 
 
 def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_words_of_a_node_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merge, "parse_strategy", judged)
     config, annotations = _large(50), {ANNOTATION_COLOCATION_STRATEGY: '{"midUnallocatedPercent": 7}'}
     for _ in range(100):
-        view = merge.overlay(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
+        view = merge.effective_strategy(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
     assert (view.strategy.mid_unallocated_percent, view.strategy.cpu_reclaim_threshold_percent) == (7, 50)
     assert judged.calls == 1
 
@@ -120,7 +120,7 @@ def test_nodes_that_change_alike_share_what_changes(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(merge, "_MOST_VIEWS", 8)
     monkeypatch.setattr(changes, "_MOST_KNOWN", 8)
     own = [
-        NodeSetting(f"n{number}", {}, {ANNOTATION_COLOCATION_STRATEGY: f'{{"midStaticCPUReservedPercent": {number}}}'})
+        NodeMetadata(f"n{number}", {}, {ANNOTATION_COLOCATION_STRATEGY: f'{{"midStaticCPUReservedPercent": {number}}}'})
         for number in range(100)
     ]
     views = _alive()
@@ -133,7 +133,7 @@ def test_nodes_that_change_alike_share_what_changes(monkeypatch: pytest.MonkeyPa
 
 def _alive() -> int:
     gc.collect()
-    return sum(isinstance(each, merge.NodeStrategyView) for each in gc.get_objects())
+    return sum(isinstance(each, merge.EffectiveStrategy) for each in gc.get_objects())
 
 
 class _Indexes(list[int]):

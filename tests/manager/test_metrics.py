@@ -10,7 +10,7 @@ import pytest
 from manager.calculators.mid import calculate
 from manager.health import Progress
 from manager.http import ListenError, parse_address
-from manager.metrics import Telemetry, TelemetryServer
+from manager.metrics import ManagerMetrics, MetricsServer
 from tests.manager.made import facts, mid_pod, node, report
 
 
@@ -21,21 +21,21 @@ def progress() -> Progress:
 
 
 @pytest.fixture
-def telemetry() -> Telemetry:
+def telemetry() -> ManagerMetrics:
     """Metrics without values."""
-    return Telemetry()
+    return ManagerMetrics()
 
 
 @pytest.fixture
-def server(telemetry: Telemetry, progress: Progress) -> Iterator[TelemetryServer]:
+def server(telemetry: ManagerMetrics, progress: Progress) -> Iterator[MetricsServer]:
     """A server on a free port."""
-    server = TelemetryServer("127.0.0.1:0", telemetry, progress.health)
+    server = MetricsServer("127.0.0.1:0", telemetry, progress.health)
     server.start()
     yield server
     server.stop()
 
 
-def _get(server: TelemetryServer, path: str) -> tuple[int, str]:
+def _get(server: MetricsServer, path: str) -> tuple[int, str]:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=60) as answer:
             return answer.status, answer.read().decode()
@@ -44,7 +44,7 @@ def _get(server: TelemetryServer, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def test_metrics_show_nodes(server: TelemetryServer, telemetry: Telemetry) -> None:
+def test_metrics_show_nodes(server: MetricsServer, telemetry: ManagerMetrics) -> None:
     """Each node's numbers are there, with the reason when nothing is sold, and go with the node."""
     telemetry.show("n1", calculate(facts(node(), report(), mid_pod("m", cpu="5000"))))
     status, text = _get(server, "/metrics")
@@ -61,7 +61,7 @@ def test_metrics_show_nodes(server: TelemetryServer, telemetry: Telemetry) -> No
     assert 'node="n1"' not in _get(server, "/metrics")[1]
 
 
-def test_health_is_told(server: TelemetryServer, progress: Progress) -> None:
+def test_health_is_told(server: MetricsServer, progress: Progress) -> None:
     """Health is 200 or 503 with words; another path is not found."""
     assert _get(server, "/healthz") == (200, "ok\n")
     assert _get(server, "/livez") == (200, "ok\n")
@@ -71,7 +71,7 @@ def test_health_is_told(server: TelemetryServer, progress: Progress) -> None:
     assert _get(server, "/")[0] == 404
 
 
-def test_readiness_names_what_is_missing(server: TelemetryServer, progress: Progress) -> None:
+def test_readiness_names_what_is_missing(server: MetricsServer, progress: Progress) -> None:
     """Ready is who has read everything once, leader or not; until then the page says what is missing and why."""
     progress.trouble = "The API server cannot be reached"
     progress.pods.problem = "Forbidden"
@@ -95,7 +95,7 @@ def test_readiness_names_what_is_missing(server: TelemetryServer, progress: Prog
     assert _get(server, "/readyz") == (503, "[-] webhook: no certificate yet\nnot ready\n")
 
 
-def test_verbose_tells_of_the_definition(server: TelemetryServer, progress: Progress) -> None:
+def test_verbose_tells_of_the_definition(server: MetricsServer, progress: Progress) -> None:
     """A definition that goes later does not make the manager unready; the verbose page tells of it, and who leads."""
     progress.config_read = progress.nodes_listed = progress.pods.synced = progress.node_metrics.synced = True
     progress.node_metrics.not_found = True
@@ -106,12 +106,12 @@ def test_verbose_tells_of_the_definition(server: TelemetryServer, progress: Prog
     assert "    NodeMetric: the API server does not know NodeMetric" in text
 
 
-def test_port_in_use_is_one_line(telemetry: Telemetry, progress: Progress) -> None:
+def test_port_in_use_is_one_line(telemetry: ManagerMetrics, progress: Progress) -> None:
     """An address that somebody else has is named, with the way out."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(ListenError, match=f"--listen {address}: Address already in use; choose a free address"):
-            TelemetryServer(address, telemetry, progress.health)
+            MetricsServer(address, telemetry, progress.health)
 
 
 @pytest.mark.parametrize(

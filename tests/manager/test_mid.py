@@ -5,7 +5,7 @@ import pytest
 from crds import names
 from manager.calculators.base import Degraded
 from manager.calculators.mid import MidCalculator, calculate, deadline
-from manager.inputs import Amounts, Received, Resource
+from manager.inputs import Amounts, ObservedAt, Resource
 from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
@@ -218,7 +218,7 @@ def test_old_reports_degrade(age: float, prediction_age: float, reason: str | No
 def test_reports_age_by_our_clock() -> None:
     """A report from the future ages from the moment we received it."""
     ahead = report(age=-3600)
-    fresh, stale = Received(NOW, NOW), Received(NOW - 901, NOW - 901)
+    fresh, stale = ObservedAt(NOW, NOW), ObservedAt(NOW - 901, NOW - 901)
     assert calculate(facts(node(), ahead, received=fresh)).degraded is None
     degraded = calculate(facts(node(), ahead, received=stale)).degraded
     assert degraded is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
-from manager.inputs import Amounts, PodFacts, ReportFacts, Resource, from_objects
+from manager.inputs import Amounts, NodeReport, PodInputs, Resource, from_objects
 from tests.golden.second_opinion import mid as second
 from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report, resources, strategy
 
@@ -154,12 +154,12 @@ def test_any_json_is_survived(status: Any, capacity: Any, requests: Any) -> None
 @given(JSON)
 def test_any_status_is_survived(status: Any) -> None:  # noqa: ANN401
     """A status of any shape is read or refused, never a crash."""
-    ReportFacts.from_object({"status": status})
+    NodeReport.from_object({"status": status})
 
 
 def test_unreadable_pod_requests_nothing() -> None:
     """A pod with an amount that is no quantity counts as requesting nothing."""
-    assert PodFacts.from_object(pod("odd", {"cpu": "lots"})).requests == Amounts()
+    assert PodInputs.from_object(pod("odd", {"cpu": "lots"})).requests == Amounts()
 
 
 @given(_cases(), st.sampled_from(["report", "prediction"]), st.integers(0, 2000), st.integers(0, 2000))

@@ -11,7 +11,7 @@ from crds.names import (
     LABEL_MEMORY_RECLAIM_RATIO,
     LABEL_MID_STATIC_CPU_RATIO,
 )
-from manager.config.merge import overlay
+from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
 from tests.manager.made import node
 from tests.manager.test_look_at import World
@@ -88,14 +88,14 @@ async def test_overlaps_are_no_news_of_nodes() -> None:
 )
 def test_odd_ratios_are_ignored(text: str) -> None:
     """What is not a plain ratio from 0 to 1 is ignored, with a finding, and never raises."""
-    view = overlay(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: text})
+    view = effective_strategy(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: text})
     assert view.strategy.cpu_reclaim_threshold_percent == 60
     assert len(view.findings) == 1
 
 
 def test_good_labels_survive_bad_ones() -> None:
     """Each label is judged by itself."""
-    view = overlay(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: "x", LABEL_MEMORY_RECLAIM_RATIO: "0.5"})
+    view = effective_strategy(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: "x", LABEL_MEMORY_RECLAIM_RATIO: "0.5"})
     assert view.strategy.memory_reclaim_threshold_percent == 50
 
 
@@ -118,6 +118,6 @@ def test_good_labels_survive_bad_ones() -> None:
 )
 def test_annotation_is_judged_with_layers_below(config: str, annotation: str, message: str) -> None:
     """An annotation whose parameters do not fit the model that applies to the node is ignored as a whole."""
-    view = overlay(_config(config), {}, {ANNOTATION_COLOCATION_STRATEGY: annotation})
+    view = effective_strategy(_config(config), {}, {ANNOTATION_COLOCATION_STRATEGY: annotation})
     assert message in str(view.findings[0])
-    assert view.strategy == overlay(_config(config)).strategy
+    assert view.strategy == effective_strategy(_config(config)).strategy

@@ -5,7 +5,7 @@ from typing import Any, cast
 import kopf
 
 from manager.handlers import config, node_metric_watch, nodes
-from manager.handlers.config import ConfigKeeper
+from manager.handlers.config import ConfigReconciler
 from manager.operator import settings_for
 from manager.runner import relist
 from manager.settings import Settings
@@ -15,7 +15,7 @@ from tests.manager.test_look_at import METRIC, NODE, World
 
 def _registry(world: World) -> Any:  # noqa: ANN401 - what kopf keeps its handlers in
     registry = kopf.OperatorRegistry()
-    config.register(registry, world.run, ConfigKeeper(world.run))
+    config.register(registry, world.run, ConfigReconciler(world.run))
     nodes.register(registry, world.run)
     return registry
 

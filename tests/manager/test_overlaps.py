@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headroom.cluster.selector import matches
 from manager.config import label_sets
-from manager.config.overlaps import MOST_COMPARED, by_selectors, on_nodes
+from manager.config.overlaps import MOST_COMPARED, compare_selectors, on_nodes
 from manager.config.parse import parse_config
 from manager.config.selector import faults
 
@@ -107,7 +107,7 @@ def test_remainder_is_exact(own: dict[str, Any], earlier: list[dict[str, Any]]) 
 
 
 def _told(*entries: dict[str, Any]) -> tuple[list[str], list[str]]:
-    found = by_selectors(entries)
+    found = compare_selectors(entries)
     return [str(each) for each in found.warnings], [str(each) for each in found.hints]
 
 
@@ -195,5 +195,5 @@ def test_each_selector_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(label_sets, "box", counted)
     entries = [{"name": f"e-{n}", "nodeSelector": {"matchLabels": {"pool": f"p-{n % 20}"}}} for n in range(40)]
-    assert by_selectors(entries).warnings
+    assert compare_selectors(entries).warnings
     assert len(read) == len(entries)

@@ -7,7 +7,7 @@ import pytest
 from crds import names
 from crds.codec import to_json
 from crds.colocation import DEFAULTS, ColocationConfig
-from manager.config.merge import CLUSTER, DEFAULT, overlay, percent_of_ratio
+from manager.config.merge import CLUSTER, DEFAULT, effective_strategy, percent_of_ratio
 from manager.config.parse import parse_config
 
 ANNOTATION = names.ANNOTATION_COLOCATION_STRATEGY
@@ -21,7 +21,7 @@ def _config(**fields: object) -> ColocationConfig:
 
 def test_defaults_are_complete() -> None:
     """Without any configuration every value is the built-in default, the predict policy included."""
-    view = overlay(ColocationConfig())
+    view = effective_strategy(ColocationConfig())
     assert to_json(view.strategy).items() >= to_json(DEFAULTS).items()
     policy = view.strategy.node_predict_policy
     assert policy is not None
@@ -39,7 +39,7 @@ def test_usual_margins_are_shown() -> None:
 
 def _margins(**policy: object) -> dict[str, tuple[int | None, str]]:
     """Part of the policy -> its margin and where that comes from."""
-    view = overlay(_config(nodePredictPolicy=policy))
+    view = effective_strategy(_config(nodePredictPolicy=policy))
     full = view.strategy.node_predict_policy
     assert full is not None
     sources = {
@@ -66,7 +66,7 @@ def test_later_layers_win() -> None:
         ],
     )
     labels = {"pool": "x", names.LABEL_MID_STATIC_CPU_RATIO: "0.04"}
-    view = overlay(
+    view = effective_strategy(
         config, labels, {ANNOTATION: '{"midStaticCPUReservedPercent": 3, "midStaticMemoryReservedPercent": 3}'}
     )
     found = view.strategy
@@ -87,15 +87,15 @@ def test_later_layers_win() -> None:
 def test_node_may_enable(cluster: dict[str, object]) -> None:
     """A node entry or annotation enables what the cluster's part leaves off."""
     entry = _config(**cluster, nodeConfigs=[{"nodeSelector": {"matchLabels": {"p": "x"}}, "enable": True}])
-    assert overlay(entry, {"p": "x"}).strategy.enable is True
-    assert overlay(entry, {"p": "y"}).strategy.enable is False
-    assert overlay(_config(**cluster), {}, {ANNOTATION: '{"enable": true}'}).strategy.enable is True
+    assert effective_strategy(entry, {"p": "x"}).strategy.enable is True
+    assert effective_strategy(entry, {"p": "y"}).strategy.enable is False
+    assert effective_strategy(_config(**cluster), {}, {ANNOTATION: '{"enable": true}'}).strategy.enable is True
 
 
 def test_parts_overlay_one_by_one() -> None:
     """Eviction and predict policy take over only what a layer states."""
     config = _config(midEviction={"mode": "on"}, nodePredictPolicy={"safetyMarginPercent": 20})
-    view = overlay(config)
+    view = effective_strategy(config)
     eviction, policy = view.strategy.mid_eviction, view.strategy.node_predict_policy
     assert eviction is not None
     assert policy is not None
@@ -111,14 +111,14 @@ def test_another_model_drops_arguments() -> None:
         nodePredictPolicy={"model": "diversity", "cpu": {"model": "max", "of": [{"model": "sum-max"}]}},
         nodeConfigs=[{"nodeSelector": {}, "nodePredictPolicy": {"cpu": {"model": "percentile"}}}],
     )
-    policy = overlay(config).strategy.node_predict_policy
+    policy = effective_strategy(config).strategy.node_predict_policy
     assert policy is not None
     assert (policy.model, policy.parameters) == ("diversity", None)
     assert policy.cpu is not None
     assert (policy.cpu.model, policy.cpu.of) == ("percentile", None)
     entry = {"nodeSelector": {}, "nodePredictPolicy": {"model": "diversity"}}
     cluster = {"parameters": {"windowDays": 3}}
-    same = overlay(_config(nodePredictPolicy=cluster, nodeConfigs=[entry])).strategy.node_predict_policy
+    same = effective_strategy(_config(nodePredictPolicy=cluster, nodeConfigs=[entry])).strategy.node_predict_policy
     assert same is not None
     assert same.parameters == {"windowDays": 3}
 
@@ -126,7 +126,7 @@ def test_another_model_drops_arguments() -> None:
 @pytest.mark.parametrize("text", ["{", "null", '{"midCPUThresholdPercent": -5, "midUnallocatedPercent": 7}'])
 def test_bad_annotation_is_ignored_whole(text: str) -> None:
     """One fault in the annotation, and none of it applies; a finding says so."""
-    view = overlay(_config(), {}, {ANNOTATION: text})
+    view = effective_strategy(_config(), {}, {ANNOTATION: text})
     assert view.strategy.mid_unallocated_percent == 0
     assert [each.path for each in view.findings] == [f"annotation {ANNOTATION}"]
     assert view.findings[0].message.startswith("ignored: ")
@@ -134,7 +134,7 @@ def test_bad_annotation_is_ignored_whole(text: str) -> None:
 
 def test_odd_annotation_keeps_known_fields() -> None:
     """An unknown field in the annotation is said, and the rest applies."""
-    view = overlay(_config(), {}, {ANNOTATION: '{"midCPUThresholdPercent": 12, "nope": 1}'})
+    view = effective_strategy(_config(), {}, {ANNOTATION: '{"midCPUThresholdPercent": 12, "nope": 1}'})
     assert view.strategy.mid_cpu_threshold_percent == 12
     assert [each.message for each in view.findings] == ["nope: unknown field: ignored"]
 
@@ -165,7 +165,7 @@ def test_ratio_labels_round(text: str, percent: int | None) -> None:
 
 def test_bad_label_is_ignored() -> None:
     """A label that is no ratio changes nothing and is said."""
-    view = overlay(_config(), {names.LABEL_CPU_RECLAIM_RATIO: "80%"})
+    view = effective_strategy(_config(), {names.LABEL_CPU_RECLAIM_RATIO: "80%"})
     assert view.strategy.cpu_reclaim_threshold_percent == 60
     assert [str(each) for each in view.findings] == [
         f'label {names.LABEL_CPU_RECLAIM_RATIO}: ignored: must be a ratio from 0 to 1, got "80%"'

@@ -7,7 +7,7 @@ import pytest
 
 from headroom.kube import ApiError, ApiServer
 from manager.handlers import node_metric, node_metric_watch, nodes
-from manager.leader import Leadership
+from manager.leader import LeaderElector
 from manager.reconcile.workers import Workers
 from manager.runner import relist
 from manager.settings import LeaderSettings
@@ -40,7 +40,7 @@ def stand_by(world: World, *, leads: bool) -> None:
     """Lose the Lease to another replica, or lead again."""
     api = cast("ApiServer", world.api)
     settings = LeaderSettings(enabled=not leads)
-    world.run.leader = Leadership(api, "ns", "b", settings, world.steady, lambda: None)
+    world.run.leader = LeaderElector(api, "ns", "b", settings, world.steady, lambda: None)
 
 
 async def test_follower_forgets_gone_nodes(world: World) -> None:

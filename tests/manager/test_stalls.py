@@ -11,11 +11,11 @@ import pytest
 
 from headroom.kube import ApiServer, ApiUnavailable
 from headroom.kube.events import EventRecorder
-from manager.config.in_force import InForce, judge
+from manager.config.in_force import InForce, after_change
 from manager.context import Context, Run
 from manager.handlers import node_metric, nodes
-from manager.leader import Leadership
-from manager.metrics import Telemetry
+from manager.leader import LeaderElector
+from manager.metrics import ManagerMetrics
 from manager.reconcile.queue import NodeQueue
 from manager.reconcile.workers import Workers
 from manager.runner import _tick
@@ -89,15 +89,15 @@ class Cluster:
     def __init__(self, loop: Loop) -> None:
         self.loop, self.server, self.running = loop, FakeApi(), asyncio.Event()
         self.running.set()
-        context = Context(Settings(), Telemetry(), wall=lambda: NOW + loop.now, steady=loop.time)
-        context.in_force = judge(InForce(), '{"enable": true, "midIncreaseHoldSeconds": 0}', present=True)
+        context = Context(Settings(), ManagerMetrics(), wall=lambda: NOW + loop.now, steady=loop.time)
+        context.in_force = after_change(InForce(), '{"enable": true, "midIncreaseHoldSeconds": 0}', present=True)
         put_pods(context.cluster, [])
         session = cast("ApiServer", HeldBack(self.server, self.running, lambda: TIMEOUT_SECONDS))
 
         def leader_changed() -> None:
             self.run.everything_changed()
 
-        leader = Leadership(session, "ns", "a", LeaderSettings(enabled=True), loop.time, leader_changed)
+        leader = LeaderElector(session, "ns", "a", LeaderSettings(enabled=True), loop.time, leader_changed)
         guarded = cast("ApiServer", HeldBack(self.server, self.running, leader.may_write_for))
         queue = NodeQueue(context.settings.pace.coalesce_seconds, loop.time)
         self.run = Run(context, guarded, queue, leader, EventRecorder(guarded, "headroom-manager", clock=context.wall))
@@ -234,7 +234,7 @@ def test_another_leader_in_between_is_noticed() -> None:
     async def lose() -> None:
         server = FakeApi()
         settings = LeaderSettings(enabled=True)
-        leader = Leadership(cast("ApiServer", server), "ns", "a", settings, loop.time, lambda: told.append(loop.now))
+        leader = LeaderElector(cast("ApiServer", server), "ns", "a", settings, loop.time, lambda: told.append(loop.now))
         task = asyncio.create_task(leader.run())
         await asyncio.sleep(3)
         term, (path,) = leader.term, server.objects

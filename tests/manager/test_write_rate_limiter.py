@@ -5,41 +5,41 @@ from collections.abc import Mapping
 import pytest
 
 from manager.inputs import Resource
-from manager.write_rate_limiter import Why, WriteBudget
+from manager.write_rate_limiter import WriteKind, WriteRateLimiter
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 BURST, REFILL = 3, 10.0
 
 
-def _wait(budget: WriteBudget, writes: Mapping[Resource, int | None], now: float) -> float:
+def _wait(budget: WriteRateLimiter, writes: Mapping[Resource, int | None], now: float) -> float:
     return budget.wait(writes, BURST, REFILL, now)
 
 
 @pytest.mark.parametrize(
     ("before", "writes", "why"),
     [
-        ({}, {CPU: 4000}, Why.FIRST),
-        ({CPU: 4000}, {MEMORY: 1}, Why.FIRST),
-        ({CPU: 4000}, {CPU: 3999}, Why.LESS),
-        ({CPU: 4000}, {CPU: None}, Why.LESS),
-        ({CPU: 4000}, {CPU: 4001}, Why.MORE),
-        ({CPU: None}, {CPU: 1}, Why.MORE),  # it comes back
-        ({CPU: 4000}, {CPU: 4000}, Why.AGAIN),
-        ({CPU: None}, {CPU: None}, Why.AGAIN),  # somebody else offers what we have taken away
-        ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 8}, Why.LESS),
-        ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 10}, Why.MORE),
+        ({}, {CPU: 4000}, WriteKind.FIRST),
+        ({CPU: 4000}, {MEMORY: 1}, WriteKind.FIRST),
+        ({CPU: 4000}, {CPU: 3999}, WriteKind.LESS),
+        ({CPU: 4000}, {CPU: None}, WriteKind.LESS),
+        ({CPU: 4000}, {CPU: 4001}, WriteKind.MORE),
+        ({CPU: None}, {CPU: 1}, WriteKind.MORE),  # it comes back
+        ({CPU: 4000}, {CPU: 4000}, WriteKind.AGAIN),
+        ({CPU: None}, {CPU: None}, WriteKind.AGAIN),  # somebody else offers what we have taken away
+        ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 8}, WriteKind.LESS),
+        ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 10}, WriteKind.MORE),
     ],
 )
 def test_writes_are_told_apart(
-    before: dict[Resource, int | None], writes: dict[Resource, int | None], why: Why
+    before: dict[Resource, int | None], writes: dict[Resource, int | None], why: WriteKind
 ) -> None:
     """A write is the first one, lets the node offer less or more, or says again what was said."""
-    assert WriteBudget(written=before).why(writes) is why
+    assert WriteRateLimiter(written=before).why(writes) is why
 
 
 def test_increases_are_limited() -> None:
     """After a burst an increase waits until a token is back, not longer."""
-    budget = WriteBudget()
+    budget = WriteRateLimiter()
     for amount in range(BURST):
         assert _wait(budget, {CPU: amount}, 0.0) == 0.0
         budget.wrote({CPU: amount}, REFILL, 0.0)
@@ -50,7 +50,7 @@ def test_increases_are_limited() -> None:
 
 def test_decreases_pass() -> None:
     """What lets a node offer less is never held back, whatever was written before; it takes tokens all the same."""
-    budget = WriteBudget()
+    budget = WriteRateLimiter()
     for amount in range(20, 0, -1):
         assert _wait(budget, {CPU: amount}, 0.0) == 0.0
         budget.wrote({CPU: amount}, REFILL, 0.0)
@@ -60,7 +60,7 @@ def test_decreases_pass() -> None:
 
 def test_fight_is_limited() -> None:
     """Who changes our numbers all the time gets an answer at the rate of the tokens, not at his own."""
-    budget, written = WriteBudget(), 0
+    budget, written = WriteRateLimiter(), 0
     for second in range(600):
         if _wait(budget, {CPU: 4000}, float(second)) == 0.0:
             budget.wrote({CPU: 4000}, REFILL, float(second))

@@ -4,8 +4,16 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from manager.inputs import Amounts, Resource, StrategyFacts
-from manager.mid.publish import SMALLEST_STEP, Memory, Offer, decide, exceeds, is_urgent, wrote
+from manager.inputs import Amounts, Resource, StrategyInputs
+from manager.mid.publish import (
+    SMALLEST_STEP,
+    PublishedAmount,
+    PublishState,
+    decide,
+    exceeds,
+    is_urgent,
+    state_after_writes,
+)
 from tests.fuzz.strength import fuzz
 from tests.manager.made import strategy
 
@@ -15,7 +23,7 @@ DESIRED = st.builds(lambda cpu, memory: Amounts(cpu, memory * MIB), NUMBER, NUMB
 SECONDS = st.integers(0, 400) | st.sampled_from([0, 1, 60, 119, 120, 121, 299, 300, 301])
 STEPS = st.lists(st.tuples(SECONDS, DESIRED), min_size=1, max_size=12)
 STRATEGY = st.builds(
-    lambda hold, update, threshold: StrategyFacts.of(
+    lambda hold, update, threshold: StrategyInputs.of(
         strategy(midIncreaseHoldSeconds=hold, updateTimeThresholdSeconds=update, resourceDiffThreshold=threshold / 1000)
     ),
     st.sampled_from([0, 1, 120, 3600]),
@@ -28,20 +36,20 @@ STRATEGY = st.builds(
 class Writer:
     """A Node and the manager's decisions about it, each followed at once."""
 
-    in_force: StrategyFacts
+    in_force: StrategyInputs
     now: float = 0.0
     offered: dict[Resource, int | None] = field(default_factory=lambda: dict.fromkeys(Resource))
-    memory: Memory = field(default_factory=Memory)
+    memory: PublishState = field(default_factory=PublishState)
     look_again_at: float | None = None
     desired: list[tuple[float, Amounts | None]] = field(default_factory=list)
 
     def looks(self, desired: Amounts | None) -> dict[Resource, tuple[int | None, int | None]]:
         """Decide and write; what was written, as (before, after)."""
         self.desired.append((self.now, desired))
-        current = {each: Offer(self.offered[each]) for each in Resource}
+        current = {each: PublishedAmount(self.offered[each]) for each in Resource}
         decision = decide(current, desired, self.in_force, self.memory, self.now)
         written = {each: (self.offered[each], number) for each, number in decision.writes.items()}
-        self.memory = wrote(decision, self.now) if written else decision.memory
+        self.memory = state_after_writes(decision, self.now) if written else decision.memory
         self.offered |= decision.writes
         self.look_again_at = decision.look_again_at
         return written
@@ -57,7 +65,7 @@ class Writer:
 
 
 @fuzz(in_force=STRATEGY, steps=STEPS)
-def test_only_differences_are_written(in_force: StrategyFacts, steps: list[tuple[int, Amounts | None]]) -> None:
+def test_only_differences_are_written(in_force: StrategyInputs, steps: list[tuple[int, Amounts | None]]) -> None:
     """No number is written that the Node has already, and none that was not desired lately."""
     writer = Writer(in_force)
     for seconds, desired in steps:
@@ -68,7 +76,7 @@ def test_only_differences_are_written(in_force: StrategyFacts, steps: list[tuple
 
 
 @fuzz(in_force=STRATEGY, steps=STEPS)
-def test_increases_have_held(in_force: StrategyFacts, steps: list[tuple[int, Amounts | None]]) -> None:
+def test_increases_have_held(in_force: StrategyInputs, steps: list[tuple[int, Amounts | None]]) -> None:
     """What a Node is raised to has been desired, or more, for all of midIncreaseHoldSeconds."""
     writer = Writer(in_force)
     for seconds, desired in steps:
@@ -79,7 +87,7 @@ def test_increases_have_held(in_force: StrategyFacts, steps: list[tuple[int, Amo
 
 
 @fuzz(in_force=STRATEGY, steps=STEPS)
-def test_decreases_are_written_at_once(in_force: StrategyFacts, steps: list[tuple[int, Amounts | None]]) -> None:
+def test_decreases_are_written_at_once(in_force: StrategyInputs, steps: list[tuple[int, Amounts | None]]) -> None:
     """After every look a Node offers at most 1 % or 10m / 16Mi more than may be sold, and nothing when nothing may."""
     writer = Writer(in_force)
     for seconds, desired in steps:
@@ -97,7 +105,7 @@ def test_decreases_are_written_at_once(in_force: StrategyFacts, steps: list[tupl
 
 @fuzz(in_force=STRATEGY, steps=STEPS, last=DESIRED)
 def test_deadlines_suffice(
-    in_force: StrategyFacts, steps: list[tuple[int, Amounts | None]], last: Amounts | None
+    in_force: StrategyInputs, steps: list[tuple[int, Amounts | None]], last: Amounts | None
 ) -> None:
     """Looking again when the decision says so, and at no other time, ends with the desired number on the Node."""
     writer = Writer(in_force)
@@ -118,9 +126,9 @@ def test_deadlines_suffice(
 
 
 @fuzz(in_force=STRATEGY, old=NUMBER, new=NUMBER)
-def test_small_changes_wait(in_force: StrategyFacts, old: int, new: int) -> None:
+def test_small_changes_wait(in_force: StrategyInputs, old: int, new: int) -> None:
     """Right after a write, a difference is written at once only if it is an urgent decrease."""
-    memory, current = Memory(written_at=0.0), {each: Offer(old * MIB) for each in Resource}
+    memory, current = PublishState(written_at=0.0), {each: PublishedAmount(old * MIB) for each in Resource}
     decision = decide(current, Amounts(new * MIB, new * MIB), in_force, memory, 0.0)
     for resource in Resource:
         urgent = is_urgent(old * MIB, new * MIB, resource)

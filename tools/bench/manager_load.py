@@ -138,7 +138,7 @@ class Load:
         async for change in list_and_watch(self.api, paths.NODES):
             now = time.monotonic()
             for node in change.items if isinstance(change, Relisted) else [change.object]:
-                offered = publish.offers(node)[Resource.CPU].amount
+                offered = publish.published_amounts(node)[Resource.CPU].amount
                 self.latencies.offers(str(node["metadata"]["name"]), offered, now)
             self._changed.set()
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from manager.cluster import Cluster
-from manager.inputs import PodFacts
+from manager.cluster import ClusterState
+from manager.inputs import PodInputs
 from tools.bench import manager_report as made
 from tools.bench.machine import ROOT
 from tools.bench.measurement import Measurement
@@ -35,7 +35,7 @@ def measure(*, quick: bool = False) -> Iterator[Measurement]:
     yield Measurement("taking them in from JSON", f"{seconds:.1f} s")
 
 
-def fill(cluster: Cluster, nodes: int) -> None:
+def fill(cluster: ClusterState, nodes: int) -> None:
     """Take in a cluster as its lists bring it: each object freshly parsed, pods node by node."""
 
     def parsed(obj: dict[str, Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def fill(cluster: Cluster, nodes: int) -> None:
         cluster.put_node(_identified(parsed(made.node(number, NOW)), f"node-{number}"), listed=True)
         cluster.put_node_metric(parsed(made.node_metric(number, number % made.LEVELS, NOW)), NOW, listed=True)
         for each in range(PODS_PER_NODE):
-            cluster.put_pod(PodFacts.from_object(_identified(parsed(made.pod(each, number)), f"pod-{number}-{each}")))
+            cluster.put_pod(PodInputs.from_object(_identified(parsed(made.pod(each, number)), f"pod-{number}-{each}")))
 
 
 def _identified(obj: dict[str, Any], uid: str) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def memory_mib(pid: int | str = "self") -> tuple[float, float]:
 
 def main() -> None:
     """Fill, and print memory before, after and at its peak, and how long it took. [MiB, s]"""
-    cluster, before, began = Cluster(), memory_mib()[0], time.perf_counter()
+    cluster, before, began = ClusterState(), memory_mib()[0], time.perf_counter()
     fill(cluster, int(sys.argv[1]))
     print(json.dumps([before, *memory_mib(), time.perf_counter() - began]))
 

@@ -164,7 +164,7 @@ class Trouble:
             for number in list(left):
                 with suppress(ApiError):
                     node = self.cluster.api.get(paths.node(made.name(number)))
-                    if publish.offers(node)[Resource.CPU].amount == left[number]:
+                    if publish.published_amounts(node)[Resource.CPU].amount == left[number]:
                         del left[number]
             return not left
 

@@ -21,7 +21,7 @@ from crds.codec import to_json
 from crds.colocation import ColocationStrategy
 from crds.predict_policy import PredictPolicy
 from manager.calculators.mid import calculate, deadline
-from manager.inputs import Amounts, PodFacts, Received, ReportFacts, Resource, from_objects
+from manager.inputs import Amounts, NodeReport, ObservedAt, PodInputs, Resource, from_objects
 from manager.mid import publish
 from tools.bench.counting import merged
 from tools.bench.replay_node import Agent, ReplayedNode
@@ -73,14 +73,14 @@ class Reporter:
         """How far back its models look. [days]"""
         return WEEK_DAYS if self._previous is None else self._previous.window_days
 
-    def report(self, now: float, agent: Agent, usages: Usages) -> ReportFacts | None:
+    def report(self, now: float, agent: Agent, usages: Usages) -> NodeReport | None:
         """What the manager reads in the agent's report."""
         learner = agent.pipeline.learning.learner
         found = predict(now, learner, agent.pods.pods(), self._facts, self.policy, self._previous)
         self._previous = found
         # The manager reads the classes of our agent; the usage of single pods is for the scheduler.
         status = build_status(usages, found, (), as_of=usages.measured_at, predicted_as_of=usages.measured_at)
-        return ReportFacts.from_object({"status": to_json(status)})
+        return NodeReport.from_object({"status": to_json(status)})
 
     def forget(self) -> None:
         """The agent ended: its next one starts from what was saved."""
@@ -100,18 +100,18 @@ class Seller:
         }
         self._name = node.name
         self._node: Json = {"metadata": {"name": node.name}, "status": amounts}
-        self._pods: Sequence[PodFacts] = ()
+        self._pods: Sequence[PodInputs] = ()
         self._listed: Sequence[PodRef] = ()
-        self._report: ReportFacts | None = None
-        self._received = Received()
-        self._memory = publish.Memory()
+        self._report: NodeReport | None = None
+        self._received = ObservedAt()
+        self._memory = publish.PublishState()
         self._due: float | None = None
         self.api_up = True
         """Whether the API server takes writes."""
         self.written: list[tuple[float, int | None, int | None]] = []
         """Every write: when, and what the Node offers since then. [seconds since 1970, milli-cores, bytes]"""
 
-    def reported(self, now: float, report: ReportFacts | None, pods: Sequence[PodRef]) -> None:
+    def reported(self, now: float, report: NodeReport | None, pods: Sequence[PodRef]) -> None:
         """The agent's report has come.
 
         Args:
@@ -119,7 +119,7 @@ class Seller:
             report: what it says.
             pods: the pods on the node, the same list while they are the same.
         """
-        self._report, self._received = report, Received(now, now)
+        self._report, self._received = report, ObservedAt(now, now)
         if pods is not self._listed:
             self._listed, self._pods = pods, [_known(pod, self._name) for pod in pods]
         self.look(now)
@@ -140,7 +140,7 @@ class Seller:
         facts = from_objects(self._node, self._report, self._pods, self.offering.strategy, now, self._received)
         result = calculate(facts)
         decision = publish.decide(
-            publish.offers(self._node),
+            publish.published_amounts(self._node),
             result.desired,
             facts.strategy,
             self._memory,
@@ -157,8 +157,8 @@ class Seller:
         if not decision.writes or not self.api_up:
             return False
         self._node = {**self._node, **merged({"status": self._node["status"]}, publish.status_patch(decision.writes))}
-        self._memory = publish.wrote(decision, now)
-        offers = publish.offers(self._node)
+        self._memory = publish.state_after_writes(decision, now)
+        offers = publish.published_amounts(self._node)
         self.written.append((now, offers[Resource.CPU].amount, offers[Resource.MEMORY].amount))
         return True
 
@@ -170,7 +170,7 @@ class Seller:
         return found
 
 
-def _known(pod: PodRef, node: str) -> PodFacts:
+def _known(pod: PodRef, node: str) -> PodInputs:
     """The same pod as the manager knows it."""
     requests = Amounts(pod.requests.get("cpu", 0), pod.requests.get("memory", 0))
-    return PodFacts(pod.title, pod.uid, node, pod.band, terminal=False, requests=requests, mid_requests=Amounts())
+    return PodInputs(pod.title, pod.uid, node, pod.band, terminal=False, requests=requests, mid_requests=Amounts())

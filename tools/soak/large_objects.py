@@ -94,18 +94,18 @@ def scheduler() -> Feed:
 def manager() -> Feed:
     """The manager's memory of the cluster, with what formulas read of it."""
     from crds.colocation import ColocationConfig  # noqa: PLC0415
-    from manager.cluster import Cluster  # noqa: PLC0415
-    from manager.config.merge import overlay  # noqa: PLC0415
-    from manager.inputs.pod import PodFacts  # noqa: PLC0415
+    from manager.cluster import ClusterState  # noqa: PLC0415
+    from manager.config.merge import effective_strategy  # noqa: PLC0415
+    from manager.inputs.pod import PodInputs  # noqa: PLC0415
 
-    cluster, config = Cluster(), ColocationConfig()
+    cluster, config = ClusterState(), ColocationConfig()
 
     def feed(node: Json, node_metric: Json, pod: Json) -> None:
         cluster.put_node(node)
         cluster.put_node_metric(node_metric, 0.0)
-        cluster.put_pod(PodFacts.from_object({**pod, "spec": {**pod["spec"], "nodeName": "n"}}))
+        cluster.put_pod(PodInputs.from_object({**pod, "spec": {**pod["spec"], "nodeName": "n"}}))
         metadata = cluster.nodes["n"]["metadata"]
-        overlay(config, metadata["labels"], metadata["annotations"])
+        effective_strategy(config, metadata["labels"], metadata["annotations"])
 
     return feed
 

@@ -9,7 +9,7 @@ from headroom.cli.config import file as config_file
 from headroom.cli.config.file import ConfigFile
 from headroom.cli.errors import FAILED
 from headroom.cli.table import Cell, Column
-from manager.config.findings import Finding
+from manager.config.findings import ConfigFinding
 from manager.config.review import Review, review
 
 _COLUMNS: Final = (Column("LEVEL"), Column("WHERE"), Column("WHAT"))
@@ -72,12 +72,12 @@ def as_json(file: ConfigFile, found: Review) -> dict[str, Any]:
     }
 
 
-def _findings(found: Review) -> Iterator[tuple[str, Finding]]:
+def _findings(found: Review) -> Iterator[tuple[str, ConfigFinding]]:
     yield from (("error", each) for each in found.refusals())
     yield from (("warning", each) for each in found.warnings)
 
 
-def _listed(findings: Sequence[Finding]) -> list[dict[str, str]]:
+def _listed(findings: Sequence[ConfigFinding]) -> list[dict[str, str]]:
     return [{"path": each.path, "message": each.message} for each in findings]
 
 

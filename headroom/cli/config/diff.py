@@ -14,7 +14,7 @@ from headroom.cli.config import check as config_check
 from headroom.cli.config.file import ConfigFile
 from headroom.cli.errors import FAILED
 from headroom.cli.table import Cell, Column
-from manager.config.changes import Change, NodeSetting, compare, node_setting
+from manager.config.changes import Change, NodeMetadata, compare, node_metadata
 from manager.config.in_force import InForce, Origin, at_start
 from manager.config.overlaps import Overlap, named, on_nodes
 from manager.config.review import Review, review
@@ -46,10 +46,10 @@ async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name
         live.config_map(api, namespace, config_name),
         live.config_map(api, namespace, LAST_GOOD_NAME),
         live.if_allowed(api, manager_state.deployment_path(namespace)),
-        api.list(kube.paths.NODES, keep=node_setting),
+        api.list(kube.paths.NODES, keep=node_metadata),
     )
     exclusion = manager_state.exclusion(deployment)
-    nodes: list[NodeSetting] = [node for node in settings if not exclusion.covers(node.labels)]
+    nodes: list[NodeMetadata] = [node for node in settings if not exclusion.covers(node.labels)]
     before = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
     changes = compare(before.config, found.config, nodes)
     overlaps = on_nodes(found.config, ((node.name, node.labels) for node in nodes))

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from headroom.cli.config.file import ConfigFile
 from headroom.cli.errors import USAGE, CommandError
-from manager.config.findings import Finding
+from manager.config.findings import ConfigFinding
 from manager.config.parse import parse_config, parse_strategy
 from manager.mid.explanation.what_if import SOURCE, TriedConfig, WhatIf
 
@@ -28,7 +28,7 @@ def what_if(settings: Sequence[str], config: ConfigFile | None) -> WhatIf | None
         return None if tried is None else WhatIf(config=tried)
     judged = parse_strategy(json.dumps(_nested(settings)))
     # In a file that other programs read too an unknown name is odd; here nobody else could be meant.
-    unknown = [Finding(each.path, _NONE) for each in judged.warnings if each.message.startswith(_UNKNOWN)]
+    unknown = [ConfigFinding(each.path, _NONE) for each in judged.warnings if each.message.startswith(_UNKNOWN)]
     faults = [*judged.errors, *unknown]
     if faults or judged.strategy is None:
         raise CommandError("; ".join(f"{SOURCE} {fault}" for fault in faults), USAGE)

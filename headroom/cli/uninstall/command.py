@@ -12,7 +12,7 @@ from headroom.cli.uninstall.plan import Asked, Change, Found, Plan
 from headroom.cli.uninstall.services import Service
 from headroom.cli.uninstall.show import Report, show
 from headroom.cli.uninstall.stop import Clock
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 from manager.mid.explanation.lease import lease_of
 
 
@@ -120,5 +120,5 @@ async def _came_back(api: kube.ApiServer, plan: Plan, asked: Asked) -> list[str]
     ]
 
 
-def _is_new(pod: PodFacts, emptied: set[str], known: set[str]) -> bool:
+def _is_new(pod: PodInputs, emptied: set[str], known: set[str]) -> bool:
     return pod.node in emptied and pod.key not in known

@@ -9,11 +9,11 @@ from crds.names import ANNOTATION_CONFIG_STATE, LAST_GOOD_NAME
 from headroom.cli.uninstall import services
 from headroom.kube import paths
 from manager import node_metric
-from manager.inputs import Amounts, PodFacts, Resource, total
+from manager.inputs import Amounts, PodInputs, Resource, total
 from manager.mid.explanation.managed_fields import sold_by_koordinator
 from manager.mid.explanation.terms import amount
-from manager.mid.publish import offers, status_patch
-from manager.node_metric import Kept as OurPart
+from manager.mid.publish import published_amounts, status_patch
+from manager.node_metric import ManagedFields as OurPart
 
 WEBHOOK_SECRET: Final = "headroom-manager-webhook-tls"  # noqa: S105 - a name
 """The Secret with the webhook's certificates."""
@@ -136,7 +136,7 @@ class Found:
     """Deletions of the NodeMetrics that the manager wrote."""
     foreign: int
     """How many others there are."""
-    mid_pods: Sequence[PodFacts]
+    mid_pods: Sequence[PodInputs]
     """Bound Mid pods that have not ended."""
     config_map: Json | None
     """The user's colocation ConfigMap."""
@@ -164,7 +164,7 @@ class Found:
 
 def offering(node: Json) -> OfferingNode | None:
     """What is kept of a Node; None when it offers nothing."""
-    found = offers(node)
+    found = published_amounts(node)
     if all(each.amount is None for each in found.values()):
         return None
     return OfferingNode(
@@ -194,7 +194,7 @@ def plan(found: Found, asked: Asked) -> Plan:
         found: what there is.
         asked: what the user asks for.
     """
-    running: dict[str, list[PodFacts]] = {}
+    running: dict[str, list[PodInputs]] = {}
     for pod in found.mid_pods:
         running.setdefault(pod.node, []).append(pod)
     ours = [node for node in found.nodes if not node.foreign]
@@ -223,7 +223,7 @@ def _unplaced(found: Found) -> tuple[str, ...]:
     return tuple(sorted(each.name for each in found.makers if each.scheduler == ours))
 
 
-def _busy(node: str, pods: Sequence[PodFacts]) -> Busy:
+def _busy(node: str, pods: Sequence[PodInputs]) -> Busy:
     bought = total(pod.mid_requests for pod in pods)
     return Busy(node, bought, tuple(sorted(pod.key for pod in pods)))
 
@@ -316,7 +316,7 @@ def secret_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/secrets/{WEBHOOK_SECRET}"
 
 
-def mid_pod(pod: Json) -> PodFacts | None:
+def mid_pod(pod: Json) -> PodInputs | None:
     """What is kept of a pod; None when it holds no Mid resources."""
-    facts = PodFacts.from_object(pod)
+    facts = PodInputs.from_object(pod)
     return facts if facts.holds_mid else None

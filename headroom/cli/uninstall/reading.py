@@ -13,7 +13,7 @@ from headroom.cli import live
 from headroom.cli.uninstall import plan as uninstall_plan
 from headroom.cli.uninstall import services
 from headroom.cli.uninstall.plan import Asked, Change, Found, Maker, OfferingNode
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 
 _WORKLOADS: Final = {
     "/apis/apps/v1/deployments": "Deployment",
@@ -91,7 +91,7 @@ async def offering_nodes(api: kube.ApiServer) -> list[OfferingNode]:
     return await _kept(api, kube.paths.NODES, uninstall_plan.offering)
 
 
-async def mid_pods(api: kube.ApiServer) -> list[PodFacts]:
+async def mid_pods(api: kube.ApiServer) -> list[PodInputs]:
     """Bound Mid pods that have not ended."""
     return await _kept(api, kube.paths.PODS, uninstall_plan.mid_pod, fieldSelector=_BOUND)
 

@@ -32,7 +32,7 @@ class _Round:
 
 
 @dataclass(slots=True)
-class LoopGuard:
+class EvictionBackoff:
     """The workloads that were evicted lately."""
 
     _rounds: dict[str, _Round] = field(default_factory=dict)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from manager.inputs import Amounts, PodFacts, Resource
+from manager.inputs import Amounts, PodInputs, Resource
 from manager.inputs.amounts import NOTHING
 
 
@@ -11,21 +11,21 @@ from manager.inputs.amounts import NOTHING
 class Selection:
     """Who would go, and what that leaves."""
 
-    victims: tuple[PodFacts, ...] = ()
+    victims: tuple[PodInputs, ...] = ()
     """The pods, in the order in which they go."""
-    spared: tuple[tuple[PodFacts, str], ...] = ()
+    spared: tuple[tuple[PodInputs, str], ...] = ()
     """Pods whose turn it would have been, and why they stay."""
     short: Amounts = NOTHING
     """What is still short when all of them have gone."""
 
 
-def in_order(pods: Iterable[PodFacts]) -> list[PodFacts]:
+def eviction_order(pods: Iterable[PodInputs]) -> list[PodInputs]:
     """Mid pods in the order in which they go: priority 7000 before 7500, then 5 minutes old before an hour."""
     known = [(pod.mid.priority, -pod.mid.created, pod.key, pod) for pod in pods if pod.mid is not None]
     return [pod for *_, pod in sorted(known, key=lambda entry: entry[:3])]
 
 
-def choose(pods: Iterable[PodFacts], short: Amounts, spare: Callable[[PodFacts], str]) -> Selection:
+def select_victims(pods: Iterable[PodInputs], short: Amounts, spare: Callable[[PodInputs], str]) -> Selection:
     """The first pods in order that end a shortage. A pod that holds nothing of what is still short is passed over.
 
     Short of 3000m CPU, pods in order with 2000m, 1 GiB without CPU, 2000m, 4000m: the first and the third go.
@@ -35,27 +35,27 @@ def choose(pods: Iterable[PodFacts], short: Amounts, spare: Callable[[PodFacts],
         short: what is short beyond what those on their way out give back. [milli-cores, bytes]
         spare: says why a pod stays although its turn has come; empty when it may go.
     """
-    victims: list[PodFacts] = []
-    spared: list[tuple[PodFacts, str]] = []
-    for pod in in_order(pods):
+    victims: list[PodInputs] = []
+    spared: list[tuple[PodInputs, str]] = []
+    for pod in eviction_order(pods):
         if not short:
             break
-        if pod.mid is None or pod.mid.terminating or not pod.holds_mid or not helps(pod, short):
+        if pod.mid is None or pod.mid.terminating or not pod.holds_mid or not relieves(pod, short):
             continue
         why = pod.mid.kept or spare(pod)
         if why:
             spared.append((pod, why))
         else:
             victims.append(pod)
-            short = less(short, pod.mid_requests)
+            short = subtract(short, pod.mid_requests)
     return Selection(tuple(victims), tuple(spared), short)
 
 
-def helps(pod: PodFacts, short: Amounts) -> bool:
+def relieves(pod: PodInputs, short: Amounts) -> bool:
     """Whether a pod holds some of what is short."""
     return any(short[each] > 0 and pod.mid_requests[each] > 0 for each in Resource)
 
 
-def less(amounts: Amounts, other: Amounts) -> Amounts:
+def subtract(amounts: Amounts, other: Amounts) -> Amounts:
     """What is left of amounts when others are taken away, never below zero."""
     return Amounts(*(max(amounts[each] - other[each], 0) for each in Resource))

@@ -6,9 +6,9 @@ from typing import Self
 
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
-from manager.inputs import Amounts, Measured, NodeFacts, PodFacts, Resource, total
+from manager.inputs import Amounts, Measured, NodeInputs, PodInputs, Resource, total
 from manager.inputs.amounts import NOTHING
-from manager.mid.eviction.selection import less
+from manager.mid.eviction.selection import subtract
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class Shortage:
     @property
     def deficit(self) -> Amounts:
         """What is bought beyond what may be sold."""
-        return less(self.requested, self.sold)
+        return subtract(self.requested, self.sold)
 
     @property
     def short(self) -> Amounts:
         """What is still short when those on their way out have gone."""
-        return less(self.deficit, self.going)
+        return subtract(self.deficit, self.going)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
@@ -42,7 +42,7 @@ class Shortage:
         return replace(self, requested=Amounts(*(self.requested[each] if which[each] else 0 for each in Resource)))
 
 
-def shortage(facts: NodeFacts, result: Result, departed: Iterable[PodFacts], going: Amounts) -> Shortage | None:
+def shortage(facts: NodeInputs, result: Result, departed: Iterable[PodInputs], going: Amounts) -> Shortage | None:
     """What a fresh report proves to be short; `None` when it proves nothing.
 
     Nobody is evicted because something is not known. A report that is missing, too old, or of an agent that says it
@@ -65,7 +65,7 @@ def shortage(facts: NodeFacts, result: Result, departed: Iterable[PodFacts], goi
     return Shortage(believed.requested, believed.calculated, going)
 
 
-def doubts(facts: NodeFacts) -> tuple[str, ...]:
+def unknown_inputs(facts: NodeInputs) -> tuple[str, ...]:
     """What is not known although a report is there, and therefore speaks for the Mid pods; a sentence each."""
     report = facts.report
     if report is None:
@@ -82,14 +82,14 @@ def doubts(facts: NodeFacts) -> tuple[str, ...]:
     return tuple(found)
 
 
-def withheld(facts: NodeFacts, result: Result, seen: Shortage | None) -> Amounts:
+def unproven_deficit(facts: NodeInputs, result: Result, seen: Shortage | None) -> Amounts:
     """The part of a deficit that nobody is evicted for, because it follows from what is not known."""
-    if result.degraded or facts.strategy.shadow or not doubts(facts):
+    if result.degraded or facts.strategy.shadow or not unknown_inputs(facts):
         return NOTHING
-    return less(result.deficit, seen.deficit if seen else NOTHING)
+    return subtract(result.deficit, seen.deficit if seen else NOTHING)
 
 
-def _in_favour(facts: NodeFacts, departed: Iterable[PodFacts]) -> NodeFacts:
+def _in_favour(facts: NodeInputs, departed: Iterable[PodInputs]) -> NodeInputs:
     """The facts with everything that is not known in favour of the Mid pods; never a lower result."""
     report = facts.report
     if report is None:
@@ -110,7 +110,7 @@ def _or(amount: int | None, instead: int | None) -> int | None:
     return instead if amount is None else amount
 
 
-def _mid_own(facts: NodeFacts, departed: Iterable[PodFacts]) -> Amounts:
+def _mid_own(facts: NodeInputs, departed: Iterable[PodInputs]) -> Amounts:
     """What Mid pods use of what they bought, with those that are in the reported usage although they have left.
 
     Without them their usage would count as somebody else's until the report's window has passed, and one eviction
@@ -129,18 +129,18 @@ def _mid_own(facts: NodeFacts, departed: Iterable[PodFacts]) -> Amounts:
 
 
 @dataclass(slots=True)
-class Departures:
+class Tombstones:
     """The Mid pods of a node from one look to the next, and those that have left."""
 
-    _present: Mapping[str, PodFacts] = field(default_factory=dict)
-    _left: list[tuple[float, PodFacts]] = field(default_factory=list)
+    _present: Mapping[str, PodInputs] = field(default_factory=dict)
+    _left: list[tuple[float, PodInputs]] = field(default_factory=list)
 
-    def update(self, pods: Mapping[str, PodFacts], now: float) -> None:
+    def update(self, pods: Mapping[str, PodInputs], now: float) -> None:
         """Take the Mid pods that are there now, by uid."""
         self._left += [(now, pod) for uid, pod in self._present.items() if uid not in pods]
         self._present = pods
 
-    def still_reported(self, reported_at: float, window_seconds: float) -> list[PodFacts]:
+    def still_reported(self, reported_at: float, window_seconds: float) -> list[PodInputs]:
         """Those that left within the time that a report speaks of; earlier ones are forgotten.
 
         Args:
@@ -152,7 +152,7 @@ class Departures:
 
 
 @dataclass(slots=True)
-class ShortageClock:
+class ShortageTimer:
     """For how long each resource has been short without a break."""
 
     since: dict[Resource, float] = field(default_factory=dict)

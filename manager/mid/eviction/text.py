@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from manager.inputs import Amounts, PodFacts, Resource
+from manager.inputs import Amounts, PodInputs, Resource
 from manager.mid.eviction.shortage import Shortage
 
 MOST_NAMES: Final = 6
@@ -33,40 +33,40 @@ def arithmetic(seen: Shortage, seconds: float) -> str:
     )
 
 
-def pod(facts: PodFacts) -> str:
+def pod(facts: PodInputs) -> str:
     """One pod: "shop/report-7 (priority 7000, requested 2000m CPU)"."""
     priority = facts.mid.priority if facts.mid else 0
     return f"{facts.key} (priority {priority}, requested {amounts(facts.mid_requests)})"
 
 
-def would_go(victims: Sequence[PodFacts], seen: Shortage, seconds: float) -> str:
+def dry_run(victims: Sequence[PodInputs], seen: Shortage, seconds: float) -> str:
     """The event of a dry run."""
     how_many = "1 pod" if len(victims) == 1 else f"{len(victims)} pods"
     would = f"Would evict {how_many} (midEviction.mode is dry-run)"
     return f"{would}: {arithmetic(seen, seconds)}. First to go: {named(victims)}"
 
 
-def nobody(spared: Sequence[tuple[PodFacts, str]], seen: Shortage, seconds: float) -> str:
+def none_evictable(spared: Sequence[tuple[PodInputs, str]], seen: Shortage, seconds: float) -> str:
     """The event when a shortage lasts and nobody can go."""
     more = f" and {len(spared) - MOST_NAMES} more" if len(spared) > MOST_NAMES else ""
     reasons = "; ".join(f"{each.key} {why}" for each, why in spared[:MOST_NAMES])
     return f"No Mid pod can be evicted now: {arithmetic(seen, seconds)}. {reasons}{more}"
 
 
-def withheld(unproven: Amounts, doubts: Sequence[str], first: Sequence[PodFacts]) -> str:
+def unproven(deficit: Amounts, unknown: Sequence[str], first: Sequence[PodInputs]) -> str:
     """The event when a deficit lasts that nobody is evicted for; `first` would be if it were proven."""
-    why = "; ".join(doubts)
-    note = f"No Mid pod is evicted for a deficit of {amounts(unproven)}, as it follows from what is not known: {why}"
+    why = "; ".join(unknown)
+    note = f"No Mid pod is evicted for a deficit of {amounts(deficit)}, as it follows from what is not known: {why}"
     return f"{note}. If it were proven, first to go: {named(first)}" if first else note
 
 
-def named(pods: Sequence[PodFacts]) -> str:
+def named(pods: Sequence[PodInputs]) -> str:
     """Pods, as many as fit into an event."""
     more = f" and {len(pods) - MOST_NAMES} more" if len(pods) > MOST_NAMES else ""
     return ", ".join(pod(each) for each in pods[:MOST_NAMES]) + more
 
 
-def evicted(victim: PodFacts, node: str, seen: Shortage, seconds: float) -> str:
+def evicted(victim: PodInputs, node: str, seen: Shortage, seconds: float) -> str:
     """The event on the Node and on the pod."""
     return f"Evicted Mid pod {pod(victim)} from node {node}: {arithmetic(seen, seconds)}"
 

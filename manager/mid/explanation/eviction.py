@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from crds.colocation import ColocationStrategy
 from manager.calculators.base import Result
-from manager.inputs import Amounts, NodeFacts, PodFacts, total
-from manager.mid.eviction.selection import Selection, choose
+from manager.inputs import Amounts, NodeInputs, PodInputs, total
+from manager.mid.eviction.selection import Selection, select_victims
 from manager.mid.eviction.settings import EvictionSettings
-from manager.mid.eviction.shortage import doubts, shortage, withheld
+from manager.mid.eviction.shortage import shortage, unknown_inputs, unproven_deficit
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Eviction:
     """What is short beyond what pods give back that are on their way out."""
     selection: Selection
     """Who would go."""
-    doubts: tuple[str, ...] = ()
+    unknown_inputs: tuple[str, ...] = ()
     """What is not known and speaks for the pods that run."""
-    if_proven: tuple[PodFacts, ...] = ()
+    if_proven: tuple[PodInputs, ...] = ()
     """Who would go first if the part of the deficit that is not proven were."""
 
 
-def of(facts: NodeFacts, result: Result, strategy: ColocationStrategy, pods: Sequence[PodFacts]) -> Eviction | None:
+def of(facts: NodeInputs, result: Result, strategy: ColocationStrategy, pods: Sequence[PodInputs]) -> Eviction | None:
     """What eviction makes of a node; None where nothing is sold beyond what may be."""
     if not result.deficit:
         return None
@@ -44,13 +44,13 @@ def of(facts: NodeFacts, result: Result, strategy: ColocationStrategy, pods: Seq
     leaving = (pod.mid_requests for pod in here if pod.mid is not None and pod.mid.terminating)
     proof = shortage(facts, result, (), total(leaving))
     short = proof.short if proof else Amounts()
-    unproven = withheld(facts, result, proof)
+    unproven = unproven_deficit(facts, result, proof)
     return Eviction(
         mode=settings.mode,
         after_seconds=settings.after_seconds,
         proven=proof is not None and bool(proof.deficit),
         short=short,
-        selection=choose(here, short, lambda _: ""),
-        doubts=doubts(facts) if unproven else (),
-        if_proven=choose(here, unproven, lambda _: "").victims,
+        selection=select_victims(here, short, lambda _: ""),
+        unknown_inputs=unknown_inputs(facts) if unproven else (),
+        if_proven=select_victims(here, unproven, lambda _: "").victims,
     )

@@ -9,8 +9,8 @@ from crds.node_metric import ShadowAccount
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
 from manager.config.in_force import InForce, at_start
-from manager.config.merge import NodeStrategyView, overlay
-from manager.inputs import Measured, NodeFacts, PodFacts, Received, Resource, from_objects
+from manager.config.merge import EffectiveStrategy, effective_strategy
+from manager.inputs import Measured, NodeInputs, ObservedAt, PodInputs, Resource, from_objects
 from manager.mid.explanation import eviction as explain_eviction
 from manager.mid.explanation import managed_fields
 from manager.mid.explanation import next_action as explain_next
@@ -19,10 +19,10 @@ from manager.mid.explanation.lease import Lease
 from manager.mid.explanation.next_action import Step
 from manager.mid.explanation.node_metric import Report, age, read
 from manager.mid.explanation.what_if import SOURCE, WhatIf
-from manager.mid.publish import offers
+from manager.mid.publish import published_amounts
 from manager.node_filter import REASON as EXCLUDED
-from manager.node_filter import Exclusion
-from manager.node_metric import Kept
+from manager.node_filter import NodeFilter
+from manager.node_metric import ManagedFields
 
 Json = Mapping[str, Any]
 
@@ -53,17 +53,17 @@ class Seen:
     """The Node."""
     node_metric: Json | None
     """Its NodeMetric, if there is one."""
-    pods: Sequence[Json | PodFacts]
+    pods: Sequence[Json | PodInputs]
     """The pods on it."""
     now: float
     """When they were read. [unix s]"""
-    received: Received | None = None
+    received: ObservedAt | None = None
     """When the report's times were seen to change; None: as the API server noted it. [unix s]"""
     written_at: float | None = None
     """When the manager last wrote to the Node; None: as the API server noted it. [unix s]"""
     lease: Lease | None = None
     """The manager's Lease; None where there is none, or it may not be read."""
-    exclusion: Exclusion = field(default_factory=Exclusion)
+    exclusion: NodeFilter = field(default_factory=NodeFilter)
     """Which nodes the manager leaves alone."""
     shadow: ShadowAccount | None = None
     """The account of mode shadow, if there is one."""
@@ -79,9 +79,9 @@ class Explanation:
     """The objects it was gathered from."""
     config: ConfigState
     """The ConfigMap."""
-    strategy: NodeStrategyView
+    strategy: EffectiveStrategy
     """The strategy in force on this node, and where each value comes from."""
-    facts: NodeFacts
+    facts: NodeInputs
     """What the formula read."""
     result: Result
     """What the formula says."""
@@ -97,7 +97,7 @@ class Explanation:
     """What the agent says."""
     status: Json
     """Status of the NodeMetric; empty where there is none or it cannot be read."""
-    mid_pods: tuple[PodFacts, ...]
+    mid_pods: tuple[PodInputs, ...]
     """The pods that bought Mid resources here."""
     eviction: Eviction | None
     """What eviction makes of a deficit; None where there is none."""
@@ -157,18 +157,18 @@ def explain(seen: Seen, config: ConfigState, what_if: WhatIf | None = None) -> E
 def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explanation:
     metadata, node_metric = seen.node["metadata"], _of_this_node(seen)
     above = (SOURCE, what_if.strategy) if what_if and what_if.strategy else None
-    view = overlay(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
+    view = effective_strategy(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
     excluded = seen.exclusion.covers(metadata.get("labels") or {})
     if excluded:
         view = replace(view, strategy=replace(view.strategy, enable=False))
-    here = [pod if isinstance(pod, PodFacts) else PodFacts.from_object(pod) for pod in seen.pods]
+    here = [pod if isinstance(pod, PodInputs) else PodInputs.from_object(pod) for pod in seen.pods]
     received = seen.received or managed_fields.received(node_metric)
     facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, received)
     result = seen.exclusion.explain(calculate(facts)) if excluded else calculate(facts)
     would_be, unless = _otherwise(facts, result)
     report = read(node_metric, seen.now) if node_metric else Report()
     status = {} if report.problem else (node_metric or {}).get("status") or {}
-    current, written_at = offers(seen.node), seen.written_at or managed_fields.written_at(seen.node)
+    current, written_at = published_amounts(seen.node), seen.written_at or managed_fields.written_at(seen.node)
     return Explanation(
         node=str(metadata["name"]),
         seen=seen,
@@ -193,11 +193,11 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
 
 def _of_this_node(seen: Seen) -> Json | None:
     """The NodeMetric, unless it is about a machine of the same name that is gone: the manager has no use for that."""
-    stale = Kept.from_object(seen.node_metric or {}).of_another_node(str(seen.node["metadata"].get("uid", "")))
+    stale = ManagedFields.from_object(seen.node_metric or {}).of_another_node(str(seen.node["metadata"].get("uid", "")))
     return None if stale else seen.node_metric
 
 
-def _otherwise(facts: NodeFacts, result: Result) -> tuple[Result | None, str]:
+def _otherwise(facts: NodeInputs, result: Result) -> tuple[Result | None, str]:
     """What the numbers alone would say where something else decides, and what would have to be different."""
     if result.degraded is None or result.degraded.reason == EXCLUDED:
         return None, ""

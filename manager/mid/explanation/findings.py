@@ -101,9 +101,9 @@ def _eviction(explanation: Explanation) -> Iterator[str]:
         return
     if not eviction.proven:
         yield f"deficit: {_unproven(explanation)}, so no Mid pod is evicted"
-        if eviction.doubts:
+        if eviction.unknown_inputs:
             first = text.named(eviction.if_proven) or "nobody"
-            yield f"deficit: not known: {'; '.join(eviction.doubts)}. If it were proven, first to go: {first}"
+            yield f"deficit: not known: {'; '.join(eviction.unknown_inputs)}. If it were proven, first to go: {first}"
         return
     if eviction.mode == "off":
         yield "deficit: midEviction.mode is off, so no Mid pod is evicted"

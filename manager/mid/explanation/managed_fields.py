@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from crds.names import CONDITION_MID_PUBLISHED
-from manager.inputs import Received, Resource
+from manager.inputs import ObservedAt, Resource
 from manager.inputs.reading import items, parse_time, part
 from manager.mid.publish import was_withdrawn
 
@@ -17,13 +17,13 @@ KOORDINATOR: Final = "koord-manager"
 Json = Mapping[str, Any]
 
 
-def received(node_metric: Json | None) -> Received:
+def received(node_metric: Json | None) -> ObservedAt:
     """When the two times of a report were written, by the API server's clock.
 
     The manager sees a report the moment it is written. A later write of the same agent, such as a fast report, hides
     when the full one came: then the report counts as younger than it is, never as older.
     """
-    return Received(
+    return ObservedAt(
         _written(node_metric, "f:updateTime"),
         _written(node_metric, "f:prediction"),
     )

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Final
 
 from manager.calculators.base import Result
-from manager.inputs import Resource, StrategyFacts
+from manager.inputs import Resource, StrategyInputs
 from manager.mid.explanation.terms import TITLES, amount
-from manager.mid.publish import Memory, Offer, decide, exceeds, is_urgent
+from manager.mid.publish import PublishedAmount, PublishState, decide, exceeds, is_urgent
 
 
 class Action(StrEnum):
@@ -47,18 +47,18 @@ class Step:
 
 
 _SOON_SECONDS: Final = 0.0
-_TO_BE_MENDED: Final = {each: Offer(None, consistent=False) for each in Resource}
+_TO_BE_MENDED: Final = {each: PublishedAmount(None, consistent=False) for each in Resource}
 
 
-def desired(result: Result, strategy: StrategyFacts) -> dict[Resource, int | None]:
+def desired(result: Result, strategy: StrategyInputs) -> dict[Resource, int | None]:
     """What the manager would write to a Node whose numbers are unusable: what it should offer, None for no such key."""
-    return dict(decide(_TO_BE_MENDED, result.desired, strategy, Memory(), 0.0).writes)
+    return dict(decide(_TO_BE_MENDED, result.desired, strategy, PublishState(), 0.0).writes)
 
 
 def steps(
-    offers: Mapping[Resource, Offer],
+    offers: Mapping[Resource, PublishedAmount],
     result: Result,
-    strategy: StrategyFacts,
+    strategy: StrategyInputs,
     written_at: float | None,
     now: float,
     *,
@@ -74,11 +74,11 @@ def steps(
         now: the clock. [unix s]
         withdrawn: whether the resources were taken away because reports were too old.
     """
-    memory = Memory(written_at, withdrawn=withdrawn)
+    memory = PublishState(written_at, withdrawn=withdrawn)
     found, wanted = [], desired(result, strategy)
     for resource in Resource:
         # The other resource is taken for right, so that the answer is about this one.
-        current = {each: offers[each] if each is resource else Offer(wanted[each]) for each in Resource}
+        current = {each: offers[each] if each is resource else PublishedAmount(wanted[each]) for each in Resource}
         decision = decide(current, result.desired, strategy, memory, now, result.requested, expired=result.expired)
         waits = resource in decision.memory.rises and decision.writes.get(resource) != wanted[resource]
         within: float | None = None
@@ -97,7 +97,9 @@ def steps(
     return tuple(found)
 
 
-def _reason(action: Action, resource: Resource, offer: Offer, wanted: int | None, strategy: StrategyFacts) -> str:
+def _reason(
+    action: Action, resource: Resource, offer: PublishedAmount, wanted: int | None, strategy: StrategyInputs
+) -> str:
     if action is Action.NOTHING:
         return ""
     change = f"the Node offers {_shown(resource, offer.amount)} and should offer {_shown(resource, wanted)}"
@@ -108,7 +110,9 @@ def _shown(resource: Resource, number: int | None) -> str:
     return "nothing" if number is None else amount(resource, number)
 
 
-def _when(action: Action, resource: Resource, offer: Offer, wanted: int | None, strategy: StrategyFacts) -> str:
+def _when(
+    action: Action, resource: Resource, offer: PublishedAmount, wanted: int | None, strategy: StrategyInputs
+) -> str:
     if not offer.consistent:
         return "its capacity and allocatable disagree, which is put right within seconds"
     if offer.amount is None and action is Action.HOLD:
@@ -125,7 +129,7 @@ def _when(action: Action, resource: Resource, offer: Offer, wanted: int | None, 
     )
 
 
-def _when_more(action: Action, offered: int, wanted: int, strategy: StrategyFacts, calm: str) -> str:
+def _when_more(action: Action, offered: int, wanted: int, strategy: StrategyInputs, calm: str) -> str:
     if action is Action.WRITE:
         return "the increase is written within seconds"
     held = _held(strategy)
@@ -134,5 +138,5 @@ def _when_more(action: Action, offered: int, wanted: int, strategy: StrategyFact
     return f"so small an increase is written when it {held} and {calm}"
 
 
-def _held(strategy: StrategyFacts) -> str:
+def _held(strategy: StrategyInputs) -> str:
     return f"has held {strategy.increase_hold_seconds}s (midIncreaseHoldSeconds)"

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from manager.calculators.base import Term
-from manager.inputs import NodeFacts, Resource
+from manager.inputs import NodeInputs, Resource
 from manager.inputs.reading import Reader, items
 from manager.mid.explanation import amounts
 
@@ -89,7 +89,7 @@ _CLASS_OF: Final[Mapping[str, str]] = {"system usage": "sys", "node usage": "nod
 """Inputs that our agent reports twice: in full, and with each prediction as the usage of a class."""
 
 
-def inputs(terms: Sequence[Term], facts: NodeFacts, status: Mapping[str, Any] | None = None) -> list[Input]:
+def inputs(terms: Sequence[Term], facts: NodeInputs, status: Mapping[str, Any] | None = None) -> list[Input]:
     """Everything that went into the terms and is not itself a term, in the order of its first use.
 
     Args:

@@ -1,7 +1,6 @@
-"""What follows from one look at a node besides the numbers on the Node: events, conditions, accounts, evictions.
+"""The steps after a node's Mid resources are published: events, conditions, shadow accounts, evictions.
 
-A reaction is one file here and one line in `REACTIONS`. Reactions come after the write, in this order, and know nothing
-of one another.
+A step is one file here and one line in `POST_RECONCILE_STEPS`. Steps run in this order and know nothing of each other.
 """
 
 from typing import Final
@@ -10,9 +9,14 @@ from manager.reconcile.steps.conditions import NodeMetricConditions
 from manager.reconcile.steps.events import NodeEvents
 from manager.reconcile.steps.eviction import MidEvictions
 from manager.reconcile.steps.shadow import ShadowAccounts
-from manager.reconcile.steps.step import Look, Reaction
+from manager.reconcile.steps.step import PostReconcileStep, ReconcileResult
 
-REACTIONS: Final[tuple[Reaction, ...]] = (NodeEvents(), NodeMetricConditions(), ShadowAccounts(), MidEvictions())
+POST_RECONCILE_STEPS: Final[tuple[PostReconcileStep, ...]] = (
+    NodeEvents(),
+    NodeMetricConditions(),
+    ShadowAccounts(),
+    MidEvictions(),
+)
 """Every reaction, in the order in which they run."""
 
-__all__ = ["REACTIONS", "Look", "Reaction"]
+__all__ = ["POST_RECONCILE_STEPS", "PostReconcileStep", "ReconcileResult"]

@@ -13,14 +13,14 @@ from crds import names
 from headroom.kube import ApiError, paths
 from manager import node_metric
 from manager.calculators.base import Result
-from manager.cluster import KnownCondition
+from manager.cluster import CachedCondition
 from manager.context import Context, Run
-from manager.definition import Definition
+from manager.definition import DefinitionFields
 from manager.inputs import Amounts
 from manager.mid.publish import HELD
-from manager.reconcile.steps.step import Look
+from manager.reconcile.steps.step import ReconcileResult
 from manager.server_side_apply import apply
-from manager.write_rate_limiter import Notices
+from manager.write_rate_limiter import ReportRateLimiter
 
 Json = dict[str, Any]
 
@@ -31,7 +31,7 @@ _MEBIBYTE: Final = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ConditionState:
     """The state of one condition."""
 
     type: str
@@ -49,7 +49,7 @@ class State:
         return str(self.holds)
 
 
-def published(result: Result, *, shadow: bool, held: bool = False) -> State:
+def published(result: Result, *, shadow: bool, held: bool = False) -> ConditionState:
     """Whether the Node offers what the formula allows.
 
     Args:
@@ -62,35 +62,35 @@ def published(result: Result, *, shadow: bool, held: bool = False) -> State:
         result.desired
     )
     if result.degraded is not None:
-        return State(name, False, result.degraded.reason, f"{_sentence(result.degraded.message)}{kept}")
+        return ConditionState(name, False, result.degraded.reason, f"{_sentence(result.degraded.message)}{kept}")
     if shadow:
         message = (
             f"mode is shadow: {_words(result.calculated)} could be sold, and nothing is written to the Node; "
             "`kubectl headroom shadow` shows the account. Set mode to active to sell them."
         )
-        return State(name, False, SHADOW, f"{_sentence(message)}{kept}")
+        return ConditionState(name, False, SHADOW, f"{_sentence(message)}{kept}")
     if held:
         message = (
             f"reports have come back: {_words(result.calculated)} could be sold, and are offered when that has held "
             "midIncreaseHoldSeconds."
         )
-        return State(name, False, HELD, _sentence(message))
+        return ConditionState(name, False, HELD, _sentence(message))
     could = f"{_words(result.calculated)} could be sold when this began"
     message = f"{could}; `kubectl headroom explain node` says how much it is now."
-    return State(name, True, "Published", message)
+    return ConditionState(name, True, "Published", message)
 
 
-def deficit(result: Result) -> State:
+def deficit(result: Result) -> ConditionState:
     """Whether running Mid pods bought more than may be sold."""
     name = names.CONDITION_MID_DEFICIT
     if not result.deficit:
-        return State(name, False, "NoDeficit", "Running Mid pods bought no more than may be sold.")
+        return ConditionState(name, False, "NoDeficit", "Running Mid pods bought no more than may be sold.")
     message = (
         f"Running Mid pods bought {_words(result.requested)}, {_words(result.deficit)} more than may be sold. "
         "No further ones are placed here; it ends when some of them end, when Prod pods use less, or by eviction "
         "(midEviction in the colocation config)."
     )
-    return State(name, True, "Deficit", message)
+    return ConditionState(name, True, "Deficit", message)
 
 
 def _words(amounts: Amounts | None) -> str:
@@ -103,7 +103,10 @@ def _sentence(text: str) -> str:
 
 
 def as_json(
-    states: Sequence[State], known: Mapping[str, KnownCondition], seen: Mapping[str, KnownCondition], now: float
+    states: Sequence[ConditionState],
+    known: Mapping[str, CachedCondition],
+    seen: Mapping[str, CachedCondition],
+    now: float,
 ) -> list[Json] | None:
     """The conditions to apply; `None` when all are there with the same status and reason.
 
@@ -137,7 +140,7 @@ def as_json(
 class NodeMetricConditions:
     """Keeps `MidPublished` and `MidDeficit` right."""
 
-    async def react(self, run: Run, look: Look) -> float | None:
+    async def react(self, run: Run, look: ReconcileResult) -> float | None:
         """Apply both conditions if one has changed."""
         context = run.context
         known = context.cluster.node_metrics.get(look.name)
@@ -146,9 +149,9 @@ class NodeMetricConditions:
         held = context.memory(look.name).writer.withdrawn
         states = (published(look.result, shadow=look.facts.strategy.shadow, held=held), deficit(look.result))
         conditions = as_json(states, known.conditions, known.seen_conditions, context.wall())
-        if conditions is None or context.part(Definition).left_out(_FIELD, context.steady()):
+        if conditions is None or context.part(DefinitionFields).left_out(_FIELD, context.steady()):
             return None
-        notices = context.memory(look.name).part(Notices)
+        notices = context.memory(look.name).part(ReportRateLimiter)
         wait = notices.wait(notices.conditions, context.steady())
         if wait:
             return wait

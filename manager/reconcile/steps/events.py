@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from crds.codec import to_json
 from manager import node_filter
 from manager.config.findings import shown
-from manager.config.merge import DEFAULT, NodeStrategyView
+from manager.config.merge import DEFAULT, EffectiveStrategy
 from manager.context import Context, Run
 from manager.inputs.reading import part
-from manager.reconcile.steps.step import Look
-from manager.write_rate_limiter import Notices
+from manager.reconcile.steps.step import ReconcileResult
+from manager.write_rate_limiter import ReportRateLimiter
 
 
 @dataclass(slots=True)
-class Told:
+class ReportedState:
     """What events have said about a node."""
 
     degraded: str | None = None
@@ -24,7 +24,7 @@ class Told:
     """Whether an event told of the deficit."""
     findings: tuple[str, ...] = ()
     """Faults of annotations and labels that an event told of."""
-    view: NodeStrategyView | None = None
+    view: EffectiveStrategy | None = None
     """The strategy last seen; `None` before the first look."""
 
 
@@ -32,10 +32,10 @@ class Told:
 class NodeEvents:
     """Tells of Mid that is degraded or restored, of a deficit, of another strategy, and of what of it is ignored."""
 
-    async def react(self, run: Run, look: Look) -> float | None:
+    async def react(self, run: Run, look: ReconcileResult) -> float | None:
         """Tell what has changed."""
         memory = run.context.memory(look.name)
-        told, notices = memory.part(Told), memory.part(Notices)
+        told, notices = memory.part(ReportedState), memory.part(ReportRateLimiter)
         wait = notices.wait(notices.events, run.context.steady())
         if wait:
             return wait
@@ -61,7 +61,7 @@ class NodeEvents:
     def forget(self, context: Context, name: str) -> None:
         """Events need no taking back."""
 
-    async def _strategy(self, run: Run, look: Look, told: Told) -> None:
+    async def _strategy(self, run: Run, look: ReconcileResult, told: ReportedState) -> None:
         if look.result.degraded is not None and look.result.degraded.reason == node_filter.REASON:
             return  # no strategy applies to it
         before, told.view = told.view, look.view
@@ -72,7 +72,7 @@ class NodeEvents:
             note = f"the strategy of this node is now: {words or 'the defaults'}"
             await self._event(run, look.name, "Normal", "NodeStrategyApplied", note)
 
-    async def _degraded(self, run: Run, look: Look, told: Told) -> None:
+    async def _degraded(self, run: Run, look: ReconcileResult, told: ReportedState) -> None:
         result = look.result
         reason = result.degraded.reason if result.degraded else ""
         before, told.degraded = told.degraded, reason
@@ -89,12 +89,12 @@ class NodeEvents:
 
     @staticmethod
     async def _event(run: Run, name: str, type_: str, reason: str, note: str) -> None:
-        notices = run.context.memory(name).part(Notices)
+        notices = run.context.memory(name).part(ReportRateLimiter)
         notices.take(notices.events, run.context.steady())
         await run.events.record(run.context.cluster.reference(name), type_, reason, "PublishMid", note)
 
 
-def _words(view: NodeStrategyView) -> str:
+def _words(view: EffectiveStrategy) -> str:
     """What differs from the defaults: "enable true (cluster), midUnallocatedPercent 20 (nodeConfigs[0] web)"."""
     stated = [(path, source) for path, source in view.sources.items() if source != DEFAULT]
     values = to_json(view.strategy) if stated else {}

@@ -7,18 +7,25 @@ from typing import Final
 
 from headroom.kube import ApiError, ApiUnavailable
 from manager.context import Context, Run
-from manager.inputs import Amounts, PodFacts, total
+from manager.inputs import Amounts, PodInputs, total
 from manager.inputs.amounts import NOTHING
 from manager.mid.eviction import text
-from manager.mid.eviction.guard import LoopGuard
+from manager.mid.eviction.guard import EvictionBackoff
 from manager.mid.eviction.rates import MINUTE_SECONDS, SlidingMinute
-from manager.mid.eviction.selection import Selection, choose
+from manager.mid.eviction.selection import Selection, select_victims
 from manager.mid.eviction.settings import EvictionSettings
-from manager.mid.eviction.shortage import Departures, Shortage, ShortageClock, doubts, shortage, withheld
+from manager.mid.eviction.shortage import (
+    Shortage,
+    ShortageTimer,
+    Tombstones,
+    shortage,
+    unknown_inputs,
+    unproven_deficit,
+)
 from manager.reconcile.steps.eviction_metrics import EvictionMetrics
-from manager.reconcile.steps.eviction_request import Answer, is_refusal, look_again, request
-from manager.reconcile.steps.step import Look
-from manager.write_rate_limiter import Notices
+from manager.reconcile.steps.eviction_request import EvictionOutcome, is_refusal, recheck, request
+from manager.reconcile.steps.step import ReconcileResult
+from manager.write_rate_limiter import ReportRateLimiter
 
 _LOG: Final = logging.getLogger(__name__)
 _REFUSED_SECONDS: Final = 60.0
@@ -31,14 +38,14 @@ _SOON_SECONDS: Final = 1.0
 
 
 @dataclass(slots=True)
-class EvictionMemory:
+class NodeEvictionState:
     """What is remembered of one node."""
 
-    departures: Departures = field(default_factory=Departures)
+    departures: Tombstones = field(default_factory=Tombstones)
     """Mid pods that left."""
-    clock: ShortageClock = field(default_factory=ShortageClock)
+    clock: ShortageTimer = field(default_factory=ShortageTimer)
     """For how long what is short."""
-    unproven: ShortageClock = field(default_factory=ShortageClock)
+    unproven: ShortageTimer = field(default_factory=ShortageTimer)
     """For how long there is a deficit that nobody is evicted for."""
     told_unproven: tuple[str, ...] = ()
     """Why, as an event has said."""
@@ -59,12 +66,12 @@ class EvictionMemory:
 
 
 @dataclass(slots=True)
-class EvictionsEverywhere:
+class ClusterEvictionState:
     """What is remembered of the whole cluster."""
 
     rate: SlidingMinute = field(default_factory=SlidingMinute)
     """Evictions of the last minute."""
-    guard: LoopGuard = field(default_factory=LoopGuard)
+    guard: EvictionBackoff = field(default_factory=EvictionBackoff)
     """Workloads that were evicted lately."""
 
 
@@ -72,11 +79,11 @@ class EvictionsEverywhere:
 class MidEvictions:
     """Evicts Mid pods, or says which would go, when a shortage lasts; see `manager.mid.eviction`."""
 
-    async def react(self, run: Run, look: Look) -> float | None:
+    async def react(self, run: Run, look: ReconcileResult) -> float | None:
         """Look at what is short, and act on what has been for long enough."""
         settings = EvictionSettings.of(look.view.strategy)
-        memory, now = run.context.memory(look.name).part(EvictionMemory), run.context.steady()
-        run.context.part(EvictionsEverywhere).guard.begin(now, run.context.wall())
+        memory, now = run.context.memory(look.name).part(NodeEvictionState), run.context.steady()
+        run.context.part(ClusterEvictionState).guard.begin(now, run.context.wall())
         metrics = run.context.telemetry.part(EvictionMetrics)
         pods = {pod.uid: pod for pod in run.context.cluster.pods_on(look.name) if pod.holds_mid}
         if total(pod.mid_requests for pod in pods.values()) != look.facts.mid_requests:
@@ -108,15 +115,19 @@ class MidEvictions:
         """Another replica acts now, or the node is gone: what was seen here is no evidence any more."""
         context.telemetry.part(EvictionMetrics).forget(name)
         if name in context.cluster.nodes:
-            context.part(EvictionsEverywhere).guard.end()
+            context.part(ClusterEvictionState).guard.end()
         if name in context.memories:
-            memory = context.memories[name].part(EvictionMemory)
-            memory.departures, memory.clock, memory.looked = Departures(), ShortageClock(), None
-            memory.unproven, memory.told_unproven = ShortageClock(), ()
+            memory = context.memories[name].part(NodeEvictionState)
+            memory.departures, memory.clock, memory.looked = Tombstones(), ShortageTimer(), None
+            memory.unproven, memory.told_unproven = ShortageTimer(), ()
 
 
 def _shortage(
-    look: Look, settings: EvictionSettings, memory: EvictionMemory, pods: Mapping[str, PodFacts], now: float
+    look: ReconcileResult,
+    settings: EvictionSettings,
+    memory: NodeEvictionState,
+    pods: Mapping[str, PodInputs],
+    now: float,
 ) -> Shortage | None:
     memory.departures.update(pods, now)
     memory.going = {uid: when for uid, when in memory.going.items() if uid in pods and now - when < _GOING_SECONDS}
@@ -134,30 +145,30 @@ def _shortage(
 
 async def _tell_withheld(
     run: Run,
-    look: Look,
+    look: ReconcileResult,
     settings: EvictionSettings,
-    memory: EvictionMemory,
+    memory: NodeEvictionState,
     seen: Shortage | None,
-    pods: Mapping[str, PodFacts],
+    pods: Mapping[str, PodInputs],
 ) -> None:
     """Say once why nobody is evicted although there is a deficit, when it has lasted as long as one that evicts."""
-    now, unproven = run.context.steady(), withheld(look.facts, look.result, seen)
+    now, unproven = run.context.steady(), unproven_deficit(look.facts, look.result, seen)
     if settings.mode == "off":
         unproven = NOTHING
     memory.unproven.update(unproven, now)
-    lasting, why = memory.unproven.due(unproven, settings.after_seconds, now + 1.0, now), doubts(look.facts)
+    lasting, why = memory.unproven.due(unproven, settings.after_seconds, now + 1.0, now), unknown_inputs(look.facts)
     if not unproven:
         memory.told_unproven = ()
     elif lasting and why != memory.told_unproven and not _held_back(run, look):
         memory.told_unproven = why
         staying = [pod for pod in pods.values() if not _goes(pod, memory)]
-        note = text.withheld(lasting, why, choose(staying, lasting, lambda _: "").victims)
+        note = text.unproven(lasting, why, select_victims(staying, lasting, lambda _: "").victims)
         await run.events.record(
             run.context.cluster.reference(look.name), "Warning", "MidEvictionWithheld", "EvictMid", note
         )
 
 
-def _goes(pod: PodFacts, memory: EvictionMemory) -> bool:
+def _goes(pod: PodInputs, memory: NodeEvictionState) -> bool:
     return pod.uid in memory.going or (pod.mid is not None and pod.mid.terminating)
 
 
@@ -166,11 +177,11 @@ class _Turn:
     """One look at a node whose shortage has lasted for long enough."""
 
     run: Run
-    look: Look
+    look: ReconcileResult
     settings: EvictionSettings
-    memory: EvictionMemory
+    memory: NodeEvictionState
     metrics: EvictionMetrics
-    pods: Mapping[str, PodFacts]
+    pods: Mapping[str, PodInputs]
     seen: Shortage
     again_at: list[float] = field(default_factory=list)
     _skipped: set[tuple[str, str]] = field(default_factory=set)
@@ -182,7 +193,7 @@ class _Turn:
         self._count_skipped()
         if selection.victims:
             await self._tell(
-                selection.victims, "MidEvictionDryRun", text.would_go(selection.victims, self.seen, self._seconds)
+                selection.victims, "MidEvictionDryRun", text.dry_run(selection.victims, self.seen, self._seconds)
             )
         else:
             await self._tell_nobody(selection.spared)
@@ -203,11 +214,11 @@ class _Turn:
             await self._evict(selection.victims[0])
         self._count_skipped()
 
-    async def _ask(self, pod: PodFacts, now: float, *, again: bool) -> tuple[Answer, str] | None:
+    async def _ask(self, pod: PodInputs, now: float, *, again: bool) -> tuple[EvictionOutcome, str] | None:
         """Ask for an eviction; what failed and was surely not taken gives its place in the limits back."""
         asked = False
         try:
-            found = await look_again(self.run.api, pod)
+            found = await recheck(self.run.api, pod)
             if found is None and self.run.leader.leads:
                 asked = True
                 found = await request(self.run.api, pod)
@@ -221,19 +232,19 @@ class _Turn:
             raise
         return found
 
-    async def _evict(self, pod: PodFacts) -> None:
+    async def _evict(self, pod: PodInputs) -> None:
         now, earlier = self.run.context.steady(), self.memory.unsettled.pop(pod.uid, None)
         if earlier is not None:  # what is asked for again counts once
             self._give_back(earlier)
         self._take(now)
         found = await self._ask(pod, now, again=earlier is not None)
         answer, why = found or (None, "")
-        if answer is not Answer.EVICTED and not (answer is Answer.GONE and earlier is not None):
+        if answer is not EvictionOutcome.EVICTED and not (answer is EvictionOutcome.GONE and earlier is not None):
             self._give_back(now)
         if answer is None:
             return
         self.metrics.asked.labels(answer.value).inc()
-        if answer in (Answer.BUDGET, Answer.REFUSED):
+        if answer in (EvictionOutcome.BUDGET, EvictionOutcome.REFUSED):
             self.memory.refused[pod.uid] = (now + _REFUSED_SECONDS, why)
             note = f"Mid pod {pod.key} stays, though the node is short: it {why}"
             if not _held_back(self.run, self.look):
@@ -241,7 +252,7 @@ class _Turn:
             return
         self.memory.going[pod.uid] = now
         seen, self.seen = self.seen, replace(self.seen, going=self.seen.going + pod.mid_requests)
-        if answer is Answer.EVICTED:
+        if answer is EvictionOutcome.EVICTED:
             self._guard(pod)
             note = text.evicted(pod, self.look.name, seen, self._seconds)
             _LOG.info("%s", note)
@@ -251,26 +262,26 @@ class _Turn:
 
     def _take(self, now: float) -> None:
         self.memory.rate.take(now)
-        self.run.context.part(EvictionsEverywhere).rate.take(now)
+        self.run.context.part(ClusterEvictionState).rate.take(now)
 
     def _give_back(self, taken_at: float) -> None:
         self.memory.rate.give_back(taken_at)
-        self.run.context.part(EvictionsEverywhere).rate.give_back(taken_at)
+        self.run.context.part(ClusterEvictionState).rate.give_back(taken_at)
 
-    def _guard(self, pod: PodFacts) -> None:
+    def _guard(self, pod: PodInputs) -> None:
         """Whatever replaces the pod is left alone for a time."""
         if pod.mid is not None:
             context = self.run.context
-            guard = context.part(EvictionsEverywhere).guard
+            guard = context.part(ClusterEvictionState).guard
             guard.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
 
     def _choose(self) -> Selection:
         candidates = [pod for pod in self.pods.values() if not _goes(pod, self.memory)]
-        selection = choose(candidates, self.seen.short, self._spare)
+        selection = select_victims(candidates, self.seen.short, self._spare)
         self._skipped |= {(pod.uid, "kept") for pod, _ in selection.spared if pod.mid and pod.mid.kept}
         return selection
 
-    def _spare(self, pod: PodFacts) -> str:
+    def _spare(self, pod: PodInputs) -> str:
         """Why a pod stays although its turn has come; looks at it again when that ends."""
         now = self.run.context.steady()
         until, why = self.memory.refused.get(pod.uid, (now, ""))
@@ -280,7 +291,7 @@ class _Turn:
         self.memory.refused.pop(pod.uid, None)
         if pod.mid is None or pod.uid in self.memory.unsettled:
             return ""
-        guarded = self.run.context.part(EvictionsEverywhere).guard.spared_until(pod.mid.workload, pod.mid.created, now)
+        guarded = self.run.context.part(ClusterEvictionState).guard.spared_until(pod.mid.workload, pod.mid.created, now)
         if guarded is None:
             return ""
         self.again_at.append(guarded)
@@ -289,11 +300,11 @@ class _Turn:
             f"may replace a pod of {pod.mid.workload} that was evicted, and is left alone for {round(guarded - now)} s"
         )
 
-    def _may_take(self, pod: PodFacts) -> bool:
+    def _may_take(self, pod: PodInputs) -> bool:
         """Whether both limits allow one more eviction now; one that may have been taken has its place already."""
         if pod.uid in self.memory.unsettled:
             return True
-        now, everywhere = self.run.context.steady(), self.run.context.part(EvictionsEverywhere)
+        now, everywhere = self.run.context.steady(), self.run.context.part(ClusterEvictionState)
         for reason, rate, limit in (
             ("node-rate", self.memory.rate, self.settings.per_node),
             ("cluster-rate", everywhere.rate, self.settings.per_cluster),
@@ -318,12 +329,12 @@ class _Turn:
         now = self.run.context.steady()
         return now - min((self.memory.clock.since[each] for each in self.seen.resources), default=now)
 
-    async def _tell_nobody(self, spared: tuple[tuple[PodFacts, str], ...]) -> None:
+    async def _tell_nobody(self, spared: tuple[tuple[PodInputs, str], ...]) -> None:
         if spared:
             pods = tuple(pod for pod, _ in spared)
-            await self._tell(pods, "MidEvictionImpossible", text.nobody(spared, self.seen, self._seconds))
+            await self._tell(pods, "MidEvictionImpossible", text.none_evictable(spared, self.seen, self._seconds))
 
-    async def _tell(self, pods: tuple[PodFacts, ...], reason: str, note: str) -> None:
+    async def _tell(self, pods: tuple[PodInputs, ...], reason: str, note: str) -> None:
         """One event for each list of pods."""
         told = (reason, *(pod.uid for pod in pods))
         if told != self.memory.told and not _held_back(self.run, self.look):
@@ -336,15 +347,15 @@ class _Turn:
         )
 
 
-def _held_back(run: Run, look: Look) -> bool:
+def _held_back(run: Run, look: ReconcileResult) -> bool:
     """Whether there were many events about the node; what is not told now is, at a later look."""
-    notices, now = run.context.memory(look.name).part(Notices), run.context.steady()
+    notices, now = run.context.memory(look.name).part(ReportRateLimiter), run.context.steady()
     if notices.wait(notices.events, now):
         return True
     notices.take(notices.events, now)
     return False
 
 
-def _reference(pod: PodFacts) -> dict[str, str]:
+def _reference(pod: PodInputs) -> dict[str, str]:
     namespace, _, name = pod.key.partition("/")
     return {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": pod.uid}

@@ -5,13 +5,13 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, paths
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 
 _ATTEMPTS: Final = 3
 """How often a pod that changes meanwhile is asked to go."""
 
 
-class Answer(StrEnum):
+class EvictionOutcome(StrEnum):
     """What came of asking for an eviction; the values are those of the metric's label."""
 
     EVICTED = "evicted"
@@ -24,7 +24,7 @@ class Answer(StrEnum):
     """Something else forbids it: an admission webhook, missing rights, or what the pod is by now."""
 
 
-async def look_again(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
+async def recheck(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] | None:
     """Read a pod just before its eviction: `None` if it is still the one that was chosen and still where it was.
 
     Returns:
@@ -35,19 +35,19 @@ async def look_again(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None
         ApiUnavailable: the API server is away, or asks to be left alone.
     """
     try:
-        fresh = PodFacts.from_object(await api.get(_path(pod)))
+        fresh = PodInputs.from_object(await api.get(_path(pod)))
     except ApiError as error:
         if error.not_found:
-            return Answer.GONE, ""
+            return EvictionOutcome.GONE, ""
         raise
     if fresh.uid != pod.uid or fresh.node != pod.node or fresh.terminal or (fresh.mid and fresh.mid.terminating):
-        return Answer.GONE, ""
+        return EvictionOutcome.GONE, ""
     if fresh.mid is None or fresh.mid.kept:
-        return Answer.REFUSED, fresh.mid.kept if fresh.mid else "holds no Mid resources any more"
+        return EvictionOutcome.REFUSED, fresh.mid.kept if fresh.mid else "holds no Mid resources any more"
     return None
 
 
-async def request(api: ApiServer, pod: PodFacts) -> tuple[Answer, str]:
+async def request(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str]:
     """Ask for the eviction of this very pod. Never a plain deletion, which would pass by PodDisruptionBudgets.
 
     Returns:
@@ -58,13 +58,13 @@ async def request(api: ApiServer, pod: PodFacts) -> tuple[Answer, str]:
         ApiUnavailable: the API server is away, or asks to be left alone; it may have taken the eviction all the same.
     """
     for _ in range(_ATTEMPTS):
-        answer = await _once(api, pod) or await look_again(api, pod)
+        answer = await _once(api, pod) or await recheck(api, pod)
         if answer is not None:
             return answer
-    return Answer.REFUSED, f"has changed each of {_ATTEMPTS} times"
+    return EvictionOutcome.REFUSED, f"has changed each of {_ATTEMPTS} times"
 
 
-async def _once(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
+async def _once(api: ApiServer, pod: PodInputs) -> tuple[EvictionOutcome, str] | None:
     """Ask once; `None`: it is another pod by now, or has just changed, which a conflict does not tell apart."""
     namespace, _, name = pod.key.partition("/")
     try:
@@ -73,14 +73,14 @@ async def _once(api: ApiServer, pod: PodFacts) -> tuple[Answer, str] | None:
         if error.conflict:
             return None
         gone = error.not_found
-        return (Answer.GONE, "") if gone else (Answer.REFUSED, f"is kept by the API server: {error}")
+        return (EvictionOutcome.GONE, "") if gone else (EvictionOutcome.REFUSED, f"is kept by the API server: {error}")
     except ApiUnavailable as error:
         if _by_budget(error):
-            return Answer.BUDGET, "is kept by its PodDisruptionBudget"
-        if is_refusal(error) or await look_again(api, pod) != (Answer.GONE, ""):
+            return EvictionOutcome.BUDGET, "is kept by its PodDisruptionBudget"
+        if is_refusal(error) or await recheck(api, pod) != (EvictionOutcome.GONE, ""):
             raise
         # only the answer was lost
-    return Answer.EVICTED, ""
+    return EvictionOutcome.EVICTED, ""
 
 
 def is_refusal(error: ApiError | ApiUnavailable) -> bool:
@@ -88,7 +88,7 @@ def is_refusal(error: ApiError | ApiUnavailable) -> bool:
     return isinstance(error, ApiError) or error.status == HTTPStatus.TOO_MANY_REQUESTS
 
 
-def _path(pod: PodFacts) -> str:
+def _path(pod: PodInputs) -> str:
     namespace, _, name = pod.key.partition("/")
     return paths.pod(namespace, name)
 

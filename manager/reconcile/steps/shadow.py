@@ -10,9 +10,9 @@ from headroom.kube import ApiError, paths
 from manager import node_metric
 from manager.calculators.mid import calculate
 from manager.context import Context, Run
-from manager.mid.shadow import Account, Rehearsal, Stored
+from manager.mid.shadow import Account, ShadowSimulation, StoredAccount
 from manager.reconcile.steps.shadow_metrics import ShadowMetrics
-from manager.reconcile.steps.step import Look
+from manager.reconcile.steps.step import ReconcileResult
 from manager.shadow_store import ShadowStore
 
 WRITE_SECONDS: Final = 600
@@ -24,10 +24,10 @@ _SPREAD_SECONDS: Final = 300
 
 
 @dataclass(slots=True)
-class ShadowMemory:
+class ShadowState:
     """What is remembered of a node in shadow mode."""
 
-    rehearsal: Rehearsal | None = None
+    rehearsal: ShadowSimulation | None = None
     """What it would do; `None` while it is not in shadow mode."""
     node_uid: str = ""
     """Which Node of that name."""
@@ -45,10 +45,10 @@ class ShadowMemory:
 class ShadowAccounts:
     """Accounts for nodes in shadow mode; for others it takes the account away."""
 
-    async def react(self, run: Run, look: Look) -> float | None:
+    async def react(self, run: Run, look: ReconcileResult) -> float | None:
         """Bring the account up to date."""
         context, facts = run.context, look.facts
-        memory = context.memory(look.name).part(ShadowMemory)
+        memory = context.memory(look.name).part(ShadowState)
         if not (facts.strategy.shadow and facts.strategy.enabled):
             await self._end(run, look.name, memory)
             return None
@@ -67,10 +67,10 @@ class ShadowAccounts:
         if name in context.cluster.nodes:
             context.part(ShadowStore).clear()
         if name in context.memories:
-            context.memories[name].part(ShadowMemory).clear()
+            context.memories[name].part(ShadowState).clear()
 
     @staticmethod
-    async def _rehearsal(run: Run, name: str, memory: ShadowMemory) -> Rehearsal:
+    async def _rehearsal(run: Run, name: str, memory: ShadowState) -> ShadowSimulation:
         """The one under way, else the one that was written, else a new one."""
         context = run.context
         kept = await context.part(ShadowStore).of(run, name)
@@ -83,20 +83,20 @@ class ShadowAccounts:
                 return memory.rehearsal
         known = context.cluster.node_metrics.get(name)
         if written is not None:
-            stored = Stored.of(written.account) if written.node_uid == uid else None
+            stored = StoredAccount.of(written.account) if written.node_uid == uid else None
         else:
-            stored = Stored.read(known.shadow) if known and not known.kept.of_another_node(uid) else None
+            stored = StoredAccount.read(known.shadow) if known and not known.kept.of_another_node(uid) else None
         now, wall = context.steady(), context.wall()
         memory.clear()
         memory.node_uid, memory.unread = uid, kept is None
-        memory.rehearsal = Rehearsal(Account(wall), None, now)
+        memory.rehearsal = ShadowSimulation(Account(wall), None, now)
         if stored is not None:
-            memory.rehearsal = Rehearsal(stored.account, stored.offered, now)
+            memory.rehearsal = ShadowSimulation(stored.account, stored.offered, now)
             memory.written_at = None if written is None else now - max(wall - stored.written_at, 0.0)
         return memory.rehearsal
 
     @staticmethod
-    async def _write(run: Run, name: str, memory: ShadowMemory, rehearsal: Rehearsal) -> float | None:
+    async def _write(run: Run, name: str, memory: ShadowState, rehearsal: ShadowSimulation) -> float | None:
         """Write the account when it is time, and with it those that are in the same ConfigMap.
 
         Returns:
@@ -115,7 +115,7 @@ class ShadowAccounts:
         if held_back:
             return held_back
         where, wall = name_of(name), context.wall()
-        same = {each: found.part(ShadowMemory) for each, found in context.memories.items() if name_of(each) == where}
+        same = {each: found.part(ShadowState) for each, found in context.memories.items() if name_of(each) == where}
         due = {each: found for each, found in same.items() if found.rehearsal is not None and not found.unread}
         accounts = {
             each: Kept(found.node_uid, found.rehearsal.to_status(wall))
@@ -130,7 +130,7 @@ class ShadowAccounts:
         return None
 
     @staticmethod
-    async def _end(run: Run, name: str, memory: ShadowMemory) -> None:
+    async def _end(run: Run, name: str, memory: ShadowState) -> None:
         memory.clear()
         run.context.telemetry.part(ShadowMetrics).forget(name)
         store = run.context.part(ShadowStore)

@@ -4,20 +4,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from manager.calculators.base import Result
-from manager.config.merge import NodeStrategyView
+from manager.config.merge import EffectiveStrategy
 from manager.context import Context, Run
-from manager.inputs import NodeFacts
+from manager.inputs import NodeInputs
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReconcileResult:
     """What one look at a node found."""
 
     name: str
     """Name of the node."""
-    view: NodeStrategyView
+    view: EffectiveStrategy
     """Its strategy, and where each value comes from."""
-    facts: NodeFacts
+    facts: NodeInputs
     """What the formula read."""
     result: Result
     """What the formula says."""
@@ -25,14 +25,14 @@ class Look:
     """Whether the Node offered any Mid resource before this look."""
 
 
-class Reaction(Protocol):
+class PostReconcileStep(Protocol):
     """Does something about what a look found. A frozen dataclass without state.
 
     What it remembers of a node is a class of its own, kept under `context.memory(name).part(TheClass)`; its metrics are
     kept under `context.telemetry.part(TheMetrics)`.
     """
 
-    async def react(self, run: Run, look: Look) -> float | None:
+    async def react(self, run: Run, look: ReconcileResult) -> float | None:
         """React, on the leader only.
 
         Returns:

@@ -17,11 +17,11 @@ from crds.codec import from_json, to_json
 from crds.colocation import ColocationConfig, ColocationStrategy, NodeStrategy
 from crds.names import ANNOTATION_COLOCATION_STRATEGY, CONFIG_MAP_KEY
 from manager.config import label_sets, overlaps, selector
-from manager.config.in_force import InForce, judge
-from manager.config.merge import overlay
+from manager.config.in_force import InForce, after_change
+from manager.config.merge import effective_strategy
 from manager.config.parse import parse_strategy
 from manager.config.review import review
-from manager.handlers.config import ConfigKeeper
+from manager.handlers.config import ConfigReconciler
 from tests.golden.adapters import Adapter
 from tests.manager.test_look_at import World
 
@@ -43,7 +43,7 @@ def config_of(data: Mapping[str, Any] | None) -> ColocationConfig:
 def _complete(config: ColocationConfig) -> Json:
     """The cluster's strategy with every default, and each entry laid over it."""
     alone = replace(config, node_configs=None)
-    found = to_json(overlay(alone).strategy)
+    found = to_json(effective_strategy(alone).strategy)
     entries = [_entry(alone, entry) for entry in config.node_configs or ()]
     return {**found, "nodeConfigs": entries} if entries else found
 
@@ -51,14 +51,14 @@ def _complete(config: ColocationConfig) -> Json:
 def _entry(cluster: ColocationConfig, entry: NodeStrategy) -> Json:
     for_all = replace(cluster, node_configs=(replace(entry, node_selector={}),))
     selected = None if entry.node_selector is None else dict(entry.node_selector)
-    return {**to_json(overlay(for_all).strategy), "name": entry.name, "nodeSelector": selected}
+    return {**to_json(effective_strategy(for_all).strategy), "name": entry.name, "nodeSelector": selected}
 
 
 def _sync_config(vector: Json) -> Json:
     cache = vector.get("cache") or {}
     before = InForce(config_of(cache.get("config")))
     text, present = vector.get("colocationConfigData"), bool(vector.get("configMapPresent"))
-    after = judge(before, text, present=present)
+    after = after_change(before, text, present=present)
     new = not cache.get("available") or _complete(after.config) != _complete(before.config)
     return {
         "available": True,  # there is no moment without a configuration in force
@@ -72,7 +72,7 @@ def _sync_config(vector: Json) -> Json:
 async def _refusals(text: str | None) -> list[str] | None:
     """The events about a text that is refused."""
     world = World()
-    keeper = ConfigKeeper(world.run)
+    keeper = ConfigReconciler(world.run)
     keeper.observe({"metadata": {"name": "c"}, "data": {} if text is None else {CONFIG_MAP_KEY: text}})
     await keeper.catch_up()
     told = [event for event in world.api.written("POST", "/events") if event["reason"] in _THEIR_NAMES]
@@ -83,7 +83,9 @@ def _get_node_strategy(vector: Json) -> Json:
     config, node = vector.get("config"), vector.get("node")
     if config is None or node is None:
         return {"strategy": None}
-    return {"strategy": to_json(overlay(config_of(config), node.get("labels"), node.get("annotations")).strategy)}
+    return {
+        "strategy": to_json(effective_strategy(config_of(config), node.get("labels"), node.get("annotations")).strategy)
+    }
 
 
 def _update_strategy_for_node(vector: Json) -> Json:
@@ -152,5 +154,5 @@ OPERATIONS: Final[Mapping[str, Adapter]] = {
 
 def strategy_in_force(text: str | None, node: Mapping[str, Any], *, present: bool) -> ColocationStrategy:
     """The strategy of a node under a ConfigMap that is the first one ever seen."""
-    config = judge(InForce(), text, present=present).config
-    return overlay(config, node.get("labels"), node.get("annotations")).strategy
+    config = after_change(InForce(), text, present=present).config
+    return effective_strategy(config, node.get("labels"), node.get("annotations")).strategy

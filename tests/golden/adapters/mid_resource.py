@@ -16,8 +16,8 @@ from crds.colocation import ColocationStrategy
 from crds.quantity import value
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate, degraded
-from manager.config.merge import overlay
-from manager.inputs import Amounts, NodeFacts, Received, Resource, StrategyFacts, from_objects
+from manager.config.merge import effective_strategy
+from manager.inputs import Amounts, NodeInputs, ObservedAt, Resource, StrategyInputs, from_objects
 from manager.inputs.node import reserved_by_annotation
 from manager.mid import publish
 from tests.golden.adapters import Adapter
@@ -63,13 +63,13 @@ def _pod(short: Mapping[str, Any]) -> Json:
     return {**pod, "spec": {**pod["spec"], "nodeName": "node"}}
 
 
-def _facts(vector: Mapping[str, Any], **strategy: Any) -> NodeFacts:  # noqa: ANN401 - fields by their JSON names
+def _facts(vector: Mapping[str, Any], **strategy: Any) -> NodeInputs:  # noqa: ANN401 - fields by their JSON names
     fields = {**(vector.get("strategy") or {}), "enable": True, **strategy}
     now = _NOW + (vector.get("clockOffsetSeconds") or 0)
     pods = [_pod(pod) for pod in vector.get("pods") or ()]
     in_force = from_json(ColocationStrategy, fields)
     metric = _metric(vector.get("nodeMetric"))
-    return from_objects(_node(vector.get("node")), metric, pods, in_force, now, Received(_NOW, _NOW))
+    return from_objects(_node(vector.get("node")), metric, pods, in_force, now, ObservedAt(_NOW, _NOW))
 
 
 def _items(result: Result) -> list[Json]:
@@ -96,8 +96,8 @@ def _is_degrade_needed(vector: Json) -> Json:
 def _is_colocation_disabled(vector: Json) -> Json:
     config, node = config_of(vector.get("config")), vector.get("node")
     if node is None:
-        return {"disabled": not overlay(replace(config, node_configs=None)).strategy.enable}
-    return {"disabled": not overlay(config, node.get("labels"), node.get("annotations")).strategy.enable}
+        return {"disabled": not effective_strategy(replace(config, node_configs=None)).strategy.enable}
+    return {"disabled": not effective_strategy(config, node.get("labels"), node.get("annotations")).strategy.enable}
 
 
 def _reserved_by_annotation(vector: Json) -> Json:
@@ -141,12 +141,12 @@ def _lists(nodes: list[Json]) -> list[Any]:
 def _writes(vector: Json, strategy: Mapping[str, Any], written_at: float | None) -> bool:
     """Whether the decision is to write; each resource is asked for by itself, as the peer does."""
     old, new = _with_mid(vector.get("oldNode"), vector.get("newNode"))
-    in_force = StrategyFacts.of(from_json(ColocationStrategy, {**strategy, "midIncreaseHoldSeconds": 0}))
-    offered = publish.offers(old)
+    in_force = StrategyInputs.of(from_json(ColocationStrategy, {**strategy, "midIncreaseHoldSeconds": 0}))
+    offered = publish.published_amounts(old)
     for each in Resource:
         wanted = (new["status"].get("allocatable") or {}).get(each.mid_name)
         desired = None if wanted is None else Amounts(value(wanted), value(wanted))
-        memory = publish.Memory(written_at)
+        memory = publish.PublishState(written_at)
         if each in publish.decide(offered, desired, in_force, memory, _NOW).writes:
             return True
     return False

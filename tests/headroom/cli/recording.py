@@ -12,7 +12,7 @@ from headroom.cli.config.file import ConfigFile
 from headroom.cli.explain.what_if import what_if
 from manager.mid.explanation.explanation import Explanation, Seen, config_state, explain
 from manager.mid.explanation.lease import Lease
-from manager.node_filter import Exclusion
+from manager.node_filter import NodeFilter
 
 NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()
 """One minute after web-1 reported. [unix s]"""
@@ -78,7 +78,7 @@ def explained(
         [*(pod for pod in recorded("pods") if pod["spec"].get("nodeName") == name), *pods],
         now,
         lease=lease,
-        exclusion=Exclusion.of(exclude_nodes),
+        exclusion=NodeFilter.of(exclude_nodes),
         shadow=shadow,
     )
     state = config_state(

@@ -11,7 +11,7 @@ from crds.codec import CodecError
 from headroom.cluster.pod import pod_limits, pod_requests
 from headroom.cluster.resize import Resize, in_effect
 from headroom.cluster.shape import check_pod
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 from scheduler_plugins.quota.charge import charge_of
 from scheduler_plugins.snapshot.estimate import LoadRules, estimate_pod, estimate_vector
 from scheduler_plugins.snapshot.requests_and_limits import pod_totals
@@ -66,13 +66,13 @@ def test_everybody_counts_so() -> None:
     pod = resized("64", "2", "2", **INFEASIBLE)
     rules = LoadRules()
     assert (pod_ref(pod).requests, pod_ref(pod).limits) == ({"cpu": 2000}, {"cpu": 2000})
-    assert PodFacts.from_object(pod).requests.cpu == 2000
+    assert PodInputs.from_object(pod).requests.cpu == 2000
     assert estimate_pod(pod, rules)["cpu"] == 1700
     assert estimate_vector(pod, rules)[rules.resources.index("cpu")] == 1700
     assert (pod_totals(pod, "requests")[0], pod_totals(pod, "limits")[0]) == (2000, 2000)
     pending = resized("64", "2", "2", **DEFERRED)
     assert pod_ref(pending).requests == {"cpu": 2000}  # what is resold of it
-    assert PodFacts.from_object(pending).requests.cpu == 64000  # what nobody else may take
+    assert PodInputs.from_object(pending).requests.cpu == 64000  # what nobody else may take
 
 
 def test_request_that_was_never_granted() -> None:

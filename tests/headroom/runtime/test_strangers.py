@@ -20,7 +20,7 @@ from headroom.runtime import http
 from headroom.runtime.health import Health
 from manager.health import Progress
 from manager.http import HttpServer, ListenError
-from manager.metrics import Telemetry, TelemetryServer
+from manager.metrics import ManagerMetrics, MetricsServer
 from manager.web.server import UiServer
 from tests.manager.web.made_cluster import typical
 from tools.devcluster.certs import Pki
@@ -70,7 +70,7 @@ async def test_agent_survives_unfinished_headers(said: bytes, count: int) -> Non
 @pytest.mark.parametrize(
     ("made", "path"),
     [
-        (lambda: TelemetryServer("127.0.0.1:0", Telemetry(), Progress().health), "/metrics"),
+        (lambda: MetricsServer("127.0.0.1:0", ManagerMetrics(), Progress().health), "/metrics"),
         (lambda: UiServer("127.0.0.1:0", typical().context), "/ui"),
     ],
     ids=["metrics", "page"],

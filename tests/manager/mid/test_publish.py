@@ -2,19 +2,32 @@
 
 import pytest
 
-from manager.inputs import Amounts, Resource, StrategyFacts
-from manager.mid.publish import Decision, Memory, Offer, Rise, decide, exceeds, is_urgent, offers, status_patch, wrote
+from manager.inputs import Amounts, Resource, StrategyInputs
+from manager.mid.publish import (
+    Decision,
+    PendingIncrease,
+    PublishedAmount,
+    PublishState,
+    decide,
+    exceeds,
+    is_urgent,
+    published_amounts,
+    state_after_writes,
+    status_patch,
+)
 from tests.manager.made import NOW, node, strategy
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 MIB = 1024**2
-STRATEGY = StrategyFacts.of(strategy(midIncreaseHoldSeconds=120, updateTimeThresholdSeconds=300))
-JUST_WRITTEN = Memory(written_at=NOW)
+STRATEGY = StrategyInputs.of(strategy(midIncreaseHoldSeconds=120, updateTimeThresholdSeconds=300))
+JUST_WRITTEN = PublishState(written_at=NOW)
 
 
-def _decide(now_offers: int | None, wanted: int | None, memory: Memory = JUST_WRITTEN, now: float = NOW) -> Decision:
+def _decide(
+    now_offers: int | None, wanted: int | None, memory: PublishState = JUST_WRITTEN, now: float = NOW
+) -> Decision:
     """A decision about CPU alone; memory stays as it is."""
-    current = {CPU: Offer(now_offers), MEMORY: Offer(None if now_offers is None else 1000)}
+    current = {CPU: PublishedAmount(now_offers), MEMORY: PublishedAmount(None if now_offers is None else 1000)}
     desired = None if wanted is None else Amounts(wanted, 1000)
     return decide(current, desired, STRATEGY, memory, now)
 
@@ -31,8 +44,11 @@ def test_disappearing_is_written_at_once() -> None:
 
 def test_no_difference_no_write() -> None:
     """The same number is never written again, however long ago it was."""
-    assert _decide(5000, 5000, Memory()) == Decision({}, Memory())
-    assert decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, Memory(), NOW).writes == {}
+    assert _decide(5000, 5000, PublishState()) == Decision({}, PublishState())
+    assert (
+        decide({CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, PublishState(), NOW).writes
+        == {}
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,10 +88,10 @@ def test_increase_must_hold() -> None:
     assert first.writes == {}
     assert first.look_again_at == NOW + 120
     dip = _decide(10000, 14000, first.memory, NOW + 60)
-    assert dip.memory.rises[CPU] == (Rise(NOW, 14000),)
+    assert dip.memory.rises[CPU] == (PendingIncrease(NOW, 14000),)
     held = _decide(10000, 30000, dip.memory, NOW + 120)
     assert held.writes == {CPU: 14000}
-    assert wrote(held, NOW + 120).rises == {CPU: (Rise(NOW + 120, 30000),)}
+    assert state_after_writes(held, NOW + 120).rises == {CPU: (PendingIncrease(NOW + 120, 30000),)}
 
 
 def test_rest_of_increase_is_planned() -> None:
@@ -84,7 +100,7 @@ def test_rest_of_increase_is_planned() -> None:
     held = _decide(10000, 20000, dip.memory, NOW + 120)
     assert held.writes == {CPU: 14000}
     assert held.look_again_at == NOW + 240
-    rest = _decide(14000, 20000, wrote(held, NOW + 120), NOW + 240)
+    rest = _decide(14000, 20000, state_after_writes(held, NOW + 120), NOW + 240)
     assert rest.writes == {CPU: 20000}
 
 
@@ -106,7 +122,7 @@ def test_each_part_of_an_increase_holds_for_itself() -> None:
     first = _decide(10000, 15000, high.memory, NOW + 120)
     assert first.writes == {CPU: 12000}
     assert first.look_again_at == NOW + 150
-    rest = _decide(12000, 15000, wrote(first, NOW + 120), NOW + 150)
+    rest = _decide(12000, 15000, state_after_writes(first, NOW + 120), NOW + 150)
     assert rest.writes == {CPU: 15000}
 
 
@@ -115,7 +131,7 @@ def test_write_that_fails_is_made_up_for() -> None:
     held = _decide(10000, 20000, _decide(10000, 20000).memory, NOW + 120)
     assert held.writes == {CPU: 20000}
     assert _decide(10000, 20000, held.memory, NOW + 130).writes == {CPU: 20000}
-    assert _decide(10000, 20000, wrote(held, NOW + 120), NOW + 500).writes == {}
+    assert _decide(10000, 20000, state_after_writes(held, NOW + 120), NOW + 500).writes == {}
 
 
 def test_interrupted_increase_begins_anew() -> None:
@@ -137,22 +153,22 @@ def test_small_increase_waits_longer() -> None:
 
 def test_increase_holds_after_long_quiet() -> None:
     """However long ago the last write was, an increase holds first."""
-    quiet = Memory(written_at=NOW - 10_000)
+    quiet = PublishState(written_at=NOW - 10_000)
     assert _decide(10000, 20000, quiet).writes == {}
-    assert _decide(10000, 20000, Memory()).writes == {}
+    assert _decide(10000, 20000, PublishState()).writes == {}
 
 
 def test_increase_without_hold() -> None:
     """With midIncreaseHoldSeconds 0 a large increase is written at once."""
-    eager = StrategyFacts.of(strategy(midIncreaseHoldSeconds=0))
-    current = {CPU: Offer(10000), MEMORY: Offer(1000)}
+    eager = StrategyInputs.of(strategy(midIncreaseHoldSeconds=0))
+    current = {CPU: PublishedAmount(10000), MEMORY: PublishedAmount(1000)}
     assert decide(current, Amounts(11001, 1000), eager, JUST_WRITTEN, NOW).writes == {CPU: 11001}
     assert decide(current, Amounts(11000, 1000), eager, JUST_WRITTEN, NOW).writes == {}
 
 
 def test_threshold_is_exact() -> None:
     """The threshold is strict and not blurred by floating point: 5 % of 20000 is 1000."""
-    five = StrategyFacts.of(strategy(resourceDiffThreshold=0.05))
+    five = StrategyInputs.of(strategy(resourceDiffThreshold=0.05))
     assert not exceeds(20000, 21000, five)
     assert exceeds(20000, 21001, five)
     assert exceeds(0, 1, five)
@@ -162,20 +178,20 @@ def test_disagreement_is_repaired() -> None:
     """Capacity and allocatable that disagree are written even when one of them is right."""
     halves = node(mid=("5000", "1000"))
     del halves["status"]["allocatable"]["kubernetes.io/mid-cpu"]
-    found = offers(halves)
-    assert found == {CPU: Offer(5000, consistent=False), MEMORY: Offer(1000)}
+    found = published_amounts(halves)
+    assert found == {CPU: PublishedAmount(5000, consistent=False), MEMORY: PublishedAmount(1000)}
     assert decide(found, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 5000}
     assert decide(found, Amounts(4990, 1000), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 4990}
 
 
 def test_repair_is_no_short_cut() -> None:
     """Where capacity and allocatable disagree, an increase still has to hold: both get the larger number first."""
-    found = {CPU: Offer(5000, consistent=False), MEMORY: Offer(1000)}
+    found = {CPU: PublishedAmount(5000, consistent=False), MEMORY: PublishedAmount(1000)}
     repair = decide(found, Amounts(9000, 1000), STRATEGY, JUST_WRITTEN, NOW)
     assert repair.writes == {CPU: 5000}
     assert repair.look_again_at == NOW + 120
-    repaired = {CPU: Offer(5000), MEMORY: Offer(1000)}
-    held = decide(repaired, Amounts(9000, 1000), STRATEGY, wrote(repair, NOW), NOW + 120)
+    repaired = {CPU: PublishedAmount(5000), MEMORY: PublishedAmount(1000)}
+    held = decide(repaired, Amounts(9000, 1000), STRATEGY, state_after_writes(repair, NOW), NOW + 120)
     assert held.writes == {CPU: 9000}
 
 
@@ -183,27 +199,33 @@ def test_larger_of_two_is_offered() -> None:
     """A kubelet that zeroed one of the two numbers has not changed what the Node offers."""
     zeroed = node(mid=("5000", "1000"))
     zeroed["status"]["allocatable"]["kubernetes.io/mid-cpu"] = "0"
-    assert offers(zeroed)[CPU] == Offer(5000, consistent=False)
+    assert published_amounts(zeroed)[CPU] == PublishedAmount(5000, consistent=False)
 
 
 def test_what_runs_is_restored_at_once() -> None:
     """A kubelet that zeroed the Node's numbers: what Mid pods bought comes back at once, the rest when it has held."""
-    zeroed = {CPU: Offer(0), MEMORY: Offer(1000)}
+    zeroed = {CPU: PublishedAmount(0), MEMORY: PublishedAmount(1000)}
     first = decide(zeroed, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, bought=Amounts(3000, 1000))
     assert first.writes == {CPU: 3000}
     assert first.look_again_at == NOW + 120
-    rest = decide({CPU: Offer(3000), MEMORY: Offer(1000)}, Amounts(5000, 1000), STRATEGY, first.memory, NOW + 120)
+    rest = decide(
+        {CPU: PublishedAmount(3000), MEMORY: PublishedAmount(1000)},
+        Amounts(5000, 1000),
+        STRATEGY,
+        first.memory,
+        NOW + 120,
+    )
     assert rest.writes == {CPU: 5000}
-    exact = StrategyFacts.of(strategy(midShrinkPolicy="exact"))
+    exact = StrategyInputs.of(strategy(midShrinkPolicy="exact"))
     assert decide(zeroed, Amounts(5000, 1000), exact, JUST_WRITTEN, NOW, Amounts(3000, 1000)).writes == {}
 
 
 @pytest.mark.parametrize(("text", "amount"), [("12k", 12000), ("12500", 12500), ("junk", -1)])
 def test_offers_read_quantities(text: str, amount: int) -> None:
     """What the API server made of a number is read back; junk differs from every number."""
-    assert offers(node(mid=(text, "1Gi")))[CPU] == Offer(amount)
-    assert offers(node())[CPU] == Offer(None)
-    assert offers({}) == {CPU: Offer(None), MEMORY: Offer(None)}
+    assert published_amounts(node(mid=(text, "1Gi")))[CPU] == PublishedAmount(amount)
+    assert published_amounts(node())[CPU] == PublishedAmount(None)
+    assert published_amounts({}) == {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}
 
 
 def test_patch_is_smallest() -> None:
@@ -220,16 +242,23 @@ def test_patch_is_smallest() -> None:
 
 def test_write_is_remembered() -> None:
     """After a write the calm time starts over, and rises of the other resource go on."""
-    rising = Memory(None, {MEMORY: (Rise(NOW, 5),)})
-    assert wrote(Decision({CPU: 7}, rising), NOW + 1) == Memory(NOW + 1, {MEMORY: (Rise(NOW, 5),)})
+    rising = PublishState(None, {MEMORY: (PendingIncrease(NOW, 5),)})
+    assert state_after_writes(Decision({CPU: 7}, rising), NOW + 1) == PublishState(
+        NOW + 1, {MEMORY: (PendingIncrease(NOW, 5),)}
+    )
 
 
 def test_zero_is_a_number() -> None:
     """A node that may sell nothing offers 0 of both: only a reason that is no arithmetic takes the resources away."""
-    offered = {CPU: Offer(5000), MEMORY: Offer(1000)}
+    offered = {CPU: PublishedAmount(5000), MEMORY: PublishedAmount(1000)}
     assert decide(offered, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes == {CPU: 0}
-    assert decide({CPU: Offer(0), MEMORY: Offer(0)}, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes == {}
-    assert decide({CPU: Offer(None), MEMORY: Offer(None)}, Amounts(), STRATEGY, Memory(), NOW).writes == {
+    assert (
+        decide({CPU: PublishedAmount(0), MEMORY: PublishedAmount(0)}, Amounts(), STRATEGY, JUST_WRITTEN, NOW).writes
+        == {}
+    )
+    assert decide(
+        {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, Amounts(), STRATEGY, PublishState(), NOW
+    ).writes == {
         CPU: 0,
         MEMORY: 0,
     }
@@ -237,7 +266,9 @@ def test_zero_is_a_number() -> None:
 
 def test_what_comes_back_must_hold() -> None:
     """Taken away because reports were too old: the first number afterwards is an increase, from nothing."""
-    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    gone = decide(
+        {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
+    )
     back = _decide(None, 5000, gone.memory, NOW + 10)
     assert back.writes == {}
     assert back.look_again_at == NOW + 130
@@ -245,21 +276,25 @@ def test_what_comes_back_must_hold() -> None:
     assert dip.writes == {}
     held = _decide(None, 6000, dip.memory, NOW + 130)
     assert held.writes == {CPU: 4000, MEMORY: 1000}
-    assert not wrote(held, NOW + 130).withdrawn
+    assert not state_after_writes(held, NOW + 130).withdrawn
     again = _decide(None, 9000, held.memory, NOW + 131)  # the write failed, and now more could be sold
     assert again.writes == {CPU: 4000, MEMORY: 1000}
 
 
 def test_disabled_and_enabled_again_is_no_return() -> None:
     """Whoever enables selling again, meanwhile or afterwards, need not wait."""
-    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
+    gone = decide(
+        {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
+    )
     disabled = _decide(None, None, gone.memory, NOW + 10)
     assert _decide(None, 5000, disabled.memory, NOW + 20).writes == {CPU: 5000, MEMORY: 1000}
 
 
 def test_floor_comes_back_at_once() -> None:
     """What running Mid pods bought does not wait for a return either."""
-    gone = decide({CPU: Offer(None), MEMORY: Offer(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True)
-    current = {CPU: Offer(None), MEMORY: Offer(1000)}
+    gone = decide(
+        {CPU: PublishedAmount(None), MEMORY: PublishedAmount(None)}, None, STRATEGY, JUST_WRITTEN, NOW, expired=True
+    )
+    current = {CPU: PublishedAmount(None), MEMORY: PublishedAmount(1000)}
     back = decide(current, Amounts(9000, 1000), STRATEGY, gone.memory, NOW + 5, Amounts(2000, 0))
     assert back.writes == {CPU: 2000}

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from crds.codec import from_json, to_json
 from crds.node_metric import ShadowAccount
 from manager.calculators.mid import calculate
-from manager.inputs import Amounts, NodeFacts
-from manager.mid.shadow import Account, Rehearsal, Stored, left_free
+from manager.inputs import Amounts, NodeInputs
+from manager.mid.shadow import Account, ShadowSimulation, StoredAccount, free_for_mid
 from tests.manager.made import NOW, Json, facts, mid_pod, node, report
 
 GI = 1024**3
@@ -30,9 +30,9 @@ class Node:
     def __init__(self, **strategy: object) -> None:
         self.strategy: dict[str, Any] = {"midIncreaseHoldSeconds": 0, **strategy}
         self.now = 0.0
-        self.rehearsal = Rehearsal(Account(NOW), None, self.now)
+        self.rehearsal = ShadowSimulation(Account(NOW), None, self.now)
 
-    def facts(self, metric: Json | None, *pods: Json) -> NodeFacts:
+    def facts(self, metric: Json | None, *pods: Json) -> NodeInputs:
         """What the formula reads now."""
         return facts(node(), metric, *pods, now=NOW + self.now, **self.strategy)
 
@@ -55,35 +55,35 @@ class Node:
 def test_free_is_what_is_left() -> None:
     """16 cores of which 15 are allocatable, 1 for the system and 9 for Prod pods leave 6, whatever Mid pods use."""
     the_node = node(cpu="15", capacity={"cpu": "16"})
-    found = left_free(facts(the_node, _report("9", usage=("13", "24Gi"), mid=("3", "1Gi"))))
+    found = free_for_mid(facts(the_node, _report("9", usage=("13", "24Gi"), mid=("3", "1Gi"))))
     assert found == Amounts(6000, (64 - 2 - 8) * GI)
 
 
 def test_free_without_classes() -> None:
     """Another agent says no class: what is neither the system's nor of bought Mid counts as above Mid."""
     other = report(usage=("10", "24Gi"), mid=None)
-    assert left_free(facts(node(), other)) == Amounts(16000 - 1000 - 9000, (64 - 2 - 22) * GI)
+    assert free_for_mid(facts(node(), other)) == Amounts(16000 - 1000 - 9000, (64 - 2 - 22) * GI)
 
 
 def test_free_counts_hosts_and_reservation() -> None:
     """The reservation is the largest of three: system use with host applications, kubelet's, the annotation's."""
     host = [{"priority": "koord-prod", "usage": {"resources": {"cpu": "4", "memory": "1Gi"}}}]
-    found = left_free(facts(node(), _report("3", hostApplicationMetric=host)))
+    found = free_for_mid(facts(node(), _report("3", hostApplicationMetric=host)))
     assert found is not None
     assert found.cpu == 16000 - (1000 + 4000) - 3000
     reserved = node(annotations={"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'})
-    assert left_free(facts(reserved, _report("3"))) == Amounts(7000, (64 - 2 - 8) * GI)
+    assert free_for_mid(facts(reserved, _report("3"))) == Amounts(7000, (64 - 2 - 8) * GI)
 
 
 @pytest.mark.parametrize("metric", [None, report(usage=("6", None))])
 def test_unmeasured_is_not_judged(metric: Json | None) -> None:
     """Where a report does not say what is in use, nothing is free or too much: nobody knows."""
-    assert left_free(facts(node(), metric)) is None
+    assert free_for_mid(facts(node(), metric)) is None
 
 
 def test_overloaded_node_has_nothing_free() -> None:
     """Use beyond what is there leaves nothing, not less."""
-    found = left_free(facts(node(), _report("40")))
+    found = free_for_mid(facts(node(), _report("40")))
     assert found is not None
     assert found.cpu == 0
 
@@ -168,14 +168,14 @@ def test_restart_goes_on() -> None:
     first = Node()
     for prod in ("3", "3", "14", "3"):
         first.reported(prod)
-    stored = Stored.read(to_json(first.rehearsal.to_status(NOW + first.now)))
+    stored = StoredAccount.read(to_json(first.rehearsal.to_status(NOW + first.now)))
     assert stored is not None
     assert stored.offered == first.rehearsal.offered
     assert stored.written_at == NOW + first.now
     assert stored.account.observed == first.account.observed
     assert stored.account.mean == first.account.mean
     assert (stored.account.too_much, stored.account.worst) == (first.account.too_much, first.account.worst)
-    again = Rehearsal(stored.account, stored.offered, 0.0)
+    again = ShadowSimulation(stored.account, stored.offered, 0.0)
     found = first.facts(_report("3", age=-first.now))
     again.look(found, calculate(found), WINDOW, 5.0)
     assert again.account == stored.account  # the report was judged before
@@ -210,7 +210,7 @@ def test_status_is_the_wire_type() -> None:
 )
 def test_odd_status_begins_anew(status: object) -> None:
     """What cannot be read counts as not there."""
-    assert Stored.read(status) is None
+    assert StoredAccount.read(status) is None
 
 
 _TIME = st.sampled_from(["2026-01-01T00:00:00Z", "0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00", "", "x"])
@@ -233,9 +233,9 @@ _ODD = st.one_of(
 )
 def test_whatever_stands_there_goes_on(status: Json) -> None:
     """Whatever somebody wrote there, an account that is read can be written again."""
-    stored = Stored.read(status)
+    stored = StoredAccount.read(status)
     if stored is not None:
-        Rehearsal(stored.account, stored.offered, 0.0).to_status(NOW)
+        ShadowSimulation(stored.account, stored.offered, 0.0).to_status(NOW)
 
 
 _AMOUNT = st.integers(0, 2**50)

@@ -14,10 +14,10 @@ from prometheus_client import generate_latest
 from crds.shadow_accounts import name_of
 from headroom.kube import ApiError, ApiUnavailable, paths
 from manager.handlers import node_metric, nodes
-from manager.inputs import PodFacts
-from manager.leader import Leadership
-from manager.mid.shadow import Account, Rehearsal
-from manager.reconcile.steps.shadow import ShadowMemory
+from manager.inputs import PodInputs
+from manager.leader import LeaderElector
+from manager.mid.shadow import Account, ShadowSimulation
+from manager.reconcile.steps.shadow import ShadowState
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings
 from manager.shadow_store import FORBIDDEN_SECONDS, ShadowStore
 from tests.manager.made import FakeApi, Json, at, mid_pod, node, put_pods, report
@@ -104,11 +104,11 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
             for world in (one, other):
                 world.wall.now += 60 * (silent - 1)
                 world.steady.now += 60 * (silent - 1)
-                bought = PodFacts.from_object(mid_pod("m", cpu="2500", memory="3Gi"))
+                bought = PodInputs.from_object(mid_pod("m", cpu="2500", memory="3Gi"))
                 put_pods(world.run.context.cluster, [bought] if has_pod else [])
                 await world.look()
                 await world.minute(usage=str(usage), reclaimable=str(reclaimable))
-            rehearsal = one.run.context.memory("n1").part(ShadowMemory).rehearsal
+            rehearsal = one.run.context.memory("n1").part(ShadowState).rehearsal
             assert rehearsal is not None
             offered = rehearsal.offered
             shown = {} if offered is None else {"cpu": str(offered.cpu), "memory": str(offered.memory)}
@@ -165,11 +165,11 @@ async def test_follower_forgets(world: Shadowed) -> None:
     """A replica that no longer leads shows nothing, and reads the account again when it leads again."""
     leading = world.run.leader
     api: Any = world.api
-    world.run.leader = Leadership(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
+    world.run.leader = LeaderElector(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
     await world.look()
     assert 'node="n1"' not in world.metrics()
     assert "headroom_manager_shadow_nodes 0.0" in world.metrics()
-    assert world.run.context.memory("n1").part(ShadowMemory) == ShadowMemory()
+    assert world.run.context.memory("n1").part(ShadowState) == ShadowState()
     world.run.leader = leading
     await world.look()
     assert "headroom_manager_shadow_nodes 1.0" in world.metrics()
@@ -208,7 +208,7 @@ async def test_entering_takes_away(world: Shadowed) -> None:
     world.configure(ENABLED)
     await world.look()
     assert world.offered()["cpu"] == "4000"
-    bought = PodFacts.from_object(mid_pod("m", cpu="1000", memory="1Gi"))
+    bought = PodInputs.from_object(mid_pod("m", cpu="1000", memory="1Gi"))
     world.run.context.cluster.put_pod(bought)
     world.configure(SHADOW)
     await world.look()
@@ -259,8 +259,8 @@ async def test_account_of_the_status_is_taken_over(world: Shadowed) -> None:
 async def test_nodes_share_writes(world: Shadowed) -> None:
     """What is due is written with all that is in the same ConfigMap; accounts of nodes that are gone go with it."""
     twin = next(name for number in range(2, 999) if name_of(name := f"n{number}") == name_of("n1"))
-    memory = world.run.context.memory(twin).part(ShadowMemory)
-    memory.rehearsal, memory.node_uid = Rehearsal(Account(world.wall()), None, world.steady()), "uid-twin"
+    memory = world.run.context.memory(twin).part(ShadowState)
+    memory.rehearsal, memory.node_uid = ShadowSimulation(Account(world.wall()), None, world.steady()), "uid-twin"
     made = copy.deepcopy(node())
     made["metadata"].update(name=twin, uid="uid-twin")
     nodes.observe(world.run, "ADDED", made)
@@ -279,7 +279,7 @@ async def test_many_nodes_begin_at_once(world: Shadowed) -> None:
     before = len(world.api.written("PATCH", ACCOUNTS))
     world.run.context.memories.clear()
     for _ in range(5):
-        world.run.context.memory("n1").part(ShadowMemory).written_at = None
+        world.run.context.memory("n1").part(ShadowState).written_at = None
         await world.look()
     assert len(world.api.written("PATCH", ACCOUNTS)) - before <= 1
 
@@ -287,7 +287,7 @@ async def test_many_nodes_begin_at_once(world: Shadowed) -> None:
 async def test_failed_write_is_queued_again_soon(world: Shadowed) -> None:
     """An account that could not be written is due a few seconds later, not when the node has its next turn."""
     world.api.fails[f"PATCH {ACCOUNTS}"] = ApiUnavailable("away", status=500)
-    memory = world.run.context.memory("n1").part(ShadowMemory)
+    memory = world.run.context.memory("n1").part(ShadowState)
     memory.written_at = None
     with pytest.raises(ApiUnavailable):
         await world.minute()
@@ -297,14 +297,14 @@ async def test_failed_write_is_queued_again_soon(world: Shadowed) -> None:
     del world.api.fails[f"PATCH {ACCOUNTS}"]
     world.steady.now += 4
     await world.look()
-    assert world.run.context.memory("n1").part(ShadowMemory).written_at == world.steady.now
+    assert world.run.context.memory("n1").part(ShadowState).written_at == world.steady.now
     assert (world.account() or {})["observedSeconds"] == 240
 
 
 async def test_lasting_failure_is_not_tried_ever_again(world: Shadowed) -> None:
     """All nodes of a ConfigMap wait for it: the longer it cannot be written, the longer."""
     world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(422, "Invalid", "too large")
-    memory = world.run.context.memory("n1").part(ShadowMemory)
+    memory = world.run.context.memory("n1").part(ShadowState)
     memory.written_at = None
     looks = 0
     while world.steady.now < 3600:

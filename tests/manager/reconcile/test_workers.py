@@ -7,7 +7,7 @@ import pytest
 
 from headroom.kube import ApiError, ApiUnavailable
 from manager.handlers import node_metric, nodes
-from manager.inputs import PodFacts
+from manager.inputs import PodInputs
 from manager.leader import NotLeading
 from manager.reconcile.workers import Workers
 from tests.manager.made import Json, mid_pod, node, report
@@ -175,7 +175,7 @@ async def test_numbers_of_another_manager(config: str) -> None:
     expected = pace.write_burst + 120.0 / pace.write_refill_seconds
     assert expected - 2 <= crowd.attempts("a") <= expected + 2
     assert crowd.told().count("MidContested") == 1
-    crowd.run.context.cluster.put_pod(PodFacts.from_object(mid_pod("m", cpu="3000", memory="2Gi", on="a")))
+    crowd.run.context.cluster.put_pod(PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi", on="a")))
     nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
     crowd.run.queue.add("a")
     await crowd.work(60.0)

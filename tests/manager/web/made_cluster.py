@@ -8,9 +8,9 @@ from typing import Any
 from crds import names
 from manager.config.in_force import at_start
 from manager.context import Context
-from manager.inputs import PodFacts
-from manager.metrics import Telemetry
-from manager.node_filter import Exclusion
+from manager.inputs import PodInputs
+from manager.metrics import ManagerMetrics
+from manager.node_filter import NodeFilter
 from manager.settings import Settings
 from manager.web.recorder import Recorder
 from tests.manager.made import NOW, Json, at, mid_pod, node, pod, resources
@@ -101,7 +101,7 @@ class World:
     """What it knows."""
 
     def __post_init__(self) -> None:
-        self.context = Context(self.settings, Telemetry(), wall=lambda: self.now)
+        self.context = Context(self.settings, ManagerMetrics(), wall=lambda: self.now)
         self.context.steady = lambda: self.now - NOW + 1000.0
         self.context.in_force = at_start(CONFIG, present=True, last_good=None, now=self.now - 3600)
         progress = self.context.progress
@@ -121,12 +121,12 @@ class World:
         if its_metric is not None:
             cluster.put_node_metric(its_metric, self.context.steady())
         for each in pods:
-            cluster.put_pod(PodFacts.from_object(each))
+            cluster.put_pod(PodInputs.from_object(each))
 
     def look(self) -> None:
         """Let the recorder look at all nodes once."""
         for name in list(self.context.cluster.nodes):
-            self.recorder.look(self.context.cluster, name, Exclusion(), self.now, self.context.steady())
+            self.recorder.look(self.context.cluster, name, NodeFilter(), self.now, self.context.steady())
         self.recorder.finish(self.context.cluster, self.now)
 
     def tell(self, minutes: int, say: Callable[[float], None], *, every: int = 1) -> None:

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from manager.config.in_force import judge
+from manager.config.in_force import after_change
 from manager.mid.explanation.document import as_json
 from manager.mid.explanation.findings import findings
 from manager.web import explanation
@@ -126,7 +126,7 @@ def test_names_never_become_code() -> None:
     found["status"]["prediction"]["policy"]["model"] = EVIL
     pod = mid_pod(EVIL)
     world.put(node("n1", labels={"a": EVIL}, annotations={"node.koordinator.sh/reservation": EVIL}), found, pod)
-    world.context.in_force = judge(world.context.in_force, f'{{"enable": "{EVIL}"}}', present=True)
+    world.context.in_force = after_change(world.context.in_force, f'{{"enable": "{EVIL}"}}', present=True)
     world.context.progress.trouble = EVIL
     world.look()
     for url in ("/ui", "/ui/nodes/n1", f'/ui?q={EVIL}"onfocus="x', f"/ui/nodes/{EVIL}"):
@@ -207,7 +207,7 @@ def test_a_fresh_installation_says_what_to_do() -> None:
 def test_faults_of_the_config_are_told() -> None:
     """A config that cannot be used stands on every page, with the first fault."""
     world = typical()
-    world.context.in_force = judge(world.context.in_force, '{"enable": "maybe"}', present=True)
+    world.context.in_force = after_change(world.context.in_force, '{"enable": "maybe"}', present=True)
     for url in ("/ui", "/ui/nodes/n1"):
         assert "The colocation config cannot be used" in _Parsed(ask(world, url).body).text
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crds import names
-from manager.node_filter import Exclusion
+from manager.node_filter import NodeFilter
 from manager.web import recorder as recording
 from manager.web.history import Series
 from manager.web.recorder import Recorder, record
@@ -153,7 +153,7 @@ def test_nodes_that_go_are_forgotten() -> None:
 def test_a_node_that_vanishes_is_passed_over() -> None:
     """A node that goes between two handfuls of a round is no error."""
     world = World()
-    world.recorder.look(world.context.cluster, "gone", Exclusion(), world.now, 0.0)
+    world.recorder.look(world.context.cluster, "gone", NodeFilter(), world.now, 0.0)
     assert world.recorder.rows == {}
 
 

@@ -18,7 +18,7 @@ from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
 from manager.handlers import admission
-from manager.metrics import Telemetry
+from manager.metrics import ManagerMetrics
 from manager.webhook.certificates import Pair, issue
 from manager.webhook.listener import Listener
 from manager.webhook.metrics import WebhookMetrics
@@ -58,7 +58,7 @@ class Served:
     """A server and what belongs to it."""
 
     def __init__(self, pair: Pair) -> None:
-        self.telemetry = Telemetry()
+        self.telemetry = ManagerMetrics()
         self.listener = Listener("127.0.0.1:0")
         self.serving = Serving()
         self.pair = pair

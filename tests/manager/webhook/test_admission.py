@@ -7,11 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.config.findings import Finding
+from manager.config.findings import ConfigFinding
 from manager.webhook import admission
 from tests.manager.webhook.reviews import KEY, NAME, NAMESPACE, review
 
-FAULTS = (Finding("nodeConfigs[0].enabl", "unknown field: did you mean enable?"), Finding("", "not valid JSON"))
+FAULTS = (
+    ConfigFinding("nodeConfigs[0].enabl", "unknown field: did you mean enable?"),
+    ConfigFinding("", "not valid JSON"),
+)
 
 
 def asked(**given: Any) -> admission.Asked:  # noqa: ANN401 - arguments of review
@@ -144,8 +147,10 @@ def test_own_fault_admits(message: str) -> None:
     assert "was not checked" in found["warnings"][0]
 
 
-@given(st.lists(st.builds(Finding, st.text(), st.text()), min_size=1, max_size=4), st.lists(st.text(), max_size=3))
-def test_any_words_travel(faults: list[Finding], warnings: list[str]) -> None:
+@given(
+    st.lists(st.builds(ConfigFinding, st.text(), st.text()), min_size=1, max_size=4), st.lists(st.text(), max_size=3)
+)
+def test_any_words_travel(faults: list[ConfigFinding], warnings: list[str]) -> None:
     """Whatever an operator wrote, what is said about it arrives: no fault is lost, and each is one printable line."""
     given_ = kopf_refuses(admission.folded(faults))
     given_["response"]["warnings"] = warnings
@@ -160,7 +165,7 @@ def test_any_words_travel(faults: list[Finding], warnings: list[str]) -> None:
 
 def test_many_faults_are_counted() -> None:
     """Of hundreds of faults the first fifty are shown and the rest is counted."""
-    faults = [Finding(f"f{index}", "wrong") for index in range(200)]
+    faults = [ConfigFinding(f"f{index}", "wrong") for index in range(200)]
     causes = admission.answer(asked(), kopf_refuses(admission.folded(faults)))["response"]["status"]["details"][
         "causes"
     ]

@@ -6,7 +6,7 @@ from typing import Any
 
 from headroom.kube import ApiError
 from headroom.kube.api import APPLY, JSON_PATCH
-from manager.metrics import Telemetry
+from manager.metrics import ManagerMetrics
 from manager.settings import Settings, WebhookSettings
 from manager.webhook.certificates import Pair, read
 from manager.webhook.metrics import WebhookMetrics
@@ -60,7 +60,7 @@ class World:
         self.api = Api()
         self.now = NOW
         self.slept: list[tuple[float, bytes, Json | None]] = []
-        self.telemetry = Telemetry()
+        self.telemetry = ManagerMetrics()
         if installed:
             client = {"service": {"name": "headroom-manager-webhook", "namespace": "headroom-system"}}
             metadata = {"name": "headroom-colocation-config", "uid": "hook"}

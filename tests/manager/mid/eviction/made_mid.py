@@ -1,7 +1,7 @@
 """Mid pods for tests of eviction."""
 
 from crds import names
-from manager.inputs import Amounts, PodFacts, Resource
+from manager.inputs import Amounts, PodInputs, Resource
 from tests.manager.made import Json, at, mid_pod
 
 MEBIBYTE = 1 << 20
@@ -39,9 +39,9 @@ def three() -> list[Json]:
     return [mid("old", 2000, age=9000), mid("young", 2000, age=100), mid("high", 2000, priority=7900, age=5)]
 
 
-def facts_of(*pods: Json) -> list[PodFacts]:
+def facts_of(*pods: Json) -> list[PodInputs]:
     """What the manager keeps of them."""
-    return [PodFacts.from_object(pod) for pod in pods]
+    return [PodInputs.from_object(pod) for pod in pods]
 
 
 def short(cpu: int = 0, memory: int = 0) -> Amounts:
@@ -49,6 +49,6 @@ def short(cpu: int = 0, memory: int = 0) -> Amounts:
     return Amounts(cpu, memory * MEBIBYTE)
 
 
-def total(pods: list[PodFacts] | tuple[PodFacts, ...], resource: Resource) -> int:
+def total(pods: list[PodInputs] | tuple[PodInputs, ...], resource: Resource) -> int:
     """What pods hold of a resource."""
     return sum(pod.mid_requests[resource] for pod in pods)

@@ -7,15 +7,15 @@ from typing import Any, cast
 from headroom.kube import ApiServer
 from headroom.kube.events import EventRecorder
 from manager.calculators.mid import calculate
-from manager.config.merge import overlay
+from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
 from manager.context import Context, Run
-from manager.inputs import PodFacts, from_objects
-from manager.leader import Leadership
-from manager.metrics import Telemetry
+from manager.inputs import PodInputs, from_objects
+from manager.leader import LeaderElector
+from manager.metrics import ManagerMetrics
 from manager.reconcile.queue import NodeQueue
-from manager.reconcile.steps import Look
-from manager.reconcile.steps.eviction import EvictionsEverywhere, MidEvictions
+from manager.reconcile.steps import ReconcileResult
+from manager.reconcile.steps.eviction import ClusterEvictionState, MidEvictions
 from manager.settings import LeaderSettings, Settings
 from tests.headroom.kube.preconditions import check_options
 from tests.manager.made import NOW, FakeApi, Json, at, node, put_pods, report
@@ -58,14 +58,14 @@ class Stage:
         self.api = EvictingApi()
         self.wall, self.steady = Clock(), Clock()
         self.wall.now, self.steady.now = NOW, 1000.0
-        self.context = Context(Settings(), Telemetry(), wall=self.wall, steady=self.steady)
+        self.context = Context(Settings(), ManagerMetrics(), wall=self.wall, steady=self.steady)
         api = cast("ApiServer", self.api)
-        self.leader = Leadership(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
+        self.leader = LeaderElector(api, "ns", "a", LeaderSettings(enabled=False), self.steady, lambda: None)
         events = EventRecorder(api, "headroom-manager", clock=self.wall)
         self.run = Run(self.context, api, NodeQueue(0.0, self.steady), self.leader, events)
         put_pods(self.context.cluster, [])
         self.context.cluster.put_node(node())
-        self.context.part(EvictionsEverywhere).guard.begin(0.0, NOW - 1000)
+        self.context.part(ClusterEvictionState).guard.begin(0.0, NOW - 1000)
         self.cpu = cpu
         self.strategy: Json = {}
         self.eviction: Json = {"mode": "on", "maxPerNodePerMinute": 100, "maxPerMinute": 100, **eviction}
@@ -75,13 +75,13 @@ class Stage:
     def add(self, pod: Json) -> None:
         """A pod is there and seen."""
         stored = self.api.put(f"{PODS}/{pod['metadata']['name']}", pod)
-        self.context.cluster.put_pod(PodFacts.from_object(stored))
+        self.context.cluster.put_pod(PodInputs.from_object(stored))
 
     def see(self) -> None:
         """The watch tells what became of the pods."""
         for pod in self.api.objects.values():
             if pod.get("spec", {}).get("nodeName"):
-                self.context.cluster.put_pod(PodFacts.from_object(pod))
+                self.context.cluster.put_pod(PodInputs.from_object(pod))
 
     def leave(self, name: str) -> None:
         """A pod is gone."""
@@ -107,7 +107,7 @@ class Stage:
         cluster, now = self.context.cluster, self.wall.now
         config = parse_config(json.dumps({"enable": True, "midEviction": self.eviction, **self.strategy})).config
         assert config is not None
-        view, known = overlay(config), cluster.node_metrics.get(name)
+        view, known = effective_strategy(config), cluster.node_metrics.get(name)
         received = known.received.moved(now - self.steady.now) if known else None
         facts = from_objects(
             cluster.nodes[name],
@@ -118,7 +118,7 @@ class Stage:
             received,
         )
         meanwhile()
-        look = Look(name, view, facts, calculate(facts), offered_before=True)
+        look = ReconcileResult(name, view, facts, calculate(facts), offered_before=True)
         return await MidEvictions().react(self.run, look)
 
     async def lasts(self, seconds: float = AFTER_SECONDS + 1) -> float | None:

@@ -1,7 +1,7 @@
 """What a dry run says, and that a look at a node leads to it."""
 
-from manager.inputs import PodFacts
-from manager.reconcile.steps import REACTIONS
+from manager.inputs import PodInputs
+from manager.reconcile.steps import POST_RECONCILE_STEPS
 from manager.reconcile.steps.eviction import MidEvictions
 from tests.manager.made import node, report
 from tests.manager.mid.eviction.made_mid import mid, three
@@ -56,12 +56,12 @@ async def test_long_list_is_cut() -> None:
 
 async def test_reaction_is_in_force() -> None:
     """A look at a node leads to the dry run's event."""
-    assert any(isinstance(each, MidEvictions) for each in REACTIONS)
+    assert any(isinstance(each, MidEvictions) for each in POST_RECONCILE_STEPS)
     world = World()
     world.has_node(node())
     world.configure('{"enable": true, "midEviction": {"afterSeconds": 0}}')
     for made in three():
-        world.run.context.cluster.put_pod(PodFacts.from_object(made))
+        world.run.context.cluster.put_pod(PodInputs.from_object(made))
     world.reports(report())
     world.steady.now += 1
     await world.look()

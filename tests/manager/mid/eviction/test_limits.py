@@ -7,11 +7,11 @@ import pytest
 
 from crds.names import ANNOTATION_COLOCATION_STRATEGY
 from headroom.kube import ApiError, ApiUnavailable
-from manager.config.merge import overlay
+from manager.config.merge import effective_strategy
 from manager.config.parse import parse_config
 from manager.leader import NotLeading
 from manager.mid.eviction.settings import EvictionSettings
-from manager.reconcile.steps.eviction import EvictionsEverywhere
+from manager.reconcile.steps.eviction import ClusterEvictionState
 from tests.manager.made import Json, at
 from tests.manager.mid.eviction.made_mid import three
 from tests.manager.mid.eviction.stage import PODS, Stage
@@ -44,7 +44,7 @@ async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> No
     stage = Stage(*three(), cpu="0", maxPerNodePerMinute=1, maxPerMinute=1)
     await _fails_then_evicts(stage, error, part)
     assert stage.api.objects[f"{PODS}/young"]["metadata"]["deletionTimestamp"]
-    everywhere, now = stage.context.part(EvictionsEverywhere), stage.steady.now
+    everywhere, now = stage.context.part(ClusterEvictionState), stage.steady.now
     assert (everywhere.rate.free_at(1, now), everywhere.rate.free_at(2, now)) == (now + 60, now)
 
 
@@ -100,7 +100,7 @@ def test_one_node_raises_no_limit() -> None:
     def limits(labels: dict[str, str], **annotation: int) -> tuple[int, int]:
         text = {ANNOTATION_COLOCATION_STRATEGY: json.dumps({"midEviction": annotation})} if annotation else {}
         assert judged.config is not None
-        view = overlay(judged.config, labels, text)
+        view = effective_strategy(judged.config, labels, text)
         assert len(view.findings) == sum(value > 5 for value in annotation.values())
         settings = EvictionSettings.of(view.strategy)
         return settings.per_cluster, settings.per_node

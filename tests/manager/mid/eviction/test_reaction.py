@@ -4,8 +4,8 @@ import pytest
 
 from crds import names
 from headroom.kube import ApiError, ApiUnavailable
-from manager.leader import Leadership
-from manager.reconcile.steps.eviction import EvictionsEverywhere, MidEvictions
+from manager.leader import LeaderElector
+from manager.reconcile.steps.eviction import ClusterEvictionState, MidEvictions
 from manager.settings import LeaderSettings
 from tests.manager.made import Json, pod, report
 from tests.manager.mid.eviction.made_mid import mid, three
@@ -224,7 +224,7 @@ async def test_overload_ends_the_look(error: ApiUnavailable) -> None:
         await stage.lasts()
     assert stage.evicted() == ["young"]
     # It may have been taken all the same: whatever replaces the pod is left alone.
-    guard, now = stage.context.part(EvictionsEverywhere).guard, stage.steady.now
+    guard, now = stage.context.part(ClusterEvictionState).guard, stage.steady.now
     assert guard.spared_until("shop/Pod/young", stage.wall.now, now) == now + 600
 
 
@@ -357,13 +357,13 @@ async def test_lost_leadership_stops_before_asking(monkeypatch: pytest.MonkeyPat
     async def lose(path: str, params: object = None) -> Json:
         found = await get(path, params)
         settings = LeaderSettings(enabled=True)
-        stage.run.leader = Leadership(stage.run.api, "ns", "b", settings, stage.steady, lambda: None)
+        stage.run.leader = LeaderElector(stage.run.api, "ns", "b", settings, stage.steady, lambda: None)
         return found
 
     monkeypatch.setattr(stage.api, "get", lose)
     await stage.lasts()
     assert stage.api.calls[-1][:2] == ("GET", f"{PODS}/young")
-    assert stage.context.part(EvictionsEverywhere).rate.free_at(1, stage.steady.now) == stage.steady.now
+    assert stage.context.part(ClusterEvictionState).rate.free_at(1, stage.steady.now) == stage.steady.now
 
 
 async def test_eviction_without_effect_is_repeated() -> None:
@@ -383,6 +383,6 @@ async def test_eviction_without_effect_is_repeated() -> None:
 async def test_limits_are_shared_by_nodes() -> None:
     """The cluster's limit counts the evictions of all nodes."""
     stage = Stage(*three(), maxPerMinute=1)
-    stage.context.part(EvictionsEverywhere).rate.take(stage.steady.now + AFTER_SECONDS - 20)
+    stage.context.part(ClusterEvictionState).rate.take(stage.steady.now + AFTER_SECONDS - 20)
     await stage.lasts()
     assert stage.evicted() == []

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import names
-from manager.inputs import PodFacts, Resource
-from manager.mid.eviction.selection import Selection, choose, helps, in_order, less
+from manager.inputs import PodInputs, Resource
+from manager.mid.eviction.selection import Selection, eviction_order, relieves, select_victims, subtract
 from tests.manager.made import pod
 from tests.manager.mid.eviction.made_mid import facts_of, mid, short, total
 
 
-def nobody(_: PodFacts) -> str:
+def nobody(_: PodInputs) -> str:
     """Spares nobody."""
     return ""
 
@@ -31,7 +31,7 @@ def test_lowest_priority_then_youngest() -> None:
         mid("old-low", priority=7000, age=9000),
         mid("young-low", priority=7000, age=10),
     )
-    order = [each.key for each in in_order(pods)]
+    order = [each.key for each in eviction_order(pods)]
     assert order == ["shop/young-low", "shop/old-low", "shop/young-high", "shop/old-high"]
 
 
@@ -51,13 +51,13 @@ def test_lowest_priority_then_youngest() -> None:
 def test_as_few_as_order_allows(cpu: int, memory: int, expected: list[str]) -> None:
     """Pods go from the front until nothing is short; one that holds nothing of it is passed over."""
     pods = facts_of(mid("a", 2000, age=1), mid("b", 0, 1024, age=2), mid("c", 2000, 64, age=3))
-    assert named(choose(pods, short(cpu, memory), nobody)) == expected
+    assert named(select_victims(pods, short(cpu, memory), nobody)) == expected
 
 
 def test_second_resource_passes_over() -> None:
     """Once CPU is no longer short, a pod that holds CPU alone stays, and the next one with memory goes."""
     pods = facts_of(mid("a", 2000, age=1), mid("b", 2000, age=2), mid("c", 0, 64, age=3))
-    assert named(choose(pods, short(1000, 64), nobody)) == ["a", "c"]
+    assert named(select_victims(pods, short(1000, 64), nobody)) == ["a", "c"]
 
 
 @pytest.mark.parametrize(
@@ -74,17 +74,17 @@ def test_second_resource_passes_over() -> None:
 def test_some_are_never_evicted(what: dict[str, Any], words: str) -> None:
     """Who comes back to the same node, and who is above Mid by label or number, stays; the next one goes instead."""
     pods = facts_of(mid("kept", **{"priority": 1, **what}), mid("next", priority=7999))
-    selection = choose(pods, short(1000), nobody)
+    selection = select_victims(pods, short(1000), nobody)
     if what.get("priority", 0) <= 7999:
         assert [(each.key, words in why) for each, why in selection.spared] == [("shop/kept", True)]
     assert named(selection) == ["next"]
-    (_, why) = choose(pods[:1], short(1000), nobody).spared[0]
+    (_, why) = select_victims(pods[:1], short(1000), nobody).spared[0]
     assert words in why
 
 
 def test_own_number_with_mid_label_may_go() -> None:
     """The label says what a pod is: with priority numbers of one's own, a pod labelled Mid can still go."""
-    assert named(choose(facts_of(mid("m", priority=100_000, label="koord-mid")), short(1), nobody)) == ["m"]
+    assert named(select_victims(facts_of(mid("m", priority=100_000, label="koord-mid")), short(1), nobody)) == ["m"]
 
 
 def test_other_pods_never_count() -> None:
@@ -92,7 +92,7 @@ def test_other_pods_never_count() -> None:
     ended = mid("ended")
     ended["status"]["phase"] = "Succeeded"
     pods = facts_of(pod("prod", {"cpu": "4"}), pod("label-only", priority=7000), ended, mid("out", terminating=True))
-    assert choose(pods, short(1000), nobody) == Selection(short=short(1000))
+    assert select_victims(pods, short(1000), nobody) == Selection(short=short(1000))
 
 
 _PODS = st.lists(
@@ -117,18 +117,18 @@ _SHORT = st.builds(short, st.integers(0, 6000), st.integers(0, 1500))
 def test_victims_are_minimal_prefix(made: list[dict[str, Any]], what: Any, spared: set[int]) -> None:  # noqa: ANN401
     """For any pods and shortage: in order, each victim needed when its turn came, nobody skipped without a reason."""
     pods = facts_of(*made)
-    order = in_order(pods)
+    order = eviction_order(pods)
     left_alone = {order[index].uid for index in spared if index < len(order)}
-    selection = choose(pods, what, lambda each: "left alone" if each.uid in left_alone else "")
+    selection = select_victims(pods, what, lambda each: "left alone" if each.uid in left_alone else "")
     victims = list(selection.victims)
     places = [order.index(victim) for victim in victims]
     assert places == sorted(places)
     still, reasons = what, {each.uid: why for each, why in selection.spared}
     for candidate in order:
-        needed = helps(candidate, still) and not candidate.mid.terminating  # type: ignore[union-attr]
+        needed = relieves(candidate, still) and not candidate.mid.terminating  # type: ignore[union-attr]
         assert (candidate in victims) == (needed and candidate.uid not in reasons)
         if candidate in victims:
-            still = less(still, candidate.mid_requests)
+            still = subtract(still, candidate.mid_requests)
     assert still == selection.short
     assert all(selection.short[each] == max(what[each] - total(victims, each), 0) for each in Resource)
     for victim in victims:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, Resource
-from manager.mid.eviction.shortage import Departures, Shortage, ShortageClock, doubts, shortage
+from manager.mid.eviction.shortage import Shortage, ShortageTimer, Tombstones, shortage, unknown_inputs
 from tests.manager.made import Json, facts, node, pod, report
 from tests.manager.mid.eviction.made_mid import MEBIBYTE, facts_of, mid, short
 
@@ -114,7 +114,7 @@ def test_unmeasured_classes_evict_nobody(missing: tuple[str, ...]) -> None:
     metric["status"]["prediction"]["classes"] = [each for each in classes if each["name"] not in missing]
     known = facts(node(), metric, mid("a", 8000))
     assert calculate(known).deficit.cpu == 8000
-    assert doubts(known)
+    assert unknown_inputs(known)
     found = seen(metric, mid("a", 8000))
     assert found is not None
     assert not found.deficit
@@ -140,7 +140,7 @@ def test_departed_pod_calls_for_no_other(*, own_agent: bool) -> None:
 
 def test_departed_pods_are_forgotten_in_time() -> None:
     """A pod that left is remembered until a report speaks of a time that begins later."""
-    (a, b), departures = facts_of(mid("a"), mid("b")), Departures()
+    (a, b), departures = facts_of(mid("a"), mid("b")), Tombstones()
     departures.update({a.uid: a, b.uid: b}, 100.0)
     departures.update({b.uid: b}, 200.0)
     assert departures.still_reported(210.0, 300.0) == [a]
@@ -151,7 +151,7 @@ def test_departed_pods_are_forgotten_in_time() -> None:
 
 def test_each_resource_has_its_own_time() -> None:
     """Memory that has just become short evicts nobody because CPU has been short for long."""
-    clock = ShortageClock()
+    clock = ShortageTimer()
     clock.update(short(5), 0.0)
     clock.update(short(7, 1), 250.0)
     assert clock.due(short(7, 1), 300, confirmed_at=260.0, now=299.0) == Amounts()
@@ -166,7 +166,7 @@ def test_each_resource_has_its_own_time() -> None:
 
 def test_one_report_evicts_nobody() -> None:
     """A report from before the shortage was seen has to be confirmed by a later one, however long it lasts."""
-    clock = ShortageClock()
+    clock = ShortageTimer()
     clock.update(short(5), 100.0)
     assert clock.due(short(5), 0, confirmed_at=99.0, now=900.0) == Amounts()
     assert clock.due(short(5), 0, confirmed_at=101.0, now=900.0) == short(5)

@@ -156,7 +156,7 @@ async def _heartbeat(context: Context) -> None:
 
 async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
     """Wait until the API server answers, or somebody tells us to stop."""
-    origin, told, pause = api.connection.origin or "the service account", "", _FIRST_PAUSE_SECONDS
+    origin, logged, pause = api.connection.origin or "the service account", "", _FIRST_PAUSE_SECONDS
     while not stop.is_set():
         try:
             await api.get("/version")
@@ -165,9 +165,9 @@ async def _first_contact(api: ApiServer, context: Context, stop: asyncio.Event) 
         else:
             context.progress.trouble = ""
             return
-        if context.progress.trouble != told:
-            told = context.progress.trouble
-            _LOG.warning("Waiting for the API server: %s; if this stays, check the login in %s", told, origin)
+        if context.progress.trouble != logged:
+            logged = context.progress.trouble
+            _LOG.warning("Waiting for the API server: %s; if this stays, check the login in %s", logged, origin)
         with suppress(TimeoutError):
             async with asyncio.timeout(pause):
                 await stop.wait()
@@ -206,12 +206,12 @@ def _fail(line: str) -> int:
     return 1
 
 
-def _webhook(settings: Settings, telemetry: ManagerMetrics) -> "Webhook | None":
+def _webhook(settings: Settings, metrics: ManagerMetrics) -> "Webhook | None":
     if not settings.webhook.listen:
         return None
     from manager.webhook.service import Webhook  # noqa: PLC0415 - its cryptography costs memory
 
-    return Webhook(settings, telemetry)
+    return Webhook(settings, metrics)
 
 
 def _ui(settings: Settings, context: Context) -> "UiServer | None":
@@ -226,12 +226,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the manager; the exit code is 0 after SIGTERM, 1 when it could not start, 2 for a wrong flag."""
     settings = parse_flags(sys.argv[1:] if arguments is None else arguments)
     _set_up_logging(settings)
-    telemetry = ManagerMetrics()
-    context = Context(settings, telemetry)
+    metrics = ManagerMetrics()
+    context = Context(settings, metrics)
     try:
         connection = connect(settings.kubeconfig)
-        server = MetricsServer(settings.listen, telemetry, context.progress.health)
-        context.webhook = _webhook(settings, telemetry)
+        server = MetricsServer(settings.listen, metrics, context.progress.health)
+        context.webhook = _webhook(settings, metrics)
         ui = _ui(settings, context)
     except (LoginError, ListenError) as error:
         return _fail(str(error))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from crds import names
 from manager.inputs import NodeReport, ObservedAt, PodInputs
 from manager.inputs.prediction import PredictionSummary
-from manager.inputs.reading import LONGEST_ANNOTATION, items, part
+from manager.inputs.reading import LONGEST_ANNOTATION, get_objects, get_path
 from manager.node_metric import ManagedFields
 
 Json = Mapping[str, Any]
@@ -39,19 +39,19 @@ class CachedNodeMetric:
     """Identity of this very object."""
     version: str
     """Its resourceVersion."""
-    kept: ManagedFields
+    managed_fields: ManagedFields
     """Its spec, and who owns it."""
     conditions: Mapping[str, CachedCondition]
     """Those of its conditions that are the manager's, by type."""
-    seen_conditions: Mapping[str, CachedCondition]
+    last_conditions: Mapping[str, CachedCondition]
     """The same, and as they last were those that somebody has taken away: an agent may replace the whole status."""
     shadow: Json | None
     """`status.shadow`: the account that a manager of before kept there."""
     report: NodeReport | None
     """The status, if there is one."""
-    received: ObservedAt
+    observed_at: ObservedAt
     """When its times were seen to change, on the clock of `put_node_metric`."""
-    forecast: PredictionSummary
+    prediction_summary: PredictionSummary
     """What it predicts for the eyes of people."""
 
 
@@ -123,22 +123,26 @@ class ClusterState:
             return False
         report = NodeReport.from_object(node_metric)
         conditions = _own_conditions(node_metric.get("status"))
-        seen = before.seen_conditions if before is not None and before.uid == metadata.get("uid") else {}
+        seen = before.last_conditions if before is not None and before.uid == metadata.get("uid") else {}
         kept = CachedNodeMetric(
             uid=str(metadata.get("uid", "")),
             version=str(metadata.get("resourceVersion", "")),
-            kept=ManagedFields.from_object(node_metric),
+            managed_fields=ManagedFields.from_object(node_metric),
             conditions=conditions,
-            seen_conditions={**seen, **conditions},
-            shadow=part(node_metric, "status", "shadow"),
+            last_conditions={**seen, **conditions},
+            shadow=get_path(node_metric, "status", "shadow"),
             report=report,
-            received=_received(before, report, now),
-            forecast=PredictionSummary.from_object(node_metric),
+            observed_at=_observed_at(before, report, now),
+            prediction_summary=PredictionSummary.from_object(node_metric),
         )
         self.node_metrics[name] = kept
-        return before is None or (before.uid, before.kept, before.report) != (kept.uid, kept.kept, kept.report)
+        return before is None or (before.uid, before.managed_fields, before.report) != (
+            kept.uid,
+            kept.managed_fields,
+            kept.report,
+        )
 
-    def answered_node_metric(self, answer: Json, now: float) -> bool:
+    def put_written_node_metric(self, answer: Json, now: float) -> bool:
         """Remember the answer to a write of ours; whether it brings a report that nobody has looked at.
 
         The watch tells of that report, too, but nothing seems to have changed then.
@@ -152,7 +156,7 @@ class ClusterState:
         self.put_node_metric(answer, now, listed=True)
         return self.node_metrics[name].report != (before.report if before else None)
 
-    def answered_node(self, answer: Json) -> bool:
+    def put_written_node(self, answer: Json) -> bool:
         """Remember the answer to a write of ours to a known Node; whether it brings more than we have written."""
         before = self.nodes[str(answer["metadata"]["name"])]
         self.put_node(answer, listed=True)
@@ -202,7 +206,7 @@ class ClusterState:
 
 
 def _own_conditions(status: object) -> dict[str, CachedCondition]:
-    found = (each for each in items(status, "conditions") if each.get("type") in names.MANAGER_CONDITIONS)
+    found = (each for each in get_objects(status, "conditions") if each.get("type") in names.MANAGER_CONDITIONS)
     return {
         str(each["type"]): CachedCondition(
             sys.intern(str(each.get("status", ""))),
@@ -213,10 +217,10 @@ def _own_conditions(status: object) -> dict[str, CachedCondition]:
     }
 
 
-def _received(before: CachedNodeMetric | None, report: NodeReport | None, now: float) -> ObservedAt:
+def _observed_at(before: CachedNodeMetric | None, report: NodeReport | None, now: float) -> ObservedAt:
     if report is None:
         return ObservedAt()
-    old, seen = (before.report, before.received) if before else (None, ObservedAt())
+    old, seen = (before.report, before.observed_at) if before else (None, ObservedAt())
     same_report = old is not None and old.update_time == report.update_time
     same_prediction = old is not None and old.prediction_time == report.prediction_time
     return ObservedAt(
@@ -238,12 +242,12 @@ def _reduced_node(node: Json) -> dict[str, Any]:
                 name: str(annotations[name])[: LONGEST_ANNOTATION + 1] for name in _ANNOTATIONS if name in annotations
             },
         },
-        "status": {which: _reduced_resources(part(node, "status", which)) for which in ("capacity", "allocatable")},
+        "status": {which: _reduced_resources(get_path(node, "status", which)) for which in ("capacity", "allocatable")},
     }
 
 
 def _reduced_resources(amounts: object) -> dict[str, Any]:
-    return {name: part(amounts, name) for name in _RESOURCES if part(amounts, name) is not None}
+    return {name: get_path(amounts, name) for name in _RESOURCES if get_path(amounts, name) is not None}
 
 
 def _apart_from_mid(kept: Json) -> tuple[Any, ...]:

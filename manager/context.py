@@ -22,10 +22,10 @@ from manager.settings import Settings
 if TYPE_CHECKING:
     from manager.webhook.service import Webhook  # costs memory, which only those spend who have one
 
-_Part = TypeVar("_Part")
+_State = TypeVar("_State")
 
 
-class _Parts(dict[type, Any]):
+class _States(dict[type, Any]):
     """One object of each class, made when first asked for."""
 
     def __missing__(self, kind: type) -> Any:  # noqa: ANN401 - an object of that class
@@ -37,7 +37,7 @@ class _Parts(dict[type, Any]):
 class NodeState:
     """What is remembered of one node from one look to the next."""
 
-    writer: publish.PublishState = field(default_factory=publish.PublishState)
+    publish_state: publish.PublishState = field(default_factory=publish.PublishState)
     """What the write decision needs."""
     refused_correction: str = ""
     """A correction of the NodeMetric that the API server swallowed; it is not repeated."""
@@ -47,11 +47,11 @@ class NodeState:
     """Of which term as a leader this is remembered, see `LeaderElector.term`."""
     resync_at: float = 0.0
     """When it is looked at again whether anything changed or not. [s]"""
-    _parts: _Parts = field(default_factory=_Parts)
+    _states: _States = field(default_factory=_States)
 
-    def part(self, kind: type[_Part]) -> _Part:
+    def state_of(self, kind: type[_State]) -> _State:
         """What a reaction remembers: one object of its own class, made when first asked for."""
-        found: _Part = self._parts[kind]
+        found: _State = self._states[kind]
         return found
 
 
@@ -61,7 +61,7 @@ class Context:
 
     settings: Settings
     """Settings."""
-    telemetry: ManagerMetrics
+    metrics: ManagerMetrics
     """Metrics."""
     cluster: ClusterState = field(default_factory=ClusterState)
     """What is known of the cluster."""
@@ -69,7 +69,7 @@ class Context:
     """The configuration in force."""
     webhook: "Webhook | None" = None
     """The admission webhook, where there is one."""
-    memories: defaultdict[str, NodeState] = field(default_factory=lambda: defaultdict(NodeState))
+    node_states: defaultdict[str, NodeState] = field(default_factory=lambda: defaultdict(NodeState))
     """Node name -> what is remembered of it."""
     progress: Progress = field(default_factory=Progress)
     """How far the manager has come, for the health pages."""
@@ -77,22 +77,22 @@ class Context:
     """Nodes that could not be understood."""
     unreadable_node_metrics: Unreadable = field(default_factory=lambda: Unreadable("NodeMetric", check_node_metric))
     """The same for NodeMetrics."""
-    complained: dict[str, float] = field(default_factory=dict)
+    failure_logged_at: dict[str, float] = field(default_factory=dict)
     """Kind of trouble -> when a line about it was last logged. [s]"""
     wall: Callable[[], float] = time.time
     """The time by which objects are stamped: from a run's first answer on the API server's. [unix s]"""
     steady: Callable[[], float] = time.monotonic
     """A clock that never jumps. [s]"""
-    _parts: _Parts = field(default_factory=_Parts)
+    _states: _States = field(default_factory=_States)
 
-    def part(self, kind: type[_Part]) -> _Part:
+    def state_of(self, kind: type[_State]) -> _State:
         """What a reaction remembers of the whole cluster: one object of its own class, made when first asked for."""
-        found: _Part = self._parts[kind]
+        found: _State = self._states[kind]
         return found
 
-    def memory(self, name: str) -> NodeState:
+    def node_state(self, name: str) -> NodeState:
         """What is remembered of a node."""
-        return self.memories[name]
+        return self.node_states[name]
 
 
 @dataclass(slots=True)
@@ -110,7 +110,7 @@ class Run:
     events: EventRecorder
     """Events."""
 
-    def everything_changed(self) -> None:
+    def requeue_all(self) -> None:
         """Look at every node again, and at NodeMetrics that have none."""
         cluster = self.context.cluster
         self.queue.add_all(cluster.nodes.keys() | cluster.node_metrics.keys())

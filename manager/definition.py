@@ -28,11 +28,11 @@ class DefinitionFields:
     _probe_at: dict[str, float] = field(default_factory=dict)
 
     @property
-    def dropped(self) -> frozenset[str]:
+    def unknown(self) -> frozenset[str]:
         """The fields that are dropped, such as `spec.predictPolicy`."""
         return frozenset(self._probe_at)
 
-    def left_out(self, part: str, now: float) -> frozenset[str]:
+    def omitted(self, part: str, now: float) -> frozenset[str]:
         """The fields of a part to leave out of what is written now; one that is due is tried by whoever asks first.
 
         Args:
@@ -45,13 +45,13 @@ class DefinitionFields:
             self._probe_at[path] = now + PROBE_SECONDS
         return frozenset(here.keys() - due)
 
-    def drops(self, path: str, now: float) -> bool:
+    def mark_unknown(self, path: str, now: float) -> bool:
         """Learn that a field is dropped; whether that is news."""
         news = path not in self._probe_at
         self._probe_at[path] = now + PROBE_SECONDS
         return news
 
-    def keeps(self, body: Mapping[str, Any]) -> list[str]:
+    def mark_known(self, body: Mapping[str, Any]) -> list[str]:
         """Learn that a body was taken whole; the fields of it that were dropped before."""
         back = [path for path in self._probe_at if _has(body, path)]
         for path in back:

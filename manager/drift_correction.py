@@ -16,7 +16,7 @@ REFILL_SECONDS: Final = 60.0
 class DriftCorrection:
     """Of one node. What is wanted anew, because the configuration changed, is never held back."""
 
-    told: bool = False
+    reported: bool = False
     """Whether people were told that somebody else writes too."""
     _wanted: int = 0
     _tokens: TokenBucket = field(default_factory=TokenBucket)
@@ -31,5 +31,5 @@ class DriftCorrection:
         """Remember that this was applied."""
         fingerprint = hash(str(wanted))
         if fingerprint != self._wanted:
-            self._wanted, self._tokens, self.told = fingerprint, TokenBucket(), False
+            self._wanted, self._tokens, self.reported = fingerprint, TokenBucket(), False
         self._tokens.take(REFILL_SECONDS, now)

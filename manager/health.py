@@ -40,14 +40,14 @@ class Progress:
     def health(self) -> Health:
         """What the pages answer from. A standby is ready, too: it can take over."""
 
-        def told(problem: str, *, done: bool) -> str:
+        def check(problem: str, *, done: bool) -> str:
             return "" if done else f"{problem}; {self.trouble}" if self.trouble else problem
 
         ready: dict[str, Check] = {
-            "config": lambda: told("the ConfigMap has not been read yet", done=self.config_read),
-            "nodes": lambda: told("Nodes have not been listed yet", done=self.nodes_listed),
+            "config": lambda: check("the ConfigMap has not been read yet", done=self.config_read),
+            "nodes": lambda: check("Nodes have not been listed yet", done=self.nodes_listed),
             "nodemetrics": self._node_metrics,
-            "pods": lambda: told(self.pods.problem or "pods have not been listed yet", done=self.pods.synced),
+            "pods": lambda: check(self.pods.problem or "pods have not been listed yet", done=self.pods.synced),
             **self.further,
         }
         facts = {"leadership": self.leadership, "NodeMetric": self._definition}

@@ -60,14 +60,14 @@ class LeaderElector:
         self._on_change = on_change
         self._renewed_at: float | None = None
         self._seen: tuple[str, float] = ("", float("-inf"))
-        self._complained = False
+        self._failure_logged = False
         self._holder = ""
         self._held: Json | None = None
         self.term = ""
         """When this replica took the Lease, as it stands there: another text means that another one led in between."""
 
     @property
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this replica may write now: always without an election, else while its Lease is surely its own."""
         if not self._settings.enabled:
             return True
@@ -76,14 +76,14 @@ class LeaderElector:
         )
 
     @property
-    def stands_by(self) -> bool:
+    def is_standby(self) -> bool:
         """Whether another replica may be at work; a leader that could not renew its Lease in time does not stand by."""
         return self._settings.enabled and self._renewed_at is None
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """What this replica does, for people."""
-        if self.leads:
+        if self.is_leader:
             return "leads" if self._settings.enabled else "leads: there is no election"
         return f"stands by for {self._holder}" if self._holder else "waits for the Lease"
 
@@ -95,7 +95,7 @@ class LeaderElector:
         """
         if not self._settings.enabled:
             return float("inf")
-        if not self.leads or self._renewed_at is None:
+        if not self.is_leader or self._renewed_at is None:
             raise NotLeading("this replica does not lead any more")
         return self._renewed_at + self._settings.lease_seconds - self._own_clock()
 
@@ -104,23 +104,23 @@ class LeaderElector:
         if not self._settings.enabled:
             self._on_change()
             await asyncio.Event().wait()
-        led, ours, told = False, False, ""
+        led, ours, logged = False, False, ""
         while True:
             try:
                 async with asyncio.timeout(self._settings.renew_deadline_seconds):
                     await self._attempt()
-                self._complained = False
+                self._failure_logged = False
             except (ApiError, ApiUnavailable, TimeoutError) as error:
-                if not self._complained:
+                if not self._failure_logged:
                     _LOG.warning("The Lease %s cannot be read or written, trying again: %s", self._path, error)
-                self._complained = True
-            if self.leads and not (led and told == self.term):
+                self._failure_logged = True
+            if self.is_leader and not (led and logged == self.term):
                 _LOG.info("Leading: this replica (%s) now writes", self._identity)
-                told = self.term
+                logged = self.term
                 self._on_change()
-            elif led and not self.leads:
+            elif led and not self.is_leader:
                 _LOG.warning("No longer leading: this replica (%s) writes no more", self._identity)
-            led = self.leads
+            led = self.is_leader
             if ours and self._renewed_at is None:  # while nobody can say whose it is, nothing that is known is dropped
                 self._on_change()
             ours = self._renewed_at is not None

@@ -17,7 +17,7 @@ from manager.inputs import Resource
 PREFIX: Final = "headroom_manager"
 """What the name of every metric begins with."""
 
-_Part = TypeVar("_Part")
+_Metrics = TypeVar("_Metrics")
 
 
 class ManagerMetrics:
@@ -58,14 +58,14 @@ class ManagerMetrics:
             f"{PREFIX}_reconcile_seconds", "Time to look at one node, writes included", registry=self.registry
         )
         """Time per node."""
-        self._parts: dict[Any, Any] = {}
+        self._groups: dict[Any, Any] = {}
 
-    def part(self, kind: Callable[[CollectorRegistry], _Part]) -> _Part:
+    def of(self, kind: Callable[[CollectorRegistry], _Metrics]) -> _Metrics:
         """Metrics of a part of the manager: one object, made with the registry when first asked for."""
-        known = self._parts.get(kind)
+        known = self._groups.get(kind)
         if known is None:
-            known = self._parts[kind] = kind(self.registry)
-        found: _Part = known
+            known = self._groups[kind] = kind(self.registry)
+        found: _Metrics = known
         return found
 
     def _gauge(self, name: str, text: str, labels: Iterable[str] = ()) -> Gauge:
@@ -110,10 +110,10 @@ class MetricsServer(HttpServer):
         ListenError: the address is not free, or not one.
     """
 
-    def __init__(self, address: str, telemetry: ManagerMetrics, health: Callable[[], Health]) -> None:
+    def __init__(self, address: str, metrics: ManagerMetrics, health: Callable[[], Health]) -> None:
         def livez(_request: http.Request) -> http.Reply:
             well, text = health().answer(ready=False, verbose=False)
             return http.Reply.text(text, 200 if well else 503)
 
-        metrics = http.MetricsPage(lambda: generate_latest(telemetry.registry))
-        super().__init__(address, {**http.health_pages(health, livez=livez), ("GET", "/metrics"): metrics})
+        page = http.MetricsPage(lambda: generate_latest(metrics.registry))
+        super().__init__(address, {**http.health_pages(health, livez=livez), ("GET", "/metrics"): page})

@@ -67,7 +67,7 @@ class NodeFilter:
         """
         return cls(text, parse(text))
 
-    def covers(self, labels: Mapping[str, str]) -> bool:
+    def excludes(self, labels: Mapping[str, str]) -> bool:
         """Whether a node with these labels is excluded."""
         return matches(self.selector, labels)
 

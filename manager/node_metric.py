@@ -16,7 +16,7 @@ from crds.node_metric import GROUP, PLURAL, VERSION, MetricCollectPolicy, NodeAg
 from crds.predict_policy import with_defaults
 from headroom.runtime.bounded_cache import Memo, of_json
 from manager.definition import without_field
-from manager.inputs.reading import items, part
+from manager.inputs.reading import get_objects, get_path
 
 Json = dict[str, Any]
 
@@ -68,18 +68,18 @@ def owner_of(node_name: str, node_uid: str) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "name": node_name, "uid": node_uid}
 
 
-def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, left_out: Iterable[str] = ()) -> Json:
+def manifest(node_name: str, node_uid: str, strategy: ColocationStrategy, omitted: Iterable[str] = ()) -> Json:
     """What we apply for a node.
 
     Args:
         node_name: name of the Node.
         node_uid: which Node of that name.
         strategy: the node's strategy.
-        left_out: fields that the cluster's definition does not know, such as `spec.predictPolicy`.
+        omitted: fields that the cluster's definition does not know, such as `spec.predictPolicy`.
     """
     body = {**identity(node_name), "spec": to_json(spec_for(strategy))}
     body["metadata"]["ownerReferences"] = [owner_of(node_name, node_uid)]
-    for each in left_out:
+    for each in omitted:
         body = without_field(body, each)
     return body
 
@@ -96,41 +96,41 @@ class ManagedFields:
     """The fields of the spec that we have applied, as `managedFields` writes them; `None`: we never have."""
     applied_owners: frozenset[str]
     """The uids of the owners that we have applied."""
-    unapplied: bool
+    has_update_entry: bool
     """Whether we own fields that we wrote in another way than by apply, which an apply alone cannot take away."""
 
     @classmethod
     def from_object(cls, node_metric: Mapping[str, Any]) -> Self:
         """Reduce a NodeMetric, `managedFields` included."""
-        own = [each for each in items(node_metric, "metadata", "managedFields") if _is_ours(each)]
+        own = [each for each in get_objects(node_metric, "metadata", "managedFields") if _is_ours(each)]
         fields = next((each["fieldsV1"] for each in own if each.get("operation") == "Apply"), None)
         return cls(
-            spec=_shared(part(node_metric, "spec")),
+            spec=_shared(get_path(node_metric, "spec")),
             owners=tuple(
                 (str(each.get("kind", "")), str(each.get("uid", "")))
-                for each in items(node_metric, "metadata", "ownerReferences")
+                for each in get_objects(node_metric, "metadata", "ownerReferences")
             ),
-            applied=None if fields is None else _shared(part(fields, "f:spec")),
+            applied=None if fields is None else _shared(get_path(fields, "f:spec")),
             applied_owners=frozenset(_owner_uids(fields or {})),
-            unapplied=any(each.get("operation") == "Update" for each in own),
+            has_update_entry=any(each.get("operation") == "Update" for each in own),
         )
 
     @property
-    def is_ours(self) -> bool:
+    def written_by_manager(self) -> bool:
         """Whether we have written it."""
-        return self.applied is not None or self.unapplied
+        return self.applied is not None or self.has_update_entry
 
-    def of_another_node(self, node_uid: str) -> bool:
+    def belongs_to_other_node(self, node_uid: str) -> bool:
         """Whether it belongs to a Node of the same name that is gone: what it reports is not about this one."""
         uids = [uid for kind, uid in self.owners if kind == "Node"]
         return bool(uids) and node_uid not in uids
 
-    def stands(self, wanted: Mapping[str, Any]) -> bool:
+    def matches(self, wanted: Mapping[str, Any]) -> bool:
         """Whether applying `wanted` would change nothing."""
         owner = wanted["metadata"]["ownerReferences"][0]["uid"]
         return (
             self.applied is not None
-            and not self.unapplied
+            and not self.has_update_entry
             and _has_values(self.spec, wanted.get("spec") or {})
             and _all_wanted(self.applied, wanted.get("spec") or {})
             and any(uid == owner for _, uid in self.owners)
@@ -149,7 +149,7 @@ def _is_ours(entry: Mapping[str, Any]) -> bool:
 
 
 def _owner_uids(fields: Mapping[str, Any]) -> list[str]:
-    listed = part(fields, "f:metadata", "f:ownerReferences")
+    listed = get_path(fields, "f:metadata", "f:ownerReferences")
     found = (_OWNER.fullmatch(key) for key in (listed if isinstance(listed, Mapping) else ()))
     return [match.group(1) for match in found if match]
 

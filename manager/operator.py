@@ -67,7 +67,7 @@ class WatchesEnded(Exception):  # noqa: N818 - a state of the world: another run
     """kopf cannot go on; one line that says why."""
 
 
-async def operate(run: Run, api: ApiServer, keeper: ConfigReconciler, stop: asyncio.Event) -> None:
+async def operate(run: Run, api: ApiServer, config_reconciler: ConfigReconciler, stop: asyncio.Event) -> None:
     """Run kopf until it is stopped, or gives up with whatever error it met.
 
     When it ends, it cancels every task that began after it; tasks from before are left alone.
@@ -75,7 +75,7 @@ async def operate(run: Run, api: ApiServer, keeper: ConfigReconciler, stop: asyn
     Args:
         run: what handlers work on.
         api: whose login kopf uses, also when it is renewed.
-        keeper: takes the ConfigMap.
+        config_reconciler: takes the ConfigMap.
         stop: set to end it.
 
     Raises:
@@ -83,7 +83,7 @@ async def operate(run: Run, api: ApiServer, keeper: ConfigReconciler, stop: asyn
     """
     distrusted, sessions = asyncio.Event(), list[aiohttp.ClientSession]()
     registry = kopf.OperatorRegistry()
-    config.register(registry, run, keeper)
+    config.register(registry, run, config_reconciler)
     nodes.register(registry, run)
     kopf_settings = settings_for(run.context.settings)
     if run.context.webhook is not None:

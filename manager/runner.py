@@ -19,7 +19,7 @@ from headroom.runtime.lease_clock import perhaps_elapsed
 from manager.context import Context, Run
 from manager.handlers import config, node_metric_watch, pods
 from manager.handlers.config import ConfigReconciler
-from manager.inputs.reading import part
+from manager.inputs.reading import get_path
 from manager.leader import LeaderElector, NotLeading
 from manager.operator import WatchesEnded, operate
 from manager.reconcile.queue import NodeQueue
@@ -45,7 +45,7 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
         context: what outlives a run.
         stop: set to end.
     """
-    pause, told = _FIRST_PAUSE_SECONDS, ""
+    pause, logged = _FIRST_PAUSE_SECONDS, ""
     context.wall = api.server_time  # this machine's clock may be wrong: reports must not age by it
     events = EventRecorder(api, "headroom-manager")  # one that waits for the API server outlives the run
     tending = asyncio.create_task(keep_tending())
@@ -56,9 +56,9 @@ async def serve(api: ApiServer, context: Context, stop: asyncio.Event) -> None:
                 await _run_once(api, context, events, stop)
             except (ApiError, ApiUnavailable, WatchesEnded) as error:
                 context.progress.trouble = str(error)
-                if str(error) != told or context.steady() - started > _LONG_RUN_SECONDS:
+                if str(error) != logged or context.steady() - started > _LONG_RUN_SECONDS:
                     _LOG.warning("Starting over until it works: %s", error)
-                told = str(error)
+                logged = str(error)
             except Exception:  # noqa: BLE001 - the outer runner: a bug must not end the manager
                 _LOG.exception("Starting over after an error that should not happen; please report it")
             if context.steady() - started > _LONG_RUN_SECONDS:
@@ -79,10 +79,10 @@ async def _sleep(seconds: float, stop: asyncio.Event) -> None:
 
 async def _run_once(api: ApiServer, context: Context, events: EventRecorder, stop: asyncio.Event) -> None:
     settings = context.settings
-    queue = NodeQueue(settings.pace.coalesce_seconds, context.steady)
+    queue = NodeQueue(settings.timing.coalesce_seconds, context.steady)
 
     def leader_changed() -> None:
-        run.everything_changed()
+        run.requeue_all()
 
     leader = LeaderElector(
         api, settings.namespace, settings.identity, settings.leader, context.steady, leader_changed, perhaps_elapsed()
@@ -95,23 +95,23 @@ async def _run_once(api: ApiServer, context: Context, events: EventRecorder, sto
     # Nodes come second, so that no NodeMetric seems to be without the Node that it was made for.
     version = await node_metric_watch.read(run)
     await relist(run)
-    context.progress.trouble, context.progress.leadership = "", lambda: leader.words
-    run.everything_changed()
-    keeper, workers = ConfigReconciler(run), Workers(run)
+    context.progress.trouble, context.progress.leadership = "", lambda: leader.description
+    run.requeue_all()
+    config_reconciler, workers = ConfigReconciler(run), Workers(run)
     background = [
         pods.follow(run),
         node_metric_watch.follow(run, version),
         _tick(run),
-        _keep_config(run, keeper),
-        _resync(run, keeper),
-        *(workers.work() for _ in range(settings.pace.workers)),
+        _keep_config(run, config_reconciler),
+        _resync(run, config_reconciler),
+        *(workers.work() for _ in range(settings.timing.workers)),
     ]
     if context.webhook is not None:
-        background.append(context.webhook.keep_certificate(api, lambda: leader.leads, context.wall))
+        background.append(context.webhook.keep_certificate(api, lambda: leader.is_leader, context.wall))
     ours = [asyncio.create_task(each) for each in background]
     election, stopping = asyncio.create_task(leader.run()), asyncio.create_task(stop.wait())
     await asyncio.sleep(0)  # they exist before kopf, which otherwise would take them for its own
-    watches = asyncio.create_task(_watch(operate(run, api, keeper, stop)))
+    watches = asyncio.create_task(_watch(operate(run, api, config_reconciler, stop)))
     try:
         done, _ = await asyncio.wait({*ours, election, stopping, watches}, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
@@ -153,8 +153,8 @@ async def _watch(operating: Coroutine[Any, Any, None]) -> None:
     except WatchesEnded:
         raise
     except Exception as error:
-        words = (str(error).splitlines() or [""])[0]
-        raise WatchesEnded(f"a watch failed: {type(error).__name__}: {words}") from error
+        description = (str(error).splitlines() or [""])[0]
+        raise WatchesEnded(f"a watch failed: {type(error).__name__}: {description}") from error
 
 
 async def relist(run: Run) -> None:
@@ -169,7 +169,7 @@ async def relist(run: Run) -> None:
     cluster, touched = run.context.cluster, set[str]()
 
     def put_node(node: Json) -> str:
-        name = str(part(node, "metadata", "name") or "")
+        name = str(get_path(node, "metadata", "name") or "")
         if run.context.unreadable_nodes.attempt(name, node, partial(cluster.put_node, listed=True)):
             touched.add(name)
         return name
@@ -183,53 +183,53 @@ async def relist(run: Run) -> None:
     run.queue.add_all(touched)
 
 
-async def _resync(run: Run, keeper: ConfigReconciler) -> None:
+async def _resync(run: Run, config_reconciler: ConfigReconciler) -> None:
     while True:
-        await asyncio.sleep(run.context.settings.pace.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads
+        await asyncio.sleep(run.context.settings.timing.resync_seconds * random.uniform(0.9, 1.1))  # noqa: S311 - spreads
         try:
             await relist(run)
             await node_metric_watch.read(run)  # one that was deleted while it was written is remembered for ever
-            await keeper.refresh()
+            await config_reconciler.refresh()
         except (ApiError, ApiUnavailable) as error:
             _LOG.debug("Listing everything again failed: %s", error)
 
 
 async def _tick(run: Run) -> None:
     """The one periodic task: deadlines of reports and of differences that wait."""
-    context, telemetry = run.context, run.context.telemetry
+    context, metrics = run.context, run.context.metrics
     while True:
         run.queue.release_due()
         run.queue.add_all(overdue(run))
-        telemetry.leading.set(run.leader.leads)
-        telemetry.queue.set(len(run.queue))
-        telemetry.node_metric_defined.set(not context.progress.node_metrics.not_found)
-        telemetry.known.labels("Node").set(len(context.cluster.nodes))
-        telemetry.known.labels("NodeMetric").set(len(context.cluster.node_metrics))
-        telemetry.known.labels("Pod").set(context.cluster.pod_count)
-        await asyncio.sleep(context.settings.pace.tick_seconds)
+        metrics.leading.set(run.leader.is_leader)
+        metrics.queue.set(len(run.queue))
+        metrics.node_metric_defined.set(not context.progress.node_metrics.not_found)
+        metrics.known.labels("Node").set(len(context.cluster.nodes))
+        metrics.known.labels("NodeMetric").set(len(context.cluster.node_metrics))
+        metrics.known.labels("Pod").set(context.cluster.pod_count)
+        await asyncio.sleep(context.settings.timing.tick_seconds)
 
 
 def overdue(run: Run) -> list[str]:
     """Nodes that nobody has looked at for half of their degrade time, whatever became of their turn; some at a time."""
     context, now = run.context, run.context.steady()
-    if run.leader.stands_by:
+    if run.leader.is_standby:
         return []
     names = itertools.chain(context.cluster.nodes, context.cluster.node_metrics)
-    due = (name for name in names if context.memory(name).resync_at <= now and not run.queue.holds(name))
+    due = (name for name in names if context.node_state(name).resync_at <= now and not run.queue.holds(name))
     return list(itertools.islice(due, len(context.cluster.nodes) // _RESYNC_TICKS + 1))
 
 
-async def _keep_config(run: Run, keeper: ConfigReconciler) -> None:
-    told = ""
+async def _keep_config(run: Run, config_reconciler: ConfigReconciler) -> None:
+    logged = ""
     while True:
         try:
-            await keeper.catch_up()
-            if run.leader.leads:
+            await config_reconciler.reconcile()
+            if run.leader.is_leader:
                 await run.events.flush()
         except NotLeading:
             pass  # the next leader does it
         except (ApiError, ApiUnavailable) as error:
-            if str(error) != told:
+            if str(error) != logged:
                 _LOG.warning("The configuration cannot be kept for the next start: %s", error)
-            told = str(error)
-        await asyncio.sleep(run.context.settings.pace.tick_seconds)
+            logged = str(error)
+        await asyncio.sleep(run.context.settings.timing.tick_seconds)

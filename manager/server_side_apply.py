@@ -28,7 +28,7 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
         ApiError: the API server refuses.
         ApiUnavailable: it is away.
     """
-    definition = run.context.part(DefinitionFields)
+    definition = run.context.state_of(DefinitionFields)
     while True:
         try:
             answer = await run.api.patch(path, body, APPLY, APPLY_PARAMETERS)
@@ -42,7 +42,7 @@ async def apply(run: Run, path: str, body: Json) -> Json | None:
             if _is_empty(body):
                 return None
         else:
-            for each in definition.keeps(body):
+            for each in definition.mark_known(body):
                 _LOG.info("The cluster's NodeMetric definition knows %s now", each)
             return answer
 
@@ -52,7 +52,7 @@ def _is_empty(body: Json) -> bool:
 
 
 def _dropped(run: Run, field: str) -> None:
-    if run.context.part(DefinitionFields).drops(field, run.context.steady()):
+    if run.context.state_of(DefinitionFields).mark_unknown(field, run.context.steady()):
         _LOG.warning(
             "The cluster's NodeMetric definition does not know %s, so it is left out: "
             "install Headroom's (crds/node_metric.yaml) in place of another one",

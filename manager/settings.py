@@ -26,7 +26,7 @@ class LeaderSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class PaceSettings:
+class TimingSettings:
     """How fast things are done: chosen for 5,000 nodes that report each minute on one core."""
 
     workers: int = 32
@@ -93,7 +93,7 @@ class Settings:
     """Which nodes get no NodeMetric and sell nothing: virtual ones, which nobody can measure."""
     leader: LeaderSettings = LeaderSettings()
     """Leader election."""
-    pace: PaceSettings = PaceSettings()
+    timing: TimingSettings = TimingSettings()
     """Speed."""
     webhook: WebhookSettings = WebhookSettings()
     """Admission webhook."""

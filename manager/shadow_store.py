@@ -28,15 +28,15 @@ class ShadowStore:
 
     _read: dict[str, dict[str, Kept | None]] = field(default_factory=dict)
     _reading: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    _rested_at: dict[str, float] = field(default_factory=dict)
+    _retry_at: dict[str, float] = field(default_factory=dict)
     _failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _forbidden_until: float = float("-inf")
-    _told: bool = False
+    _failure_logged: bool = False
 
     def clear(self) -> None:
         """Forget everything: another replica may write now."""
         self._read.clear()
-        self._rested_at.clear()
+        self._retry_at.clear()
 
     async def of(self, run: Run, node: str) -> Mapping[str, Kept | None] | None:
         """The accounts in the ConfigMap that a node's is in, by name of the node; `None` while the right is missing.
@@ -63,7 +63,7 @@ class ShadowStore:
 
     def wait(self, node: str, now: float) -> float:
         """How long the ConfigMap with a node's account is not to be written; 0 when it may be now. [s]"""
-        return max(self._rested_at.get(shadow_accounts.name_of(node), now) - now, 0.0)
+        return max(self._retry_at.get(shadow_accounts.name_of(node), now) - now, 0.0)
 
     async def write(self, run: Run, node: str, accounts: Mapping[str, Kept | None]) -> bool:
         """Write accounts of one ConfigMap; those of nodes that are not in the cluster any more go with that.
@@ -86,7 +86,7 @@ class ShadowStore:
             return False
         gone = dict.fromkeys(known.keys() - run.context.cluster.nodes.keys())
         changes = {**gone, **accounts}
-        self._rested_at[name] = now + min(PAUSE_SECONDS * 2.0 ** self._failures[name], FORBIDDEN_SECONDS)
+        self._retry_at[name] = now + min(PAUSE_SECONDS * 2.0 ** self._failures[name], FORBIDDEN_SECONDS)
         self._failures[name] = min(self._failures[name] + 1, _MOST_DOUBLINGS)
         texts = {each: None if kept is None else shadow_accounts.written(kept) for each, kept in changes.items()}
         try:
@@ -94,9 +94,9 @@ class ShadowStore:
         except ApiError as error:
             self._forbid(error, now)
             return False
-        self._rested_at[name], self._failures[name], self._told = now + PAUSE_SECONDS, 0, False
+        self._retry_at[name], self._failures[name], self._failure_logged = now + PAUSE_SECONDS, 0, False
         self._read[name] = {each: kept for each, kept in {**known, **changes}.items() if texts.get(each, "")}
-        run.context.telemetry.writes.labels("shadow", "patched").inc()
+        run.context.metrics.writes.labels("shadow", "patched").inc()
         return True
 
     def _forbid(self, error: ApiError, now: float) -> None:
@@ -104,9 +104,9 @@ class ShadowStore:
         if error.status != _FORBIDDEN:
             raise error
         self._forbidden_until = now + FORBIDDEN_SECONDS
-        self._rested_at.clear()
-        if not self._told:
-            self._told = True
+        self._retry_at.clear()
+        if not self._failure_logged:
+            self._failure_logged = True
             _LOG.warning(
                 "The accounts of shadow mode cannot be kept, all else goes on: %s. Is the manager's role older than "
                 "the manager? Upgrade the Helm release as a whole.",

@@ -22,11 +22,11 @@ class WriteKind(StrEnum):
 
     FIRST = "first"
     """Nothing was written yet."""
-    LESS = "less"
+    DECREASE = "less"
     """A resource falls, or goes."""
-    MORE = "more"
+    INCREASE = "more"
     """A resource rises, or comes back."""
-    AGAIN = "again"
+    REPEAT = "again"
     """The same numbers as last time: somebody else has changed them."""
 
 
@@ -64,19 +64,19 @@ class WriteRateLimiter:
 
     written: dict[Resource, int | None] = field(default_factory=dict)
     """What was last written of each resource."""
-    told: bool = False
+    reported: bool = False
     """Whether people were told that somebody else changes the numbers."""
     tokens: TokenBucket = field(default_factory=TokenBucket)
     """What its writes take."""
 
-    def why(self, writes: Writes) -> WriteKind:
+    def write_kind(self, writes: Writes) -> WriteKind:
         """What these writes would do."""
         known = [(number, self.written[each]) for each, number in writes.items() if each in self.written]
         if not known:
             return WriteKind.FIRST
         if any((new or 0) < (old or 0) for new, old in known):
-            return WriteKind.LESS
-        return WriteKind.AGAIN if all(new == old for new, old in known) else WriteKind.MORE
+            return WriteKind.DECREASE
+        return WriteKind.REPEAT if all(new == old for new, old in known) else WriteKind.INCREASE
 
     def wait(self, writes: Writes, burst: int, refill_seconds: float, now: float) -> float:
         """How long to wait before these writes; 0.0 means now. [s]
@@ -87,11 +87,11 @@ class WriteRateLimiter:
             refill_seconds: after how long one more may follow. [s]
             now: a clock that never jumps. [s]
         """
-        if self.why(writes) in {WriteKind.FIRST, WriteKind.LESS}:
+        if self.write_kind(writes) in {WriteKind.FIRST, WriteKind.DECREASE}:
             return 0.0
         return self.tokens.wait(burst, refill_seconds, now)
 
-    def wrote(self, writes: Writes, refill_seconds: float, now: float) -> None:
+    def record(self, writes: Writes, refill_seconds: float, now: float) -> None:
         """Remember what was written."""
         self.tokens.take(refill_seconds, now)
         self.written.update(writes)

@@ -90,6 +90,6 @@ class Calculator(Protocol):
     cluster; it must not block, remember or raise on any facts.
     """
 
-    def calculate(self, facts: NodeInputs) -> Result:
+    def calculate(self, inputs: NodeInputs) -> Result:
         """What the node may sell."""
         ...

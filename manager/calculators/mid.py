@@ -51,33 +51,33 @@ def percent_of(amount: int, percent: int) -> int:
 
 
 @dataclass(frozen=True)
-class _Sheet:
+class _ResourceFormula:
     """The calculation for one resource; every line is computed once, when it is asked for."""
 
-    facts: NodeInputs
+    inputs: NodeInputs
     resource: Resource
 
     @cached_property
     def allocatable(self) -> int:
-        return self.facts.allocatable[self.resource] or 0
+        return self.inputs.allocatable[self.resource] or 0
 
     @cached_property
     def capacity(self) -> int:
-        stated = self.facts.capacity[self.resource]
+        stated = self.inputs.capacity[self.resource]
         return self.allocatable if stated is None else stated
 
     @cached_property
     def system(self) -> int:
-        return (self.facts.report.system_usage[self.resource] if self.facts.report else None) or 0
+        return (self.inputs.report.system_usage[self.resource] if self.inputs.report else None) or 0
 
     @cached_property
     def reserved(self) -> Term:
         inputs = {
             "system usage": self.system,
-            "Prod host applications": self.facts.report.prod_host_usage[self.resource] if self.facts.report else 0,
+            "Prod host applications": self.inputs.report.prod_host_usage[self.resource] if self.inputs.report else 0,
             "capacity": self.capacity,
             "allocatable": self.allocatable,
-            "annotation reservation": self.facts.reservation[self.resource],
+            "annotation reservation": self.inputs.reservation[self.resource],
         }
         used = inputs["system usage"] + inputs["Prod host applications"]
         return self._term(
@@ -91,7 +91,7 @@ class _Sheet:
 
     @cached_property
     def unallocated(self) -> Term:
-        requests = self.facts.requests_above_mid[self.resource]
+        requests = self.inputs.requests_above_mid[self.resource]
         inputs = {"usable": self.usable.value, "requests of pods above Mid": requests}
         unknown = self._unknown_system
         if unknown:
@@ -101,7 +101,7 @@ class _Sheet:
     @cached_property
     def _unknown_system(self) -> str:
         """What is missing when our agent did not measure the system, which another agent may leave out at zero."""
-        report = self.facts.report
+        report = self.inputs.report
         if report is None or not report.own_agent or all(report.system_usage[each] is not None for each in Resource):
             return ""
         missing = " and ".join(each for each in Resource if report.system_usage[each] is None)
@@ -109,15 +109,15 @@ class _Sheet:
 
     @cached_property
     def mid_own(self) -> Term:
-        inputs, report = {"requests of Mid pods": self.facts.mid_requests[self.resource]}, self.facts.report
-        value = self.facts.mid_own[self.resource]
+        inputs, report = {"requests of Mid pods": self.inputs.mid_requests[self.resource]}, self.inputs.report
+        value = self.inputs.mid_own[self.resource]
         if report is None or not report.own_agent:
             return Term("midOwn", self.resource, _MID_OWN_BY_POD, value, inputs)
         return self._term("midOwn", value, {"usage of Mid pods": report.mid_usage[self.resource] or 0, **inputs})
 
     @cached_property
     def unused(self) -> Term:
-        report = self.facts.report
+        report = self.inputs.report
         # Both resources or none: a node whose memory nobody measures must not be filled because its CPU is idle.
         if report is None or any(report.node_usage[each] is None for each in Resource):
             missing = " and ".join(each for each in Resource if report is None or report.node_usage[each] is None)
@@ -138,19 +138,19 @@ class _Sheet:
 
     @cached_property
     def reclaimable(self) -> Term:
-        stated = self.facts.report.reclaimable[self.resource] if self.facts.report else None
+        stated = self.inputs.report.reclaimable[self.resource] if self.inputs.report else None
         note = "the NodeMetric has no prediction, so nothing counts as reclaimable" if stated is None else ""
         return self._term("reclaimable", stated or 0, {}, note)
 
     @cached_property
     def threshold(self) -> Term:
-        percent = self.facts.strategy.threshold_percent[self.resource]
+        percent = self.inputs.strategy.threshold_percent[self.resource]
         inputs = {"allocatable": self.allocatable, "threshold percent": percent}
         return self._term("threshold", percent_of(self.allocatable, percent), inputs)
 
     @cached_property
     def not_requested(self) -> Term:
-        requests = self.facts.requests_above_mid[self.resource]
+        requests = self.inputs.requests_above_mid[self.resource]
         inputs = {"allocatable": self.allocatable, "requests of pods above Mid": requests}
         return self._term("notRequested", max(self.allocatable - requests, 0), inputs)
 
@@ -159,7 +159,7 @@ class _Sheet:
 
     def terms(self) -> tuple[Term, ...]:
         """Every line that the policy in force uses; the last one is `mid`."""
-        strategy = self.facts.strategy
+        strategy = self.inputs.strategy
         if strategy.static:
             return (self.threshold, self._static())
         if strategy.mid_policy == "design":
@@ -179,7 +179,7 @@ class _Sheet:
 
     def _mid(self) -> Term:
         """Min(4000 + 50 % of 6000, 12000, 15000) = 7000, limited by what is reclaimable and unallocated."""
-        percent = self.facts.strategy.unallocated_percent
+        percent = self.inputs.strategy.unallocated_percent
         offered = self.reclaimable.value + percent_of(self.unallocated.value, percent)
         value = min(offered, self.unused.value, self.threshold.value)
         inputs = {
@@ -195,7 +195,7 @@ class _Sheet:
         if value < offered:
             name = "unused" if self.unused.value == value else "threshold"
             return f"limited by {name}"
-        if value == 0 and self.facts.strategy.unallocated_percent == 0:
+        if value == 0 and self.inputs.strategy.unallocated_percent == 0:
             return "0 because nothing is reclaimable and midUnallocatedPercent is 0"
         return "0 because nothing is reclaimable or unallocated" if value == 0 else ""
 
@@ -217,29 +217,29 @@ class _Sheet:
 
     def _static(self) -> Term:
         """A fixed share: min(25 % of 14000, 100 % of 14000) = 3500."""
-        percent = self.facts.strategy.static_percent[self.resource]
+        percent = self.inputs.strategy.static_percent[self.resource]
         inputs = {"allocatable": self.allocatable, "static percent": percent, "threshold": self.threshold.value}
         value = min(percent_of(self.allocatable, percent), self.threshold.value)
         return Term("mid", self.resource, _MID["static"], value, inputs)
 
 
-def degraded(facts: NodeInputs) -> Degraded | None:
+def degraded(inputs: NodeInputs) -> Degraded | None:
     """Why nothing may be sold whatever the numbers say; `None` when the formula decides.
 
     A report that is exactly `degradeTimeMinutes` old still counts.
     """
-    if not facts.strategy.enabled:
+    if not inputs.strategy.enabled:
         return Degraded(
             "ColocationDisabled", "colocation is disabled for this node: set enable to true to sell Mid resources"
         )
-    missing = [each.value for each in Resource if facts.allocatable[each] is None]
+    missing = [each.value for each in Resource if inputs.allocatable[each] is None]
     if missing:
         return Degraded("NodeNotReady", f"the Node states no allocatable {' and '.join(missing)} yet")
-    if facts.report is None or facts.report_age is None:
+    if inputs.report is None or inputs.report_age is None:
         return Degraded("NoReport", "no NodeMetric report yet: is the agent running on this node?")
-    expired = _expired("Report", facts.report_age, facts.strategy.degrade_seconds)
-    if expired is None and not facts.strategy.static:
-        expired = _expired("Prediction", facts.prediction_age, facts.strategy.degrade_seconds)
+    expired = _expired("Report", inputs.report_age, inputs.strategy.degrade_seconds)
+    if expired is None and not inputs.strategy.static:
+        expired = _expired("Prediction", inputs.prediction_age, inputs.strategy.degrade_seconds)
     return expired
 
 
@@ -253,44 +253,44 @@ def _expired(what: str, age: float | None, limit: int) -> Degraded | None:
     )
 
 
-def deadline(facts: NodeInputs) -> float | None:
+def deadline(inputs: NodeInputs) -> float | None:
     """In how many seconds the facts degrade if nothing new arrives; `None` when they already have, or never will."""
-    if degraded(facts) is not None:
+    if degraded(inputs) is not None:
         return None
-    ages = [facts.report_age] if facts.strategy.static else [facts.report_age, facts.prediction_age]
-    return facts.strategy.degrade_seconds - max(age for age in ages if age is not None)
+    ages = [inputs.report_age] if inputs.strategy.static else [inputs.report_age, inputs.prediction_age]
+    return inputs.strategy.degrade_seconds - max(age for age in ages if age is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class MidCalculator:
     """Mid CPU and Mid memory of a node."""
 
-    def calculate(self, facts: NodeInputs) -> Result:
+    def calculate(self, inputs: NodeInputs) -> Result:
         """What the node may sell as Mid, and what its Node object should offer.
 
         Running Mid pods keep what they bought: a kubelet that restarts fails pods that no longer fit, so under
         `midShrinkPolicy: floor` the Node never offers less than they request, whatever was calculated.
         """
-        why = degraded(facts)
+        why = degraded(inputs)
         terms: tuple[Term, ...] = ()
-        notes = list(facts.problems)
+        notes = list(inputs.problems)
         outcome: Amounts | Degraded
         if why is None:
-            sheets = {each: _Sheet(facts, each).terms() for each in Resource}
-            terms = tuple(term for each in Resource for term in sheets[each])
-            outcome = Amounts(*(_within(sheets[each][-1].value, facts.allocatable[each] or 0) for each in Resource))
+            formulas = {each: _ResourceFormula(inputs, each).terms() for each in Resource}
+            terms = tuple(term for each in Resource for term in formulas[each])
+            outcome = Amounts(*(_within(formulas[each][-1].value, inputs.allocatable[each] or 0) for each in Resource))
         else:
             outcome = why
             notes.insert(0, why.message)
         calculated = outcome if isinstance(outcome, Amounts) else Amounts()
-        bought = facts.mid_requests
-        if facts.strategy.shadow:
+        allocated = inputs.mid_requests
+        if inputs.strategy.shadow:
             notes.append("mode is shadow: calculated, but not published")
         return Result(
             outcome=outcome,
-            requested=bought,
-            desired=_desired(facts, None if why or facts.strategy.shadow else calculated),
-            deficit=Amounts(*(max(bought[each] - calculated[each], 0) for each in Resource)),
+            requested=allocated,
+            desired=_desired(inputs, None if why or inputs.strategy.shadow else calculated),
+            deficit=Amounts(*(max(allocated[each] - calculated[each], 0) for each in Resource)),
             terms=terms,
             notes=tuple(notes),
         )
@@ -301,25 +301,25 @@ def _within(value: int, allocatable: int) -> int:
     return min(max(value, 0), allocatable)
 
 
-def _desired(facts: NodeInputs, sold: Amounts | None) -> Amounts | None:
+def _desired(inputs: NodeInputs, sold: Amounts | None) -> Amounts | None:
     """What the Node should offer: what is sold, but not below what running Mid pods request, as far as it has that."""
-    bought = facts.mid_requests
-    if not facts.strategy.floor or not bought:
+    allocated = inputs.mid_requests
+    if not inputs.strategy.floor or not allocated:
         return sold
     sold = sold or Amounts()
-    return Amounts(*(max(sold[each], min(bought[each], _room(facts, each))) for each in Resource))
+    return Amounts(*(max(sold[each], min(allocated[each], _available(inputs, each))) for each in Resource))
 
 
-def _room(facts: NodeInputs, resource: Resource) -> int:
+def _available(inputs: NodeInputs, resource: Resource) -> int:
     """All that the Node has of a resource; no bound while it does not say."""
-    stated = facts.capacity[resource]
-    whole = facts.allocatable[resource] if stated is None else stated
+    stated = inputs.capacity[resource]
+    whole = inputs.allocatable[resource] if stated is None else stated
     return LARGEST if whole is None else whole
 
 
-def calculate(facts: NodeInputs) -> Result:
+def calculate(inputs: NodeInputs) -> Result:
     """`MidCalculator().calculate`, for callers that know which tier they want."""
-    return MidCalculator().calculate(facts)
+    return MidCalculator().calculate(inputs)
 
 
 MidResult = Result

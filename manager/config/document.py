@@ -18,7 +18,7 @@ _YAML: Final = re.compile(r"^\s*-?\s*[A-Za-z][A-Za-z0-9_]*\s*:(\s|$)", re.MULTIL
 _KEY_WITHOUT_QUOTES: Final = re.compile(r"[A-Za-z_]\w*\s*:")
 
 
-class Unusable:
+class UnusableNumber:
     """A number that JSON can spell and nobody can use; it has been complained about."""
 
     def __init__(self, text: str, why: str) -> None:
@@ -61,18 +61,18 @@ def _object(pairs: list[tuple[str, Any]]) -> _Object:
     return read
 
 
-def _constant(text: str) -> Unusable:
-    return Unusable(text, "is no number in JSON")
+def _constant(text: str) -> UnusableNumber:
+    return UnusableNumber(text, "is no number in JSON")
 
 
-def _float(text: str) -> float | Unusable:
+def _float(text: str) -> float | UnusableNumber:
     number = float(text)
     # It could be read, but never be written to a NodeMetric.
-    return Unusable(text, "is too large a number") if number in {float("inf"), float("-inf")} else number
+    return UnusableNumber(text, "is too large a number") if number in {float("inf"), float("-inf")} else number
 
 
-def _integer(text: str) -> int | Unusable:
-    return Unusable(text, "has too many digits") if len(text) > _MOST_DIGITS else int(text)
+def _integer(text: str) -> int | UnusableNumber:
+    return UnusableNumber(text, "has too many digits") if len(text) > _MOST_DIGITS else int(text)
 
 
 def _faults(data: _Object) -> Iterator[ConfigFinding]:
@@ -87,7 +87,7 @@ def _faults(data: _Object) -> Iterator[ConfigFinding]:
                 below += ((join(path, name), each) for name, each in value.items())
             elif isinstance(value, list):
                 below += ((join(path, index), each) for index, each in enumerate(value))
-            elif isinstance(value, Unusable):
+            elif isinstance(value, UnusableNumber):
                 yield ConfigFinding(path, f"{shown(value.text)} {value.why}")
         level = below
     if level:

@@ -33,7 +33,7 @@ class MergedFields:
         """The same, to lay more upon: nothing that is laid changes what was laid before."""
         return MergedFields(dict(self.values), dict(self.sources))
 
-    def lay(self, layer: Mapping[str, Any], source: str) -> None:
+    def merge(self, layer: Mapping[str, Any], source: str) -> None:
         """Put a layer on top; what it leaves out stays as it was."""
         _overlay(self.values, layer, source, "", self.sources)
 

@@ -13,7 +13,7 @@ from crds.colocation import ALLOWED, ALLOWED_MID_EVICTION, MetricAggregatePolicy
 from crds.duration import DurationError, parse_duration
 from crds.predict_policy import RANGES, ModelChoice, PredictPolicy, ResourceOverride
 from crds.ranges import Allowed, Choice
-from manager.config.document import Unusable
+from manager.config.document import UnusableNumber
 from manager.config.findings import ConfigFinding, join, nearest, shown
 
 _ALLOWED: Final[Mapping[type, Mapping[str, Allowed]]] = {
@@ -101,7 +101,7 @@ class Fields:
             return same
         if same is not None:
             self.error(where, f"given twice, also as {same}: remove one")
-        elif not self.looks_closer(path):
+        elif not self.may_inspect(path):
             return None
         elif (meant := nearest(written, known)) is not None:
             self.error(where, f"unknown field: did you mean {meant}?")
@@ -109,7 +109,7 @@ class Fields:
             self.warn(where, "unknown field: ignored")
         return None
 
-    def looks_closer(self, path: str) -> bool:
+    def may_inspect(self, path: str) -> bool:
         """Whether there is time for one more unknown name: to find the one that was meant takes long."""
         if self._budget.unknown == 0:
             self.error(path, "has very many unknown names: is this a colocation config?")
@@ -130,7 +130,7 @@ class Fields:
 
     def value(self, kind: Any, value: Any, path: str) -> Any:  # noqa: ANN401
         """A value of a type, cleaned; `MISSING` after noting why it cannot be used."""
-        if isinstance(value, Unusable):  # the document was blamed for it
+        if isinstance(value, UnusableNumber):  # the document was blamed for it
             return MISSING
         if is_dataclass(kind):
             return self.read(typing.cast("type", kind), value, path, {})

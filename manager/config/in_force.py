@@ -53,21 +53,21 @@ def after_change(before: InForce, text: str | None, *, present: bool, now: float
     if not present:
         gone = before.present or bool(before.text)
         return InForce(removed=gone or before.removed, since=now if gone or not before.since else before.since)
-    judged = parse_config(text)
-    if judged.config is None:
+    parsed = parse_config(text)
+    if parsed.config is None:
         origin = Origin.LAST_GOOD if before.text else Origin.DEFAULTS
         return replace(
-            before, origin=origin, present=True, errors=judged.errors, entry_errors=(), warnings=judged.warnings
+            before, origin=origin, present=True, errors=parsed.errors, entry_errors=(), warnings=parsed.warnings
         )
     origin = Origin.CONFIG_MAP if text else Origin.DEFAULTS
-    warnings = (NO_KEY,) if text is None else judged.warnings
+    warnings = (NO_KEY,) if text is None else parsed.warnings
     stays = before.since and before.text == (text or "")
     return InForce(
-        judged.config,
+        parsed.config,
         text or "",
         origin,
         present=True,
-        entry_errors=judged.entry_errors,
+        entry_errors=parsed.entry_errors,
         warnings=warnings,
         since=before.since if stays else now,
     )
@@ -98,5 +98,5 @@ def parse_last_good(text: str) -> ColocationConfig | None:
 
     Whoever upgrades must not find all of the cluster disabled for one value that used to pass.
     """
-    judged = parse_config(text)
-    return judged.config or judged.salvage
+    parsed = parse_config(text)
+    return parsed.config or parsed.salvage

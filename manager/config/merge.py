@@ -84,7 +84,7 @@ def effective_strategy(
     own = _Own(text[: LONGEST_ANNOTATION + 1], ratios)
     views = _VIEWS.of(config)
     matching = matching_entries(config, labels)
-    return views.view(matching, own) if above is None else views.make(matching, own, above)
+    return views.effective(matching, own) if above is None else views.make(matching, own, above)
 
 
 class _Own(NamedTuple):
@@ -103,10 +103,10 @@ class _Views:
         self._config = config
         self._entries = config.node_configs or ()
         self._below = MergedFields()
-        self._below.lay(_BELOW_ALL, DEFAULT)
-        self._below.lay(_strategy_fields(replace(config, node_configs=None)), CLUSTER)
+        self._below.merge(_BELOW_ALL, DEFAULT)
+        self._below.merge(_strategy_fields(replace(config, node_configs=None)), CLUSTER)
         self._with_entry: dict[int, MergedFields] = {}
-        self.view = lru_cache(_MOST_VIEWS)(self.make)
+        self.effective = lru_cache(_MOST_VIEWS)(self.make)
 
     def make(
         self, matching: tuple[int, ...], own: _Own, above: tuple[str, ColocationStrategy] | None = None
@@ -114,7 +114,7 @@ class _Views:
         """The strategy of a node that these entries match."""
         layers, findings = self._base(matching[:1]), list[ConfigFinding]()
         if own.annotation:
-            findings += _lay_annotation(layers, own.annotation)
+            findings += _merge_annotation(layers, own.annotation)
         for (label, name), ratio in zip(RATIO_LABELS.items(), own.ratios, strict=True):
             if ratio is None:
                 continue
@@ -123,9 +123,9 @@ class _Views:
                 message = f"ignored: must be a ratio from 0 to 1, got {shown(ratio)}"
                 findings.append(ConfigFinding(f"label {label}", message))
             else:
-                layers.lay({name: percent}, f"label {label}")
+                layers.merge({name: percent}, f"label {label}")
         if above is not None:
-            findings += _lay_checked(layers, _strategy_fields(above[1]), above[0])
+            findings += _merge_checked(layers, _strategy_fields(above[1]), above[0])
         strategy = from_json(ColocationStrategy, layers.values)
         policy = with_defaults(strategy.node_predict_policy)
         sources = {**layers.sources, **dict.fromkeys(_margins(policy) - layers.sources.keys(), DEFAULT)}
@@ -140,7 +140,7 @@ class _Views:
                 layers = base.copy()
                 layer = _strategy_fields(self._entries[index])
                 _lower_only(layer, layers, [PER_CLUSTER])
-                layers.lay(layer, self._called(index))
+                layers.merge(layer, self._called(index))
                 self._with_entry[index] = layers
             base = self._with_entry[index]
         return base.copy()
@@ -158,15 +158,15 @@ class _Views:
 _VIEWS: Final = PerConfigCache(_Views)
 
 
-def _lay_annotation(layers: MergedFields, text: str) -> list[ConfigFinding]:
-    source, judged = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}", parse_strategy(text)
-    findings = [ConfigFinding(source, f"ignored: {each}") for each in judged.errors]
-    findings += [ConfigFinding(source, str(each)) for each in judged.warnings]
-    if judged.strategy is not None:
-        layer = _strategy_fields(judged.strategy)
+def _merge_annotation(layers: MergedFields, text: str) -> list[ConfigFinding]:
+    source, parsed = f"annotation {names.ANNOTATION_COLOCATION_STRATEGY}", parse_strategy(text)
+    findings = [ConfigFinding(source, f"ignored: {each}") for each in parsed.errors]
+    findings += [ConfigFinding(source, str(each)) for each in parsed.warnings]
+    if parsed.strategy is not None:
+        layer = _strategy_fields(parsed.strategy)
         raised = _lower_only(layer, layers, _LIMITS)
         findings += [ConfigFinding(source, f"{join(EVICTION, each)} may only be lowered by a node") for each in raised]
-        findings += _lay_checked(layers, layer, source)
+        findings += _merge_checked(layers, layer, source)
     return findings
 
 
@@ -189,15 +189,15 @@ def _margins(policy: PredictPolicy) -> set[str]:
     }
 
 
-def _lay_checked(layers: MergedFields, layer: Mapping[str, Any], source: str) -> list[ConfigFinding]:
+def _merge_checked(layers: MergedFields, layer: Mapping[str, Any], source: str) -> list[ConfigFinding]:
     """Put a layer on top, unless its models and those below it do not go together; then say so."""
     if PART in layer:
         tried = MergedFields({PART: layers.values[PART]})
-        tried.lay({PART: layer[PART]}, source)
+        tried.merge({PART: layer[PART]}, source)
         wrong = list(faults_together(tried.values[PART]))
         if wrong:
             return [ConfigFinding(source, f"ignored: {each}") for each in wrong]
-    layers.lay(layer, source)
+    layers.merge(layer, source)
     return []
 
 

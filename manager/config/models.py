@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from crds.models import COMBINING, DEEPEST, MODELS
 from crds.predict_policy import MOST_MODELS, RETIRED, ModelChoice, faults
-from manager.config.document import Unusable
+from manager.config.document import UnusableNumber
 from manager.config.fields import Budget, Fields
 from manager.config.findings import ConfigFinding, join, nearest, shown
 
@@ -83,7 +83,7 @@ def _unknown(model: str, path: str, fields: Fields) -> None:
     elif model.isspace():
         fields.error(path, "must be the name of a model, such as nsigma-v2")
     elif model:  # an empty name is a fault of any policy, whoever judges it
-        if not fields.looks_closer(path):
+        if not fields.may_inspect(path):
             return
         meant = nearest(model, MODELS)
         guess = f"; did you mean {meant}?" if meant else ""
@@ -99,11 +99,11 @@ def _parameters(parameters: Mapping[str, Any], model: str, path: str, fields: Fi
     for name, value in parameters.items():
         rule, where = known.get(name), join(path, name)
         if rule is None:
-            if not fields.looks_closer(path):
+            if not fields.may_inspect(path):
                 return
             meant = nearest(name, known)
             allowed = f"it has {', '.join(known)}" if known else "it has none"
             guess = f"; did you mean {meant}?" if meant else ""
             fields.error(where, f"model {model} has no such parameter: {allowed}{guess}")
-        elif not isinstance(value, Unusable) and not rule.allows(value):
+        elif not isinstance(value, UnusableNumber) and not rule.allows(value):
             fields.error(where, f"must be {rule} for model {model}, got {shown(value)}")

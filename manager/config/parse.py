@@ -28,9 +28,9 @@ from manager.inputs.reading import LONGEST_ANNOTATION
 
 _MOST_FINDINGS: Final = 100
 _MOST_UNKNOWN_OF_A_NODE: Final = 10
-_KEPT_TEXTS: Final = 4
+_CACHED_TEXTS: Final = 4
 """Texts whose judgement is kept: the one in force comes again with each change of the ConfigMap's metadata."""
-_PACE: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
+_INTERVAL_FIELDS: Final = frozenset({"metricReportIntervalSeconds", "degradeTimeMinutes"})
 _DURATIONS: Final = Range(1, LONGEST_DURATION_SECONDS)
 
 
@@ -64,7 +64,7 @@ class ParsedStrategy:
     """What is ignored, or probably not meant."""
 
 
-@lru_cache(_KEPT_TEXTS)
+@lru_cache(_CACHED_TEXTS)
 def parse_config(text: str | None) -> ParsedConfig:
     """Judge the text of `colocation-config`; an absent or empty one means the defaults."""
     if not text:
@@ -88,7 +88,7 @@ def parse_config(text: str | None) -> ParsedConfig:
     before = len(fields.errors)
     _check_models(clean, "", fields, PREDICT_DEFAULTS.model)
     policy_holds = len(fields.errors) == before
-    _check_pace(clean, "", fields, clean)
+    _check_report_interval(clean, "", fields, clean)
     entries, entry_errors = list[dict[str, Any]](), list[ConfigFinding]()
     for index, item in enumerate(listed):
         entry = Fields(budget)
@@ -181,7 +181,7 @@ def _entry(item: Any, path: str, fields: Fields, cluster: Mapping[str, Any]) -> 
     _check_models(clean, path, fields, (cluster.get(PART) or {}).get("model") or PREDICT_DEFAULTS.model)
     if PART in clean and not fields.errors:
         _check_together(clean[PART], cluster.get(PART) or {}, path, fields)
-    _check_pace({**cluster, **clean}, path, fields, clean)
+    _check_report_interval({**cluster, **clean}, path, fields, clean)
     _check_limit(clean, cluster, path, fields)
     if fields.errors:
         return {"name": clean["name"]} if "name" in clean else {}
@@ -194,9 +194,9 @@ def _check_together(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: 
     """What is wrong with an entry's prediction policy only together with the cluster's below it."""
     layers = MergedFields()
     for layer in (to_json(PREDICT_DEFAULTS), cluster):
-        layers.lay({PART: layer}, "")
+        layers.merge({PART: layer}, "")
     of_the_cluster = set(faults_together(layers.values[PART]))
-    layers.lay({PART: entry}, "")
+    layers.merge({PART: entry}, "")
     fields.errors += [
         ConfigFinding(join(path, each.path), f"together with the cluster's part: {each.message}")
         for each in faults_together(layers.values[PART])
@@ -214,9 +214,9 @@ def _check_limit(entry: Mapping[str, Any], cluster: Mapping[str, Any], path: str
         fields.warn(where, f"is of the whole cluster: the cluster's part allows {most}, and that applies")
 
 
-def _check_pace(effective: Mapping[str, Any], path: str, fields: Fields, own: Mapping[str, Any]) -> None:
+def _check_report_interval(effective: Mapping[str, Any], path: str, fields: Fields, own: Mapping[str, Any]) -> None:
     """Reports that come more seldom than they expire make Mid come and go."""
-    if not _PACE & own.keys():
+    if not _INTERVAL_FIELDS & own.keys():
         return
     interval = effective.get("metricReportIntervalSeconds", DEFAULTS.metric_report_interval_seconds)
     minutes = effective.get("degradeTimeMinutes", DEFAULTS.degrade_time_minutes)

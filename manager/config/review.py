@@ -41,7 +41,7 @@ def review(text: str | None, before: str | None = None) -> Review:
         text: value of key `colocation-config`; `None` when the ConfigMap has no such key.
         before: the value that it replaces; `None` when there was none.
     """
-    judged = parse_config(text)
-    warnings = (NO_KEY,) if text is None else (*judged.warnings, *judged.hints)
+    parsed = parse_config(text)
+    warnings = (NO_KEY,) if text is None else (*parsed.warnings, *parsed.hints)
     unchanged = text is not None and text == before
-    return Review(judged.config, judged.errors, judged.entry_errors, warnings, unchanged)
+    return Review(parsed.config, parsed.errors, parsed.entry_errors, warnings, unchanged)

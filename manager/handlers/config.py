@@ -16,7 +16,7 @@ from manager.handlers.config_status import ConfigStatusReporter
 _NOTHING: Final = object()
 
 
-def register(registry: kopf.OperatorRegistry, run: Run, keeper: "ConfigReconciler") -> None:
+def register(registry: kopf.OperatorRegistry, run: Run, config_reconciler: "ConfigReconciler") -> None:
     """Tell kopf what to do when the ConfigMap changes; kopf is told elsewhere to watch no other one."""
     wanted = run.context.settings.config_name
 
@@ -26,7 +26,7 @@ def register(registry: kopf.OperatorRegistry, run: Run, keeper: "ConfigReconcile
         if obj["metadata"]["name"] == wanted:
             seen = None if event["type"] == "DELETED" else dict(obj)
             await _parsed(config_map.text_of(seen))
-            keeper.observe(seen)
+            config_reconciler.observe(seen)
 
 
 async def load(api: ApiServer, context: Context) -> None:
@@ -64,9 +64,9 @@ class ConfigReconciler:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._teller = ConfigStatusReporter(run)
-        self._teller.show()
-        self._kept: object = _NOTHING
+        self._status_reporter = ConfigStatusReporter(run)
+        self._status_reporter.update_metrics()
+        self._stored: object = _NOTHING
         self._written: str | None = None
         self._seen = 0
 
@@ -74,25 +74,25 @@ class ConfigReconciler:
         """Judge the ConfigMap as it is now; `None` when it is gone."""
         self._seen += 1
         context = self._run.context
-        self._meet(obj)
+        self._record_object(obj)
         text = config_map.text_of(obj)
-        self._put(after_change(context.in_force, text, present=obj is not None, now=context.wall()))
+        self._apply(after_change(context.in_force, text, present=obj is not None, now=context.wall()))
 
-    def _meet(self, obj: dict[str, Any] | None) -> None:
+    def _record_object(self, obj: dict[str, Any] | None) -> None:
         """Remember what is written on it, and which one it is: `kubectl describe` asks for events of that very one."""
         self._written = config_map.state_of(obj)
         if obj is not None:
-            self._teller.uid = str(obj["metadata"].get("uid", ""))
+            self._status_reporter.uid = str(obj["metadata"].get("uid", ""))
 
-    def _put(self, state: InForce) -> None:
+    def _apply(self, state: InForce) -> None:
         context = self._run.context
         before = context.in_force
         if (state, state.since) == (before, before.since):
             return  # such as our own annotation; the very same object is compared in no time
         context.in_force = state
-        self._teller.show()
+        self._status_reporter.update_metrics()
         if state.config != before.config:
-            self._run.everything_changed()
+            self._run.requeue_all()
 
     async def refresh(self) -> None:
         """Read the ConfigMap again: kopf tells of no deletion that happened while its watch was down.
@@ -107,25 +107,25 @@ class ConfigReconciler:
         if seen == self._seen:  # else the watch has told of something newer meanwhile
             self.observe(found)
 
-    async def catch_up(self) -> None:
+    async def reconcile(self) -> None:
         """Tell of the configuration and keep its text, if this replica leads and has not done so yet.
 
         Raises:
             ApiError: the API server refuses.
             ApiUnavailable: it is away.
         """
-        if not self._run.leader.leads:
-            if self._kept is not _NOTHING:
-                self._teller.hand_over()
-            self._kept = _NOTHING
+        if not self._run.leader.is_leader:
+            if self._stored is not _NOTHING:
+                self._status_reporter.hand_over()
+            self._stored = _NOTHING
             return
-        if self._kept is _NOTHING:
+        if self._stored is _NOTHING:
             await self._take_over()
-        await self._teller.catch_up(self._written)
+        await self._status_reporter.reconcile(self._written)
         now = self._run.context.in_force
-        if not now.errors and self._kept != now.text:
-            await config_map.keep(self._run.api, self._run.context.settings, now.text, now.since)
-            self._kept = now.text
+        if not now.errors and self._stored != now.text:
+            await config_map.store(self._run.api, self._run.context.settings, now.text, now.since)
+            self._stored = now.text
 
     async def _take_over(self) -> None:
         """Go on where the last leader stopped: with its last good text, if that is newer than what this replica saw."""
@@ -133,15 +133,15 @@ class ConfigReconciler:
         kept = await config_map.read(self._run.api, settings, settings.last_good_name)
         found = await config_map.read(self._run.api, settings, settings.config_name)
         if seen == self._seen:  # else the watch has told of something newer meanwhile
-            self._meet(found)
+            self._record_object(found)
         text, since = config_map.text_of(kept) or "", config_map.since_of(kept)
         await _parsed(text)
         known = parse_last_good(text) if text else None
         now = context.in_force
         if text == now.text and since:
-            self._put(replace(now, since=since))
+            self._apply(replace(now, since=since))
         elif known is not None and now.errors and since > now.since:
             own = InForce(known, text, Origin.LAST_GOOD, present=now.present, since=since)
-            self._put(replace(own, errors=now.errors, warnings=now.warnings))
-        self._teller.take_over(known)
-        self._kept = text if since else None
+            self._apply(replace(own, errors=now.errors, warnings=now.warnings))
+        self._status_reporter.take_over(known)
+        self._stored = text if since else None

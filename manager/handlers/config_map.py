@@ -43,7 +43,7 @@ def since_of(kept: Mapping[str, Any] | None) -> float:
     return parse_timestamp(_annotations(kept).get(ANNOTATION_IN_FORCE_SINCE)) or 0.0
 
 
-async def keep(api: ApiServer, settings: Settings, text: str, since: float) -> None:
+async def store(api: ApiServer, settings: Settings, text: str, since: float) -> None:
     """Store a good text for the next start.
 
     Raises:

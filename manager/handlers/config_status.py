@@ -56,22 +56,22 @@ class ConfigStatusReporter:
         self._run = run
         self.uid = ""
         """Identity of the ConfigMap, or of the one that was there last."""
-        self._metrics = run.context.telemetry.part(ConfigMetrics)
-        self._told: InForce | None = None
+        self._metrics = run.context.metrics.of(ConfigMetrics)
+        self._reported: InForce | None = None
         self._was_bad = False
         self._applied: ColocationConfig | None = None
         self._overlaps: tuple[Overlap, ...] = ()
         self._counted: tuple[ColocationConfig, int] | None = None
-        self._told_pairs: frozenset[tuple[str, str]] = frozenset()
+        self._reported_pairs: frozenset[tuple[str, str]] = frozenset()
         self._count_at = self._rewrite_at = float("-inf")
         self._repeat_at = float("inf")
-        self._complained = False
+        self._failure_logged = False
 
-    def show(self) -> None:
+    def update_metrics(self) -> None:
         """Show the configuration in metrics."""
-        telemetry, state = self._run.context.telemetry, self._run.context.in_force
-        telemetry.config_valid.set(0 if state.errors else 1)
-        telemetry.config_entries_disabled.set(len(state.entry_errors))
+        metrics, state = self._run.context.metrics, self._run.context.in_force
+        metrics.config_valid.set(0 if state.errors else 1)
+        metrics.config_entries_disabled.set(len(state.entry_errors))
         self._metrics.since.set(state.since)
         self._metrics.disabled.set(len(disabled_entries(state)))
         self._metrics.warnings.set(len(state.warnings))
@@ -83,33 +83,33 @@ class ConfigStatusReporter:
         Args:
             known: the configuration of which somebody has already said that it is in force.
         """
-        self._applied, self._told, self._counted = known, None, None
+        self._applied, self._reported, self._counted = known, None, None
         self._was_bad = bool(self._run.context.in_force.errors)
-        self._told_pairs, self._rewrite_at = frozenset(), float("-inf")
+        self._reported_pairs, self._rewrite_at = frozenset(), float("-inf")
 
     def hand_over(self) -> None:
         """Another replica speaks now, and counts."""
         self._metrics.overlaps.set(0)
 
-    async def catch_up(self, written: str | None) -> None:
+    async def reconcile(self, written: str | None) -> None:
         """Tell what has not been told. Never raises.
 
         Args:
             written: the summary that stands on the ConfigMap.
         """
         now, steady = self._run.context.in_force, self._run.context.steady()
-        changed = self._told != now
+        changed = self._reported != now
         if changed or steady >= self._repeat_at:
-            self._told, self._repeat_at = now, steady + _REPEAT_SECONDS
-            self._told_pairs = frozenset()
-            await self._tell(now, changed=changed)
-        await self._tell_overlaps(now, steady)
+            self._reported, self._repeat_at = now, steady + _REPEAT_SECONDS
+            self._reported_pairs = frozenset()
+            await self._report(now, changed=changed)
+        await self._report_overlaps(now, steady)
         if changed:
             self._rewrite_at = float("-inf")
         if now.present and steady >= self._rewrite_at:
             await self._write(summary(now, self._overlaps), written, steady)
 
-    async def _tell(self, now: InForce, *, changed: bool) -> None:
+    async def _report(self, now: InForce, *, changed: bool) -> None:
         if not now.present:
             if now.removed and changed:
                 self._applied = now.config
@@ -140,7 +140,7 @@ class ConfigStatusReporter:
         words = applied(changes(found), len(nodes))
         return f"valid again and {words}" if self._was_bad else words
 
-    async def _tell_overlaps(self, now: InForce, steady: float) -> None:
+    async def _report_overlaps(self, now: InForce, steady: float) -> None:
         """Entries that match the same nodes; counted anew when labels have changed, told when entries meet anew."""
         basis = (now.config, self._run.context.cluster.label_changes)
         if self._counted != basis and (steady >= self._count_at or self._counted is None):
@@ -152,15 +152,15 @@ class ConfigStatusReporter:
             self._overlaps = overlaps(now.config, matching)
             self._metrics.overlaps.set(len(set().union(*(each.nodes for each in self._overlaps))))
         pairs = frozenset((each.wins, each.loses) for each in self._overlaps)
-        if pairs - self._told_pairs:
+        if pairs - self._reported_pairs:
             await self._event("Warning", "ColocationConfigOverlap", sentences(self._overlaps))
-        self._told_pairs = pairs
+        self._reported_pairs = pairs
 
     def _nodes(self) -> list[NodeMetadata]:
         """The nodes that the configuration concerns."""
         context = self._run.context
         nodes = (node_metadata(node) for node in context.cluster.nodes.values())
-        return [node for node in nodes if not context.settings.exclude_nodes.covers(node.labels)]
+        return [node for node in nodes if not context.settings.exclude_nodes.excludes(node.labels)]
 
     async def _write(self, state: str, written: str | None, steady: float) -> None:
         """Write the summary; not twice within 15 s, whoever takes it away or however nodes come and go."""
@@ -172,11 +172,11 @@ class ConfigStatusReporter:
         except (ApiError, ApiUnavailable) as error:
             if isinstance(error, ApiError) and error.not_found:
                 return  # its deletion is about to be seen
-            level = logging.DEBUG if self._complained else logging.WARNING
+            level = logging.DEBUG if self._failure_logged else logging.WARNING
             _LOG.log(level, "The state of the configuration cannot be written on the ConfigMap: %s", error)
-            self._complained = True
+            self._failure_logged = True
         else:
-            self._complained = False
+            self._failure_logged = False
 
     async def _event(self, type_: str, reason: str, note: str) -> None:
         settings = self._run.context.settings

@@ -10,7 +10,7 @@ from manager import node_metric
 from manager.context import Run
 from manager.definition import DefinitionFields
 from manager.drift_correction import DriftCorrection
-from manager.inputs.reading import part
+from manager.inputs.reading import get_path
 from manager.node_metric import ManagedFields
 from manager.server_side_apply import apply
 
@@ -21,10 +21,10 @@ _SOON_SECONDS: Final = 5.0
 
 def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
     """Remember a NodeMetric that changed, and have its node looked at if that matters."""
-    name = str(part(obj, "metadata", "name") or "")
+    name = str(get_path(obj, "metadata", "name") or "")
     cluster = run.context.cluster
     if type_ == "DELETED":
-        cluster.drop_node_metric(name, str(part(obj, "metadata", "uid") or ""))
+        cluster.drop_node_metric(name, str(get_path(obj, "metadata", "uid") or ""))
         run.queue.add(name)
     elif take(run, name, obj, listed=False):
         run.queue.add(name)
@@ -55,34 +55,34 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> f
     """
     context = run.context
     known = context.cluster.node_metrics.get(name)
-    if known is not None and known.kept.of_another_node(uid):
+    if known is not None and known.managed_fields.belongs_to_other_node(uid):
         if not await _is_current(run, name, uid):
             return _SOON_SECONDS  # the watch tells of the newer Node in a moment
         await _delete(run, name, known.uid)
         known = None
-    left_out = context.part(DefinitionFields).left_out("spec", context.steady())
-    wanted = node_metric.manifest(name, uid, strategy, left_out)
-    if known is not None and known.kept.stands(wanted):
+    omitted = context.state_of(DefinitionFields).omitted("spec", context.steady())
+    wanted = node_metric.manifest(name, uid, strategy, omitted)
+    if known is not None and known.managed_fields.matches(wanted):
         return None
-    memory = context.memory(name)
-    fingerprint = f"{known.kept if known else None} {wanted}"
+    memory = context.node_state(name)
+    fingerprint = f"{known.managed_fields if known else None} {wanted}"
     if fingerprint == memory.refused_correction:
         return None
     wait = await _held_back(run, name, wanted)
     if wait:
         return wait
-    if known is not None and known.kept.unapplied:
+    if known is not None and known.managed_fields.has_update_entry:
         await _take_over(run, name)
     applied = await apply(run, node_metric.path(name), wanted)
     if applied is None:  # there is always the owner
         return None
-    memory.part(DriftCorrection).applied(wanted, context.steady())
-    context.telemetry.writes.labels("nodemetric", "created" if known is None else "patched").inc()
-    if context.cluster.answered_node_metric(applied, context.steady()):
+    memory.state_of(DriftCorrection).applied(wanted, context.steady())
+    context.metrics.writes.labels("nodemetric", "created" if known is None else "patched").inc()
+    if context.cluster.put_written_node_metric(applied, context.steady()):
         run.queue.add(name)
     kept = ManagedFields.from_object(applied)
-    left_out = left_out | context.part(DefinitionFields).dropped
-    if not kept.stands(node_metric.manifest(name, uid, strategy, left_out)):
+    omitted = omitted | context.state_of(DefinitionFields).unknown
+    if not kept.matches(node_metric.manifest(name, uid, strategy, omitted)):
         memory.refused_correction = f"{kept} {wanted}"
         _LOG.warning("NodeMetric %s: something in the cluster changes its spec on the way: look for a webhook", name)
     return None
@@ -90,10 +90,10 @@ async def keep(run: Run, name: str, uid: str, strategy: ColocationStrategy) -> f
 
 async def _held_back(run: Run, name: str, wanted: dict[str, Any]) -> float:
     """How long a correction must wait; people are told that somebody else writes too. [s]"""
-    corrections = run.context.memory(name).part(DriftCorrection)
-    wait = corrections.wait(wanted, run.context.steady())
-    if wait and not corrections.told:
-        corrections.told = True
+    drift = run.context.node_state(name).state_of(DriftCorrection)
+    wait = drift.wait(wanted, run.context.steady())
+    if wait and not drift.reported:
+        drift.reported = True
         note = (
             "somebody else writes the spec of this node's NodeMetric too: it is set right only once a minute now. "
             "Is another manager, such as Koordinator's, at work?"
@@ -139,14 +139,14 @@ async def remove_ours(run: Run, name: str) -> None:
         ApiUnavailable: it is away.
     """
     known = run.context.cluster.node_metrics.get(name)
-    if known is not None and known.kept.is_ours:
+    if known is not None and known.managed_fields.written_by_manager:
         await _delete(run, name, known.uid)
 
 
 async def _delete(run: Run, name: str, uid: str) -> None:
     try:
         await run.api.delete(node_metric.path(name), {"preconditions": {"uid": uid}})
-        run.context.telemetry.writes.labels("nodemetric", "deleted").inc()
+        run.context.metrics.writes.labels("nodemetric", "deleted").inc()
     except ApiError as error:
         if not (error.not_found or error.conflict):
             raise

@@ -10,7 +10,7 @@ from typing import Any, Final
 from headroom.kube import ApiError, Relisted, WatchTiming, list_and_watch
 from manager.context import Run
 from manager.handlers.node_metric import observe, take
-from manager.inputs.reading import part
+from manager.inputs.reading import get_path
 from manager.node_metric import COLLECTION
 
 _TIMING: Final = WatchTiming(longest_delay_seconds=5.0)
@@ -58,14 +58,14 @@ async def follow(run: Run, since: str) -> None:
     async for change in changes:
         if isinstance(change, Relisted):
             _drop(run, _known(run), change.items)
-            run.everything_changed()  # without the definition no node got its NodeMetric
+            run.requeue_all()  # without the definition no node got its NodeMetric
         else:
             observe(run, change.type, change.object)
 
 
 def _take(run: Run, obj: dict[str, Any]) -> str:
     """Remember a listed NodeMetric; all that the list itself keeps of it is its name."""
-    name = str(part(obj, "metadata", "name") or "")
+    name = str(get_path(obj, "metadata", "name") or "")
     if take(run, name, obj, listed=True):
         run.queue.add(name)
     return name

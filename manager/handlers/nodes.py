@@ -5,7 +5,7 @@ from typing import Any
 import kopf
 
 from manager.context import Run
-from manager.inputs.reading import part
+from manager.inputs.reading import get_path
 
 
 def register(registry: kopf.OperatorRegistry, run: Run) -> None:
@@ -18,10 +18,10 @@ def register(registry: kopf.OperatorRegistry, run: Run) -> None:
 
 def observe(run: Run, type_: str, obj: dict[str, Any]) -> None:
     """Remember a Node that changed, and have it looked at if that matters."""
-    name = str(part(obj, "metadata", "name") or "")
+    name = str(get_path(obj, "metadata", "name") or "")
     cluster = run.context.cluster
     if type_ == "DELETED":
-        cluster.drop_node(name, str(part(obj, "metadata", "uid") or ""))
+        cluster.drop_node(name, str(get_path(obj, "metadata", "uid") or ""))
         run.queue.add(name)
     elif run.context.unreadable_nodes.attempt(name, obj, cluster.put_node):
         run.queue.add(name)

@@ -15,7 +15,7 @@ from headroom.kube.unreadable_objects import Unreadable
 from headroom.runtime.garbage_collection import take_stock
 from manager.context import Run
 from manager.inputs import PodInputs
-from manager.inputs.reading import Json, part
+from manager.inputs.reading import Json, get_path
 
 SELECTOR: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 """Bound pods that have not ended; one that ends counts as deleted."""
@@ -32,14 +32,14 @@ async def follow(run: Run) -> None:
             unreadable.retain(set(change.items))
             await _drop_others(run, change.items)
         elif change.type == "DELETED":
-            _drop(run, str(part(change.object, "metadata", "uid") or ""))
+            _drop(run, str(get_path(change.object, "metadata", "uid") or ""))
         else:
             take(change.object)
 
 
 def _take(run: Run, unreadable: Unreadable, obj: Json) -> str:
     """Remember a pod, if it can be understood; all that a list itself keeps of it is its uid."""
-    uid = str(part(obj, "metadata", "uid") or "")
+    uid = str(get_path(obj, "metadata", "uid") or "")
     pod = unreadable.attempt(uid, obj, PodInputs.from_object)
     touched = set() if pod is None else run.context.cluster.put_pod(pod)
     if run.context.cluster.pods_synced:  # before that nothing can be calculated
@@ -58,4 +58,4 @@ async def _drop_others(run: Run, listed: Sequence[str]) -> None:
     if not cluster.pods_synced:
         cluster.pods_synced = True
         take_stock()
-        run.everything_changed()
+        run.requeue_all()

@@ -10,7 +10,7 @@ from headroom.cluster.cpu_list import count_cpus
 from manager.inputs.amounts import UNKNOWN, Amounts, Measured, Resource, total
 from manager.inputs.node_metric import NodeReport, ObservedAt, age_seconds
 from manager.inputs.pod import PodInputs
-from manager.inputs.reading import LONGEST_ANNOTATION, Json, Reader, known, part
+from manager.inputs.reading import LONGEST_ANNOTATION, Json, Reader, get_path, known
 from manager.inputs.strategy import StrategyInputs
 
 
@@ -50,7 +50,7 @@ def from_objects(
     pods: Iterable[Json | PodInputs],
     strategy: ColocationStrategy,
     now: float,
-    received: ObservedAt | None = None,
+    observed_at: ObservedAt | None = None,
 ) -> NodeInputs:
     """Gather the facts of one node from Kubernetes JSON. Pure.
 
@@ -60,20 +60,20 @@ def from_objects(
         pods: pods of the cluster or of the node, as JSON or already reduced; those of other nodes are left out.
         strategy: the node's strategy; what it leaves open takes the default.
         now: the clock. [unix s]
-        received: when the report's times were seen to change; `None` for an observer who has only just come.
+        observed_at: when the report's times were seen to change; `None` for an observer who has only just come.
     """
-    name = str(part(node, "metadata", "name") or "")
+    name = str(get_path(node, "metadata", "name") or "")
     reduced = (pod if isinstance(pod, PodInputs) else PodInputs.from_object(pod) for pod in pods)
     here = [pod for pod in reduced if pod.node == name]
     report = node_metric if isinstance(node_metric, NodeReport | None) else NodeReport.from_object(node_metric)
-    received = received or ObservedAt()
+    observed_at = observed_at or ObservedAt()
     read = Reader()
-    capacity = read.measured(part(node, "status", "capacity"), "status.capacity")
+    capacity = read.measured(get_path(node, "status", "capacity"), "status.capacity")
     allocatable = _allocatable(node, read)
     reservation = known(_reservation(node, read))
     mid_pods = [pod for pod in here if pod.holds_mid]
     mid_requests = total(pod.mid_requests for pod in mid_pods)
-    report_age = age_seconds(report.update_time, received.report, now) if report else None
+    report_age = age_seconds(report.update_time, observed_at.report, now) if report else None
     own_prediction = report is not None and report.own_agent
     return NodeInputs(
         name=name,
@@ -87,7 +87,9 @@ def from_objects(
         strategy=StrategyInputs.of(strategy),
         report_age=report_age,
         prediction_age=(
-            age_seconds(report.prediction_time, received.prediction, now) if report and own_prediction else report_age
+            age_seconds(report.prediction_time, observed_at.prediction, now)
+            if report and own_prediction
+            else report_age
         ),
         problems=(*read.problems, *(report.problems if report else ())),
     )
@@ -105,7 +107,7 @@ def _mid_own(report: NodeReport | None, mid_pods: list[PodInputs], mid_requests:
 
 def _annotation(node: Json, name: str, read: Reader) -> Json:
     """The JSON object of an annotation; empty when it is absent or unusable."""
-    text = str(part(node, "metadata", "annotations", name) or "")
+    text = str(get_path(node, "metadata", "annotations", name) or "")
     if not text:
         return {}
     if len(text) > LONGEST_ANNOTATION:
@@ -123,7 +125,7 @@ def _annotation(node: Json, name: str, read: Reader) -> Json:
 
 def _allocatable(node: Json, read: Reader) -> Measured:
     """What the annotation says there really is, of the resources that the Node states."""
-    stated = read.measured(part(node, "status", "allocatable"), "status.allocatable")
+    stated = read.measured(get_path(node, "status", "allocatable"), "status.allocatable")
     raw = read.measured(_annotation(node, names.ANNOTATION_RAW_ALLOCATABLE, read), names.ANNOTATION_RAW_ALLOCATABLE)
     known = (stated[each] if stated[each] is None or raw[each] is None else raw[each] for each in Resource)
     return Measured(*known)

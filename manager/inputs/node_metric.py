@@ -7,7 +7,7 @@ from typing import Final, Self
 from crds import names
 from crds.priority import PriorityBand
 from manager.inputs.amounts import NOTHING, UNKNOWN, Amounts, Measured, Resource, total
-from manager.inputs.reading import MOST_ITEMS, Json, Reader, items, known, part
+from manager.inputs.reading import MOST_ITEMS, Json, Reader, get_objects, get_path, known
 
 _LISTS: Final = (("podsMetric",), ("hostApplicationMetric",), ("conditions",), ("prediction", "classes"))
 
@@ -46,7 +46,7 @@ class NodeReport:
     @classmethod
     def from_object(cls, node_metric: Json) -> Self | None:
         """Reduce a NodeMetric; `None` while no agent has written to its status."""
-        status = part(node_metric, "status")
+        status = get_path(node_metric, "status")
         too_long = [path for path in _LISTS if _length(status, path) > MOST_ITEMS]
         if too_long:  # a sum over a part of it would be a wrong number
             what = f"at most {MOST_ITEMS} items are read; the report counts as never sent"
@@ -56,24 +56,24 @@ class NodeReport:
         read = Reader()
         prediction = status.get("prediction")
         own_agent = isinstance(prediction, Mapping)
-        usage = {str(part.get("name")): part.get("usage") for part in items(prediction, "classes")}
-        reported = read.measured(part(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage")
+        usage = {str(part.get("name")): part.get("usage") for part in get_objects(prediction, "classes")}
+        reported = read.measured(get_path(status, "nodeMetric", "nodeUsage", "resources"), "nodeUsage")
         return cls(
             update_time=read.time(status.get("updateTime"), "status.updateTime"),
-            prediction_time=read.time(part(prediction, "time"), "status.prediction.time"),
+            prediction_time=read.time(get_path(prediction, "time"), "status.prediction.time"),
             own_agent=own_agent,
             node_usage=_larger(reported, read.measured(usage.get("node"), "status.prediction.classes[node].usage"))
             if own_agent
             else reported,
             system_usage=read.measured(usage.get("sys"), "status.prediction.classes[sys].usage")
             if own_agent
-            else read.measured(part(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
+            else read.measured(get_path(status, "nodeMetric", "systemUsage", "resources"), "systemUsage"),
             prod_host_usage=_prod_host_usage(status, read),
             prod_usage=read.measured(usage.get("prod"), "status.prediction.classes[prod].usage"),
             mid_usage=read.measured(usage.get("mid"), "status.prediction.classes[mid].usage"),
             pod_usage={} if own_agent else _pod_usage(status, read),
             reclaimable=read.measured(
-                part(status, "prodReclaimableMetric", "resource", "resources"), "prodReclaimableMetric"
+                get_path(status, "prodReclaimableMetric", "resource", "resources"), "prodReclaimableMetric"
             ),
             collecting=not _denied(status, names.CONDITION_COLLECTING),
             prediction_ready=not _denied(status, names.CONDITION_PREDICTION_READY),
@@ -82,19 +82,21 @@ class NodeReport:
 
 
 def _length(status: object, path: tuple[str, ...]) -> int:
-    found = part(status, *path)
+    found = get_path(status, *path)
     return len(found) if isinstance(found, list | tuple) else 0
 
 
 def _of_agent(status: Json) -> bool:
     """Whether there is anything but the manager's own conditions and account."""
-    said = (each.get("type") for each in items(status, "conditions"))
+    said = (each.get("type") for each in get_objects(status, "conditions"))
     return bool(status.keys() - {"conditions", "shadow"}) or any(each not in names.MANAGER_CONDITIONS for each in said)
 
 
 def _denied(status: Json, condition: str) -> bool:
     """Whether a condition is there and False; another agent has none."""
-    return any(each.get("type") == condition and each.get("status") == "False" for each in items(status, "conditions"))
+    return any(
+        each.get("type") == condition and each.get("status") == "False" for each in get_objects(status, "conditions")
+    )
 
 
 def _larger(full: Measured, fast: Measured) -> Measured:
@@ -109,17 +111,17 @@ def _larger(full: Measured, fast: Measured) -> Measured:
 
 def _prod_host_usage(status: Json, read: Reader) -> Amounts:
     return total(
-        known(read.measured(part(each, "usage", "resources"), f"hostApplicationMetric[{each.get('name')}]"))
-        for each in items(status, "hostApplicationMetric")
+        known(read.measured(get_path(each, "usage", "resources"), f"hostApplicationMetric[{each.get('name')}]"))
+        for each in get_objects(status, "hostApplicationMetric")
         if each.get("priority") == PriorityBand.PROD
     )
 
 
 def _pod_usage(status: Json, read: Reader) -> dict[str, Amounts]:
     usage = {}
-    for pod in items(status, "podsMetric"):
+    for pod in get_objects(status, "podsMetric"):
         key = f"{pod.get('namespace')}/{pod.get('name')}"
-        usage[key] = known(read.measured(part(pod, "podUsage", "resources"), f"podsMetric[{key}]"))
+        usage[key] = known(read.measured(get_path(pod, "podUsage", "resources"), f"podsMetric[{key}]"))
     return usage
 
 
@@ -132,7 +134,7 @@ class ObservedAt:
     prediction: float | None = None
     """`status.prediction.time`."""
 
-    def moved(self, seconds: float) -> "ObservedAt":
+    def shifted(self, seconds: float) -> "ObservedAt":
         """The same moments on a clock that is this much ahead."""
         return ObservedAt(
             None if self.report is None else self.report + seconds,
@@ -140,11 +142,11 @@ class ObservedAt:
         )
 
 
-def age_seconds(reported: float | None, received: float | None, now: float) -> float | None:
+def age_seconds(reported: float | None, observed_at: float | None, now: float) -> float | None:
     """Age of a report: time since we saw it, or since it says it was sent if that is longer; a future time is now.
 
     An agent whose clock is ahead is judged by our clock alone; one whose clock is behind is believed.
     """
     if reported is None:
         return None
-    return max(now - reported, now - received if received is not None else 0.0, 0.0)
+    return max(now - reported, now - observed_at if observed_at is not None else 0.0, 0.0)

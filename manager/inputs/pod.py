@@ -10,7 +10,7 @@ from crds.priority import VALUES, PriorityBand, priority_class_raw, priority_val
 from crds.quantity import QuantityError, milli_value, value
 from headroom.cluster.pod import is_admitted, is_mirror_pod, is_terminal, pod_key, pod_requests, workload_key
 from manager.inputs.amounts import LARGEST, Amounts
-from manager.inputs.reading import Json, parse_time, part
+from manager.inputs.reading import Json, get_path, parse_time
 
 _NOTHING: Final = Fraction(0)
 _READ: Final = ("cpu", "memory", names.MID_CPU, names.MID_MEMORY)
@@ -61,7 +61,7 @@ def _kept(pod: Json) -> str:
     """Why a Mid pod is never evicted. Whoever comes back to the same node gives no room back."""
     if is_mirror_pod(pod):
         return "is a static pod, which its node starts again"
-    owners = part(pod, "metadata", "ownerReferences") or ()
+    owners = get_path(pod, "metadata", "ownerReferences") or ()
     if any(owner.get("controller") and owner.get("kind") == "DaemonSet" for owner in owners):
         return "is of a DaemonSet, which would put it on the same node again"
     # The label says what a pod is; a number counts where there is none, and where Kubernetes calls it critical.

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from crds import names
 from manager.inputs.amounts import UNKNOWN, Measured
-from manager.inputs.reading import Json, Reader, items, part
+from manager.inputs.reading import Json, Reader, get_objects, get_path
 
 _REPORT_SECONDS: Final = 60
 _SILENT_REPORTS: Final = 3
@@ -32,12 +32,14 @@ class PredictionSummary:
     @classmethod
     def from_object(cls, node_metric: Json) -> Self:
         """Reduce a NodeMetric. What cannot be read counts as not said."""
-        status, pods = part(node_metric, "status"), part(node_metric, "status", "prediction", "pods")
-        said = (each for each in items(status, "conditions") if each.get("type") == names.CONDITION_PREDICTION_READY)
-        interval = part(node_metric, "spec", "metricCollectPolicy", "reportIntervalSeconds")
+        status, pods = get_path(node_metric, "status"), get_path(node_metric, "status", "prediction", "pods")
+        said = (
+            each for each in get_objects(status, "conditions") if each.get("type") == names.CONDITION_PREDICTION_READY
+        )
+        interval = get_path(node_metric, "spec", "metricCollectPolicy", "reportIntervalSeconds")
         every = interval if isinstance(interval, int) and interval > 0 else _REPORT_SECONDS
         return cls(
-            peak=Reader().measured(part(status, "prodPeakMetric", "resource", "resources"), "prodPeakMetric"),
+            peak=Reader().measured(get_path(status, "prodPeakMetric", "resource", "resources"), "prodPeakMetric"),
             warm=_count(pods, "warm"),
             cold=_count(pods, "cold"),
             reason=sys.intern(next((str(each.get("reason") or "") for each in said), "")),

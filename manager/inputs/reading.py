@@ -80,16 +80,16 @@ def parse_time(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def part(data: object, *path: str) -> Any:  # noqa: ANN401 - JSON from outside can be anything
+def get_path(data: object, *path: str) -> Any:  # noqa: ANN401 - JSON from outside can be anything
     """What stands at a path of JSON, or `None` where the path ends early."""
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
 
 
-def items(data: object, *path: str) -> list[Json]:
+def get_objects(data: object, *path: str) -> list[Json]:
     """The first objects of the list at a path of JSON; empty where there is none."""
-    found = part(data, *path)
+    found = get_path(data, *path)
     listed = found[:MOST_ITEMS] if isinstance(found, list | tuple) else ()
     return [item for item in listed if isinstance(item, Mapping)]
 

@@ -8,7 +8,7 @@ from crds.quantity import QuantityError, value
 from manager.calculators.base import EXPIRED
 from manager.inputs import Amounts, Resource, StrategyInputs
 from manager.inputs.amounts import NOTHING
-from manager.inputs.reading import part
+from manager.inputs.reading import get_path
 
 Json = dict[str, Any]
 
@@ -59,7 +59,7 @@ class Decision:
     """Numbers to write now; `None` removes the resource; empty: write nothing. [milli-cores, bytes]"""
     memory: PublishState
     """What to remember until the writes have succeeded, and if they fail; then what `state_after_writes` says."""
-    look_again_at: float | None = None
+    requeue_at: float | None = None
     """When a difference that waits falls due. [s]"""
     returned: bool = False
     """Whether these writes bring back all that was taken away because reports were too old."""
@@ -67,7 +67,7 @@ class Decision:
 
 def published_amounts(node: Mapping[str, Any]) -> dict[Resource, PublishedAmount]:
     """What a Node offers of each Mid resource; an unreadable number counts as a difference."""
-    lists = [part(node, "status", name) for name in ("capacity", "allocatable")]
+    lists = [get_path(node, "status", name) for name in ("capacity", "allocatable")]
     found = {}
     for resource in Resource:
         stated = [_stated(each, resource) for each in lists]
@@ -90,7 +90,7 @@ def decide(
     strategy: StrategyInputs,
     memory: PublishState,
     now: float,
-    bought: Amounts = NOTHING,
+    allocated: Amounts = NOTHING,
     *,
     expired: bool = False,
 ) -> Decision:
@@ -109,7 +109,7 @@ def decide(
         strategy: thresholds and times.
         memory: what the last decision left behind.
         now: a clock that never jumps, so that nothing has held longer when the wall clock is set. [s]
-        bought: what running Mid pods request.
+        allocated: what running Mid pods request.
         expired: whether reports are too old.
     """
     returns = memory.withdrawn and not expired
@@ -125,7 +125,7 @@ def decide(
         if offer.amount is None or offer.amount < 0 or wanted is None:
             writes[resource] = wanted
         elif wanted > offer.amount:
-            kept = min(bought[resource], wanted) if strategy.floor else 0
+            kept = min(allocated[resource], wanted) if strategy.floor else 0
             rising = _increase(offer, wanted, memory.rises.get(resource, ()), strategy, memory, now, kept)
             writes |= {} if rising.write is None else {resource: rising.write}
             rises[resource] = rising.parts

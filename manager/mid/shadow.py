@@ -27,31 +27,31 @@ from manager.inputs import Amounts, NodeInputs, Resource
 from manager.inputs.reading import parse_time
 from manager.mid import publish
 
-_MOST_STRETCHES: Final = 100
+_MOST_INTERVALS: Final = 100
 _MILLI: Final = 1000
 _LATEST: Final = datetime.max.replace(tzinfo=UTC).timestamp() - 1.0
 
 
-def free_for_mid(facts: NodeInputs) -> Amounts | None:
+def free_for_mid(inputs: NodeInputs) -> Amounts | None:
     """What a report says Mid pods could really have had; `None` when it does not say what is in use."""
-    report = facts.report
+    report = inputs.report
     if report is None or any(report.node_usage[each] is None for each in Resource):
         return None
-    return Amounts(*(_free(facts, each) for each in Resource))
+    return Amounts(*(_free(inputs, each) for each in Resource))
 
 
-def _free(facts: NodeInputs, resource: Resource) -> int:
-    report = facts.report
+def _free(inputs: NodeInputs, resource: Resource) -> int:
+    report = inputs.report
     if report is None:
         return 0
-    allocatable = facts.allocatable[resource] or 0
-    stated = facts.capacity[resource]
+    allocatable = inputs.allocatable[resource] or 0
+    stated = inputs.capacity[resource]
     capacity = allocatable if stated is None else stated
     system = report.system_usage[resource] or 0
-    reserved = max(system + report.prod_host_usage[resource], capacity - allocatable, facts.reservation[resource])
+    reserved = max(system + report.prod_host_usage[resource], capacity - allocatable, inputs.reservation[resource])
     used = report.prod_usage[resource]
     if used is None:
-        used = max((report.node_usage[resource] or 0) - system - facts.mid_own[resource], 0)
+        used = max((report.node_usage[resource] or 0) - system - inputs.mid_own[resource], 0)
     return max(capacity - reserved - used, 0)
 
 
@@ -75,7 +75,7 @@ class Account:
         """What was offered on average; zero before anything was judged. [milli-cores, bytes]"""
         return Amounts(*(self.sold[each] // self.observed if self.observed else 0 for each in Resource))
 
-    def judge(self, offered: Amounts, free: Amounts, milliseconds: int) -> "Account":
+    def add(self, offered: Amounts, free: Amounts, milliseconds: int) -> "Account":
         """The account after an offer has stood for some time in which this much was free."""
         over = [max(offered[each] - free[each], 0) for each in Resource]
         return replace(
@@ -100,8 +100,8 @@ class ShadowSimulation:
         self.account = account
         self._offers = {each: publish.PublishedAmount(None if offered is None else offered[each]) for each in Resource}
         self._writer = publish.PublishState()
-        self._stretches: list[tuple[float, Amounts]] = [(now, self._amounts())]
-        self._judged: float | None = None
+        self._intervals: list[tuple[float, Amounts]] = [(now, self._amounts())]
+        self._last_report: float | None = None
         self._first = True
 
     @property
@@ -112,11 +112,11 @@ class ShadowSimulation:
     def _amounts(self) -> Amounts:
         return Amounts(*(self._offers[each].amount or 0 for each in Resource))
 
-    def look(self, facts: NodeInputs, active: Result, window_seconds: float, now: float) -> float | None:
+    def observe(self, inputs: NodeInputs, active: Result, window_seconds: float, now: float) -> float | None:
         """Judge what stood until now if a report has come, and then decide what would be written.
 
         Args:
-            facts: what the formula read.
+            inputs: what the formula reads.
             active: what it says for a node in active mode.
             window_seconds: of how much time a report's usage is the mean. [s]
             now: a clock that never jumps. [s]
@@ -124,31 +124,31 @@ class ShadowSimulation:
         Returns:
             In how many seconds an increase that waits would be written; `None` when none waits. [s]
         """
-        reported = facts.report.update_time if facts.report else None
-        if reported is not None and reported != self._judged:
-            self._judged = reported
-            free = free_for_mid(facts)
+        reported = inputs.report.update_time if inputs.report else None
+        if reported is not None and reported != self._last_report:
+            self._last_report = reported
+            free = free_for_mid(inputs)
             # The report that is there when this begins was judged by an earlier one, or is about the time before.
             if free is not None and active.degraded is None and not self._first:
                 self._charge(free, now - window_seconds, now)
-            self._stretches = [(now, self._amounts())]
+            self._intervals = [(now, self._amounts())]
         self._first = False
         decision = publish.decide(
-            self._offers, active.desired, facts.strategy, self._writer, now, active.requested, expired=active.expired
+            self._offers, active.desired, inputs.strategy, self._writer, now, active.requested, expired=active.expired
         )
         self._writer = decision.memory
         if decision.writes:
             self._writer = publish.state_after_writes(decision, now)
             self._offers.update({each: publish.PublishedAmount(amount) for each, amount in decision.writes.items()})
-            self._stretches = [*self._stretches, (now, self._amounts())][-_MOST_STRETCHES:]
-        return None if decision.look_again_at is None else decision.look_again_at - now
+            self._intervals = [*self._intervals, (now, self._amounts())][-_MOST_INTERVALS:]
+        return None if decision.requeue_at is None else decision.requeue_at - now
 
     def _charge(self, free: Amounts, begin: float, now: float) -> None:
-        ends = [start for start, _ in self._stretches[1:]]
-        for (start, offered), end in zip(self._stretches, [*ends, now], strict=True):
+        ends = [start for start, _ in self._intervals[1:]]
+        for (start, offered), end in zip(self._intervals, [*ends, now], strict=True):
             seconds = end - max(start, begin)
             if seconds > 0:
-                self.account = self.account.judge(offered, free, round(seconds * _MILLI))
+                self.account = self.account.add(offered, free, round(seconds * _MILLI))
 
     def to_status(self, now: float) -> ShadowAccount:
         """The account as it is written.

@@ -32,10 +32,10 @@ async def reconcile(run: Run, name: str) -> None:
         NotLeading: nobody can say now whether this replica leads.
     """
     context, cluster = run.context, run.context.cluster
-    if run.leader.stands_by:
+    if run.leader.is_standby:
         _stand_by(run, name)
         return
-    if not run.leader.leads:
+    if not run.leader.is_leader:
         raise NotLeading("this replica does not know whether it leads")
     _begin(run, name)
     if name not in cluster.nodes:
@@ -44,25 +44,25 @@ async def reconcile(run: Run, name: str) -> None:
         return
     metadata = cluster.nodes[name]["metadata"]
     _recognise(run, name, metadata["uid"])
-    view = effective_strategy(context.in_force.config, metadata["labels"], metadata["annotations"])
-    excluded = context.settings.exclude_nodes.covers(metadata["labels"])
+    effective = effective_strategy(context.in_force.config, metadata["labels"], metadata["annotations"])
+    excluded = context.settings.exclude_nodes.excludes(metadata["labels"])
     undefined = context.progress.node_metrics.not_found  # without its definition no NodeMetric can be written
-    _resync_within(run, name, StrategyInputs.of(view.strategy).degrade_seconds)
+    _resync_within(run, name, StrategyInputs.of(effective.strategy).degrade_seconds)
     failures = _Failures(but_not_found=undefined)
-    look, waits = None, list[float]()
+    reconciled, waits = None, list[float]()
     if cluster.pods_synced:
         with failures:
-            look, waits = await _sell(run, name, view, excluded=excluded)
+            reconciled, waits = await _sell(run, name, effective, excluded=excluded)
     with failures:
         if excluded:
             await node_metric.remove_ours(run, name)
         elif name in cluster.nodes and not undefined:
-            wait = await node_metric.keep(run, name, metadata["uid"], view.strategy)
+            wait = await node_metric.keep(run, name, metadata["uid"], effective.strategy)
             waits += [] if wait is None else [wait]
-    if look is not None:
-        for reaction in POST_RECONCILE_STEPS:
+    if reconciled is not None:
+        for step in POST_RECONCILE_STEPS:
             with failures:
-                wait = await reaction.react(run, look)
+                wait = await step.execute(run, reconciled)
                 waits += [] if wait is None else [wait]
         _plan(run, name, waits)
     failures.pass_on()
@@ -77,11 +77,11 @@ class _Subject:
 
 def _recognise(run: Run, name: str, uid: str) -> None:
     """Forget what is remembered of a Node of the same name that was deleted and made anew."""
-    known = run.context.memory(name).part(_Subject)
+    known = run.context.node_state(name).state_of(_Subject)
     if known.uid not in ("", uid):
         _forget(run, name)
-        del run.context.memories[name]
-    run.context.memory(name).part(_Subject).uid = uid
+        del run.context.node_states[name]
+    run.context.node_state(name).state_of(_Subject).uid = uid
 
 
 class _Failures:
@@ -108,39 +108,41 @@ class _Failures:
             raise self._found[0]
 
 
-async def _sell(run: Run, name: str, view: EffectiveStrategy, *, excluded: bool) -> tuple[ReconcileResult, list[float]]:
+async def _sell(
+    run: Run, name: str, effective: EffectiveStrategy, *, excluded: bool
+) -> tuple[ReconcileResult, list[float]]:
     """Calculate what a node may sell and patch the Node; what was found, and when to look again. [s from now]"""
     context, cluster = run.context, run.context.cluster
     if excluded:
-        view = replace(view, strategy=replace(view.strategy, enable=False))
-    facts = _facts(run, name, view)
-    result = calculate(facts)
+        effective = replace(effective, strategy=replace(effective.strategy, enable=False))
+    inputs = _facts(run, name, effective)
+    result = calculate(inputs)
     if excluded:
         result = context.settings.exclude_nodes.explain(result)
-    context.telemetry.show(name, result)
-    memory = context.memory(name)
+    context.metrics.show(name, result)
+    memory = context.node_state(name)
     offers = publish.published_amounts(cluster.nodes[name])
     offered = any(offer.amount for offer in offers.values())
-    if memory.writer == publish.PublishState():
-        memory.writer = publish.PublishState(withdrawn=_withdrawn(run, name))
+    if memory.publish_state == publish.PublishState():
+        memory.publish_state = publish.PublishState(withdrawn=_withdrawn(run, name))
     decision = publish.decide(
         offers,
         result.desired,
-        facts.strategy,
-        memory.writer,
+        inputs.strategy,
+        memory.publish_state,
         context.steady(),
         result.requested,
         expired=result.expired,
     )
-    memory.writer = decision.memory
-    waits = _deadlines(run, decision, facts)
+    memory.publish_state = decision.memory
+    waits = _deadlines(run, decision, inputs)
     if decision.writes:
-        held_back = await _held_back(run, name, decision, memory.part(WriteRateLimiter))
+        held_back = await _held_back(run, name, decision, memory.state_of(WriteRateLimiter))
         if held_back:
             waits.append(held_back)
         else:
             await _write(run, name, decision, memory)
-    return ReconcileResult(name, view, facts, result, offered), waits
+    return ReconcileResult(name, effective, inputs, result, offered), waits
 
 
 def _withdrawn(run: Run, name: str) -> bool:
@@ -154,71 +156,71 @@ def _stand_by(run: Run, name: str) -> None:
     """Another replica acts now: nothing has been seen to hold meanwhile, and a node that is gone leaves nothing."""
     _forget(run, name)
     if name in run.context.cluster.nodes:
-        run.context.memory(name).writer = publish.PublishState()
+        run.context.node_state(name).publish_state = publish.PublishState()
     else:
         _end(run, name)
 
 
 def _begin(run: Run, name: str) -> None:
     """What was seen to hold before another replica led holds no more, even if nobody noticed that it did."""
-    memory = run.context.memory(name)
+    memory = run.context.node_state(name)
     if memory.term != run.leader.term:
         if memory.term:
             _stand_by(run, name)
-        run.context.memory(name).term = run.leader.term
+        run.context.node_state(name).term = run.leader.term
     _resync_within(run, name, math.inf)
 
 
 def _resync_within(run: Run, name: str, degrade_seconds: float) -> None:
     """The node is looked at again within half of its degrade time, whatever becomes of this turn and of the plan."""
-    wait = min(degrade_seconds / 2, run.context.settings.pace.resync_seconds)
-    run.context.memory(name).resync_at = run.context.steady() + wait
+    wait = min(degrade_seconds / 2, run.context.settings.timing.resync_seconds)
+    run.context.node_state(name).resync_at = run.context.steady() + wait
 
 
 def _end(run: Run, name: str) -> None:
     """Remember nothing of a node that is gone; one of its name that has come meanwhile is in the queue, and stays."""
     _forget(run, name)
-    run.context.memories.pop(name, None)
+    run.context.node_states.pop(name, None)
     run.queue.add_at(name, None)
 
 
 def _forget(run: Run, name: str) -> None:
-    run.context.telemetry.forget(name)
-    for reaction in POST_RECONCILE_STEPS:
-        reaction.forget(run.context, name)
+    run.context.metrics.forget(name)
+    for step in POST_RECONCILE_STEPS:
+        step.forget(run.context, name)
 
 
-def _facts(run: Run, name: str, view: EffectiveStrategy) -> NodeInputs:
+def _facts(run: Run, name: str, effective: EffectiveStrategy) -> NodeInputs:
     cluster, now = run.context.cluster, run.context.wall()
     known = cluster.node_metrics.get(name)
-    if known is not None and known.kept.of_another_node(cluster.nodes[name]["metadata"]["uid"]):
+    if known is not None and known.managed_fields.belongs_to_other_node(cluster.nodes[name]["metadata"]["uid"]):
         known = None  # what it reports is about a machine that is gone
     return from_objects(
         cluster.nodes[name],
         known.report if known else None,
         cluster.pods_on(name),
-        view.strategy,
+        effective.strategy,
         now,
-        known.received.moved(now - run.context.steady()) if known else None,
+        known.observed_at.shifted(now - run.context.steady()) if known else None,
     )
 
 
-async def _held_back(run: Run, name: str, decision: publish.Decision, budget: WriteRateLimiter) -> float:
+async def _held_back(run: Run, name: str, decision: publish.Decision, limiter: WriteRateLimiter) -> float:
     """How long a write must wait because there were many; people are told when somebody else writes the numbers. [s]"""
-    pace = run.context.settings.pace
-    wait = budget.wait(decision.writes, pace.write_burst, pace.write_refill_seconds, run.context.steady())
-    contested = wait > 0 and budget.why(decision.writes) is WriteKind.AGAIN
+    timing = run.context.settings.timing
+    wait = limiter.wait(decision.writes, timing.write_burst, timing.write_refill_seconds, run.context.steady())
+    contested = wait > 0 and limiter.write_kind(decision.writes) is WriteKind.REPEAT
     if wait:
-        run.context.telemetry.writes.labels("node", "delayed").inc()
-    if contested and not budget.told:
+        run.context.metrics.writes.labels("node", "delayed").inc()
+    if contested and not limiter.reported:
         note = (
             f"somebody else changes the Mid resources of this Node; what is right ({_words(decision)}) is written only "
-            f"every {pace.write_refill_seconds:.0f} s. Is another manager at work?"
+            f"every {timing.write_refill_seconds:.0f} s. Is another manager at work?"
         )
         _LOG.warning("Node %s: %s", name, note)
         await run.events.record(run.context.cluster.reference(name), "Warning", "MidContested", "PublishMid", note)
-    budget.told = contested or (
-        budget.told and not budget.tokens.rested(pace.write_refill_seconds, run.context.steady())
+    limiter.reported = contested or (
+        limiter.reported and not limiter.tokens.rested(timing.write_refill_seconds, run.context.steady())
     )
     return wait
 
@@ -230,16 +232,16 @@ async def _write(run: Run, name: str, decision: publish.Decision, memory: NodeSt
     except ApiError as error:
         if not error.not_found:
             raise
-        run.context.cluster.drop_node(name, memory.part(_Subject).uid)  # its deletion was not seen
+        run.context.cluster.drop_node(name, memory.state_of(_Subject).uid)  # its deletion was not seen
         run.queue.add(name)
         return
-    run.context.telemetry.writes.labels("node", "patched").inc()
+    run.context.metrics.writes.labels("node", "patched").inc()
     _LOG.info("Node %s: offers %s", name, _words(decision))
-    memory.writer = publish.state_after_writes(decision, run.context.steady())
-    pace = run.context.settings.pace
-    memory.part(WriteRateLimiter).wrote(decision.writes, pace.write_refill_seconds, run.context.steady())
+    memory.publish_state = publish.state_after_writes(decision, run.context.steady())
+    timing = run.context.settings.timing
+    memory.state_of(WriteRateLimiter).record(decision.writes, timing.write_refill_seconds, run.context.steady())
     # A Node whose deletion was told before the answer came is not brought back.
-    if name in run.context.cluster.nodes and run.context.cluster.answered_node(written):
+    if name in run.context.cluster.nodes and run.context.cluster.put_written_node(written):
         run.queue.add(name)
 
 
@@ -250,11 +252,11 @@ def _words(decision: publish.Decision) -> str:
     )
 
 
-def _deadlines(run: Run, decision: publish.Decision, facts: NodeInputs) -> list[float]:
+def _deadlines(run: Run, decision: publish.Decision, inputs: NodeInputs) -> list[float]:
     """When a waiting difference falls due, and when the report expires if nothing new arrives. [s from now]"""
-    expires = deadline(facts)
+    expires = deadline(inputs)
     waits = [] if expires is None else [max(expires, 0.0) + 1.0]
-    return waits if decision.look_again_at is None else [*waits, decision.look_again_at - run.context.steady()]
+    return waits if decision.requeue_at is None else [*waits, decision.requeue_at - run.context.steady()]
 
 
 def _plan(run: Run, name: str, waits: list[float]) -> None:

@@ -20,9 +20,9 @@ class NodeQueue:
     def __init__(self, coalesce_seconds: float, clock: Callable[[], float]) -> None:
         self._coalesce_seconds = coalesce_seconds
         self._clock = clock
-        self._waiting: dict[str, float] = {}  # name -> when it may be handed out; in order of arrival
+        self._pending: dict[str, float] = {}  # name -> when it may be handed out; in order of arrival
         self._busy: set[str] = set()
-        self._again: set[str] = set()
+        self._dirty: set[str] = set()
         self._later: dict[str, float] = {}
         self._heap: list[tuple[float, str]] = []
         self._changed = asyncio.Event()
@@ -32,14 +32,14 @@ class NodeQueue:
         self._idle.set()
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._again)
+        return len(self._pending) + len(self._dirty)
 
     def add(self, name: str) -> None:
         """Ask for work on a node soon."""
         if name in self._busy:
-            self._again.add(name)
-        elif name not in self._waiting:
-            self._waiting[name] = self._clock() + self._coalesce_seconds
+            self._dirty.add(name)
+        elif name not in self._pending:
+            self._pending[name] = self._clock() + self._coalesce_seconds
             self._changed.set()
 
     def add_all(self, names: Iterable[str]) -> None:
@@ -74,7 +74,7 @@ class NodeQueue:
 
     def holds(self, name: str) -> bool:
         """Whether a node is worked on, or will be soon."""
-        return name in self._waiting or name in self._busy
+        return name in self._pending or name in self._busy
 
     def close(self) -> None:
         """Hand out nothing any more."""
@@ -89,16 +89,16 @@ class NodeQueue:
         async with self._turn:  # one waits for the next name, the others for their turn: no change wakes them all
             await asyncio.sleep(0)  # one name each pass of the event loop: a backlog of short work must not hold it
             while True:
-                if self._closed or not self._waiting:
+                if self._closed or not self._pending:
                     self._changed.clear()
                     await self._changed.wait()
                     continue
-                name, ready = next(iter(self._waiting.items()))
+                name, ready = next(iter(self._pending.items()))
                 wait = ready - self._clock()
                 if wait > 0:
                     await asyncio.sleep(wait)
                     continue
-                del self._waiting[name]
+                del self._pending[name]
                 self._busy.add(name)
                 self._idle.clear()
                 return name
@@ -108,6 +108,6 @@ class NodeQueue:
         self._busy.discard(name)
         if not self._busy:
             self._idle.set()
-        if name in self._again:
-            self._again.discard(name)
+        if name in self._dirty:
+            self._dirty.discard(name)
             self.add(name)

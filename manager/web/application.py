@@ -134,7 +134,7 @@ class Application:
 
     def _data(self, path: str, words: Words) -> Answer:
         context, now = self._context, self._context.wall()
-        recorder = context.part(Recorder)
+        recorder = context.state_of(Recorder)
         if path == "overview":
             return self._json(lambda: overview.as_json(overview.overview(recorder), context))
         if path == "history":
@@ -149,7 +149,7 @@ class Application:
 
     def _data_of_node(self, name: str, what: str, words: Words) -> Answer:
         context, now = self._context, self._context.wall()
-        recorder = context.part(Recorder)
+        recorder = context.state_of(Recorder)
         if what == "history":
             return self._json(lambda: _plot(recorder.history.plot(name, _length(words), now)))
         if what == "explain":

@@ -101,20 +101,20 @@ def of_node(context: Context, metrics: NodeMetrics, name: str) -> Explained | No
         metric = metrics.read(name)
     except NotRead as error:
         problem = str(error)
-    known, memory = cluster.node_metrics.get(name), context.memories.get(name)
+    known, memory = cluster.node_metrics.get(name), context.node_states.get(name)
     now = context.wall()
     ahead = now - context.steady()
-    written_at = memory.writer.written_at if memory else None
-    rehearsal = memory.part(ShadowState).rehearsal if memory else None
+    written_at = memory.publish_state.written_at if memory else None
+    simulation = memory.state_of(ShadowState).simulation if memory else None
     seen = Seen(
         node,
         metric,
         list(cluster.pods_on(name)),
         now,
-        received=known.received.moved(ahead) if known else ObservedAt(),
+        observed_at=known.observed_at.shifted(ahead) if known else ObservedAt(),
         written_at=None if written_at is None else written_at + ahead,
         exclusion=context.settings.exclude_nodes,
-        shadow=rehearsal.to_status(now) if rehearsal else None,
+        shadow=simulation.to_status(now) if simulation else None,
     )
     state, settings = context.in_force, context.settings
     config = ConfigState(

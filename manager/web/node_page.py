@@ -9,7 +9,7 @@ from manager.calculators.base import Term
 from manager.config.merge import DEFAULT
 from manager.context import Context
 from manager.inputs import Resource
-from manager.inputs.reading import part
+from manager.inputs.reading import get_path
 from manager.mid.explanation import amounts, formula
 from manager.mid.explanation import terms as explain_terms
 from manager.mid.explanation.explanation import Explanation
@@ -39,7 +39,7 @@ def render(context: Context, name: str, length: str, explained: Explained) -> st
         length: how far its plots go back.
         explained: why it has the Mid resources it has.
     """
-    recorder, now, path = context.part(Recorder), context.wall(), layout.node_path(name)
+    recorder, now, path = context.state_of(Recorder), context.wall(), layout.node_path(name)
     row, explanation = recorder.rows.get(name), explained.explanation
     plots = [plot.figure(f"node {name}", each, length, recorder.history.plot(name, length, now)) for each in RESOURCES]
     trail = tag("nav", tag("a", "Cluster", href=layout.ROOT), " / ", name, class_="trail", aria_label="Where this is")
@@ -97,7 +97,7 @@ def _now(row: Row | None, explanation: Explanation) -> Html:
         )
         offered, bought = (figures.amount(resource, numbers[each]) for each in (Series.OFFERED, Series.BOUGHT))
         tiles.append(tile(f"Mid {figures.INSIDE[resource]} offered", offered, f"{bought} bought"))
-    warm, cold = (part(explanation.prediction, "pods", each) for each in ("warm", "cold"))
+    warm, cold = (get_path(explanation.prediction, "pods", each) for each in ("warm", "cold"))
     counted = None if warm is None and cold is None else f"{warm or 0} pods warm, {cold or 0} cold"
     reported = amounts.age(explanation.facts.report_age)
     tiles.append(tile("Prediction", explanation.report.prediction, counted, explanation.ready_message or None))
@@ -195,7 +195,7 @@ def _inputs(explanation: Explanation) -> Html | None:
 
 
 def _pods(explanation: Explanation) -> Html | None:
-    cold = part(explanation.prediction, "pods", "coldNames")
+    cold = get_path(explanation.prediction, "pods", "coldNames")
     names = [tag("li", str(each)) for each in cold] if isinstance(cold, list) else []
     mid = [
         (

@@ -32,7 +32,7 @@ def render(context: Context, query: Query) -> str:
         context: what is known.
         query: which nodes its list shows, and how far its plots go back.
     """
-    recorder, now = context.part(Recorder), context.wall()
+    recorder, now = context.state_of(Recorder), context.wall()
     found = overview(recorder)
     if not found.nodes:
         return layout.page("Cluster", context, tag("h1", "Cluster"), _empty(context))

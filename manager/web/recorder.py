@@ -12,7 +12,7 @@ from manager.cluster import CachedNodeMetric, ClusterState
 from manager.context import Context
 from manager.inputs import Measured, PodInputs, Resource, total
 from manager.inputs.node_metric import age_seconds
-from manager.inputs.reading import Reader, part
+from manager.inputs.reading import Reader, get_path
 from manager.mid.publish import published_amounts
 from manager.node_filter import NodeFilter
 from manager.web.history import WIDTH, Floats, History, Series, at, nothing
@@ -90,19 +90,19 @@ class Recorder:
         if before is not None and before.uid != uid:
             self.history.forget(name)
         known = cluster.node_metrics.get(name)
-        if known is not None and known.kept.of_another_node(uid):
+        if known is not None and known.managed_fields.belongs_to_other_node(uid):
             known = None
         age = _age(known, wall, steady)
         amounts = dict(self._of_node(name, node))
         if cluster.pods_synced:
             amounts.update(_of_pods(cluster.pods_on(name)))
-        if known is not None and age is not None and age <= known.forecast.silent_after:
+        if known is not None and age is not None and age <= known.prediction_summary.silent_after:
             amounts.update(_of_report(known))
         point = _point(amounts)
         offered = any(amounts[Series.OFFERED][each] for each in Resource)
-        excluded = exclusion.covers(node["metadata"]["labels"])
+        excluded = exclusion.excludes(node["metadata"]["labels"])
         state, reason = judge(known, age, excluded=excluded, offers=offered)
-        forecast = known.forecast if known else None
+        prediction_summary = known.prediction_summary if known else None
         self.rows[name] = Row(
             name=name,
             uid=uid,
@@ -110,8 +110,8 @@ class Recorder:
             state=state,
             reason=reason,
             prediction=_prediction(known),
-            warm=forecast.warm if forecast else None,
-            cold=forecast.cold if forecast else None,
+            warm=prediction_summary.warm if prediction_summary else None,
+            cold=prediction_summary.cold if prediction_summary else None,
             age=age,
             point=point,
         )
@@ -132,7 +132,7 @@ class Recorder:
             return known[1]
         offer = published_amounts(node)
         found = {
-            Series.ALLOCATABLE: Reader().measured(part(node, "status", "allocatable"), "allocatable"),
+            Series.ALLOCATABLE: Reader().measured(get_path(node, "status", "allocatable"), "allocatable"),
             Series.OFFERED: Measured(*(max(offer[each].amount or 0, 0) for each in Resource)),
         }
         self._fixed[name] = (node, found)
@@ -142,8 +142,8 @@ class Recorder:
 def _age(known: CachedNodeMetric | None, wall: float, steady: float) -> float | None:
     if known is None or known.report is None:
         return None
-    received = known.received.moved(wall - steady)
-    return age_seconds(known.report.update_time, received.report, wall)
+    observed_at = known.observed_at.shifted(wall - steady)
+    return age_seconds(known.report.update_time, observed_at.report, wall)
 
 
 def _of_pods(pods: Iterable[PodInputs]) -> dict[Series, Measured]:
@@ -164,13 +164,13 @@ def _of_report(known: CachedNodeMetric) -> dict[Series, Measured]:
     both = Measured(
         *(None if prod[each] is None or system[each] is None else prod[each] + system[each] for each in Resource)  # type: ignore[operator]
     )
-    return {Series.USED: report.node_usage, Series.USED_BY_PROD: both, Series.PEAK: known.forecast.peak}
+    return {Series.USED: report.node_usage, Series.USED_BY_PROD: both, Series.PEAK: known.prediction_summary.peak}
 
 
 def _prediction(known: CachedNodeMetric | None) -> str:
     if known is None or known.report is None:
         return ""
-    return "ready" if known.report.prediction_ready else known.forecast.reason or "not ready"
+    return "ready" if known.report.prediction_ready else known.prediction_summary.reason or "not ready"
 
 
 def _point(amounts: Mapping[Series, Measured]) -> tuple[float, ...]:
@@ -202,7 +202,7 @@ async def record(context: Context, pause_seconds: float = PAUSE_SECONDS) -> None
         context: what is known of the cluster; the recorder is its part.
         pause_seconds: between two handfuls. [s]
     """
-    recorder, cluster = context.part(Recorder), context.cluster
+    recorder, cluster = context.state_of(Recorder), context.cluster
     while True:
         names = list(cluster.nodes)
         handful = max(HANDFUL, -(-len(names) // _HANDFULS_A_ROUND))

@@ -71,7 +71,7 @@ def judge(known: CachedNodeMetric | None, age: float | None, *, excluded: bool, 
         return _plain(State.DEFICIT)
     if reason in EXPIRED:
         return State.EXPIRED, f"no report for {amounts.age(age)}: nothing is sold; look at the agent's pod on this node"
-    if age > known.forecast.silent_after:
+    if age > known.prediction_summary.silent_after:
         return State.LATE, f"no report for {amounts.age(age)}: look at the agent's pod on this node"
     if not known.report.collecting:
         return State.LATE, "the agent says that it cannot measure this node: see condition Collecting"
@@ -87,7 +87,7 @@ def _of_sale(known: CachedNodeMetric, reason: str, *, published: bool, offers: b
     if not published:
         return _plain(State.NEW)
     if not known.report or not known.report.prediction_ready:
-        why = f" ({known.forecast.reason})" if known.forecast.reason else ""
+        why = f" ({known.prediction_summary.reason})" if known.prediction_summary.reason else ""
         return State.LEARNING, f"{MEANINGS[State.LEARNING]}{why}"
     return _plain(State.NOTHING)
 

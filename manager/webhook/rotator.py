@@ -63,9 +63,9 @@ class CertificateKeeper:
                 await self.step()
                 self._told = ""
             except (ApiError, ApiUnavailable, UnusableError) as error:
-                self._complain(str(error))
+                self._log_failure(str(error))
             except Exception as error:  # noqa: BLE001 - the outer runner: the webhook is not worth the manager's life
-                if self._complain(repr(error)):
+                if self._log_failure(repr(error)):
                     _LOG.exception("The webhook's certificate: an error that should not happen; please report it")
             await self._sleep(pause)
             # Eager at first: the Lease, which decides who makes a certificate, is taken at the same time.
@@ -181,7 +181,7 @@ class CertificateKeeper:
                 return None
             raise
 
-    def _complain(self, words: str) -> bool:
+    def _log_failure(self, words: str) -> bool:
         """Say it once; whether it was said."""
         if words == self._told:
             return False

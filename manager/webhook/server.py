@@ -80,15 +80,15 @@ class WebhookServer:
 
     async def _start(self) -> None:
         pages = {("POST", f"/{admission.HANDLER}"): self._serve}
-        complained = False
+        failure_logged_at = False
         while True:
             try:
                 door = self._listener.take()
                 self._served = await http.listen(pages, door, self._serving.context, _LIMITS, self._refused)
             except (ListenError, OSError) as error:  # the process had the port before: its configuration is not wrong
-                if not complained:
+                if not failure_logged_at:
                     _LOG.warning("The webhook cannot listen, trying again: %s", error)
-                complained = True
+                failure_logged_at = True
                 await asyncio.sleep(_RETRY_SECONDS)
             else:
                 _LOG.info("The webhook answers on port %d", self._listener.port)

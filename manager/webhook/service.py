@@ -25,9 +25,9 @@ class Webhook:
         ListenError: the port is not free, or the address is not one; one line.
     """
 
-    def __init__(self, settings: Settings, telemetry: ManagerMetrics) -> None:
+    def __init__(self, settings: Settings, metrics: ManagerMetrics) -> None:
         self._settings = settings
-        self._metrics = telemetry.part(WebhookMetrics)
+        self._metrics = metrics.of(WebhookMetrics)
         self._listener = Listener(settings.webhook.listen)
         self._serving = Serving()
         self.server = WebhookServer(

@@ -26,17 +26,17 @@ _OF_METRICS = {"registry": CollectorRegistry, "return": None}
 
 def _exported() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Type and labels of every metric: the manager's own, and those that its parts add to its registry."""
-    telemetry = ManagerMetrics()
+    metrics = ManagerMetrics()
     for found in pkgutil.walk_packages(manager.__path__, "manager."):
         if found.name.endswith("__main__"):
             continue
         module = importlib.import_module(found.name)
         for kind in vars(module).values():
             if inspect.isclass(kind) and inspect.get_annotations(kind.__init__) == _OF_METRICS:
-                telemetry.part(kind)
+                metrics.of(kind)
     return {
         each._name + ("_total" if each._type == "counter" else ""): (str(each._type), tuple(each._labelnames))
-        for each in telemetry.registry._collector_to_names
+        for each in metrics.registry._collector_to_names
         if isinstance(each, MetricWrapperBase)
     }
 

@@ -89,10 +89,10 @@ def _wrote_numbers(world: World) -> None:
 async def _live(steps: list[Json]) -> None:
     world = World()
     world.has_node(SOUND)
-    await world.look()
+    await world.reconcile()
     for step in steps:
         _happens(world, step)
-        await world.look()
+        await world.reconcile()
         _wrote_numbers(world)
         due = world.due_in()
         assert due is None or due >= 0

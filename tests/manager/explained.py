@@ -23,23 +23,25 @@ class Explained:
     compared: list[str] = field(default_factory=list)
     """Names of the nodes that were compared, once per look."""
 
-    async def react(self, run: Run, look: ReconcileResult) -> None:
+    async def execute(self, run: Run, reconcile: ReconcileResult) -> None:
         """Compare every number, and what explain says is still to be written."""
-        known = run.context.cluster.node_metrics.get(look.name)
-        if look.facts.report != (known.report if known else None):  # something was reported since
+        known = run.context.cluster.node_metrics.get(reconcile.name)
+        if reconcile.inputs.report != (known.report if known else None):  # something was reported since
             return
-        explanation = explanation_of(run, look.name)
+        explanation = explanation_of(run, reconcile.name)
         if explanation is None:
             return
-        self.compared.append(look.name)
-        assert explanation.strategy == look.view
-        assert explanation.facts == look.facts
-        assert explanation.result == look.result
-        memory = run.context.memory(look.name)
-        budget, pace, now = memory.part(WriteRateLimiter), run.context.settings.pace, run.context.steady()
+        self.compared.append(reconcile.name)
+        assert explanation.strategy == reconcile.effective
+        assert explanation.facts == reconcile.inputs
+        assert explanation.result == reconcile.result
+        memory = run.context.node_state(reconcile.name)
+        budget, timing, now = memory.state_of(WriteRateLimiter), run.context.settings.timing, run.context.steady()
         for step in explanation.steps:
             if step.action is Action.WRITE:  # it has just been written, unless too much was
-                assert budget.wait({step.resource: step.desired}, pace.write_burst, pace.write_refill_seconds, now) > 0
+                assert (
+                    budget.wait({step.resource: step.desired}, timing.write_burst, timing.write_refill_seconds, now) > 0
+                )
             elif step.action is Action.NOTHING:
                 assert step.offered == step.desired
 
@@ -61,13 +63,13 @@ def explanation_of(run: Run, name: str) -> Explanation | None:
     if read != (known.report if known else None):
         return None
     ahead = context.wall() - context.steady()
-    written_at = context.memory(name).writer.written_at
+    written_at = context.node_state(name).publish_state.written_at
     seen = Seen(
         node,
         metric,
         list(cluster.pods_on(name)),
         context.wall(),
-        received=known.received.moved(ahead) if known else ObservedAt(),
+        observed_at=known.observed_at.shifted(ahead) if known else ObservedAt(),
         written_at=None if written_at is None else written_at + ahead,
         exclusion=context.settings.exclude_nodes,
     )

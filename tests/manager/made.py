@@ -118,17 +118,17 @@ def strategy(**fields: Any) -> ColocationStrategy:  # noqa: ANN401 - fields of t
     return from_json(ColocationStrategy, {"enable": True, **fields})
 
 
-def facts(
+def node_inputs(
     the_node: Json | None = None,
     metric: Json | None = None,
     *pods: Json,
-    received: ObservedAt | None = None,
+    observed_at: ObservedAt | None = None,
     now: float = NOW,
     **fields: Any,  # noqa: ANN401 - fields of the strategy by their JSON names
 ) -> NodeInputs:
     """Facts of a node; the strategy is enabled."""
     the_node = node() if the_node is None else the_node
-    return from_objects(the_node, metric, pods, strategy(**fields), now, received)
+    return from_objects(the_node, metric, pods, strategy(**fields), now, observed_at)
 
 
 class FakeApi:

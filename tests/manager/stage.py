@@ -91,7 +91,7 @@ class Manager:
         """Whether /healthz is fine."""
         return self.page("/healthz")[0] == 200
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether it says that it leads."""
         return "leadership: leads" in self.page("/healthz?verbose")[1]
 

@@ -119,8 +119,8 @@ def _in_force() -> list[Json]:
         config = at_start(text, present=True, last_good=text).config
         noted = {names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(annotation)}
         for labels, annotations in (({}, {}), ({"a": "b"}, {}), ({"a": "b"}, noted)):
-            view = effective_strategy(config, labels, annotations)
-            body = node_metric.manifest("accepted", "0f7b5cd5-2f3a-44b2-9d4e-3c3a0a5f7c11", view.strategy)
+            effective = effective_strategy(config, labels, annotations)
+            body = node_metric.manifest("accepted", "0f7b5cd5-2f3a-44b2-9d4e-3c3a0a5f7c11", effective.strategy)
             found.setdefault(json.dumps(body["spec"], sort_keys=True), body)
 
     judge()
@@ -143,8 +143,8 @@ async def test_what_the_parser_accepts_is_accepted(cluster: "Cluster") -> None:
                     answer = await api.patch(node_metric.path("accepted"), body, kube.APPLY, query)
                 except kube.ApiError as error:
                     return f"refused: {error}: {json.dumps(body['spec'])}"
-            stands = node_metric.ManagedFields.from_object(answer).stands(body)
-            return "" if stands else f"stored as {json.dumps(answer['spec'])}: {json.dumps(body['spec'])}"
+            matches = node_metric.ManagedFields.from_object(answer).matches(body)
+            return "" if matches else f"stored as {json.dumps(answer['spec'])}: {json.dumps(body['spec'])}"
 
         wrong = [each for each in await asyncio.gather(*(applied(body) for body in bodies)) if each]
     assert not wrong, f"{len(wrong)} of {len(bodies)}, such as {wrong[0][:2000]}"

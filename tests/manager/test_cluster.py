@@ -46,8 +46,8 @@ def test_receipt_is_of_the_change() -> None:
     assert not cluster.put_node_metric(report(age=10, prediction_age=10), 2.0)
     fast = report(age=10, prediction_age=5)
     assert cluster.put_node_metric(fast, 3.0)
-    received = cluster.node_metrics["n1"].received
-    assert (received.report, received.prediction) == (1.0, 3.0)
+    observed_at = cluster.node_metrics["n1"].observed_at
+    assert (observed_at.report, observed_at.prediction) == (1.0, 3.0)
     assert fast["status"]["updateTime"] == at(-10)
 
 
@@ -57,9 +57,9 @@ def test_first_report_is_received_when_it_comes() -> None:
     empty = report()
     del empty["status"]
     cluster.put_node_metric(empty, 1.0)
-    assert cluster.node_metrics["n1"].received.report is None
+    assert cluster.node_metrics["n1"].observed_at.report is None
     cluster.put_node_metric(report(), 2.0)
-    assert cluster.node_metrics["n1"].received.report == 2.0
+    assert cluster.node_metrics["n1"].observed_at.report == 2.0
 
 
 def test_pods_are_kept_by_node() -> None:

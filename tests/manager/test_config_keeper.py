@@ -55,32 +55,32 @@ async def test_new_run_keeps_what_was_in_force(world: World) -> None:
 
 async def test_good_text_is_kept(world: World) -> None:
     """A good text is stored once for the next start, and a bad one never."""
-    keeper = ConfigReconciler(world.run)
-    keeper.observe(_map(GOOD))
-    await keeper.catch_up()
-    await keeper.catch_up()
+    config_reconciler = ConfigReconciler(world.run)
+    config_reconciler.observe(_map(GOOD))
+    await config_reconciler.reconcile()
+    await config_reconciler.reconcile()
     kept = world.api.objects[f"{MAPS}/headroom-last-good-config"]
     assert kept["data"] == {CONFIG_MAP_KEY: GOOD}
     assert kept["metadata"]["annotations"] == {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}
-    keeper.observe(_map(BAD))
-    await keeper.catch_up()
+    config_reconciler.observe(_map(BAD))
+    await config_reconciler.reconcile()
     assert world.api.objects[f"{MAPS}/headroom-last-good-config"]["data"] == {CONFIG_MAP_KEY: GOOD}
     better = '{"enable": true, "midUnallocatedPercent": 1}'
-    keeper.observe(_map(better))
-    await keeper.catch_up()
+    config_reconciler.observe(_map(better))
+    await config_reconciler.reconcile()
     assert world.api.objects[f"{MAPS}/headroom-last-good-config"]["data"] == {CONFIG_MAP_KEY: better}
     assert len(world.api.written("POST", "configmaps")) == 1
 
 
 async def test_story_of_an_edit_is_told(world: World) -> None:
     """A bad edit, its repair and the deletion are each told once, on the ConfigMap."""
-    keeper = ConfigReconciler(world.run)
+    config_reconciler = ConfigReconciler(world.run)
     for text in (GOOD, BAD, GOOD):
-        keeper.observe(_map(text))
-        await keeper.catch_up()
-        await keeper.catch_up()
-    keeper.observe(None)
-    await keeper.catch_up()
+        config_reconciler.observe(_map(text))
+        await config_reconciler.reconcile()
+        await config_reconciler.reconcile()
+    config_reconciler.observe(None)
+    await config_reconciler.reconcile()
     applied, invalid, again, _ = notes = world.api.written("POST", "/events")
     assert [each["reason"].removeprefix("ColocationConfig") for each in notes] == [
         "Applied",
@@ -99,10 +99,10 @@ async def test_story_of_an_edit_is_told(world: World) -> None:
 
 async def test_entries_and_oddities_are_told(world: World) -> None:
     """Disabled entries and warnings have events of their own; many findings are cut to a few."""
-    keeper = ConfigReconciler(world.run)
+    config_reconciler = ConfigReconciler(world.run)
     entries = ", ".join(["null"] * 10)
-    keeper.observe(_map(f'{{"nodeConfigs": [{entries}], "other": 1}}'))
-    await keeper.catch_up()
+    config_reconciler.observe(_map(f'{{"nodeConfigs": [{entries}], "other": 1}}'))
+    await config_reconciler.reconcile()
     assert world.told()[1:] == ["ColocationConfigEntryDisabled", "ColocationConfigWarning"]
     assert world.api.written("POST", "/events")[1]["note"].endswith("; and 2 more")
 
@@ -110,7 +110,7 @@ async def test_entries_and_oddities_are_told(world: World) -> None:
 async def test_first_start_without_config_map(world: World) -> None:
     """No ConfigMap at all is nothing to warn of, and nothing to keep."""
     await load(world.run.api, world.run.context)
-    await ConfigReconciler(world.run).catch_up()
+    await ConfigReconciler(world.run).reconcile()
     assert world.told() == []
     assert world.api.written("POST", "configmaps") == []
 
@@ -120,34 +120,34 @@ async def test_change_reaches_every_node(world: World) -> None:
     world.has_node(node())
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")
-    keeper = ConfigReconciler(world.run)
-    keeper.observe(_map(GOOD))
+    config_reconciler = ConfigReconciler(world.run)
+    config_reconciler.observe(_map(GOOD))
     assert await world.run.queue.take() == "n1"
     world.run.queue.done("n1")
-    keeper.observe(_map(GOOD))
-    keeper.observe(_map(BAD))
+    config_reconciler.observe(_map(GOOD))
+    config_reconciler.observe(_map(BAD))
     assert len(world.run.queue) == 0
 
 
 async def test_failure_to_keep_is_repeated(world: World) -> None:
     """When the text cannot be stored now, it is stored later, and the configuration is in force all the same."""
-    keeper = ConfigReconciler(world.run)
-    keeper.observe(_map(GOOD))
+    config_reconciler = ConfigReconciler(world.run)
+    config_reconciler.observe(_map(GOOD))
     world.api.fails["configmaps"] = ApiUnavailable("away")
     with pytest.raises(ApiUnavailable):
-        await keeper.catch_up()
+        await config_reconciler.reconcile()
     assert world.run.context.in_force.config.enable is True
     world.api.fails.clear()
-    await keeper.catch_up()
+    await config_reconciler.reconcile()
     assert f"{MAPS}/headroom-last-good-config" in world.api.objects
 
 
 async def test_deletion_before_first_turn_is_told(world: World) -> None:
     """A ConfigMap that is deleted before the keeper's first turn as leader is told about all the same."""
     world.configure(GOOD)
-    keeper = ConfigReconciler(world.run)
-    keeper.observe(None)
-    await keeper.catch_up()
+    config_reconciler = ConfigReconciler(world.run)
+    config_reconciler.observe(None)
+    await config_reconciler.reconcile()
     assert world.told() == ["ColocationConfigDeleted"]
 
 
@@ -157,8 +157,8 @@ async def test_deletion_while_away_is_told_once(world: World) -> None:
     for _ in range(2):
         world.run.context.in_force = InForce()
         await load(world.run.api, world.run.context)
-        keeper = ConfigReconciler(world.run)
-        await keeper.catch_up()
+        config_reconciler = ConfigReconciler(world.run)
+        await config_reconciler.reconcile()
     assert world.told() == ["ColocationConfigDeleted"]
     assert world.run.context.in_force.config.enable is None
 
@@ -166,22 +166,22 @@ async def test_deletion_while_away_is_told_once(world: World) -> None:
 async def test_missed_deletion_is_noticed(world: World) -> None:
     """A deletion that the watch did not see is found when the ConfigMap is read again."""
     world.configure(GOOD)
-    keeper = ConfigReconciler(world.run)
-    await keeper.refresh()
-    await keeper.catch_up()
+    config_reconciler = ConfigReconciler(world.run)
+    await config_reconciler.refresh()
+    await config_reconciler.reconcile()
     assert world.told() == ["ColocationConfigDeleted"]
 
 
 async def test_newer_news_wins(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the watch tells while the ConfigMap is being read again is not undone by the older answer."""
     world.api.put(f"{MAPS}/slo-controller-config", _map(GOOD))
-    keeper, get = ConfigReconciler(world.run), world.api.get
+    config_reconciler, get = ConfigReconciler(world.run), world.api.get
 
     async def overtaken(path: str) -> dict[str, Any]:
         found = await get(path)
-        keeper.observe(_map('{"enable": true, "midUnallocatedPercent": 9}'))
+        config_reconciler.observe(_map('{"enable": true, "midUnallocatedPercent": 9}'))
         return found
 
     monkeypatch.setattr(world.api, "get", overtaken)
-    await keeper.refresh()
+    await config_reconciler.refresh()
     assert world.run.context.in_force.config.mid_unallocated_percent == 9

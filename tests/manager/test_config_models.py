@@ -123,19 +123,19 @@ def test_intervals_of_layers_go_together() -> None:
     """An entry, an annotation or what somebody tries cannot make a policy that the definition refuses."""
     forced = {"nodePredictPolicy": {"forceUpdateIntervalSeconds": 120}}
     cluster: dict[str, Any] = {"enable": True, "nodePredictPolicy": {"checkIntervalSeconds": 300}}
-    judged = parse_config(json.dumps({**cluster, "nodeConfigs": [{"nodeSelector": {}, **forced}]}))
-    assert [str(each)[:103] for each in judged.entry_errors] == [
+    parsed = parse_config(json.dumps({**cluster, "nodeConfigs": [{"nodeSelector": {}, **forced}]}))
+    assert [str(each)[:103] for each in parsed.entry_errors] == [
         "nodeConfigs[0].nodePredictPolicy.checkIntervalSeconds: together with the cluster's part: must not be lo"
     ]
     config, own = parse_config(json.dumps(cluster)).config, parse_strategy(json.dumps(forced)).strategy
     assert config is not None
     assert own is not None
     annotated = effective_strategy(config, annotations={names.ANNOTATION_COLOCATION_STRATEGY: json.dumps(forced)})
-    for view in (annotated, effective_strategy(config, above=("--set", own))):
-        assert ["ignored: nodePredictPolicy.checkIntervalSeconds: must not" in str(each) for each in view.findings] == [
-            True
-        ]
-        policy = view.strategy.node_predict_policy
+    for effective in (annotated, effective_strategy(config, above=("--set", own))):
+        assert [
+            "ignored: nodePredictPolicy.checkIntervalSeconds: must not" in str(each) for each in effective.findings
+        ] == [True]
+        policy = effective.strategy.node_predict_policy
         assert policy is not None
         assert (policy.check_interval_seconds, policy.force_update_interval_seconds) == (300, 600)
 
@@ -185,7 +185,7 @@ def test_good_policies_pass() -> None:
 
 def test_layers_must_go_together() -> None:
     """An entry whose model does not take the parameters that the cluster's part gives for a resource is disabled."""
-    judged = parse_config(
+    parsed = parse_config(
         json.dumps(
             {
                 "nodePredictPolicy": {"model": "nsigma-v2", "cpu": {"parameters": {"n": 4}}},
@@ -193,7 +193,7 @@ def test_layers_must_go_together() -> None:
             }
         )
     )
-    assert [str(each) for each in judged.entry_errors] == [
+    assert [str(each) for each in parsed.entry_errors] == [
         (
             "nodeConfigs[0].nodePredictPolicy.cpu.parameters.n: together with the cluster's part: "
             "model diversity has no such parameter: it has windowDays, lambdaMin"

@@ -24,15 +24,15 @@ ANYTHING: st.SearchStrategy[Any] = st.recursive(
 
 
 def _errors(document: Any) -> list[str]:  # noqa: ANN401
-    judged = parse_config(json.dumps(document))
-    assert (judged.config is None) == bool(judged.errors)
-    return [str(each) for each in judged.errors]
+    parsed = parse_config(json.dumps(document))
+    assert (parsed.config is None) == bool(parsed.errors)
+    return [str(each) for each in parsed.errors]
 
 
 def _warnings(document: Any) -> list[str]:  # noqa: ANN401
-    judged = parse_config(json.dumps(document))
-    assert judged.config is not None
-    return [str(each) for each in judged.warnings]
+    parsed = parse_config(json.dumps(document))
+    assert parsed.config is not None
+    return [str(each) for each in parsed.warnings]
 
 
 @pytest.mark.parametrize("text", [None, ""])
@@ -69,10 +69,10 @@ def test_absent_text_means_defaults(text: str | None) -> None:
 )
 def test_unusable_text_is_one_error(text: str, message: str) -> None:
     """Text that is no JSON object is refused with one sentence that says where."""
-    judged = parse_config(text)
-    assert judged.config is None
-    assert len(judged.errors) == 1
-    assert str(judged.errors[0]).startswith(message)
+    parsed = parse_config(text)
+    assert parsed.config is None
+    assert len(parsed.errors) == 1
+    assert str(parsed.errors[0]).startswith(message)
 
 
 def test_all_errors_at_once() -> None:
@@ -125,17 +125,17 @@ def test_far_unknown_name_is_warning() -> None:
 
 def test_case_does_not_matter() -> None:
     """Koordinator reads names in any case, so do we, with a warning; both spellings at once are a fault."""
-    judged = parse_config('{"ENABLE": true}')
-    assert judged.config is not None
-    assert judged.config.enable is True
+    parsed = parse_config('{"ENABLE": true}')
+    assert parsed.config is not None
+    assert parsed.config.enable is True
     assert _warnings({"ENABLE": True}) == ["ENABLE: read as enable: write it like that"]
     assert _errors({"ENABLE": True, "enable": False}) == ["ENABLE: given twice, also as enable: remove one"]
 
 
 def test_repeated_name_is_refused() -> None:
     """A field that stands twice in one object is a fault: nobody can know which was meant."""
-    judged = parse_config('{"enable": true, "enable": false}')
-    assert [str(each) for each in judged.errors] == ["enable: given twice in the same object: remove one"]
+    parsed = parse_config('{"enable": true, "enable": false}')
+    assert [str(each) for each in parsed.errors] == ["enable: given twice in the same object: remove one"]
 
 
 def test_null_keeps_what_applies() -> None:
@@ -151,10 +151,10 @@ def test_batch_fields_pass() -> None:
         "batchCPUThresholdPercent": 40,
         "extensions": {"third": {"party": [1]}},
     }
-    judged = parse_config(json.dumps(batch))
-    assert judged.config is not None
-    assert to_json(judged.config) == batch
-    assert not judged.warnings
+    parsed = parse_config(json.dumps(batch))
+    assert parsed.config is not None
+    assert to_json(parsed.config) == batch
+    assert not parsed.warnings
 
 
 def test_odd_modes_have_no_effect() -> None:
@@ -166,10 +166,10 @@ def test_odd_modes_have_no_effect() -> None:
 
 def test_durations_are_written_as_go_does() -> None:
     """Durations come out in one form, and an empty list keeps the default."""
-    judged = parse_config('{"metricAggregatePolicy": {"durations": ["90s", "1h"]}}')
-    assert judged.config is not None
-    assert judged.config.metric_aggregate_policy is not None
-    assert judged.config.metric_aggregate_policy.durations == ("1m30s", "1h0m0s")
+    parsed = parse_config('{"metricAggregatePolicy": {"durations": ["90s", "1h"]}}')
+    assert parsed.config is not None
+    assert parsed.config.metric_aggregate_policy is not None
+    assert parsed.config.metric_aggregate_policy.durations == ("1m30s", "1h0m0s")
     empty = parse_config('{"metricAggregatePolicy": {"durations": []}}').config
     assert empty is not None
     policy = effective_strategy(empty).strategy.metric_aggregate_policy
@@ -179,7 +179,7 @@ def test_durations_are_written_as_go_does() -> None:
 
 def test_bad_entry_is_disabled_alone() -> None:
     """A fault in one nodeConfigs entry disables that entry and nothing else; the others keep their places."""
-    judged = parse_config(
+    parsed = parse_config(
         json.dumps(
             {
                 "enable": True,
@@ -192,17 +192,17 @@ def test_bad_entry_is_disabled_alone() -> None:
             }
         )
     )
-    assert judged.config is not None
-    assert [str(each) for each in judged.entry_errors] == [
+    assert parsed.config is not None
+    assert [str(each) for each in parsed.entry_errors] == [
         "nodeConfigs[0].midCPUThresholdPercent: must be 0 to 100, got 101",
         "nodeConfigs[1]: must be an object with fields, got null",
     ]
-    assert [str(each) for each in judged.warnings] == ["nodeConfigs[3]: has no nodeSelector: it matches no node"]
-    entries = judged.config.node_configs
+    assert [str(each) for each in parsed.warnings] == ["nodeConfigs[3]: has no nodeSelector: it matches no node"]
+    entries = parsed.config.node_configs
     assert entries is not None
     assert [entry.name for entry in entries] == ["a", None, "b", "c"]
-    assert effective_strategy(judged.config, {"p": "a"}).strategy.mid_cpu_threshold_percent == 100
-    assert effective_strategy(judged.config, {"p": "b"}).strategy.mid_cpu_threshold_percent == 10
+    assert effective_strategy(parsed.config, {"p": "a"}).strategy.mid_cpu_threshold_percent == 100
+    assert effective_strategy(parsed.config, {"p": "b"}).strategy.mid_cpu_threshold_percent == 10
 
 
 @pytest.mark.parametrize("value", [{}, "x", 3])
@@ -301,11 +301,11 @@ def test_same_name_in_other_spellings() -> None:
 def test_large_nonsense_is_bounded(text: str) -> None:
     """Thousands of faults are answered with a bounded number of sentences."""
     assert len(text) < 2 * 1024 * 1024
-    judged = parse_config(text)
-    assert len(judged.errors) <= 101
-    assert len(judged.entry_errors) <= 101
-    assert len(judged.warnings) <= 102
-    assert len(judged.hints) <= 101
+    parsed = parse_config(text)
+    assert len(parsed.errors) <= 101
+    assert len(parsed.entry_errors) <= 101
+    assert len(parsed.warnings) <= 102
+    assert len(parsed.hints) <= 101
 
 
 @pytest.mark.parametrize("name", [name for name, rule in ALLOWED.items() if isinstance(rule, Range)])
@@ -324,11 +324,11 @@ def test_bounds_are_inclusive(name: str) -> None:
 def test_any_json_is_judged(document: Any) -> None:  # noqa: ANN401
     """Whatever JSON stands there, it is accepted or refused with sentences, and an accepted one applies to nodes."""
     for text in (json.dumps(document), json.dumps({"nodeConfigs": [document], "enable": True})):
-        judged = parse_config(text)
-        assert (judged.config is None) == bool(judged.errors)
-        assert all(str(each) for each in (*judged.errors, *judged.entry_errors, *judged.warnings))
-        if judged.config is not None:
-            effective_strategy(judged.config, {"a": "b"}, {})
+        parsed = parse_config(text)
+        assert (parsed.config is None) == bool(parsed.errors)
+        assert all(str(each) for each in (*parsed.errors, *parsed.entry_errors, *parsed.warnings))
+        if parsed.config is not None:
+            effective_strategy(parsed.config, {"a": "b"}, {})
         parse_strategy(text)
 
 

@@ -38,19 +38,19 @@ def world() -> World:
     return world
 
 
-def _edit(world: World, keeper: ConfigReconciler, text: str | None) -> None:
+def _edit(world: World, config_reconciler: ConfigReconciler, text: str | None) -> None:
     """Somebody writes the ConfigMap, and the watch tells."""
     before = world.api.objects.get(PATH, {"metadata": {}})
     stored = _map(text)
     stored["metadata"]["annotations"] = dict(before["metadata"].get("annotations") or {})
-    keeper.observe(world.api.put(PATH, stored))
+    config_reconciler.observe(world.api.put(PATH, stored))
 
 
-async def _turn(world: World, keeper: ConfigReconciler) -> None:
+async def _turn(world: World, config_reconciler: ConfigReconciler) -> None:
     """One turn of the keeper, and what the watch tells of it."""
-    await keeper.catch_up()
+    await config_reconciler.reconcile()
     if PATH in world.api.objects:
-        keeper.observe(world.api.objects[PATH])
+        config_reconciler.observe(world.api.objects[PATH])
 
 
 def _summary(world: World) -> str:
@@ -68,19 +68,19 @@ def _has(world: World, *names: str, labels: dict[str, str]) -> None:
 
 async def test_summary_follows_the_story(world: World) -> None:
     """The ConfigMap itself says what of it is in force and since when, through a bad edit and its repair."""
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, GOOD)
-    await _turn(world, keeper)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, GOOD)
+    await _turn(world, config_reconciler)
     assert _summary(world) == "in force since 2027-01-15T08:00:00Z"
     world.wall.now += 60
-    _edit(world, keeper, BAD)
-    await _turn(world, keeper)
+    _edit(world, config_reconciler, BAD)
+    await _turn(world, config_reconciler)
     assert _summary(world) == (
         "NOT in force, 1 fault:\n- enabl: unknown field: did you mean enable?\n"
         "the last good one, in force since 2027-01-15T08:00:00Z, stays in force"
     )
-    _edit(world, keeper, '{"enable": false, "nodeConfigs": [{"name": "gpu", "mode": 1}], "other": 1}')
-    await _turn(world, keeper)
+    _edit(world, config_reconciler, '{"enable": false, "nodeConfigs": [{"name": "gpu", "mode": 1}], "other": 1}')
+    await _turn(world, config_reconciler)
     assert _summary(world) == (
         "in force since 2027-01-15T08:01:00Z\n1 entry disabled: nodeConfigs[0] gpu\n"
         "- nodeConfigs[0].mode: must be a text, got 1\n1 warning:\n- other: unknown field: ignored"
@@ -91,18 +91,18 @@ async def test_summary_follows_the_story(world: World) -> None:
 
 async def test_bad_from_the_start(world: World) -> None:
     """A first ConfigMap that is bad says that the defaults apply."""
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, BAD)
-    await _turn(world, keeper)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, BAD)
+    await _turn(world, config_reconciler)
     assert _summary(world).endswith("did you mean enable?\nthe defaults apply, and colocation is disabled")
 
 
 async def test_own_summary_makes_no_loop(world: World) -> None:
     """What the manager writes leads to one write and to no look at any node."""
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, GOOD)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, GOOD)
     for _ in range(5):
-        await _turn(world, keeper)
+        await _turn(world, config_reconciler)
         world.steady.now += 100
     assert len(world.api.written("PATCH", PATH)) == 1
     assert len(world.run.queue) == 0
@@ -110,22 +110,22 @@ async def test_own_summary_makes_no_loop(world: World) -> None:
 
 async def test_summary_taken_away_comes_back_slowly(world: World) -> None:
     """Whoever removes the summary again and again gets it back four times a minute at most."""
-    keeper = ConfigReconciler(world.run)
+    config_reconciler = ConfigReconciler(world.run)
     for _ in range(40):
         world.api.put(PATH, _map(GOOD))
-        keeper.observe(world.api.objects[PATH])
-        await keeper.catch_up()
+        config_reconciler.observe(world.api.objects[PATH])
+        await config_reconciler.reconcile()
         world.steady.now += 1
     assert len(world.api.written("PATCH", PATH)) == 3
 
 
 async def test_summary_that_cannot_be_written(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Without the right to write the summary, all else works, it is logged once, and tried again now and then."""
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, GOOD)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, GOOD)
     world.api.fails[f"PATCH {PATH}"] = ApiError(403, "Forbidden", "no")
     for _ in range(70):
-        await _turn(world, keeper)
+        await _turn(world, config_reconciler)
         world.steady.now += 1
     assert caplog.text.count("cannot be written on the ConfigMap") == 1
     assert len(world.api.written("PATCH", PATH)) == 5
@@ -137,24 +137,24 @@ async def test_applied_names_nodes(world: World) -> None:
     _has(world, "a", "b", labels={"pool": "x"})
     _has(world, "c", labels={})
     _has(world, "virtual", labels={"pool": "x", "type": "virtual-kubelet"})  # none of the manager's business
-    keeper = ConfigReconciler(world.run)
+    config_reconciler = ConfigReconciler(world.run)
     text = '{"nodeConfigs": [{"name": "x", "nodeSelector": {"matchLabels": {"pool": "x"}}, "enable": true}]}'
-    _edit(world, keeper, text)
-    await _turn(world, keeper)
+    _edit(world, config_reconciler, text)
+    await _turn(world, config_reconciler)
     assert _notes(world, "ColocationConfigApplied") == ["in force; the strategy of 2 nodes (a, b) of 3 changes"]
 
 
 async def test_restart_tells_nothing_new(world: World) -> None:
     """After a restart, or by the next leader, what is in force is not announced again, and its time stays."""
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, GOOD)
-    await _turn(world, keeper)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, GOOD)
+    await _turn(world, config_reconciler)
     world.run.context.in_force = InForce()
     world.wall.now += 3600
     await load(world.run.api, world.run.context)
-    keeper = ConfigReconciler(world.run)
-    keeper.observe(world.api.objects[PATH])
-    await _turn(world, keeper)
+    config_reconciler = ConfigReconciler(world.run)
+    config_reconciler.observe(world.api.objects[PATH])
+    await _turn(world, config_reconciler)
     assert world.told() == ["ColocationConfigApplied"]
     assert len(world.api.written("PATCH", PATH)) == 1
     assert world.run.context.in_force.since == world.wall.now - 3600
@@ -162,14 +162,14 @@ async def test_restart_tells_nothing_new(world: World) -> None:
 
 async def test_edit_while_away_is_announced(world: World) -> None:
     """An edit that was made while no manager ran is announced by the next one."""
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, GOOD)
-    await _turn(world, keeper)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, GOOD)
+    await _turn(world, config_reconciler)
     world.api.put(PATH, _map('{"enable": true, "midUnallocatedPercent": 3}'))
     world.run.context.in_force = InForce()
     _has(world, "a", labels={})
     await load(world.run.api, world.run.context)
-    await ConfigReconciler(world.run).catch_up()
+    await ConfigReconciler(world.run).reconcile()
     assert _notes(world, "ColocationConfigApplied")[1] == "in force; the strategy of 1 node (a) of 1 changes"
 
 
@@ -185,7 +185,7 @@ async def test_next_leader_has_newest_good_text(world: World) -> None:
     world.api.put(PATH, _map(BAD))
     standby.observe(_map(BAD))
     assert context.in_force.config.mid_unallocated_percent == 1
-    await standby.catch_up()
+    await standby.reconcile()
     assert context.in_force.config.mid_unallocated_percent == 2
     assert (context.in_force.origin, context.in_force.since) == (Origin.LAST_GOOD, world.wall.now + 30)
     assert [str(each) for each in context.in_force.errors] == ["enabl: unknown field: did you mean enable?"]
@@ -195,27 +195,27 @@ async def test_overlap_names_live_nodes(world: World) -> None:
     """Entries that match the same live nodes are told in an event, on the ConfigMap and in a metric."""
     _has(world, "n1", "n2", labels=BOTH)
     _has(world, "n3", labels={"zone": "a"})
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, OVERLAPPING)
-    await _turn(world, keeper)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, OVERLAPPING)
+    await _turn(world, config_reconciler)
     said = "nodeConfigs[1] zone-a matches 2 nodes (n1, n2) too, but nodeConfigs[0] gpu comes first and applies there"
     assert _notes(world, "ColocationConfigOverlap") == [said]
     assert _summary(world).endswith(f"\noverlaps:\n- {said}")
-    assert world.run.context.telemetry.part(ConfigMetrics).overlaps._value.get() == 2
+    assert world.run.context.metrics.of(ConfigMetrics).overlaps._value.get() == 2
 
 
 async def test_labels_bring_overlaps(world: World) -> None:
     """A label that makes a node match two entries is noticed; thousands more are no news, and cost one write."""
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, OVERLAPPING)
-    await _turn(world, keeper)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, OVERLAPPING)
+    await _turn(world, config_reconciler)
     assert _notes(world, "ColocationConfigOverlap") == []
     for number in range(100):
         _has(world, f"n{number:03}", labels=BOTH)
         world.steady.now += 0.3
-        await _turn(world, keeper)
+        await _turn(world, config_reconciler)
     world.steady.now += 60
-    await _turn(world, keeper)
+    await _turn(world, config_reconciler)
     assert len(_notes(world, "ColocationConfigOverlap")) == 1
     assert len(world.api.written("PATCH", PATH)) <= 5
     assert "matches 100 nodes (n000, " in _summary(world)
@@ -223,12 +223,12 @@ async def test_labels_bring_overlaps(world: World) -> None:
 
 async def test_standing_faults_are_repeated(world: World) -> None:
     """Events expire after an hour; what is still wrong is counted again on the same event before that."""
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, BAD)
-    await _turn(world, keeper)
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, BAD)
+    await _turn(world, config_reconciler)
     for clock in (world.steady, world.wall):
         clock.now += 1801
-    await _turn(world, keeper)
+    await _turn(world, config_reconciler)
     assert len(_notes(world, "ColocationConfigInvalid")) == 1
     counts: list[Any] = [body["series"]["count"] for body in world.api.written("PATCH", "/events")]
     assert counts == [2]
@@ -239,9 +239,9 @@ async def test_time_is_kept_by_older_versions_too(world: World) -> None:
     world.api.put(f"{MAPS}/headroom-last-good-config", _map(GOOD, "headroom-last-good-config"))
     world.api.put(PATH, _map(GOOD))
     await load(world.run.api, world.run.context)
-    keeper = ConfigReconciler(world.run)
-    await keeper.catch_up()
-    await keeper.catch_up()
+    config_reconciler = ConfigReconciler(world.run)
+    await config_reconciler.reconcile()
+    await config_reconciler.reconcile()
     assert [body["metadata"] for body in world.api.written("PATCH", "headroom-last-good-config")] == [
         {"annotations": {"headroom.sh/in-force-since": "2027-01-15T08:00:00Z"}}
     ]
@@ -251,13 +251,13 @@ async def test_time_is_kept_by_older_versions_too(world: World) -> None:
 async def test_only_the_leader_counts_overlaps(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A replica that leads no more says nothing about overlaps, and counts anew when it leads again."""
     _has(world, "n1", labels=BOTH)
-    keeper = ConfigReconciler(world.run)
-    _edit(world, keeper, OVERLAPPING)
-    overlaps = world.run.context.telemetry.part(ConfigMetrics).overlaps
+    config_reconciler = ConfigReconciler(world.run)
+    _edit(world, config_reconciler, OVERLAPPING)
+    overlaps = world.run.context.metrics.of(ConfigMetrics).overlaps
     counts = []
-    for leads in (True, False, True):
-        monkeypatch.setattr(type(world.run.leader), "leads", leads)
-        await _turn(world, keeper)
+    for is_leader in (True, False, True):
+        monkeypatch.setattr(type(world.run.leader), "is_leader", is_leader)
+        await _turn(world, config_reconciler)
         counts.append(overlaps._value.get())
     assert counts == [1, 0, 1]
     assert len(_notes(world, "ColocationConfigOverlap")) == 1
@@ -268,8 +268,8 @@ async def test_comparing_gives_turns(world: World, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(time_slices, "_SLICE_SECONDS", 0.0)
     for number in range(50):
         _has(world, f"n{number}", labels={"gpu": "y", "kubernetes.io/hostname": f"n{number}"})
-    keeper, turns = ConfigReconciler(world.run), 0
-    _edit(world, keeper, GOOD)
+    config_reconciler, turns = ConfigReconciler(world.run), 0
+    _edit(world, config_reconciler, GOOD)
 
     async def others() -> None:
         nonlocal turns
@@ -278,7 +278,7 @@ async def test_comparing_gives_turns(world: World, monkeypatch: pytest.MonkeyPat
             await asyncio.sleep(0)
 
     task = asyncio.create_task(others())
-    await keeper.catch_up()
+    await config_reconciler.reconcile()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert turns >= 100  # for what changes, and for overlaps
@@ -296,11 +296,11 @@ async def test_text_is_parsed_aside(world: World, monkeypatch: pytest.MonkeyPatc
     registry = kopf.OperatorRegistry()
     register(registry, world.run, ConfigReconciler(world.run))
     (handler,) = registry._watching.get_all_handlers()
-    react: Any = handler.fn
+    execute: Any = handler.fn
     parse_config.cache_clear()
     for _ in range(3):
         config_map = {**_map(GOOD), "metadata": {"name": world.run.context.settings.config_name, "uid": "u"}}
-        await react(event={"type": "MODIFIED", "object": config_map})
+        await execute(event={"type": "MODIFIED", "object": config_map})
     assert world.run.context.in_force.config.enable is True
     assert threading.main_thread() not in threads
     assert parse_config.cache_info().misses == 1

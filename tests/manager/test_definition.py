@@ -25,21 +25,21 @@ def test_refusal_names_the_field(message: str, field: str | None) -> None:
 def test_one_tries_again() -> None:
     """A dropped field is left out, until after a while one look tries it again and the others go on without."""
     definition = DefinitionFields()
-    assert definition.drops("spec.predictPolicy", 0.0)
-    assert not definition.drops("spec.predictPolicy", 1.0)
-    assert definition.left_out("spec", 2.0) == {"spec.predictPolicy"}
-    assert definition.left_out("status", 2.0) == set()
-    assert definition.left_out("spec", 1.0 + PROBE_SECONDS) == set()
-    assert definition.left_out("spec", 1.0 + PROBE_SECONDS) == {"spec.predictPolicy"}
+    assert definition.mark_unknown("spec.predictPolicy", 0.0)
+    assert not definition.mark_unknown("spec.predictPolicy", 1.0)
+    assert definition.omitted("spec", 2.0) == {"spec.predictPolicy"}
+    assert definition.omitted("status", 2.0) == set()
+    assert definition.omitted("spec", 1.0 + PROBE_SECONDS) == set()
+    assert definition.omitted("spec", 1.0 + PROBE_SECONDS) == {"spec.predictPolicy"}
 
 
 def test_accepted_field_is_known_again() -> None:
     """A body that is taken with the field in it ends the matter; one without it says nothing."""
     definition = DefinitionFields()
-    definition.drops("spec.predictPolicy", 0.0)
-    assert definition.keeps({"spec": {"metricCollectPolicy": {}}}) == []
-    assert definition.keeps({"spec": {"predictPolicy": {}}}) == ["spec.predictPolicy"]
-    assert definition.dropped == set()
+    definition.mark_unknown("spec.predictPolicy", 0.0)
+    assert definition.mark_known({"spec": {"metricCollectPolicy": {}}}) == []
+    assert definition.mark_known({"spec": {"predictPolicy": {}}}) == ["spec.predictPolicy"]
+    assert definition.unknown == set()
 
 
 def test_empty_parts_go_too() -> None:

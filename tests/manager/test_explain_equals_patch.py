@@ -131,7 +131,7 @@ def test_explain_says_what_is_patched(
     world.has_node(the_node)
     before = explanation_of(world.run, "n1")
     assert before is not None
-    asyncio.run(world.look())
+    asyncio.run(world.reconcile())
     wanted = {each.mid_name: before.desired[each] for each in Resource if before.desired[each] is not None}
     status = world.api.objects[NODE]["status"]
     for part in ("capacity", "allocatable"):
@@ -152,8 +152,8 @@ async def test_scenarios_are_compared(explained: Explained) -> None:
     world = World()
     world.has_node(node())
     world.reports(report())
-    await world.look()
-    await world.look()
+    await world.reconcile()
+    await world.reconcile()
     assert explained.compared == ["n1", "n1"]
 
 
@@ -162,10 +162,10 @@ async def test_disagreement_is_found(explained: Explained) -> None:
     world = World()
     world.has_node(node())
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     offered = world.run.context.cluster.nodes["n1"]["status"]
     world.api.objects[NODE]["status"]["allocatable"][names.MID_CPU] = "1"
     assert offered["allocatable"][names.MID_CPU] == "4000"
     with pytest.raises(AssertionError):
-        await world.look()
+        await world.reconcile()
     assert explained.compared == ["n1", "n1"]

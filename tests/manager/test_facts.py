@@ -11,7 +11,7 @@ from manager.inputs import Amounts, Measured, NodeReport, PodInputs, from_object
 from manager.inputs.amounts import UNKNOWN
 from manager.inputs.node_metric import age_seconds
 from manager.inputs.reading import parse_time
-from tests.manager.made import NOW, facts, mid_pod, node, pod, report, strategy
+from tests.manager.made import NOW, mid_pod, node, node_inputs, pod, report, strategy
 
 
 def test_pod_is_reduced() -> None:
@@ -49,7 +49,7 @@ def test_report_from_our_agent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reported", "received", "age"),
+    ("reported", "observed_at", "age"),
     [
         (None, NOW, None),
         (NOW - 30, None, 30),
@@ -58,9 +58,9 @@ def test_report_from_our_agent() -> None:
         (NOW + 500, None, 0),
     ],
 )
-def test_age_of_report(reported: float | None, received: float | None, age: float | None) -> None:
+def test_age_of_report(reported: float | None, observed_at: float | None, age: float | None) -> None:
     """The age is the longer of the time since the report says it was sent and the time since we saw it."""
-    assert age_seconds(reported, received, NOW) == age
+    assert age_seconds(reported, observed_at, NOW) == age
 
 
 @pytest.mark.parametrize("empty", [{}, {"resource": {}}, {"resource": {"resources": {}}}, {"resource": None}])
@@ -69,7 +69,7 @@ def test_unpredicted_is_unknown(empty: dict[str, Any], mid: tuple[str, str] | No
     """What koordlet writes while it cannot predict is unknown, and publishes nothing."""
     metric = report(mid=mid)
     metric["status"]["prodReclaimableMetric"] = empty
-    found = facts(node(), metric)
+    found = node_inputs(node(), metric)
     assert found.report is not None
     assert found.report.reclaimable == UNKNOWN
     assert calculate(found).calculated == Amounts()
@@ -80,14 +80,14 @@ def test_unpredicted_is_unknown(empty: dict[str, Any], mid: tuple[str, str] | No
 def test_empty_usage_is_unknown(empty: dict[str, Any] | None, percent: int) -> None:
     """A usage without amounts (koordlet without its page-cache collector) is no idle node: nothing is published."""
     metric = report(mid=None, nodeMetric={"nodeUsage": empty, "systemUsage": empty})
-    found = facts(node(), metric, midUnallocatedPercent=percent)
+    found = node_inputs(node(), metric, midUnallocatedPercent=percent)
     assert calculate(found).calculated == Amounts()
 
 
 @pytest.mark.parametrize("annotation", ["no", "[]", "null", '{"resources": 3}', "[" * 100000])
 def test_unusable_reservation_is_ignored(annotation: str) -> None:
     """A reservation that cannot be read reserves nothing, and is said unless it is merely empty."""
-    found = facts(node(annotations={names.ANNOTATION_NODE_RESERVATION: annotation}), report())
+    found = node_inputs(node(annotations={names.ANNOTATION_NODE_RESERVATION: annotation}), report())
     assert found.reservation == Amounts()
 
 
@@ -95,7 +95,7 @@ def test_annotation_makes_no_node_ready() -> None:
     """A Node that does not state what is allocatable yet sells nothing, whatever an annotation says there really is."""
     new = node(annotations={names.ANNOTATION_RAW_ALLOCATABLE: '{"cpu": "8", "memory": "8Gi"}'})
     del new["status"]["allocatable"]["cpu"]
-    found = facts(new, report())
+    found = node_inputs(new, report())
     assert found.allocatable == Measured(None, 8 * 1024**3)
     assert calculate(found).degraded is not None
 
@@ -124,7 +124,7 @@ def test_bad_time_counts_as_never() -> None:
     """A report whose time cannot be read was never sent, and says so."""
     metric = report()
     metric["status"]["updateTime"] = "yesterday"
-    found = facts(node(), metric)
+    found = node_inputs(node(), metric)
     assert found.report_age is None
     assert found.problems == ("status.updateTime: 'yesterday' is not a time; the report counts as never sent",)
 
@@ -146,10 +146,10 @@ def test_odd_requests_are_numbers() -> None:
     assert odd.requests == Amounts()
     assert odd.mid_requests == Amounts(2**63 - 1, 0)
     many = [pod(name, dict.fromkeys((names.MID_CPU, names.MID_MEMORY, "cpu", "memory"), "9E")) for name in "abcd"]
-    found = facts(node(), report(), *many)
+    found = node_inputs(node(), report(), *many)
     assert found.mid_requests == Amounts(2**63 - 1, 2**63 - 1)
     assert found.requests_above_mid == Amounts()
-    requested = facts(node(), report(), *(pod(name, {"cpu": "9E", "memory": "9E"}) for name in "abcd"))
+    requested = node_inputs(node(), report(), *(pod(name, {"cpu": "9E", "memory": "9E"}) for name in "abcd"))
     assert requested.requests_above_mid == Amounts(2**63 - 1, 2**63 - 1)
     assert calculate(found).desired == Amounts(16_000, 64 * 2**30)
 
@@ -172,8 +172,10 @@ def test_floor_counts_admitted_pods(status: dict[str, Any], counts: bool) -> Non
     greedy = {**mid_pod("greedy", cpu="1000000"), "status": status}
     unbound = mid_pod("unbound", on="")
     for shrink in ("floor", "exact"):
-        now = facts(node(), report(reclaimable=("1", "1Gi"), mid=("9", "9Gi")), greedy, unbound, midShrinkPolicy=shrink)
-        without = facts(node(), report(reclaimable=("1", "1Gi"), mid=("9", "9Gi")), midShrinkPolicy=shrink)
+        now = node_inputs(
+            node(), report(reclaimable=("1", "1Gi"), mid=("9", "9Gi")), greedy, unbound, midShrinkPolicy=shrink
+        )
+        without = node_inputs(node(), report(reclaimable=("1", "1Gi"), mid=("9", "9Gi")), midShrinkPolicy=shrink)
         assert (now.mid_requests.cpu, without.mid_requests.cpu) == (1_000_000 if counts else 0, 0)
         result, expected = calculate(now), calculate(without)
         assert result.desired is not None

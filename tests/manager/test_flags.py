@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from manager.__main__ import parse_flags
-from manager.settings import LeaderSettings, PaceSettings, Settings
+from manager.settings import LeaderSettings, Settings, TimingSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,7 +42,7 @@ def test_defaults_are_documented(monkeypatch: pytest.MonkeyPatch) -> None:
         renew_deadline_seconds=7.0,
         retry_seconds=1.5,
     )
-    assert found.pace == PaceSettings(
+    assert found.timing == TimingSettings(
         workers=32,
         coalesce_seconds=0.2,
         tick_seconds=1.0,

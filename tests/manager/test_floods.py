@@ -58,11 +58,11 @@ def test_unknown_names_are_searched_for_a_few_times(
     monkeypatch.setattr(difflib, "get_close_matches", lambda *args, **_: searched(*args))
     world = World()
     text = json.dumps(document) if characters == QUARTER else _first(document, characters)
-    view = effective_strategy(world.run.context.in_force.config, {}, {ANNOTATION_COLOCATION_STRATEGY: text})
+    effective = effective_strategy(world.run.context.in_force.config, {}, {ANNOTATION_COLOCATION_STRATEGY: text})
     assert searched.calls <= 11
-    assert view.findings
-    assert sum(len(str(each)) for each in view.findings) < 20_000
-    assert view.strategy == effective_strategy(world.run.context.in_force.config).strategy
+    assert effective.findings
+    assert sum(len(str(each)) for each in effective.findings) < 20_000
+    assert effective.strategy == effective_strategy(world.run.context.in_force.config).strategy
 
 
 @pytest.mark.parametrize("name", [ANNOTATION_RAW_ALLOCATABLE, ANNOTATION_NODE_RESERVATION])
@@ -72,7 +72,7 @@ async def test_long_annotations_are_named(name: str) -> None:
     text = json.dumps({"reservedCPUs": ",".join(["1"] * (QUARTER // 2)), "cpu": "1"})
     world.has_node(node(annotations={name: text}))
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     kept = world.run.context.cluster.nodes["n1"]["metadata"]["annotations"][name]
     assert len(kept) <= LONGEST_ANNOTATION + 1
     assert world.offered()["cpu"] == "4000"
@@ -96,13 +96,13 @@ async def test_huge_report_is_refused(status: Json, monkeypatch: pytest.MonkeyPa
     made = report(mid=None)
     world.reports({**made, "status": {**made["status"], **status}})
     assert read.calls <= 20
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
     known = world.run.context.cluster.node_metrics["n1"].report
     assert known is not None
     assert "at most 2000 items are read" in known.problems[0]
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     assert world.told().count("DegradedMid") == 1
 
 
@@ -121,21 +121,21 @@ async def test_flapping_reports_are_told_now_and_then() -> None:
     world = World()
     world.has_node(node())
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     for second in range(200):
         world.steady.now += 1.0
         world.wall.now += 1.0
         world.reports(report(age=-second if second % 2 else 2000 + second))
-        await world.look()
+        await world.reconcile()
     flood = len(world.told()), len(world.api.written("PATCH", f"{METRIC}/status"))
     assert max(flood) <= 10 + 200 / 60 + 2
     while (due := world.due_in()) is not None and due <= 60.0:
         world.steady.now += due
-        await world.look()
+        await world.reconcile()
     (published,) = [
         each for each in world.api.objects[METRIC]["status"]["conditions"] if each["type"] == "MidPublished"
     ]
-    assert (published["status"], world.run.context.memory("n1").part(ReportedState).degraded) == ("True", "")
+    assert (published["status"], world.run.context.node_state("n1").state_of(ReportedState).degraded) == ("True", "")
 
 
 async def test_flapping_annotation_is_told_now_and_then() -> None:
@@ -146,5 +146,5 @@ async def test_flapping_annotation_is_told_now_and_then() -> None:
         text = f'{{"midUnallocatedPercent": {second % 100}, "x{second}": 1}}'
         made = node(annotations={ANNOTATION_COLOCATION_STRATEGY: text})
         nodes.observe(world.run, "MODIFIED", world.api.put("/api/v1/nodes/n1", made))
-        await world.look()
+        await world.reconcile()
     assert len(world.told()) <= 10 + 200 / 60 + 4

@@ -32,7 +32,7 @@ class Replica:
         await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        return self.leadership.leads
+        return self.leadership.is_leader
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def test_silent_leader_is_replaced(api: FakeApi, clock: Clock) -> None:
     clock.now = 10.1
     assert await second.try_once()
     assert api.objects[PATH]["spec"]["leaseTransitions"] == 1
-    assert not first.leadership.leads
+    assert not first.leadership.is_leader
 
 
 async def test_loss_is_told(api: FakeApi, clock: Clock) -> None:
@@ -80,14 +80,14 @@ async def test_loss_is_told(api: FakeApi, clock: Clock) -> None:
         api.fails["leases"] = ApiUnavailable("away")
         clock.now = 8.0
         await asyncio.sleep(0.01)
-        assert (first.leadership.leads, first.told) == (False, 1)
+        assert (first.leadership.is_leader, first.told) == (False, 1)
         lease = api.objects[PATH]
         api.put(PATH, {**lease, "spec": {**lease["spec"], "holderIdentity": "b"}})
         del api.fails["leases"]
         while first.told < 2:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0)
     await asyncio.sleep(0.01)
-    assert (first.leadership.leads, first.told) == (False, 2)
+    assert (first.leadership.is_leader, first.told) == (False, 2)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -103,7 +103,7 @@ async def test_leader_stops_before_lease_ends(api: FakeApi, clock: Clock) -> Non
     assert not await first.try_once()
     api.fails.clear()
     assert await first.try_once()
-    assert first.leadership.leads
+    assert first.leadership.is_leader
 
 
 async def test_released_lease_is_taken_at_once(api: FakeApi, clock: Clock) -> None:
@@ -111,7 +111,7 @@ async def test_released_lease_is_taken_at_once(api: FakeApi, clock: Clock) -> No
     first, second = Replica(api, "a", clock), Replica(api, "b", clock)
     await first.try_once()
     await first.leadership.release()
-    assert not first.leadership.leads
+    assert not first.leadership.is_leader
     assert api.objects[PATH]["spec"]["holderIdentity"] == ""
     assert await second.try_once()
     await first.leadership.release()
@@ -152,7 +152,7 @@ async def test_renewal_is_one_request(api: FakeApi, clock: Clock) -> None:
     assert [method for method, _, _ in api.calls] == ["PATCH"]
     api.put(PATH, {**api.objects[PATH], "spec": {"holderIdentity": "b", "renewTime": "later"}})
     await first.leadership._attempt()
-    assert not first.leadership.leads
+    assert not first.leadership.is_leader
     assert api.objects[PATH]["spec"]["holderIdentity"] == "b"
     del api.objects[PATH]
     assert await first.try_once()
@@ -181,17 +181,17 @@ async def test_frozen_leader_leads_no_more(api: FakeApi, clock: Clock) -> None:
     await leadership._attempt()
     found = []
     for wall.now in (0.0, 8.0, 0.0):
-        found.append(leadership.leads)
+        found.append(leadership.is_leader)
     assert found == [True, False, False]
 
 
 async def test_words_name_the_leader(api: FakeApi, clock: Clock) -> None:
     """A replica says whether it leads, and for whom it stands by."""
     first, second = Replica(api, "a", clock), Replica(api, "b", clock)
-    assert second.leadership.words == "waits for the Lease"
+    assert second.leadership.description == "waits for the Lease"
     await first.try_once()
     await second.try_once()
-    assert (first.leadership.words, second.leadership.words) == ("leads", "stands by for a")
+    assert (first.leadership.description, second.leadership.description) == ("leads", "stands by for a")
 
 
 async def test_without_election_it_leads(api: FakeApi, clock: Clock) -> None:
@@ -200,6 +200,6 @@ async def test_without_election_it_leads(api: FakeApi, clock: Clock) -> None:
     assert await alone.try_once()
     assert alone.told == 1
     assert alone.leadership.may_write_for() == float("inf")
-    assert alone.leadership.words == "leads: there is no election"
+    assert alone.leadership.description == "leads: there is no election"
     await alone.leadership.release()
     assert api.calls == []

@@ -29,12 +29,12 @@ def _writes(world: World) -> int:
 
 async def test_edit_is_taken_back(world: World) -> None:
     """A field of ours that somebody changes is taken back; one that somebody adds is left alone."""
-    await world.look()
+    await world.reconcile()
     edited = world.api.objects[METRIC]
     edited["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 7
     edited["spec"]["predictPolicy"]["theirs"] = 1
     node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, edited))
-    await world.look()
+    await world.reconcile()
     spec = world.api.objects[METRIC]["spec"]
     assert spec["metricCollectPolicy"]["reportIntervalSeconds"] == 60
     assert spec["predictPolicy"]["theirs"] == 1
@@ -44,10 +44,10 @@ async def test_obsolete_field_goes(world: World) -> None:
     """A part of the policy that the configuration no longer has goes from the NodeMetric."""
     with_part = json.loads(ENABLED) | {"nodePredictPolicy": {"cpu": {"safetyMarginPercent": 20}}}
     world.configure(json.dumps(with_part))
-    await world.look()
+    await world.reconcile()
     assert world.api.objects[METRIC]["spec"]["predictPolicy"]["cpu"] == {"safetyMarginPercent": 20}
     world.configure(ENABLED)
-    await world.look()
+    await world.reconcile()
     assert "cpu" not in world.api.objects[METRIC]["spec"]["predictPolicy"]
 
 
@@ -60,46 +60,46 @@ async def test_earlier_version_is_taken_over(world: World) -> None:
         "spec": {"predictPolicy": {"cpu": {"safetyMarginPercent": 5}}},
     }
     node_metric.observe(world.run, "ADDED", world.api.put(METRIC, earlier))
-    await world.look()
+    await world.reconcile()
     assert "cpu" not in world.api.objects[METRIC]["spec"]["predictPolicy"]
     assert world.api.objects[METRIC]["metadata"]["uid"] == "old"
     before = _writes(world)
-    await world.look()
+    await world.reconcile()
     assert _writes(world) == before
 
 
 async def test_new_machine_starts_afresh(world: World) -> None:
     """When a Node comes back as another one, the old one's report is not sold: its NodeMetric is replaced."""
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "4000"
-    remembered = world.run.context.memory("n1")
+    remembered = world.run.context.node_state("n1")
     again = node()
     again["metadata"]["uid"] = "uid-again"
     world.has_node(again)
-    await world.look()
+    await world.reconcile()
     metric = world.api.objects[METRIC]
     assert [owner["uid"] for owner in metric["metadata"]["ownerReferences"]] == ["uid-again"]
     assert "updateTime" not in metric.get("status", {})
-    assert world.run.context.memory("n1") is not remembered
-    await world.look()
+    assert world.run.context.node_state("n1") is not remembered
+    await world.reconcile()
     assert world.offered() == {}
 
 
 async def test_newer_metric_is_not_deleted(world: World) -> None:
     """A NodeMetric of a Node that we have not seen yet is not taken for one of the past."""
-    await world.look()
+    await world.reconcile()
     newer = {"metadata": {"name": "n1", "uid": "newer", "ownerReferences": [{"kind": "Node", "uid": "uid-newer"}]}}
     node_metric.observe(world.run, "ADDED", world.api.put(METRIC, newer))
     world.api.objects[NODE]["metadata"]["uid"] = "uid-newer"  # and no watch has told of it
-    await world.look()
+    await world.reconcile()
     assert world.api.written("DELETE", "nodemetrics") == []
     assert world.api.objects[METRIC]["metadata"]["uid"] == "newer"
 
 
 async def test_late_deletion_is_of_the_old(world: World) -> None:
     """A deletion that is told after the next NodeMetric came does not make us forget that one."""
-    await world.look()
+    await world.reconcile()
     known = world.run.context.cluster.node_metrics["n1"]
     node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "another"}})
     assert world.run.context.cluster.node_metrics["n1"] == known
@@ -118,14 +118,14 @@ REFUSALS = [
 async def test_refused_metric_does_not_hide_age(world: World, refusal: Exception) -> None:
     """Where every write to NodeMetrics is refused, old reports still take Mid away, and the failure is passed on."""
     world.reports(report(age=0))
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "4000"
     world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')
     world.api.fails["PATCH /apis/slo"] = refusal
     world.wall.now += 1000
     world.steady.now += 1000
     with pytest.raises(type(refusal)):
-        await world.look()
+        await world.reconcile()
     assert world.offered() == {}
     assert world.told() == ["NodeStrategyApplied", "DegradedMid"]
 
@@ -134,30 +134,30 @@ async def test_foreign_definition_is_told_once(world: World, caplog: pytest.LogC
     """Under Koordinator's definition the rest of the spec is kept right, without endless writes, and said once."""
     world.api.unknown_fields = {"spec.predictPolicy", "status.conditions", "status.shadow"}
     world.reports(report())
-    await world.look()
-    await world.look()
+    await world.reconcile()
+    await world.reconcile()
     written = _writes(world)
     for _ in range(3):
-        await world.look()
+        await world.reconcile()
     assert _writes(world) == written
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
     said = [line.message for line in caplog.records if "does not know spec.predictPolicy" in line.message]
     assert len(said) == 1
     assert "install Headroom's" in said[0]
     world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')
-    await world.look()
+    await world.reconcile()
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 30
 
 
 async def test_better_definition_is_noticed(world: World) -> None:
     """When Headroom's definition takes its place, what was left out is written, without a restart."""
     world.api.unknown_fields = {"spec.predictPolicy"}
-    await world.look()
+    await world.reconcile()
     world.api.unknown_fields = set()
-    await world.look()
+    await world.reconcile()
     assert "predictPolicy" not in world.api.objects[METRIC]["spec"]
     world.steady.now += 601
-    await world.look()
+    await world.reconcile()
     assert world.api.objects[METRIC]["spec"]["predictPolicy"]["model"] == "diversity"
 
 
@@ -173,7 +173,7 @@ async def test_swallowed_spec_is_not_repeated(world: World, caplog: pytest.LogCa
 
     world.api.patch = meddle  # type: ignore[method-assign]
     for _ in range(4):
-        await world.look()
+        await world.reconcile()
     assert len([path for method, path, _ in world.api.calls if (method, path) == ("PATCH", METRIC)]) == 1
     assert "look for a webhook" in caplog.text
 
@@ -187,10 +187,10 @@ async def test_contest_is_slowed_down(world: World) -> None:
             edited = world.api.objects[METRIC]
             edited["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 7 + number
             node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, edited))
-            await world.look()
+            await world.reconcile()
         return _writes(world) - before
 
-    await world.look()
+    await world.reconcile()
     assert await contest(20) == 4
     assert world.told() == ["NodeMetricContested"]
     assert world.due_in() == 60.0
@@ -198,25 +198,25 @@ async def test_contest_is_slowed_down(world: World) -> None:
     assert await contest(20) == 1
     assert world.told() == ["NodeMetricContested"]
     world.configure('{"enable": true, "metricReportIntervalSeconds": 30}')  # what an admin wants is not held back
-    await world.look()
+    await world.reconcile()
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 30
 
 
 async def test_virtual_node_is_left_out(world: World) -> None:
     """A node that becomes excluded loses its NodeMetric and its Mid resources, and gets both back with its label."""
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     world.has_node({**node(labels=VIRTUAL), "status": world.api.objects[NODE]["status"]})
-    await world.look()
+    await world.reconcile()
     assert METRIC not in world.api.objects
     assert world.offered() == {}
     assert world.told() == ["MidDisabled"]
     assert "--exclude-nodes" in world.api.written("POST", "/events")[0]["note"]
     node_metric.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "uid-metric-n1"}})
-    await world.look()
+    await world.reconcile()
     assert METRIC not in world.api.objects
     world.has_node(node())
-    await world.look()
+    await world.reconcile()
     assert METRIC in world.api.objects
 
 
@@ -225,10 +225,10 @@ async def test_excluded_node_keeps_floor(world: World) -> None:
     bought = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
     world.run.context.cluster.put_pod(bought)
     world.has_node(node(labels=VIRTUAL, mid=("4000", str(4 * 1024**3))))
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {"cpu": "3000", "memory": str(2 * 1024**3)}
     world.run.context.cluster.drop_pod(bought.uid)
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
 
 
@@ -236,14 +236,14 @@ async def test_foreign_metric_of_excluded_stays(world: World) -> None:
     """A NodeMetric that we never wrote is not ours to delete."""
     world.has_node(node(labels=VIRTUAL))
     node_metric.observe(world.run, "ADDED", world.api.put(METRIC, {"metadata": {"name": "n1", "uid": "theirs"}}))
-    await world.look()
+    await world.reconcile()
     assert METRIC in world.api.objects
 
 
 async def test_unreachable_node_gone_with_metric(world: World) -> None:
     """A Node that was deleted while no manager ran takes its NodeMetric along at the next listing."""
-    await world.look()
+    await world.reconcile()
     nodes.observe(world.run, "DELETED", {"metadata": {"name": "n1", "uid": "uid-n1"}})
-    await world.look()
+    await world.reconcile()
     assert METRIC not in world.api.objects
     assert names.MID_CPU not in world.api.objects[NODE]["status"]["capacity"]

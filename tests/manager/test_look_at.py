@@ -58,7 +58,7 @@ class World:
         stored = self.api.objects.get(METRIC, metric)
         node_metric.observe(self.run, "MODIFIED", self.api.put(METRIC, {**stored, "status": metric["status"]}))
 
-    async def look(self) -> None:
+    async def reconcile(self) -> None:
         """Look at the node."""
         await reconcile(self.run, "n1")
 
@@ -91,24 +91,24 @@ def world() -> World:
 
 async def test_new_node_gets_metric(world: World) -> None:
     """A Node without NodeMetric gets one with its spec and owner, and offers nothing yet."""
-    await world.look()
+    await world.reconcile()
     created = world.api.objects[METRIC]
     assert created["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
     assert created["spec"]["predictPolicy"]["model"] == "diversity"
     assert world.offered() == {}
     assert world.told() == []
     written = len(world.api.written("PATCH", "nodemetrics"))
-    await world.look()
+    await world.reconcile()
     assert len(world.api.written("PATCH", "nodemetrics")) == written
 
 
 async def test_report_becomes_offer(world: World) -> None:
     """The first report is published at once; the same numbers are never written twice."""
-    await world.look()
+    await world.reconcile()
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {"cpu": "4000", "memory": str(10 * 1024**3)}
-    await world.look()
+    await world.reconcile()
     assert len(world.api.written("PATCH", "/nodes/")) == 1
     assert world.told() == []
 
@@ -116,9 +116,9 @@ async def test_report_becomes_offer(world: World) -> None:
 async def test_smallest_patch_is_sent(world: World) -> None:
     """When only memory falls, only memory is written."""
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     world.reports(report(reclaimable=("4", "9Gi"), age=5))
-    await world.look()
+    await world.reconcile()
     last = world.api.written("PATCH", "/nodes/")[-1]
     assert last["status"]["capacity"] == {names.MID_MEMORY: str(9 * 1024**3)}
 
@@ -126,20 +126,20 @@ async def test_smallest_patch_is_sent(world: World) -> None:
 async def test_stale_report_takes_it_back(world: World) -> None:
     """At the deadline Mid is degraded and the Node told; with a fresh report it comes back, and the Node is told."""
     world.reports(report(age=0))
-    await world.look()
+    await world.reconcile()
     due = world.due_in()
     assert due == 901.0
     world.wall.now += due
     world.steady.now += due
     world.run.queue.release_due()
     assert await world.run.queue.take() == "n1"
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
     assert world.told() == ["DegradedMid"]
     assert world.due_in() is None
-    await world.look()
+    await world.reconcile()
     world.reports(report(age=-900))
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "4000"
     assert world.told() == ["DegradedMid", "MidRestored"]
 
@@ -147,10 +147,10 @@ async def test_stale_report_takes_it_back(world: World) -> None:
 async def test_clock_set_back_degrades(world: World) -> None:
     """A wall clock that is set back by an hour makes no report younger: without a new one Mid is taken back in time."""
     world.reports(report(age=0))
-    await world.look()
+    await world.reconcile()
     world.wall.now -= 3600
     world.steady.now += 901
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
     assert world.told() == ["DegradedMid"]
 
@@ -159,11 +159,11 @@ async def test_clock_set_forward_keeps_hold(world: World) -> None:
     """A wall clock that jumps ahead writes no increase earlier."""
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 60}')
     world.reports(report(reclaimable=("2", "10Gi")))
-    await world.look()
+    await world.reconcile()
     world.reports(report(reclaimable=("4", "10Gi"), age=9))
-    await world.look()
+    await world.reconcile()
     world.wall.now += 300
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "2000"
 
 
@@ -171,7 +171,7 @@ async def test_restart_does_not_hide_degrading(world: World) -> None:
     """A Node that offers Mid when the manager starts, and may not, is told so."""
     world.has_node(node(mid=("4000", "1Gi")))
     world.reports(report(age=5000))
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
     assert world.told() == ["DegradedMid"]
 
@@ -179,9 +179,9 @@ async def test_restart_does_not_hide_degrading(world: World) -> None:
 async def test_disabling_is_no_warning(world: World) -> None:
     """Switching colocation off takes the resources away, and says so as something that was asked for."""
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     world.configure('{"enable": false}')
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
     assert [body["type"] for body in world.api.written("POST", "/events")] == ["Normal", "Normal"]
     assert world.told() == ["NodeStrategyApplied", "MidDisabled"]
@@ -192,12 +192,12 @@ async def test_running_mid_pods_keep_offer(world: World) -> None:
     world.reports(report(age=5000))
     bought = PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi"))
     world.run.context.cluster.put_pod(bought)
-    await world.look()
-    await world.look()
+    await world.reconcile()
+    await world.reconcile()
     assert world.offered() == {"cpu": "3000", "memory": str(2 * 1024**3)}
     assert world.told() == ["MidDeficit"]
     world.run.context.cluster.drop_pod(bought.uid)
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
 
 
@@ -205,38 +205,38 @@ async def test_held_increase_is_planned(world: World) -> None:
     """An increase is written when it has held, and the node is looked at again in time for that."""
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 60}')
     world.reports(report(reclaimable=("2", "10Gi")))
-    await world.look()
+    await world.reconcile()
     world.reports(report(reclaimable=("4", "10Gi"), age=9))
-    await world.look()
+    await world.reconcile()
     assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
     world.wall.now += 60
     world.steady.now += 60
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "4000"
 
 
 async def test_gone_node_takes_metric_along(world: World) -> None:
     """When a Node is gone, its NodeMetric is deleted, that very one only, and nothing of it is remembered."""
-    await world.look()
+    await world.reconcile()
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     nodes.observe(world.run, "DELETED", node())
-    await world.look()
+    await world.reconcile()
     assert METRIC not in world.api.objects
-    assert world.run.context.memories == {}
-    await world.look()
+    assert world.run.context.node_states == {}
+    await world.reconcile()
     assert len(world.api.written("DELETE", "nodemetrics")) == 1
 
 
 async def test_faster_garbage_collector_is_fine(world: World) -> None:
     """A NodeMetric that is already gone, or already another one, is left alone."""
-    await world.look()
+    await world.reconcile()
     nodes.observe(world.run, "DELETED", node())
     world.api.objects[METRIC]["metadata"]["uid"] = "another"
     world.run.context.cluster.put_node_metric(
         {**world.api.objects[METRIC], "metadata": {"name": "n1", "uid": "old"}}, NOW
     )
-    await world.look()
+    await world.reconcile()
     assert METRIC in world.api.objects
     assert "n1" not in world.run.context.cluster.node_metrics
 
@@ -245,17 +245,17 @@ async def test_unseen_deletion_is_found(world: World) -> None:
     """A Node whose deletion no watch told is found out by the first write to it."""
     world.reports(report())
     del world.api.objects[NODE]
-    await world.look()
+    await world.reconcile()
     assert "n1" not in world.run.context.cluster.nodes
-    await world.look()
+    await world.reconcile()
     assert METRIC not in world.api.objects
 
 
 async def test_existing_metric_is_adopted(world: World) -> None:
     """A NodeMetric that appeared meanwhile is read instead of created, and corrected at the next look."""
     world.api.put(METRIC, {"metadata": {"name": "n1", "uid": "theirs"}, "spec": {}})
-    await world.look()
-    await world.look()
+    await world.reconcile()
+    await world.reconcile()
     assert world.api.objects[METRIC]["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] == 60
     assert world.api.objects[METRIC]["metadata"]["ownerReferences"][0]["uid"] == "uid-n1"
 
@@ -264,8 +264,8 @@ async def test_bad_annotation_is_told(world: World) -> None:
     """A node whose own annotation cannot be used gets one event, and the rest of its strategy applies."""
     world.has_node(node(annotations={names.ANNOTATION_COLOCATION_STRATEGY: '{"midCPUThresholdPercent": 200}'}))
     world.reports(report())
-    await world.look()
-    await world.look()
+    await world.reconcile()
+    await world.reconcile()
     assert world.told() == ["NodeStrategyInvalid"]
     assert world.offered()["cpu"] == "4000"
 
@@ -275,7 +275,7 @@ async def test_follower_writes_nothing(world: World) -> None:
     api = cast("ApiServer", world.api)
     world.run.leader = LeaderElector(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     assert world.api.calls == []
 
 
@@ -283,7 +283,7 @@ async def test_nothing_before_pods_are_known(world: World) -> None:
     """Until all pods are listed no number is published: a node would look emptier than it is."""
     world.run.context.cluster.pods_synced = False
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
     assert world.api.written("PATCH", "/nodes/") == []
 
@@ -294,9 +294,9 @@ async def test_failed_write_is_passed_on(world: World, error: Exception) -> None
     world.reports(report())
     world.api.fails["/nodes/"] = error
     with pytest.raises(type(error)):
-        await world.look()
+        await world.reconcile()
     world.api.fails.clear()
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "4000"
 
 
@@ -322,22 +322,22 @@ async def test_return_must_hold_over_a_restart(world: World) -> None:
     """After old reports what comes back holds first, also when another replica took it away; the condition says so."""
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 120}')
     world.reports(report())
-    await world.look()
+    await world.reconcile()
     assert world.offered()
     world.wall.now += 2000
     world.steady.now += 2000
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
-    world.run.context.memories.clear()  # another replica leads
+    world.run.context.node_states.clear()  # another replica leads
     world.reports(report(age=-1990, conditions=world.api.objects[METRIC]["status"]["conditions"]))
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}
     conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
     assert conditions[names.CONDITION_MID_PUBLISHED]["reason"] == "Held"
     assert (world.due_in() or 0) <= 120
     world.wall.now += 120
     world.steady.now += 120
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {"cpu": "4000", "memory": str(10 * 1024**3)}
     conditions = {each["type"]: each for each in world.api.objects[METRIC]["status"]["conditions"]}
     assert conditions[names.CONDITION_MID_PUBLISHED]["reason"] == "Published"
@@ -345,11 +345,11 @@ async def test_return_must_hold_over_a_restart(world: World) -> None:
 
 async def test_another_strategy_is_told(world: World) -> None:
     """When what applies to a node changes, an event on the Node says what, and from where; the first look is none."""
-    await world.look()
+    await world.reconcile()
     assert world.told() == []
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 0, "midUnallocatedPercent": 20}')
-    await world.look()
-    await world.look()
+    await world.reconcile()
+    await world.reconcile()
     assert world.told() == ["NodeStrategyApplied"]
     (note,) = [body["note"] for body in world.api.written("POST", "/events")]
     assert "midUnallocatedPercent 20 (cluster)" in note
@@ -364,14 +364,14 @@ async def test_wrong_clock_takes_nothing_away(world: World, ahead: float, monkey
     api.server_time = ServerClock(steady=lambda: world.steady.now)
     stop.set()
     await serve(api, world.run.context, stop)
-    await world.look()
+    await world.reconcile()
     for second in range(0, 20, 5):
         world.steady.now = second
         api.server_time.learn(formatdate(NOW + second, usegmt=True))
         world.reports(report(age=-second))
-        await world.look()
+        await world.reconcile()
         assert world.offered() == {"cpu": "4000", "memory": str(10 * 1024**3)}
     api.server_time.learn(formatdate(NOW + 1800, usegmt=True))
     world.steady.now = 1800
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {}

@@ -86,9 +86,9 @@ def test_nodes_leave_no_trace_in_shared_strategies(
     parse_config.cache_clear()
     shared = _config(document)
     views = [merge.effective_strategy(shared, *node) for node in nodes + nodes[::-1]]
-    for node, view in zip(nodes + nodes[::-1], views, strict=True):
+    for node, effective in zip(nodes + nodes[::-1], views, strict=True):
         parse_config.cache_clear()
-        assert merge.effective_strategy(_config(document), *node) == view
+        assert merge.effective_strategy(_config(document), *node) == effective
 
 
 def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,13 +106,13 @@ def test_large_edit_looks_at_little(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_words_of_a_node_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node's annotation is judged when it is new, not each time that the node is looked at."""
-    judged = Counted(parse_strategy)
-    monkeypatch.setattr(merge, "parse_strategy", judged)
+    parsed = Counted(parse_strategy)
+    monkeypatch.setattr(merge, "parse_strategy", parsed)
     config, annotations = _large(50), {ANNOTATION_COLOCATION_STRATEGY: '{"midUnallocatedPercent": 7}'}
     for _ in range(100):
-        view = merge.effective_strategy(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
-    assert (view.strategy.mid_unallocated_percent, view.strategy.cpu_reclaim_threshold_percent) == (7, 50)
-    assert judged.calls == 1
+        effective = merge.effective_strategy(config, {LABEL_CPU_RECLAIM_RATIO: "0.5"}, annotations)
+    assert (effective.strategy.mid_unallocated_percent, effective.strategy.cpu_reclaim_threshold_percent) == (7, 50)
+    assert parsed.calls == 1
 
 
 def test_nodes_that_change_alike_share_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from manager.calculators.mid import calculate
 from manager.health import Progress
 from manager.http import ListenError, parse_address
 from manager.metrics import ManagerMetrics, MetricsServer
-from tests.manager.made import facts, mid_pod, node, report
+from tests.manager.made import mid_pod, node, node_inputs, report
 
 
 @pytest.fixture
@@ -21,15 +21,15 @@ def progress() -> Progress:
 
 
 @pytest.fixture
-def telemetry() -> ManagerMetrics:
+def metrics() -> ManagerMetrics:
     """Metrics without values."""
     return ManagerMetrics()
 
 
 @pytest.fixture
-def server(telemetry: ManagerMetrics, progress: Progress) -> Iterator[MetricsServer]:
+def server(metrics: ManagerMetrics, progress: Progress) -> Iterator[MetricsServer]:
     """A server on a free port."""
-    server = MetricsServer("127.0.0.1:0", telemetry, progress.health)
+    server = MetricsServer("127.0.0.1:0", metrics, progress.health)
     server.start()
     yield server
     server.stop()
@@ -44,20 +44,20 @@ def _get(server: MetricsServer, path: str) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
-def test_metrics_show_nodes(server: MetricsServer, telemetry: ManagerMetrics) -> None:
+def test_metrics_show_nodes(server: MetricsServer, metrics: ManagerMetrics) -> None:
     """Each node's numbers are there, with the reason when nothing is sold, and go with the node."""
-    telemetry.show("n1", calculate(facts(node(), report(), mid_pod("m", cpu="5000"))))
+    metrics.show("n1", calculate(node_inputs(node(), report(), mid_pod("m", cpu="5000"))))
     status, text = _get(server, "/metrics")
     assert status == 200
     assert 'headroom_manager_mid_calculated{node="n1",resource="cpu"} 4000.0' in text
     assert 'headroom_manager_mid_published{node="n1",resource="cpu"} 5000.0' in text
     assert 'headroom_manager_mid_deficit{node="n1",resource="cpu"} 1000.0' in text
-    telemetry.show("n1", calculate(facts(node(), report(age=5000))))
+    metrics.show("n1", calculate(node_inputs(node(), report(age=5000))))
     assert 'headroom_manager_mid_degraded{node="n1",reason="ReportExpired"} 1.0' in _get(server, "/metrics")[1]
-    telemetry.show("n1", calculate(facts(node(), report())))
+    metrics.show("n1", calculate(node_inputs(node(), report())))
     assert 'reason="ReportExpired"' not in _get(server, "/metrics")[1]
-    telemetry.forget("n1")
-    telemetry.forget("n1")
+    metrics.forget("n1")
+    metrics.forget("n1")
     assert 'node="n1"' not in _get(server, "/metrics")[1]
 
 
@@ -106,12 +106,12 @@ def test_verbose_tells_of_the_definition(server: MetricsServer, progress: Progre
     assert "    NodeMetric: the API server does not know NodeMetric" in text
 
 
-def test_port_in_use_is_one_line(telemetry: ManagerMetrics, progress: Progress) -> None:
+def test_port_in_use_is_one_line(metrics: ManagerMetrics, progress: Progress) -> None:
     """An address that somebody else has is named, with the way out."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(ListenError, match=f"--listen {address}: Address already in use; choose a free address"):
-            MetricsServer(address, telemetry, progress.health)
+            MetricsServer(address, metrics, progress.health)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from crds import names
 from manager.calculators.base import Degraded
 from manager.calculators.mid import MidCalculator, calculate, deadline
 from manager.inputs import Amounts, ObservedAt, Resource
-from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report
+from tests.manager.made import NOW, Json, mid_pod, node, node_inputs, pod, report
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 GIB = 1024**3
@@ -15,7 +15,7 @@ GIB = 1024**3
 def test_every_line_of_formula() -> None:
     """The numbers of the module's example come out, term by term."""
     result = calculate(
-        facts(
+        node_inputs(
             node(cpu="15", memory="60Gi", capacity={"cpu": "16", "memory": "64Gi"}),
             report(usage=("6", "24Gi"), system=("1", "2Gi"), reclaimable=("4", "10Gi"), mid=("2", "1Gi")),
             pod("web", {"cpu": "9", "memory": "30Gi"}),
@@ -56,7 +56,7 @@ def test_every_line_of_formula() -> None:
 def test_reserved_is_the_largest(system: str, annotation: str, reserved: int) -> None:
     """Reserved is the largest of system usage, kubelet's reservation and the annotation."""
     the_node = node(cpu="15", capacity={"cpu": "16"}, annotations={names.ANNOTATION_NODE_RESERVATION: annotation})
-    result = calculate(facts(the_node, report(system=(system, "1Gi"))))
+    result = calculate(node_inputs(the_node, report(system=(system, "1Gi"))))
     assert result.term("reserved", CPU).value == reserved
     assert result.term("usable", CPU).value == 16000 - reserved
 
@@ -67,7 +67,7 @@ def test_prod_host_applications_reserve() -> None:
         {"name": "db", "priority": "koord-prod", "usage": {"resources": {"cpu": "2", "memory": "1Gi"}}},
         {"name": "log", "priority": "koord-batch", "usage": {"resources": {"cpu": "4", "memory": "1Gi"}}},
     ]
-    result = calculate(facts(node(), report(mid=None, hostApplicationMetric=applications)))
+    result = calculate(node_inputs(node(), report(mid=None, hostApplicationMetric=applications)))
     assert result.term("reserved", CPU).value == 1000 + 2000
 
 
@@ -86,15 +86,15 @@ def test_only_pods_above_mid_allocate() -> None:
         pod("elsewhere", {"cpu": "3"}, on="n2"),
         mid_pod("bought", labels={names.LABEL_PRIORITY_CLASS: "koord-prod"}),  # Mid whatever its label says
     ]
-    result = calculate(facts(node(), report(), *pods))
+    result = calculate(node_inputs(node(), report(), *pods))
     assert result.term("unallocated", CPU).value == 15000 - 9000
 
 
 def test_mid_own_stops_at_requests() -> None:
     """What Mid pods use beyond what they bought counts against Mid."""
-    greedy = calculate(facts(node(), report(mid=("5", "1Gi")), mid_pod("m", cpu="3000")))
+    greedy = calculate(node_inputs(node(), report(mid=("5", "1Gi")), mid_pod("m", cpu="3000")))
     assert greedy.term("midOwn", CPU).value == 3000
-    modest = calculate(facts(node(), report(mid=("2", "1Gi")), mid_pod("m", cpu="3000")))
+    modest = calculate(node_inputs(node(), report(mid=("2", "1Gi")), mid_pod("m", cpu="3000")))
     assert modest.term("unused", CPU).value == greedy.term("unused", CPU).value - 1000
 
 
@@ -106,7 +106,7 @@ def test_mid_own_from_another_agent() -> None:
         {"namespace": "shop", "name": "web", "podUsage": {"resources": {"cpu": "2", "memory": "1Gi"}}},
     ]
     result = calculate(
-        facts(
+        node_inputs(
             node(),
             report(mid=None, podsMetric=pods_metric),
             mid_pod("a", cpu="3000", memory="2Gi"),
@@ -120,7 +120,7 @@ def test_mid_own_from_another_agent() -> None:
 
 def test_unused_bounds_the_sum() -> None:
     """A busy node sells no more than it has left, whatever is reclaimable or unallocated."""
-    result = calculate(facts(node(), report(usage=("15", "60Gi"), mid=("0", "0")), midUnallocatedPercent=100))
+    result = calculate(node_inputs(node(), report(usage=("15", "60Gi"), mid=("0", "0")), midUnallocatedPercent=100))
     assert result.outcome == Amounts(15000 - 14000, 62 * GIB - 58 * GIB)
     assert result.term("mid", CPU).note == "limited by unused"
 
@@ -128,21 +128,21 @@ def test_unused_bounds_the_sum() -> None:
 @pytest.mark.parametrize("usage", [("6", None), (None, "24Gi"), (None, None)])
 def test_missing_usage_sells_nothing(usage: tuple[str | None, str | None]) -> None:
     """Mid needs both resources measured: without either, nothing counts as unused."""
-    result = calculate(facts(node(), report(usage=usage)))
+    result = calculate(node_inputs(node(), report(usage=usage)))
     assert result.outcome == Amounts(0, 0)
     assert "reports no node usage" in result.term("unused", CPU).note
 
 
 def test_no_prediction_still_sells_unallocated() -> None:
     """Without a prediction Reclaimable is 0, and the unallocated share still counts."""
-    result = calculate(facts(node(), report(reclaimable=None, mid=None), midUnallocatedPercent=20))
+    result = calculate(node_inputs(node(), report(reclaimable=None, mid=None), midUnallocatedPercent=20))
     assert result.outcome == Amounts(3000, 62 * GIB * 20 // 100)
     assert "no prediction" in result.term("reclaimable", CPU).note
 
 
 def test_idle_node_sells_nothing_by_default() -> None:
     """With midUnallocatedPercent 0 and nothing reclaimable, Mid is 0 and says why."""
-    result = calculate(facts(node(), report(reclaimable=("0", "0"))))
+    result = calculate(node_inputs(node(), report(reclaimable=("0", "0"))))
     assert result.outcome == Amounts(0, 0)
     assert result.term("mid", CPU).note == "0 because nothing is reclaimable and midUnallocatedPercent is 0"
 
@@ -151,13 +151,15 @@ def test_percentages_truncate() -> None:
     """33 % of 7777 is 2566, not 2567."""
     the_node = node(cpu="7777m", memory="1000000001")
     quiet = report(usage=("0", "0"), system=("0", "0"), reclaimable=("0", "0"), mid=("0", "0"))
-    assert calculate(facts(the_node, quiet, midUnallocatedPercent=33)).outcome == Amounts(2566, 330000000)
+    assert calculate(node_inputs(the_node, quiet, midUnallocatedPercent=33)).outcome == Amounts(2566, 330000000)
 
 
 def test_threshold_is_of_allocatable() -> None:
     """The cap is a share of allocatable, not of capacity."""
     the_node = node(cpu="10", capacity={"cpu": "16"})
-    result = calculate(facts(the_node, report(usage=("0", "0"), reclaimable=("9", "1Gi")), midCPUThresholdPercent=50))
+    result = calculate(
+        node_inputs(the_node, report(usage=("0", "0"), reclaimable=("9", "1Gi")), midCPUThresholdPercent=50)
+    )
     assert result.calculated.cpu == 5000
     assert result.term("mid", CPU).note == "limited by threshold"
 
@@ -165,7 +167,7 @@ def test_threshold_is_of_allocatable() -> None:
 def test_raw_allocatable_wins() -> None:
     """Where resources are amplified, the annotation says what there really is; a missing resource is as stated."""
     amplified = node(cpu="32", annotations={names.ANNOTATION_RAW_ALLOCATABLE: '{"cpu": "16"}'})
-    result = calculate(facts(amplified, report()))
+    result = calculate(node_inputs(amplified, report()))
     assert result.term("threshold", CPU).value == 16000
     assert result.term("threshold", MEMORY).value == 64 * GIB
 
@@ -180,13 +182,13 @@ def test_raw_allocatable_wins() -> None:
 )
 def test_policies_of_design_text(policy: str, cpu: int) -> None:
     """The design text's two formulas are followed to the letter."""
-    result = calculate(facts(node(), report(), pod("web", {"cpu": "9", "memory": "30Gi"}), midPolicy=policy))
+    result = calculate(node_inputs(node(), report(), pod("web", {"cpu": "9", "memory": "30Gi"}), midPolicy=policy))
     assert result.calculated.cpu == cpu
 
 
 def test_design_mixed_stays_allocatable() -> None:
     """Mixed Mid never exceeds what the node can give."""
-    result = calculate(facts(node(), report(reclaimable=("12", "60Gi")), midPolicy="designMixed"))
+    result = calculate(node_inputs(node(), report(reclaimable=("12", "60Gi")), midPolicy="designMixed"))
     assert result.outcome == Amounts(16000, 64 * GIB)
 
 
@@ -195,8 +197,8 @@ def test_static_mode_sells_a_share() -> None:
     the_node = node(cpu="14", memory="30Gi", capacity={"cpu": "16", "memory": "32Gi"})
     fields: Json = {"midReclaimMode": "static", "midStaticCPUReservedPercent": 25, "midStaticMemoryReservedPercent": 50}
     busy = report(usage=("15", "31Gi"))
-    assert calculate(facts(the_node, busy, **fields)).outcome == Amounts(3500, 15 * GIB)
-    assert calculate(facts(the_node, busy, **fields, midCPUThresholdPercent=10)).calculated.cpu == 1400
+    assert calculate(node_inputs(the_node, busy, **fields)).outcome == Amounts(3500, 15 * GIB)
+    assert calculate(node_inputs(the_node, busy, **fields, midCPUThresholdPercent=10)).calculated.cpu == 1400
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_static_mode_sells_a_share() -> None:
 )
 def test_old_reports_degrade(age: float, prediction_age: float, reason: str | None) -> None:
     """A report or prediction older than degradeTimeMinutes counts as absent."""
-    result = calculate(facts(node(), report(age=age, prediction_age=prediction_age)))
+    result = calculate(node_inputs(node(), report(age=age, prediction_age=prediction_age)))
     assert (result.degraded.reason if result.degraded else None) == reason
     assert (result.desired is None) == (reason is not None)
 
@@ -219,15 +221,15 @@ def test_reports_age_by_our_clock() -> None:
     """A report from the future ages from the moment we received it."""
     ahead = report(age=-3600)
     fresh, stale = ObservedAt(NOW, NOW), ObservedAt(NOW - 901, NOW - 901)
-    assert calculate(facts(node(), ahead, received=fresh)).degraded is None
-    degraded = calculate(facts(node(), ahead, received=stale)).degraded
+    assert calculate(node_inputs(node(), ahead, observed_at=fresh)).degraded is None
+    degraded = calculate(node_inputs(node(), ahead, observed_at=stale)).degraded
     assert degraded is not None
     assert degraded.reason == "ReportExpired"
 
 
 def test_static_needs_no_prediction() -> None:
     """In static mode only the report must be fresh."""
-    result = calculate(facts(node(), report(prediction_age=5000), midReclaimMode="static"))
+    result = calculate(node_inputs(node(), report(prediction_age=5000), midReclaimMode="static"))
     assert result.degraded is None
 
 
@@ -242,7 +244,7 @@ def test_static_needs_no_prediction() -> None:
 )
 def test_reasons_to_sell_nothing(metric: Json | None, the_node: Json, fields: Json, reason: str) -> None:
     """Each state in which nothing may be sold has its own reason and a sentence."""
-    result = calculate(facts(the_node, metric, **fields))
+    result = calculate(node_inputs(the_node, metric, **fields))
     assert isinstance(result.outcome, Degraded)
     assert result.outcome.reason == reason
     assert result.notes[0] == result.outcome.message
@@ -252,11 +254,11 @@ def test_reasons_to_sell_nothing(metric: Json | None, the_node: Json, fields: Js
 def test_running_mid_pods_keep_their_floor() -> None:
     """What bound Mid pods request stays on the Node, and what is missing is the deficit."""
     pods = [mid_pod("a", cpu="6000", memory="12Gi"), mid_pod("done", phase="Succeeded"), mid_pod("waits", on="")]
-    result = calculate(facts(node(), report(), *pods))
+    result = calculate(node_inputs(node(), report(), *pods))
     assert result.calculated == Amounts(4000, 10 * GIB)
     assert result.desired == Amounts(6000, 12 * GIB)
     assert result.deficit == Amounts(2000, 2 * GIB)
-    exact = calculate(facts(node(), report(), *pods, midShrinkPolicy="exact"))
+    exact = calculate(node_inputs(node(), report(), *pods, midShrinkPolicy="exact"))
     assert exact.desired == Amounts(4000, 10 * GIB)
 
 
@@ -264,33 +266,33 @@ def test_running_mid_pods_keep_their_floor() -> None:
 def test_floor_holds_when_nothing_is_sold(fields: Json) -> None:
     """Degraded, disabled or in shadow: the resources go when no Mid pod runs, and not before."""
     old = report(age=70)
-    assert calculate(facts(node(), old, **fields)).desired is None
-    assert calculate(facts(node(), old, mid_pod("a"), **fields)).desired == Amounts(3000, 2 * GIB)
+    assert calculate(node_inputs(node(), old, **fields)).desired is None
+    assert calculate(node_inputs(node(), old, mid_pod("a"), **fields)).desired == Amounts(3000, 2 * GIB)
 
 
 def test_shadow_still_calculates() -> None:
     """In shadow mode the number is there for everybody to see, and nothing is published."""
-    result = calculate(facts(node(), report(), mode="shadow"))
+    result = calculate(node_inputs(node(), report(), mode="shadow"))
     assert result.calculated == Amounts(4000, 10 * GIB)
     assert result.desired is None
 
 
 def test_deadline_is_when_it_degrades() -> None:
     """The deadline is the time left until the older of report and prediction expires."""
-    assert deadline(facts(node(), report(age=100, prediction_age=40))) == 800
-    assert deadline(facts(node(), report(age=100, prediction_age=300))) == 600
-    assert deadline(facts(node(), report(age=1000))) is None
+    assert deadline(node_inputs(node(), report(age=100, prediction_age=40))) == 800
+    assert deadline(node_inputs(node(), report(age=100, prediction_age=300))) == 600
+    assert deadline(node_inputs(node(), report(age=1000))) is None
 
 
 def test_foreign_report_has_one_age() -> None:
     """An agent without status.prediction is judged by its report alone."""
-    assert calculate(facts(node(), report(mid=None, age=100))).degraded is None
+    assert calculate(node_inputs(node(), report(mid=None, age=100))).degraded is None
 
 
 def test_unreadable_report_is_said() -> None:
     """Amounts that are no quantities count as not reported, and a note names them."""
     odd = report(usage=("lots", "24Gi"), mid=None)
-    result = calculate(facts(node(), odd))
+    result = calculate(node_inputs(node(), odd))
     assert result.outcome == Amounts(0, 0)
     assert result.notes == ("nodeUsage.cpu: 'lots' is not a quantity; the amount counts as not reported",)
 
@@ -298,4 +300,4 @@ def test_unreadable_report_is_said() -> None:
 def test_unknown_term_is_an_error() -> None:
     """Asking for a term that the policy does not have raises."""
     with pytest.raises(KeyError, match="unused"):
-        MidCalculator().calculate(facts(node(), report(), midPolicy="design")).term("unused", CPU)
+        MidCalculator().calculate(node_inputs(node(), report(), midPolicy="design")).term("unused", CPU)

@@ -13,7 +13,7 @@ from manager.calculators.base import Result
 from manager.calculators.mid import calculate, deadline
 from manager.inputs import Amounts, NodeReport, PodInputs, Resource, from_objects
 from tests.golden.second_opinion import mid as second
-from tests.manager.made import NOW, Json, facts, mid_pod, node, pod, report, resources, strategy
+from tests.manager.made import NOW, Json, mid_pod, node, node_inputs, pod, report, resources, strategy
 
 SMALL = st.integers(0, 64)
 PERCENT = st.integers(0, 100)
@@ -66,7 +66,7 @@ def _report(case: Json, **ages: Any) -> Json:  # noqa: ANN401 - arguments of rep
 
 def _facts(case: Json, metric: Json | None = _WHOLE) -> Any:  # noqa: ANN401
     cpu, memory = _both(case["capacity"])
-    return facts(
+    return node_inputs(
         node(cpu=str(case["allocatable"]), memory=f"{case['allocatable']}Gi", capacity={"cpu": cpu, "memory": memory}),
         _report(case) if metric is _WHOLE else metric,
         pod("prod", {"cpu": str(case["prod"]), "memory": f"{case['prod']}Gi"}),
@@ -221,10 +221,10 @@ def test_one_usage_does_not_stand_in_for_another(gap: tuple[Any, ...], full: tup
     usage, system = (resources(each, f"{each}Gi") for each in full)
     metric["status"]["nodeMetric"] = {"nodeUsage": usage, "systemUsage": system}
     machine = node(cpu="16", memory="16Gi")
-    before = calculate(facts(machine, metric, midUnallocatedPercent=100)).calculated
+    before = calculate(node_inputs(machine, metric, midUnallocatedPercent=100)).calculated
     assert before.cpu == (7000 if full[0] == "3" else 4000)
     _remove(metric["status"], gap)
-    assert not calculate(facts(machine, metric, midUnallocatedPercent=100)).calculated
+    assert not calculate(node_inputs(machine, metric, midUnallocatedPercent=100)).calculated
 
 
 def _paths(data: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:  # noqa: ANN401
@@ -262,7 +262,7 @@ def test_result_is_that_of_second_opinion(case: Json) -> None:
         return
     both = {name: dict(zip(("cpu", "memory"), _both(case[name]), strict=True)) for name in case if name in _GIVEN}
     allocatable, capacity = both["allocatable"], both["capacity"]
-    bought = {"kubernetes.io/mid-cpu": str(case["mid"] * 1000), "kubernetes.io/mid-memory": f"{case['mid']}Gi"}
+    allocated = {"kubernetes.io/mid-cpu": str(case["mid"] * 1000), "kubernetes.io/mid-memory": f"{case['mid']}Gi"}
     vector = {
         "node": {"allocatable": allocatable, "capacity": capacity},
         "nodeMetric": {
@@ -274,7 +274,7 @@ def test_result_is_that_of_second_opinion(case: Json) -> None:
         },
         "pods": [
             {"namespace": "shop", "name": "prod", "priority": 9000, "containers": [{"requests": both["prod"]}]},
-            {"namespace": "shop", "name": "mid", "priority": 7000, "containers": [{"requests": bought}]},
+            {"namespace": "shop", "name": "mid", "priority": 7000, "containers": [{"requests": allocated}]},
         ],
         "strategy": {
             "midReclaimMode": case["mode"],

@@ -6,7 +6,7 @@ from crds import names
 from manager.calculators.base import Result
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, Resource
-from tests.manager.made import Json, facts, mid_pod, node, pod, report
+from tests.manager.made import Json, mid_pod, node, node_inputs, pod, report
 
 CPU, MEMORY = Resource.CPU, Resource.MEMORY
 GIB = 1024**3
@@ -38,10 +38,10 @@ def test_prod_uses_far_more_than_requested() -> None:
     """
     busy = report(usage=("11", "42Gi"), system=("1", "2Gi"), reclaimable=("0", "0"), mid=("0", "0"))
     web = pod("web", {"cpu": "4", "memory": "8Gi"})
-    result = calculate(facts(node(), busy, web, midUnallocatedPercent=100))
+    result = calculate(node_inputs(node(), busy, web, midUnallocatedPercent=100))
     assert (_cores(result)["unallocated"], _cores(result)["unused"], _cores(result)["mid"]) == (11, 5, 5)
     assert (_gibibytes(result)["unallocated"], _gibibytes(result)["unused"], _gibibytes(result)["mid"]) == (54, 22, 22)
-    assert calculate(facts(node(), busy, web)).calculated == Amounts()
+    assert calculate(node_inputs(node(), busy, web)).calculated == Amounts()
 
 
 def test_system_above_its_reservation() -> None:
@@ -56,7 +56,7 @@ def test_system_above_its_reservation() -> None:
 
     def with_system(cpu: str, usage: str) -> Result:
         metric = report(usage=(usage, "8Gi"), system=(cpu, "1Gi"), reclaimable=("2", "1Gi"), mid=("0", "0"))
-        return calculate(facts(the_node, metric, web, midUnallocatedPercent=50))
+        return calculate(node_inputs(the_node, metric, web, midUnallocatedPercent=50))
 
     above, below = _cores(with_system("3", "8")), _cores(with_system("500m", "5500m"))
     assert (above["reserved"], above["usable"], above["unallocated"], above["unused"]) == (3, 13, 5, 8)
@@ -72,11 +72,11 @@ def test_mid_uses_more_than_it_bought() -> None:
     midOwn min(5, 3) = 3, unused 15 - (12 - 1 - 3) = 7: min(10, 7, 16) = 7 cores.
     When they use just their 3, the node uses 10: unused 15 - (10 - 1 - 3) = 9. The 2 beyond are missing.
     """
-    prod, bought = pod("web", {"cpu": "14"}), mid_pod("job", cpu="3000")
+    prod, allocated = pod("web", {"cpu": "14"}), mid_pod("job", cpu="3000")
     greedy = report(usage=("12", "9Gi"), system=("1", "1Gi"), reclaimable=("10", "4Gi"), mid=("5", "2Gi"))
     modest = report(usage=("10", "9Gi"), system=("1", "1Gi"), reclaimable=("10", "4Gi"), mid=("3", "2Gi"))
-    assert calculate(facts(node(), greedy, prod, bought)).calculated.cpu == 7000
-    assert calculate(facts(node(), modest, prod, bought)).calculated.cpu == 9000
+    assert calculate(node_inputs(node(), greedy, prod, allocated)).calculated.cpu == 7000
+    assert calculate(node_inputs(node(), modest, prod, allocated)).calculated.cpu == 9000
 
 
 def test_batch_memory_is_in_use() -> None:
@@ -88,7 +88,7 @@ def test_batch_memory_is_in_use() -> None:
     batch = pod("spark", {"kubernetes.io/batch-cpu": "8000", "kubernetes.io/batch-memory": "24Gi"}, priority=5500)
     metric = report(usage=("9", "34Gi"), system=("1", "2Gi"), reclaimable=("1", "4Gi"), mid=("0", "0"))
     web = pod("web", {"cpu": "8", "memory": "16Gi"})
-    found = _gibibytes(calculate(facts(node(), metric, web, batch, midUnallocatedPercent=100)))
+    found = _gibibytes(calculate(node_inputs(node(), metric, web, batch, midUnallocatedPercent=100)))
     assert (found["unallocated"], found["unused"], found["mid"]) == (46, 30, 30)
 
 
@@ -109,7 +109,7 @@ def test_report_of_another_agent() -> None:
         hostApplicationMetric=[PROD_DB, BATCH_YARN],
     )
     pods = [mid_pod("a", cpu="2000"), mid_pod("b", cpu="2000"), pod("web", {"cpu": "6"})]
-    found = _cores(calculate(facts(node(), metric, *pods, midUnallocatedPercent=20)))
+    found = _cores(calculate(node_inputs(node(), metric, *pods, midUnallocatedPercent=20)))
     assert (found["reserved"], found["usable"], found["midOwn"], found["unused"]) == (3, 13, 2.5, 7)
     assert (found["reclaimable"], found["unallocated"], found["mid"]) == (4, 7, 5.4)
 
@@ -124,7 +124,7 @@ def test_capacity_unlike_allocatable() -> None:
     the_node = node(cpu="15", capacity={"cpu": "20"})
     metric = report(usage=("4", "8Gi"), system=("1", "1Gi"), reclaimable=("0", "0"), mid=("0", "0"))
     fields: Json = {"midUnallocatedPercent": 100, "midCPUThresholdPercent": 50}
-    found = _cores(calculate(facts(the_node, metric, pod("web", {"cpu": "3"}), **fields)))
+    found = _cores(calculate(node_inputs(the_node, metric, pod("web", {"cpu": "3"}), **fields)))
     assert (found["reserved"], found["unallocated"], found["unused"], found["threshold"]) == (5, 12, 12, 7.5)
     assert found["mid"] == 7.5
 
@@ -140,12 +140,12 @@ def test_raw_allocatable_is_what_there_is() -> None:
     amplified = node(cpu="32", memory="60Gi", capacity={"cpu": "16", "memory": "64Gi"}, annotations=raw)
     metric = report(usage=("6", "8Gi"), system=("1", "1Gi"), reclaimable=("2", "1Gi"), mid=("0", "0"))
     web = pod("web", {"cpu": "9"})
-    result = calculate(facts(amplified, metric, web, midUnallocatedPercent=100))
+    result = calculate(node_inputs(amplified, metric, web, midUnallocatedPercent=100))
     found = _cores(result)
     assert (found["reserved"], found["unallocated"], found["unused"], found["threshold"]) == (1, 6, 10, 15)
     assert found["mid"] == 8
     assert _gibibytes(result)["threshold"] == 60
-    static = calculate(facts(amplified, metric, web, midReclaimMode="static", midStaticCPUReservedPercent=20))
+    static = calculate(node_inputs(amplified, metric, web, midReclaimMode="static", midStaticCPUReservedPercent=20))
     assert static.calculated.cpu == 3000
 
 
@@ -168,7 +168,7 @@ def test_reserved_cpus(annotation: str, cpu: int, memory: int) -> None:
         capacity={"cpu": "16", "memory": "64Gi"},
         annotations={names.ANNOTATION_NODE_RESERVATION: annotation},
     )
-    result = calculate(facts(the_node, report(system=("500m", "1Gi"))))
+    result = calculate(node_inputs(the_node, report(system=("500m", "1Gi"))))
     assert (_cores(result)["reserved"], _cores(result)["usable"]) == (cpu, 16 - cpu)
     assert (_gibibytes(result)["reserved"], _gibibytes(result)["usable"]) == (memory, 64 - memory)
 
@@ -185,7 +185,7 @@ def test_usage_is_of_the_same_ticks() -> None:
     metric["status"]["prediction"]["classes"] = [
         {"name": name, "usage": {"cpu": cpu, "memory": memory}} for name, (cpu, memory) in classes.items()
     ]
-    found = _cores(calculate(facts(node(), metric, mid_pod("job", cpu="4000"))))
+    found = _cores(calculate(node_inputs(node(), metric, mid_pod("job", cpu="4000"))))
     assert (found["reserved"], found["midOwn"], found["unused"], found["mid"]) == (1.5, 3, 10, 10)
 
 
@@ -193,7 +193,7 @@ def test_page_cache_counts_where_it_is_asked_for() -> None:
     """Classes never count the page cache; a full report that does is believed: 40 GiB are in use, not 24."""
     metric = report(usage=("6", "40Gi"), system=("1", "2Gi"), reclaimable=("4", "60Gi"), mid=("0", "0"))
     metric["status"]["prediction"]["classes"].append({"name": "node", "usage": {"cpu": "6", "memory": "24Gi"}})
-    assert _gibibytes(calculate(facts(node(), metric)))["mid"] == 62 - (40 - 2)
+    assert _gibibytes(calculate(node_inputs(node(), metric)))["mid"] == 62 - (40 - 2)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_design_text_to_the_letter(policy: str, cores: float) -> None:
     web = pod("web", {"cpu": "9"})
     quiet = report(usage=("6", "9Gi"), reclaimable=("4", "4Gi"), mid=("0", "0"))
     full = report(usage=("15", "9Gi"), reclaimable=("4", "4Gi"), mid=("0", "0"))
-    assert _cores(calculate(facts(the_node, quiet, web, midPolicy=policy)))["mid"] == cores
-    assert _cores(calculate(facts(the_node, full, web, midPolicy=policy)))["mid"] == (
+    assert _cores(calculate(node_inputs(the_node, quiet, web, midPolicy=policy)))["mid"] == cores
+    assert _cores(calculate(node_inputs(the_node, full, web, midPolicy=policy)))["mid"] == (
         1 if policy == "reclaimable" else cores
     )

@@ -32,7 +32,7 @@ async def _sees(world: World, version: int, **metadata: Any) -> None:  # noqa: A
     changed = node(**metadata)
     changed["metadata"]["resourceVersion"] = str(version)
     world.has_node(changed)
-    await world.look()
+    await world.reconcile()
 
 
 async def test_bad_annotation_is_told_until_mended() -> None:
@@ -88,15 +88,15 @@ async def test_overlaps_are_no_news_of_nodes() -> None:
 )
 def test_odd_ratios_are_ignored(text: str) -> None:
     """What is not a plain ratio from 0 to 1 is ignored, with a finding, and never raises."""
-    view = effective_strategy(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: text})
-    assert view.strategy.cpu_reclaim_threshold_percent == 60
-    assert len(view.findings) == 1
+    effective = effective_strategy(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: text})
+    assert effective.strategy.cpu_reclaim_threshold_percent == 60
+    assert len(effective.findings) == 1
 
 
 def test_good_labels_survive_bad_ones() -> None:
     """Each label is judged by itself."""
-    view = effective_strategy(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: "x", LABEL_MEMORY_RECLAIM_RATIO: "0.5"})
-    assert view.strategy.memory_reclaim_threshold_percent == 50
+    effective = effective_strategy(_config("{}"), {LABEL_CPU_RECLAIM_RATIO: "x", LABEL_MEMORY_RECLAIM_RATIO: "0.5"})
+    assert effective.strategy.memory_reclaim_threshold_percent == 50
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,6 @@ def test_good_labels_survive_bad_ones() -> None:
 )
 def test_annotation_is_judged_with_layers_below(config: str, annotation: str, message: str) -> None:
     """An annotation whose parameters do not fit the model that applies to the node is ignored as a whole."""
-    view = effective_strategy(_config(config), {}, {ANNOTATION_COLOCATION_STRATEGY: annotation})
-    assert message in str(view.findings[0])
-    assert view.strategy == effective_strategy(_config(config)).strategy
+    effective = effective_strategy(_config(config), {}, {ANNOTATION_COLOCATION_STRATEGY: annotation})
+    assert message in str(effective.findings[0])
+    assert effective.strategy == effective_strategy(_config(config)).strategy

@@ -61,13 +61,13 @@ def _applied(body: Json, to: Json | None = None) -> Json:
 
 def test_applied_object_stands() -> None:
     """A NodeMetric that we have applied as it is wanted needs no write."""
-    assert ManagedFields.from_object(_applied(_made())).stands(_made())
+    assert ManagedFields.from_object(_applied(_made())).matches(_made())
 
 
 def test_foreign_object_is_applied_once() -> None:
     """One that somebody else made needs an apply even if every value is right: else none could be taken back later."""
-    assert not ManagedFields.from_object(_made()).stands(_made())
-    assert ManagedFields.from_object(_applied(_made(), _made())).stands(_made())
+    assert not ManagedFields.from_object(_made()).matches(_made())
+    assert ManagedFields.from_object(_applied(_made(), _made())).matches(_made())
 
 
 def test_changed_value_is_noticed() -> None:
@@ -75,7 +75,7 @@ def test_changed_value_is_noticed() -> None:
     changed = _applied(_made())
     changed["spec"]["metricCollectPolicy"]["reportIntervalSeconds"] = 10
     del changed["spec"]["predictPolicy"]["model"]
-    assert not ManagedFields.from_object(changed).stands(_made())
+    assert not ManagedFields.from_object(changed).matches(_made())
     assert _applied(_made(), changed)["spec"] == _made()["spec"]
 
 
@@ -83,14 +83,14 @@ def test_foreign_field_is_left_alone() -> None:
     """A field that somebody else added is no reason to write, and survives when we write."""
     shared = _applied(_made())
     shared["spec"]["predictPolicy"]["theirs"] = 1
-    assert ManagedFields.from_object(shared).stands(_made())
+    assert ManagedFields.from_object(shared).matches(_made())
     assert _applied(_made(metricReportIntervalSeconds=30), shared)["spec"]["predictPolicy"]["theirs"] == 1
 
 
 def test_obsolete_field_is_noticed() -> None:
     """A field that we applied and no longer want needs an apply, down to a model's parameters."""
     richer = _made(nodePredictPolicy={"cpu": {"safetyMarginPercent": 20}})
-    assert not ManagedFields.from_object(_applied(richer)).stands(_made())
+    assert not ManagedFields.from_object(_applied(richer)).matches(_made())
     assert "cpu" not in _applied(_made(), _applied(richer))["spec"]["predictPolicy"]
     other = _made(nodePredictPolicy={"model": "diversity", "parameters": {"windowDays": 7}})
     assert _applied(other, _applied(_made()))["spec"]["predictPolicy"]["parameters"] == {"windowDays": 7}
@@ -99,9 +99,9 @@ def test_obsolete_field_is_noticed() -> None:
 def test_reregistered_node_is_another() -> None:
     """A NodeMetric that belongs to a Node of another uid is about a machine that is gone; one without owner is not."""
     kept = ManagedFields.from_object(_applied(_made()))
-    assert not kept.of_another_node("uid-1")
-    assert kept.of_another_node("uid-2")
-    assert not ManagedFields.from_object({"metadata": {"name": "n1"}}).of_another_node("uid-2")
+    assert not kept.belongs_to_other_node("uid-1")
+    assert kept.belongs_to_other_node("uid-2")
+    assert not ManagedFields.from_object({"metadata": {"name": "n1"}}).belongs_to_other_node("uid-2")
 
 
 def test_missing_owner_is_noticed() -> None:
@@ -109,7 +109,7 @@ def test_missing_owner_is_noticed() -> None:
     current = _applied(_made())
     other = {"kind": "Thing", "name": "t", "uid": "uid-t", "apiVersion": "v1"}
     current["metadata"]["ownerReferences"] = [other]
-    assert not ManagedFields.from_object(current).stands(_made())
+    assert not ManagedFields.from_object(current).matches(_made())
     assert {each["uid"] for each in _applied(_made(), current)["metadata"]["ownerReferences"]} == {"uid-t", "uid-1"}
 
 
@@ -121,11 +121,11 @@ def test_earlier_writes_count_as_applied() -> None:
     status = {"manager": FIELD_MANAGER, "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}}
     made = _made(nodePredictPolicy={"cpu": {"safetyMarginPercent": 20}})
     made["metadata"]["managedFields"] = [earlier, theirs, status]
-    assert ManagedFields.from_object(made).unapplied
+    assert ManagedFields.from_object(made).has_update_entry
     taken = migrate_managed_fields(made["metadata"]["managedFields"])
     assert taken == [theirs, status, {**earlier, "operation": "Apply"}]
     made["metadata"]["managedFields"] = taken
-    assert not ManagedFields.from_object(made).unapplied
+    assert not ManagedFields.from_object(made).has_update_entry
     assert "cpu" not in _applied(_made(), made)["spec"]["predictPolicy"]
 
 
@@ -157,7 +157,7 @@ def test_same_specs_are_kept_once() -> None:
 )
 def test_odd_objects_are_survived(odd: Json) -> None:
     """Whatever stands in an object, reading it does not fail, and it needs an apply."""
-    assert not ManagedFields.from_object(odd).stands(_made())
+    assert not ManagedFields.from_object(odd).matches(_made())
 
 
 _SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.sampled_from(["Apply", "Update", FIELD_MANAGER]))
@@ -185,5 +185,5 @@ _ANY = st.recursive(
 def test_any_metadata_is_survived(metadata: Json, spec: object) -> None:
     """Whatever a proxy or a meddling webhook makes of an object, reading it does not fail."""
     kept = ManagedFields.from_object({"metadata": metadata, "spec": spec})
-    kept.of_another_node("uid-1")
-    kept.stands(_made())
+    kept.belongs_to_other_node("uid-1")
+    kept.matches(_made())

@@ -50,18 +50,18 @@ async def test_refusal_is_a_failure(world: World, error: Exception) -> None:
 async def test_node_is_degraded_in_time(world: World) -> None:
     """While the definition is missing a report counts until it expires; nothing is written to NodeMetrics."""
     world.reports(report(age=0))
-    await world.look()
+    await world.reconcile()
     world.run.context.progress.node_metrics.not_found = True
     world.api.fails["nodemetrics"] = MISSING
     before = len(world.api.calls)
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 0, "metricReportIntervalSeconds": 30}')
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "4000"
     due = world.due_in()
     assert due is not None
     world.wall.now += due
     world.steady.now += due
-    await world.look()
+    await world.reconcile()
     assert set(world.offered().values()) <= {"0"}
     touched = [path for _, path, _ in world.api.calls[before:]]
     assert not [path for path in touched if path == METRIC]
@@ -70,8 +70,8 @@ async def test_node_is_degraded_in_time(world: World) -> None:
 async def test_returning_definition_is_used(world: World) -> None:
     """When the definition is back, a node without NodeMetric gets one."""
     world.run.context.progress.node_metrics.not_found = True
-    await world.look()
+    await world.reconcile()
     assert METRIC not in world.api.objects
     world.run.context.progress.node_metrics.not_found = False
-    await world.look()
+    await world.reconcile()
     assert METRIC in world.api.objects

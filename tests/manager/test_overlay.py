@@ -14,19 +14,19 @@ ANNOTATION = names.ANNOTATION_COLOCATION_STRATEGY
 
 
 def _config(**fields: object) -> ColocationConfig:
-    judged = parse_config(json.dumps(fields))
-    assert judged.config is not None
-    return judged.config
+    parsed = parse_config(json.dumps(fields))
+    assert parsed.config is not None
+    return parsed.config
 
 
 def test_defaults_are_complete() -> None:
     """Without any configuration every value is the built-in default, the predict policy included."""
-    view = effective_strategy(ColocationConfig())
-    assert to_json(view.strategy).items() >= to_json(DEFAULTS).items()
-    policy = view.strategy.node_predict_policy
+    effective = effective_strategy(ColocationConfig())
+    assert to_json(effective.strategy).items() >= to_json(DEFAULTS).items()
+    policy = effective.strategy.node_predict_policy
     assert policy is not None
     assert (policy.model, policy.parameters) == ("diversity", None)
-    assert set(view.sources.values()) == {DEFAULT}
+    assert set(effective.sources.values()) == {DEFAULT}
 
 
 def test_usual_margins_are_shown() -> None:
@@ -39,12 +39,12 @@ def test_usual_margins_are_shown() -> None:
 
 def _margins(**policy: object) -> dict[str, tuple[int | None, str]]:
     """Part of the policy -> its margin and where that comes from."""
-    view = effective_strategy(_config(nodePredictPolicy=policy))
-    full = view.strategy.node_predict_policy
+    effective = effective_strategy(_config(nodePredictPolicy=policy))
+    full = effective.strategy.node_predict_policy
     assert full is not None
     sources = {
         path.removeprefix("nodePredictPolicy").removesuffix("safetyMarginPercent").strip("."): source
-        for path, source in view.sources.items()
+        for path, source in effective.sources.items()
         if path.endswith(".safetyMarginPercent")
     }
     found = {"": full.safety_margin_percent}
@@ -66,19 +66,19 @@ def test_later_layers_win() -> None:
         ],
     )
     labels = {"pool": "x", names.LABEL_MID_STATIC_CPU_RATIO: "0.04"}
-    view = effective_strategy(
+    effective = effective_strategy(
         config, labels, {ANNOTATION: '{"midStaticCPUReservedPercent": 3, "midStaticMemoryReservedPercent": 3}'}
     )
-    found = view.strategy
-    assert (found.degrade_time_minutes, view.sources["degradeTimeMinutes"]) == (10, CLUSTER)
-    assert (found.mid_unallocated_percent, view.sources["midUnallocatedPercent"]) == (2, "nodeConfigs[1] mine")
+    found = effective.strategy
+    assert (found.degrade_time_minutes, effective.sources["degradeTimeMinutes"]) == (10, CLUSTER)
+    assert (found.mid_unallocated_percent, effective.sources["midUnallocatedPercent"]) == (2, "nodeConfigs[1] mine")
     assert found.mid_static_memory_reserved_percent == 3
-    assert view.sources["midStaticMemoryReservedPercent"] == f"annotation {ANNOTATION}"
+    assert effective.sources["midStaticMemoryReservedPercent"] == f"annotation {ANNOTATION}"
     assert found.mid_static_cpu_reserved_percent == 4
-    assert view.sources["midStaticCPUReservedPercent"] == f"label {names.LABEL_MID_STATIC_CPU_RATIO}"
-    assert view.sources["midPolicy"] == DEFAULT
-    assert not view.findings
-    assert [str(each) for each in view.overlaps] == [
+    assert effective.sources["midStaticCPUReservedPercent"] == f"label {names.LABEL_MID_STATIC_CPU_RATIO}"
+    assert effective.sources["midPolicy"] == DEFAULT
+    assert not effective.findings
+    assert [str(each) for each in effective.overlaps] == [
         "nodeConfigs[2] late: matches too, but nodeConfigs[1] mine comes first"
     ]
 
@@ -95,14 +95,14 @@ def test_node_may_enable(cluster: dict[str, object]) -> None:
 def test_parts_overlay_one_by_one() -> None:
     """Eviction and predict policy take over only what a layer states."""
     config = _config(midEviction={"mode": "on"}, nodePredictPolicy={"safetyMarginPercent": 20})
-    view = effective_strategy(config)
-    eviction, policy = view.strategy.mid_eviction, view.strategy.node_predict_policy
+    effective = effective_strategy(config)
+    eviction, policy = effective.strategy.mid_eviction, effective.strategy.node_predict_policy
     assert eviction is not None
     assert policy is not None
     assert (eviction.mode, eviction.after_seconds) == ("on", 300)
     assert (policy.safety_margin_percent, policy.model, policy.parameters) == (20, "diversity", None)
-    assert view.sources["midEviction.mode"] == CLUSTER
-    assert view.sources["midEviction.afterSeconds"] == DEFAULT
+    assert effective.sources["midEviction.mode"] == CLUSTER
+    assert effective.sources["midEviction.afterSeconds"] == DEFAULT
 
 
 def test_another_model_drops_arguments() -> None:
@@ -126,17 +126,17 @@ def test_another_model_drops_arguments() -> None:
 @pytest.mark.parametrize("text", ["{", "null", '{"midCPUThresholdPercent": -5, "midUnallocatedPercent": 7}'])
 def test_bad_annotation_is_ignored_whole(text: str) -> None:
     """One fault in the annotation, and none of it applies; a finding says so."""
-    view = effective_strategy(_config(), {}, {ANNOTATION: text})
-    assert view.strategy.mid_unallocated_percent == 0
-    assert [each.path for each in view.findings] == [f"annotation {ANNOTATION}"]
-    assert view.findings[0].message.startswith("ignored: ")
+    effective = effective_strategy(_config(), {}, {ANNOTATION: text})
+    assert effective.strategy.mid_unallocated_percent == 0
+    assert [each.path for each in effective.findings] == [f"annotation {ANNOTATION}"]
+    assert effective.findings[0].message.startswith("ignored: ")
 
 
 def test_odd_annotation_keeps_known_fields() -> None:
     """An unknown field in the annotation is said, and the rest applies."""
-    view = effective_strategy(_config(), {}, {ANNOTATION: '{"midCPUThresholdPercent": 12, "nope": 1}'})
-    assert view.strategy.mid_cpu_threshold_percent == 12
-    assert [each.message for each in view.findings] == ["nope: unknown field: ignored"]
+    effective = effective_strategy(_config(), {}, {ANNOTATION: '{"midCPUThresholdPercent": 12, "nope": 1}'})
+    assert effective.strategy.mid_cpu_threshold_percent == 12
+    assert [each.message for each in effective.findings] == ["nope: unknown field: ignored"]
 
 
 @pytest.mark.parametrize(
@@ -165,8 +165,8 @@ def test_ratio_labels_round(text: str, percent: int | None) -> None:
 
 def test_bad_label_is_ignored() -> None:
     """A label that is no ratio changes nothing and is said."""
-    view = effective_strategy(_config(), {names.LABEL_CPU_RECLAIM_RATIO: "80%"})
-    assert view.strategy.cpu_reclaim_threshold_percent == 60
-    assert [str(each) for each in view.findings] == [
+    effective = effective_strategy(_config(), {names.LABEL_CPU_RECLAIM_RATIO: "80%"})
+    assert effective.strategy.cpu_reclaim_threshold_percent == 60
+    assert [str(each) for each in effective.findings] == [
         f'label {names.LABEL_CPU_RECLAIM_RATIO}: ignored: must be a ratio from 0 to 1, got "80%"'
     ]

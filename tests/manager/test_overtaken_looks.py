@@ -36,37 +36,37 @@ def on_patch(world: World, monkeypatch: pytest.MonkeyPatch, path: str, happens: 
     monkeypatch.setattr(world.api, "patch", slow)
 
 
-def stand_by(world: World, *, leads: bool) -> None:
+def stand_by(world: World, *, is_leader: bool) -> None:
     """Lose the Lease to another replica, or lead again."""
     api = cast("ApiServer", world.api)
-    settings = LeaderSettings(enabled=not leads)
+    settings = LeaderSettings(enabled=not is_leader)
     world.run.leader = LeaderElector(api, "ns", "b", settings, world.steady, lambda: None)
 
 
 async def test_follower_forgets_gone_nodes(world: World) -> None:
     """Nodes that come and go while another replica leads leave nothing behind."""
-    stand_by(world, leads=False)
+    stand_by(world, is_leader=False)
     workers = Workers(world.run)
-    await workers._look("n1")
-    assert world.run.context.memories.keys() == {"n1"}
+    await workers._reconcile("n1")
+    assert world.run.context.node_states.keys() == {"n1"}
     nodes.observe(world.run, "DELETED", node())
-    await workers._look("n1")
-    assert world.run.context.memories == {}
+    await workers._reconcile("n1")
+    assert world.run.context.node_states == {}
 
 
 async def test_nothing_holds_while_another_leads(world: World) -> None:
     """An increase that waited when this replica lost the Lease has to hold again when it leads again."""
     world.configure('{"enable": true, "midIncreaseHoldSeconds": 60}')
     world.reports(report(reclaimable=("2", "10Gi")))
-    await world.look()
+    await world.reconcile()
     world.reports(report(reclaimable=("4", "10Gi"), age=9))
-    await world.look()
-    stand_by(world, leads=False)
+    await world.reconcile()
+    stand_by(world, is_leader=False)
     world.wall.now += 70
     world.steady.now += 70
-    await world.look()
-    stand_by(world, leads=True)
-    await world.look()
+    await world.reconcile()
+    stand_by(world, is_leader=True)
+    await world.reconcile()
     assert (world.offered()["cpu"], world.due_in()) == ("2000", 60.0)
 
 
@@ -74,7 +74,7 @@ async def test_late_answer_brings_no_node_back(world: World, monkeypatch: pytest
     """A Node whose deletion was told while a write to it was under way stays forgotten."""
     world.reports(report())
     on_patch(world, monkeypatch, f"{NODE}/status", lambda: nodes.observe(world.run, "DELETED", node()))
-    await world.look()
+    await world.reconcile()
     assert world.run.context.cluster.nodes == {}
 
 
@@ -86,10 +86,10 @@ async def test_late_answer_brings_no_metric_back(world: World, monkeypatch: pyte
         node_metric.observe(world.run, "DELETED", world.api.objects.pop(METRIC))
 
     on_patch(world, monkeypatch, f"{METRIC}/status", deleted)
-    await world.look()
+    await world.reconcile()
     assert world.run.context.cluster.node_metrics == {}
     monkeypatch.undo()
-    await world.look()
+    await world.reconcile()
     assert METRIC in world.api.objects
 
 
@@ -106,12 +106,12 @@ async def test_report_in_an_answer_is_looked_at(world: World, monkeypatch: pytes
     _before_patch(world, monkeypatch, path, reported)
     world.run.queue.add("n1")
     assert await world.run.queue.take() == "n1"
-    await world.look()
+    await world.reconcile()
     world.run.queue.done("n1")
     assert wrote
     node_metric.observe(world.run, "MODIFIED", world.api.objects[METRIC])  # as the watch tells it afterwards
     assert len(world.run.queue) == 1
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "4000"
 
 
@@ -119,12 +119,12 @@ async def test_change_in_the_answer_of_a_node_is_looked_at(world: World, monkeyp
     """The same for what comes with the answer to a write to the Node, such as a label; our own numbers are no news."""
     world.reports(report())
     _before_patch(world, monkeypatch, f"{NODE}/status", lambda: world.api.put(NODE, node(labels={"pool": "b"})))
-    await world.look()
+    await world.reconcile()
     assert len(world.run.queue) == 1
     monkeypatch.undo()
     world.reports(report(reclaimable=("3", "9Gi"), age=5))
     world.run.queue.done(await world.run.queue.take())
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "3000"
     assert len(world.run.queue) == 0
 
@@ -149,7 +149,7 @@ def _made_anew() -> Json:
 
 async def test_recreated_node_is_remembered(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Node that is made anew while the NodeMetric of the one before is deleted gets one of its own."""
-    await world.look()
+    await world.reconcile()
     nodes.observe(world.run, "DELETED", world.api.objects.pop(NODE))
     delete = world.api.delete
 
@@ -204,7 +204,7 @@ async def _take_turns(world: World) -> None:
     world.run.queue.add("n1")
     while len(world.run.queue):
         name = await world.run.queue.take()
-        await world.look()
+        await world.reconcile()
         world.run.queue.done(name)
 
 
@@ -214,5 +214,5 @@ async def test_remembered_ghost_goes_with_the_next_list(world: World) -> None:
     await node_metric_watch.read(world.run)
     assert "n1" not in world.run.context.cluster.node_metrics
     assert len(world.run.queue) == 1
-    await world.look()
+    await world.reconcile()
     assert METRIC in world.api.objects

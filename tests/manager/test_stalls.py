@@ -95,11 +95,11 @@ class Cluster:
         session = cast("ApiServer", HeldBack(self.server, self.running, lambda: TIMEOUT_SECONDS))
 
         def leader_changed() -> None:
-            self.run.everything_changed()
+            self.run.requeue_all()
 
         leader = LeaderElector(session, "ns", "a", LeaderSettings(enabled=True), loop.time, leader_changed)
         guarded = cast("ApiServer", HeldBack(self.server, self.running, leader.may_write_for))
-        queue = NodeQueue(context.settings.pace.coalesce_seconds, loop.time)
+        queue = NodeQueue(context.settings.timing.coalesce_seconds, loop.time)
         self.run = Run(context, guarded, queue, leader, EventRecorder(guarded, "headroom-manager", clock=context.wall))
 
     def reports(self, name: str, reclaimable: str, reported_at: float) -> None:
@@ -188,7 +188,7 @@ def test_lost_turns_come_back_within_degrade_time() -> None:
     """Whatever else takes a node's turn away, it is looked at again within half of its degrade time."""
 
     def lose(cluster: Cluster) -> None:
-        cluster.run.queue._waiting.clear()
+        cluster.run.queue._pending.clear()
         cluster.run.queue._later.clear()
         if cluster.loop.now < STALL_AT + 30:
             cluster.loop.call_later(0.1, lose, cluster)
@@ -241,7 +241,7 @@ def test_another_leader_in_between_is_noticed() -> None:
         spec = server.objects[path]["spec"]
         server.put(path, {**server.objects[path], "spec": {**spec, "holderIdentity": "", "acquireTime": "later"}})
         await asyncio.sleep(3)
-        assert leader.leads
+        assert leader.is_leader
         assert leader.term != term
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

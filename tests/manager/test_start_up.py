@@ -90,7 +90,7 @@ def test_second_start_writes_nothing(stage: Stage, manager: Manager) -> None:
         return _figure(manager, "reconcile_seconds_count") >= len(NAMES) and _figure(manager, "queue_nodes") == 0
 
     eventually(looked_at_all, "every node has been looked at")
-    assert manager.leads()
+    assert manager.is_leader()
     assert manager.stop() == 0
     asked = [each for each in stage.requests() if each.at > began]
     assert not [each for each in asked if each.writes and each.resource != "leases"]

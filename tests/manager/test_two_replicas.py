@@ -41,9 +41,9 @@ def replicas(stage: Stage, nodes: list[str], tmp_path: Path) -> Iterator[tuple[M
     leader, standby = made
     try:
         leader.start()
-        eventually(leader.leads, "the first one leads")
+        eventually(leader.is_leader, "the first one leads")
         standby.start()
-        assert not standby.leads()
+        assert not standby.is_leader()
         for node in nodes:
             stage.add_node(node)
             stage.report(node, "4")

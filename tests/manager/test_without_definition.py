@@ -70,7 +70,7 @@ def test_definition_may_come_and_go(stage: Stage, manager: Manager) -> None:
     """Without the definition nodes offer no more than runs, which is said once; when it comes back, so does Mid."""
     _take_away(stage)
     manager.start(wait=False)
-    eventually(manager.leads, "the manager leads")
+    eventually(manager.is_leader, "the manager leads")
     unready = "[-] nodemetrics: the API server does not know NodeMetric"
     eventually(lambda: unready in manager.page("/readyz")[1], "the page says what is missing")
     assert manager.page("/readyz")[0] == 503

@@ -16,25 +16,25 @@ def _wait(budget: WriteRateLimiter, writes: Mapping[Resource, int | None], now: 
 
 
 @pytest.mark.parametrize(
-    ("before", "writes", "why"),
+    ("before", "writes", "write_kind"),
     [
         ({}, {CPU: 4000}, WriteKind.FIRST),
         ({CPU: 4000}, {MEMORY: 1}, WriteKind.FIRST),
-        ({CPU: 4000}, {CPU: 3999}, WriteKind.LESS),
-        ({CPU: 4000}, {CPU: None}, WriteKind.LESS),
-        ({CPU: 4000}, {CPU: 4001}, WriteKind.MORE),
-        ({CPU: None}, {CPU: 1}, WriteKind.MORE),  # it comes back
-        ({CPU: 4000}, {CPU: 4000}, WriteKind.AGAIN),
-        ({CPU: None}, {CPU: None}, WriteKind.AGAIN),  # somebody else offers what we have taken away
-        ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 8}, WriteKind.LESS),
-        ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 10}, WriteKind.MORE),
+        ({CPU: 4000}, {CPU: 3999}, WriteKind.DECREASE),
+        ({CPU: 4000}, {CPU: None}, WriteKind.DECREASE),
+        ({CPU: 4000}, {CPU: 4001}, WriteKind.INCREASE),
+        ({CPU: None}, {CPU: 1}, WriteKind.INCREASE),  # it comes back
+        ({CPU: 4000}, {CPU: 4000}, WriteKind.REPEAT),
+        ({CPU: None}, {CPU: None}, WriteKind.REPEAT),  # somebody else offers what we have taken away
+        ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 8}, WriteKind.DECREASE),
+        ({CPU: 4000, MEMORY: 9}, {CPU: 4000, MEMORY: 10}, WriteKind.INCREASE),
     ],
 )
 def test_writes_are_told_apart(
-    before: dict[Resource, int | None], writes: dict[Resource, int | None], why: WriteKind
+    before: dict[Resource, int | None], writes: dict[Resource, int | None], write_kind: WriteKind
 ) -> None:
     """A write is the first one, lets the node offer less or more, or says again what was said."""
-    assert WriteRateLimiter(written=before).why(writes) is why
+    assert WriteRateLimiter(written=before).write_kind(writes) is write_kind
 
 
 def test_increases_are_limited() -> None:
@@ -42,7 +42,7 @@ def test_increases_are_limited() -> None:
     budget = WriteRateLimiter()
     for amount in range(BURST):
         assert _wait(budget, {CPU: amount}, 0.0) == 0.0
-        budget.wrote({CPU: amount}, REFILL, 0.0)
+        budget.record({CPU: amount}, REFILL, 0.0)
     assert _wait(budget, {CPU: 9}, 0.0) == REFILL
     assert _wait(budget, {CPU: 9}, 4.0) == pytest.approx(6.0)
     assert _wait(budget, {CPU: 9}, 10.0) == 0.0
@@ -53,7 +53,7 @@ def test_decreases_pass() -> None:
     budget = WriteRateLimiter()
     for amount in range(20, 0, -1):
         assert _wait(budget, {CPU: amount}, 0.0) == 0.0
-        budget.wrote({CPU: amount}, REFILL, 0.0)
+        budget.record({CPU: amount}, REFILL, 0.0)
     assert _wait(budget, {CPU: None}, 0.0) == 0.0
     assert _wait(budget, {CPU: 30}, 0.0) == 18 * REFILL
 
@@ -63,6 +63,6 @@ def test_fight_is_limited() -> None:
     budget, written = WriteRateLimiter(), 0
     for second in range(600):
         if _wait(budget, {CPU: 4000}, float(second)) == 0.0:
-            budget.wrote({CPU: 4000}, REFILL, float(second))
+            budget.record({CPU: 4000}, REFILL, float(second))
             written += 1
     assert written == BURST + 59

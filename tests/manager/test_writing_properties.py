@@ -40,7 +40,7 @@ class Writer:
     now: float = 0.0
     offered: dict[Resource, int | None] = field(default_factory=lambda: dict.fromkeys(Resource))
     memory: PublishState = field(default_factory=PublishState)
-    look_again_at: float | None = None
+    requeue_at: float | None = None
     desired: list[tuple[float, Amounts | None]] = field(default_factory=list)
 
     def looks(self, desired: Amounts | None) -> dict[Resource, tuple[int | None, int | None]]:
@@ -51,7 +51,7 @@ class Writer:
         written = {each: (self.offered[each], number) for each, number in decision.writes.items()}
         self.memory = state_after_writes(decision, self.now) if written else decision.memory
         self.offered |= decision.writes
-        self.look_again_at = decision.look_again_at
+        self.requeue_at = decision.requeue_at
         return written
 
     def held_since(self, resource: Resource, number: int) -> float:
@@ -115,12 +115,12 @@ def test_deadlines_suffice(
     writer.looks(last)
     began = writer.now
     for _ in range(8):
-        if writer.look_again_at is None:
+        if writer.requeue_at is None:
             break
-        assert writer.look_again_at > writer.now
-        writer.now = writer.look_again_at
+        assert writer.requeue_at > writer.now
+        writer.now = writer.requeue_at
         writer.looks(last)
-    assert writer.look_again_at is None
+    assert writer.requeue_at is None
     assert writer.offered == {each: None if last is None else last[each] for each in Resource}
     assert writer.now - began <= 2 * in_force.increase_hold_seconds + 3 * in_force.update_seconds
 

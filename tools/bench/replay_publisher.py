@@ -151,8 +151,8 @@ class Seller:
         self._memory = decision.memory
         ends = deadline(facts)
         waits = [] if ends is None else [now + max(ends, 0.0) + _AFTER_DEADLINE_SECONDS]
-        if decision.look_again_at is not None:
-            waits.append(decision.look_again_at)
+        if decision.requeue_at is not None:
+            waits.append(decision.requeue_at)
         self._due = min((when for when in waits if when > now), default=None)
         if not decision.writes or not self.api_up:
             return False

@@ -49,7 +49,7 @@ async def run(api: kube.ApiServer, file: ConfigFile, namespace: str, config_name
         api.list(kube.paths.NODES, keep=node_metadata),
     )
     exclusion = manager_state.exclusion(deployment)
-    nodes: list[NodeMetadata] = [node for node in settings if not exclusion.covers(node.labels)]
+    nodes: list[NodeMetadata] = [node for node in settings if not exclusion.excludes(node.labels)]
     before = at_start(_text(config_map), present=config_map is not None, last_good=_text(last_good))
     changes = compare(before.config, found.config, nodes)
     overlaps = on_nodes(found.config, ((node.name, node.labels) for node in nodes))

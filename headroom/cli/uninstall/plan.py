@@ -177,7 +177,7 @@ def offering(node: Json) -> OfferingNode | None:
 
 def deletion_of_metric(metric: Json) -> Change | None:
     """The deletion of a NodeMetric; None when somebody else made it."""
-    if not OurPart.from_object(metric).is_ours:
+    if not OurPart.from_object(metric).written_by_manager:
         return None
     metadata = metric["metadata"]
     name = str(metadata["name"])

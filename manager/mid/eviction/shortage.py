@@ -42,7 +42,7 @@ class Shortage:
         return replace(self, requested=Amounts(*(self.requested[each] if which[each] else 0 for each in Resource)))
 
 
-def shortage(facts: NodeInputs, result: Result, departed: Iterable[PodInputs], going: Amounts) -> Shortage | None:
+def shortage(inputs: NodeInputs, result: Result, departed: Iterable[PodInputs], going: Amounts) -> Shortage | None:
     """What a fresh report proves to be short; `None` when it proves nothing.
 
     Nobody is evicted because something is not known. A report that is missing, too old, or of an agent that says it
@@ -51,23 +51,23 @@ def shortage(facts: NodeInputs, result: Result, departed: Iterable[PodInputs], g
     really uses can show a shortage.
 
     Args:
-        facts: what the formula read.
+        inputs: what the formula read.
         result: what it says.
         departed: Mid pods that have left but are still in the usage that was reported.
         going: what pods bought that are on their way out.
     """
-    report = facts.report
-    if report is None or result.degraded or facts.strategy.shadow or not report.collecting:
+    report = inputs.report
+    if report is None or result.degraded or inputs.strategy.shadow or not report.collecting:
         return None
     if not result.deficit:
         return Shortage(result.requested, result.calculated, going)
-    believed = calculate(_in_favour(facts, departed))
+    believed = calculate(_in_favour(inputs, departed))
     return Shortage(believed.requested, believed.calculated, going)
 
 
-def unknown_inputs(facts: NodeInputs) -> tuple[str, ...]:
+def unknown_inputs(inputs: NodeInputs) -> tuple[str, ...]:
     """What is not known although a report is there, and therefore speaks for the Mid pods; a sentence each."""
-    report = facts.report
+    report = inputs.report
     if report is None:
         return ()
     found = [] if report.collecting else ["the agent says that it does not measure this node (condition Collecting)"]
@@ -82,27 +82,27 @@ def unknown_inputs(facts: NodeInputs) -> tuple[str, ...]:
     return tuple(found)
 
 
-def unproven_deficit(facts: NodeInputs, result: Result, seen: Shortage | None) -> Amounts:
+def unproven_deficit(inputs: NodeInputs, result: Result, seen: Shortage | None) -> Amounts:
     """The part of a deficit that nobody is evicted for, because it follows from what is not known."""
-    if result.degraded or facts.strategy.shadow or not unknown_inputs(facts):
+    if result.degraded or inputs.strategy.shadow or not unknown_inputs(inputs):
         return NOTHING
     return subtract(result.deficit, seen.deficit if seen else NOTHING)
 
 
-def _in_favour(facts: NodeInputs, departed: Iterable[PodInputs]) -> NodeInputs:
+def _in_favour(inputs: NodeInputs, departed: Iterable[PodInputs]) -> NodeInputs:
     """The facts with everything that is not known in favour of the Mid pods; never a lower result."""
-    report = facts.report
+    report = inputs.report
     if report is None:
-        return facts
+        return inputs
     known = report.reclaimable if report.prediction_ready else Measured()
-    reclaimable = Measured(*(_or(known[each], facts.allocatable[each]) for each in Resource))
+    reclaimable = Measured(*(_or(known[each], inputs.allocatable[each]) for each in Resource))
     parts = (report.node_usage, report.system_usage) if report.own_agent else (report.node_usage,)
     measured = all(part[each] is not None for part in parts for each in Resource)
     usage, system = (report.node_usage, report.system_usage) if measured else (Measured(0, 0), Measured(0, 0))
     return replace(
-        facts,
+        inputs,
         report=replace(report, reclaimable=reclaimable, node_usage=usage, system_usage=system),
-        mid_own=_mid_own(facts, departed),
+        mid_own=_mid_own(inputs, departed),
     )
 
 
@@ -110,21 +110,21 @@ def _or(amount: int | None, instead: int | None) -> int | None:
     return instead if amount is None else amount
 
 
-def _mid_own(facts: NodeInputs, departed: Iterable[PodInputs]) -> Amounts:
+def _mid_own(inputs: NodeInputs, departed: Iterable[PodInputs]) -> Amounts:
     """What Mid pods use of what they bought, with those that are in the reported usage although they have left.
 
     Without them their usage would count as somebody else's until the report's window has passed, and one eviction
     would call for the next.
     """
-    report = facts.report
+    report = inputs.report
     if report is None:
-        return facts.mid_own
+        return inputs.mid_own
     if report.own_agent:
-        bought = total([facts.mid_requests, *(pod.mid_requests for pod in departed)])
-        return Amounts(*(min(_or(report.mid_usage[each], bought[each]) or 0, bought[each]) for each in Resource))
+        allocated = total([inputs.mid_requests, *(pod.mid_requests for pod in departed)])
+        return Amounts(*(min(_or(report.mid_usage[each], allocated[each]) or 0, allocated[each]) for each in Resource))
     both = ((report.pod_usage.get(pod.key, NOTHING), pod.mid_requests) for pod in departed)
     return total(
-        [facts.mid_own, *(Amounts(*(min(used[each], asked[each]) for each in Resource)) for used, asked in both)]
+        [inputs.mid_own, *(Amounts(*(min(used[each], asked[each]) for each in Resource)) for used, asked in both)]
     )
 
 

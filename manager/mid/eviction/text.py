@@ -33,10 +33,10 @@ def arithmetic(seen: Shortage, seconds: float) -> str:
     )
 
 
-def pod(facts: PodInputs) -> str:
+def pod(inputs: PodInputs) -> str:
     """One pod: "shop/report-7 (priority 7000, requested 2000m CPU)"."""
-    priority = facts.mid.priority if facts.mid else 0
-    return f"{facts.key} (priority {priority}, requested {amounts(facts.mid_requests)})"
+    priority = inputs.mid.priority if inputs.mid else 0
+    return f"{inputs.key} (priority {priority}, requested {amounts(inputs.mid_requests)})"
 
 
 def dry_run(victims: Sequence[PodInputs], seen: Shortage, seconds: float) -> str:

@@ -57,7 +57,7 @@ class Seen:
     """The pods on it."""
     now: float
     """When they were read. [unix s]"""
-    received: ObservedAt | None = None
+    observed_at: ObservedAt | None = None
     """When the report's times were seen to change; None: as the API server noted it. [unix s]"""
     written_at: float | None = None
     """When the manager last wrote to the Node; None: as the API server noted it. [unix s]"""
@@ -158,12 +158,12 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
     metadata, node_metric = seen.node["metadata"], _of_this_node(seen)
     above = (SOURCE, what_if.strategy) if what_if and what_if.strategy else None
     view = effective_strategy(config.in_force.config, metadata.get("labels"), metadata.get("annotations"), above)
-    excluded = seen.exclusion.covers(metadata.get("labels") or {})
+    excluded = seen.exclusion.excludes(metadata.get("labels") or {})
     if excluded:
         view = replace(view, strategy=replace(view.strategy, enable=False))
     here = [pod if isinstance(pod, PodInputs) else PodInputs.from_object(pod) for pod in seen.pods]
-    received = seen.received or managed_fields.received(node_metric)
-    facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, received)
+    observed_at = seen.observed_at or managed_fields.observed_at(node_metric)
+    facts = from_objects(seen.node, node_metric, here, view.strategy, seen.now, observed_at)
     result = seen.exclusion.explain(calculate(facts)) if excluded else calculate(facts)
     would_be, unless = _otherwise(facts, result)
     report = read(node_metric, seen.now) if node_metric else Report()
@@ -193,7 +193,9 @@ def _explain(seen: Seen, config: ConfigState, what_if: WhatIf | None) -> Explana
 
 def _of_this_node(seen: Seen) -> Json | None:
     """The NodeMetric, unless it is about a machine of the same name that is gone: the manager has no use for that."""
-    stale = ManagedFields.from_object(seen.node_metric or {}).of_another_node(str(seen.node["metadata"].get("uid", "")))
+    stale = ManagedFields.from_object(seen.node_metric or {}).belongs_to_other_node(
+        str(seen.node["metadata"].get("uid", ""))
+    )
     return None if stale else seen.node_metric
 
 

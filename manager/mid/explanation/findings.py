@@ -7,7 +7,7 @@ from crds.codec import to_json
 from manager.calculators.base import Term
 from manager.config.in_force import Origin
 from manager.inputs import Resource
-from manager.inputs.reading import Reader, items
+from manager.inputs.reading import Reader, get_objects
 from manager.mid.eviction import text
 from manager.mid.explanation import amounts, formula
 from manager.mid.explanation.explanation import Explanation
@@ -154,7 +154,7 @@ def _zeros(explanation: Explanation) -> Iterator[str]:
 
 def _peak(explanation: Explanation, resource: Resource) -> str:
     """What it predicts for Prod pods, as a part of a sentence."""
-    for each in items(explanation.prediction, "classes"):
+    for each in get_objects(explanation.prediction, "classes"):
         peak = Reader().measured(each.get("peak"), "peak")[resource] if each.get("name") == "prod" else None
         if peak is not None:
             return f", and predicts a peak of {amount(resource, peak)} for Prod pods"

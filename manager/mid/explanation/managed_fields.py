@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from crds.names import CONDITION_MID_PUBLISHED
 from manager.inputs import ObservedAt, Resource
-from manager.inputs.reading import items, parse_time, part
+from manager.inputs.reading import get_objects, get_path, parse_time
 from manager.mid.publish import was_withdrawn
 
 MANAGER: Final = "headroom-manager"
@@ -17,7 +17,7 @@ KOORDINATOR: Final = "koord-manager"
 Json = Mapping[str, Any]
 
 
-def received(node_metric: Json | None) -> ObservedAt:
+def observed_at(node_metric: Json | None) -> ObservedAt:
     """When the two times of a report were written, by the API server's clock.
 
     The manager sees a report the moment it is written. A later write of the same agent, such as a fast report, hides
@@ -30,7 +30,7 @@ def received(node_metric: Json | None) -> ObservedAt:
 
 
 def _written(obj: Json | None, field: str) -> float | None:
-    times = [time for entry, time in _status_entries(obj) if part(entry, "fieldsV1", "f:status", field) is not None]
+    times = [time for entry, time in _status_entries(obj) if get_path(entry, "fieldsV1", "f:status", field) is not None]
     return max(times, default=None)
 
 
@@ -46,7 +46,7 @@ def sold_by_koordinator(node: Json) -> bool:
     entries = [
         entry
         for entry, _ in _status_entries(node)
-        if fields & set(part(entry, "fieldsV1", "f:status", "f:capacity") or {})
+        if fields & set(get_path(entry, "fieldsV1", "f:status", "f:capacity") or {})
     ]
     theirs = any(str(entry.get("manager", "")).startswith(KOORDINATOR) for entry in entries)
     return theirs and not any(by_manager(entry) for entry in entries)
@@ -55,7 +55,7 @@ def sold_by_koordinator(node: Json) -> bool:
 def withdrawn(status: Json) -> bool:
     """Whether the manager's condition says that reports were too old, so that what comes back has to hold."""
     reasons = [
-        each.get("reason") for each in items(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED
+        each.get("reason") for each in get_objects(status, "conditions") if each.get("type") == CONDITION_MID_PUBLISHED
     ]
     return any(was_withdrawn(str(reason)) for reason in reasons)
 
@@ -66,7 +66,7 @@ def by_manager(entry: Json) -> bool:
 
 
 def _status_entries(obj: Json | None) -> Iterator[tuple[Json, float]]:
-    for entry in items(obj, "metadata", "managedFields"):
+    for entry in get_objects(obj, "metadata", "managedFields"):
         if entry.get("subresource") != "status":
             continue
         try:

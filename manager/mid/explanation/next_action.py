@@ -84,8 +84,8 @@ def steps(
         within: float | None = None
         if resource in decision.writes and not (waits and offers[resource].consistent):
             action, within = Action.WRITE, _SOON_SECONDS
-        elif decision.look_again_at is not None:
-            within = decision.look_again_at - now
+        elif decision.requeue_at is not None:
+            within = decision.requeue_at - now
             held = waits and within <= strategy.increase_hold_seconds
             action = Action.HOLD if held else Action.WAIT
         else:

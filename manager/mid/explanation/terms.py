@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from manager.calculators.base import Term
 from manager.inputs import NodeInputs, Resource
-from manager.inputs.reading import Reader, items
+from manager.inputs.reading import Reader, get_objects
 from manager.mid.explanation import amounts
 
 
@@ -109,7 +109,7 @@ def inputs(terms: Sequence[Term], facts: NodeInputs, status: Mapping[str, Any] |
 
 
 def _origin(name: str, values: Mapping[Resource, int], status: Mapping[str, Any]) -> Origin:
-    for each in items(status, "prediction", "classes") if name in _CLASS_OF else ():
+    for each in get_objects(status, "prediction", "classes") if name in _CLASS_OF else ():
         if each.get("name") == _CLASS_OF[name]:
             stated = Reader().measured(each.get("usage"), name)
             if all(stated[resource] == number for resource, number in values.items()):

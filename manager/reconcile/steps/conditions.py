@@ -140,35 +140,40 @@ def as_json(
 class NodeMetricConditions:
     """Keeps `MidPublished` and `MidDeficit` right."""
 
-    async def react(self, run: Run, look: ReconcileResult) -> float | None:
+    async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
         """Apply both conditions if one has changed."""
         context = run.context
-        known = context.cluster.node_metrics.get(look.name)
+        known = context.cluster.node_metrics.get(reconciled.name)
         if known is None:
             return None
-        held = context.memory(look.name).writer.withdrawn
-        states = (published(look.result, shadow=look.facts.strategy.shadow, held=held), deficit(look.result))
-        conditions = as_json(states, known.conditions, known.seen_conditions, context.wall())
-        if conditions is None or context.part(DefinitionFields).left_out(_FIELD, context.steady()):
+        held = context.node_state(reconciled.name).publish_state.withdrawn
+        states = (
+            published(reconciled.result, shadow=reconciled.inputs.strategy.shadow, held=held),
+            deficit(reconciled.result),
+        )
+        conditions = as_json(states, known.conditions, known.last_conditions, context.wall())
+        if conditions is None or context.state_of(DefinitionFields).omitted(_FIELD, context.steady()):
             return None
-        notices = context.memory(look.name).part(ReportRateLimiter)
-        wait = notices.wait(notices.conditions, context.steady())
+        limiter = context.node_state(reconciled.name).state_of(ReportRateLimiter)
+        wait = limiter.wait(limiter.conditions, context.steady())
         if wait:
             return wait
-        notices.take(notices.conditions, context.steady())
-        body = {**node_metric.identity(look.name), "status": {"conditions": conditions}}
+        limiter.take(limiter.conditions, context.steady())
+        body = {**node_metric.identity(reconciled.name), "status": {"conditions": conditions}}
         try:
-            answer = await apply(run, paths.status(node_metric.path(look.name)), body)
+            answer = await apply(run, paths.status(node_metric.path(reconciled.name)), body)
         except ApiError as error:
             if not error.not_found:
                 raise
             return None  # it was deleted meanwhile; the next look makes it again
         if answer is None:
             return None
-        context.telemetry.writes.labels("conditions", "patched").inc()
+        context.metrics.writes.labels("conditions", "patched").inc()
         # One whose deletion was told before the answer came is not brought back.
-        if look.name in context.cluster.node_metrics and context.cluster.answered_node_metric(answer, context.steady()):
-            run.queue.add(look.name)
+        if reconciled.name in context.cluster.node_metrics and context.cluster.put_written_node_metric(
+            answer, context.steady()
+        ):
+            run.queue.add(reconciled.name)
         return None
 
     def forget(self, context: Context, name: str) -> None:

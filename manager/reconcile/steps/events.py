@@ -7,7 +7,7 @@ from manager import node_filter
 from manager.config.findings import shown
 from manager.config.merge import DEFAULT, EffectiveStrategy
 from manager.context import Context, Run
-from manager.inputs.reading import part
+from manager.inputs.reading import get_path
 from manager.reconcile.steps.step import ReconcileResult
 from manager.write_rate_limiter import ReportRateLimiter
 
@@ -18,13 +18,13 @@ class ReportedState:
 
     degraded: str | None = None
     """Reason last seen for selling nothing; empty when something may be sold, `None` before the first look."""
-    told_degraded: bool = False
+    reported_degraded: bool = False
     """Whether an event said that Mid is degraded, so that one may say that it is restored."""
     deficit: bool = False
     """Whether an event told of the deficit."""
     findings: tuple[str, ...] = ()
     """Faults of annotations and labels that an event told of."""
-    view: EffectiveStrategy | None = None
+    effective: EffectiveStrategy | None = None
     """The strategy last seen; `None` before the first look."""
 
 
@@ -32,70 +32,70 @@ class ReportedState:
 class NodeEvents:
     """Tells of Mid that is degraded or restored, of a deficit, of another strategy, and of what of it is ignored."""
 
-    async def react(self, run: Run, look: ReconcileResult) -> float | None:
+    async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
         """Tell what has changed."""
-        memory = run.context.memory(look.name)
-        told, notices = memory.part(ReportedState), memory.part(ReportRateLimiter)
-        wait = notices.wait(notices.events, run.context.steady())
+        memory = run.context.node_state(reconciled.name)
+        reported, limiter = memory.state_of(ReportedState), memory.state_of(ReportRateLimiter)
+        wait = limiter.wait(limiter.events, run.context.steady())
         if wait:
             return wait
-        await self._strategy(run, look, told)
-        await self._degraded(run, look, told)
-        result = look.result
-        if result.deficit and not told.deficit:
+        await self._strategy(run, reconciled, reported)
+        await self._degraded(run, reconciled, reported)
+        result = reconciled.result
+        if result.deficit and not reported.deficit:
             note = (
                 f"running Mid pods requested {result.requested.cpu}m CPU and {result.requested.memory} bytes, "
                 f"but only {result.calculated.cpu}m and {result.calculated.memory} may be sold"
             )
-            await self._event(run, look.name, "Warning", "MidDeficit", note)
-        told.deficit = bool(result.deficit)
-        findings = tuple(str(each) for each in look.view.findings)
-        if findings and findings != told.findings:
-            await self._event(run, look.name, "Warning", "NodeStrategyInvalid", "; ".join(findings))
-        elif told.findings and not findings:
+            await self._event(run, reconciled.name, "Warning", "MidDeficit", note)
+        reported.deficit = bool(result.deficit)
+        findings = tuple(str(each) for each in reconciled.effective.findings)
+        if findings and findings != reported.findings:
+            await self._event(run, reconciled.name, "Warning", "NodeStrategyInvalid", "; ".join(findings))
+        elif reported.findings and not findings:
             note = "annotations and labels that set the strategy of this node are valid now, or gone"
-            await self._event(run, look.name, "Normal", "NodeStrategyValid", note)
-        told.findings = findings
+            await self._event(run, reconciled.name, "Normal", "NodeStrategyValid", note)
+        reported.findings = findings
         return None
 
     def forget(self, context: Context, name: str) -> None:
         """Events need no taking back."""
 
-    async def _strategy(self, run: Run, look: ReconcileResult, told: ReportedState) -> None:
-        if look.result.degraded is not None and look.result.degraded.reason == node_filter.REASON:
+    async def _strategy(self, run: Run, reconciled: ReconcileResult, reported: ReportedState) -> None:
+        if reconciled.result.degraded is not None and reconciled.result.degraded.reason == node_filter.REASON:
             return  # no strategy applies to it
-        before, told.view = told.view, look.view
-        if before is None or before is look.view:
+        before, reported.effective = reported.effective, reconciled.effective
+        if before is None or before is reconciled.effective:
             return
-        words = _words(look.view)
+        words = _words(reconciled.effective)
         if words != _words(before):
             note = f"the strategy of this node is now: {words or 'the defaults'}"
-            await self._event(run, look.name, "Normal", "NodeStrategyApplied", note)
+            await self._event(run, reconciled.name, "Normal", "NodeStrategyApplied", note)
 
-    async def _degraded(self, run: Run, look: ReconcileResult, told: ReportedState) -> None:
-        result = look.result
+    async def _degraded(self, run: Run, reconciled: ReconcileResult, reported: ReportedState) -> None:
+        result = reconciled.result
         reason = result.degraded.reason if result.degraded else ""
-        before, told.degraded = told.degraded, reason
-        if before is None and look.offered_before:
+        before, reported.degraded = reported.degraded, reason
+        if before is None and reconciled.published_before:
             before = ""  # an earlier run, or another replica, found that something may be sold
         if result.degraded and before == "":
-            told.told_degraded = True
+            reported.reported_degraded = True
             wanted = result.degraded.reason in {"ColocationDisabled", node_filter.REASON}
             kind, what = ("Normal", "MidDisabled") if wanted else ("Warning", "DegradedMid")
-            await self._event(run, look.name, kind, what, result.degraded.message)
-        elif not reason and told.told_degraded:
-            told.told_degraded = False
-            await self._event(run, look.name, "Normal", "MidRestored", "Mid resources are calculated again")
+            await self._event(run, reconciled.name, kind, what, result.degraded.message)
+        elif not reason and reported.reported_degraded:
+            reported.reported_degraded = False
+            await self._event(run, reconciled.name, "Normal", "MidRestored", "Mid resources are calculated again")
 
     @staticmethod
     async def _event(run: Run, name: str, type_: str, reason: str, note: str) -> None:
-        notices = run.context.memory(name).part(ReportRateLimiter)
-        notices.take(notices.events, run.context.steady())
+        limiter = run.context.node_state(name).state_of(ReportRateLimiter)
+        limiter.take(limiter.events, run.context.steady())
         await run.events.record(run.context.cluster.reference(name), type_, reason, "PublishMid", note)
 
 
-def _words(view: EffectiveStrategy) -> str:
+def _words(effective: EffectiveStrategy) -> str:
     """What differs from the defaults: "enable true (cluster), midUnallocatedPercent 20 (nodeConfigs[0] web)"."""
-    stated = [(path, source) for path, source in view.sources.items() if source != DEFAULT]
-    values = to_json(view.strategy) if stated else {}
-    return ", ".join(f"{path} {shown(part(values, *path.split('.')))} ({source})" for path, source in stated)
+    stated = [(path, source) for path, source in effective.sources.items() if source != DEFAULT]
+    values = to_json(effective.strategy) if stated else {}
+    return ", ".join(f"{path} {shown(get_path(values, *path.split('.')))} ({source})" for path, source in stated)

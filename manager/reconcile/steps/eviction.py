@@ -10,7 +10,7 @@ from manager.context import Context, Run
 from manager.inputs import Amounts, PodInputs, total
 from manager.inputs.amounts import NOTHING
 from manager.mid.eviction import text
-from manager.mid.eviction.guard import EvictionBackoff
+from manager.mid.eviction.backoff import EvictionBackoff
 from manager.mid.eviction.rates import MINUTE_SECONDS, SlidingMinute
 from manager.mid.eviction.selection import Selection, select_victims
 from manager.mid.eviction.settings import EvictionSettings
@@ -47,13 +47,13 @@ class NodeEvictionState:
     """For how long what is short."""
     unproven: ShortageTimer = field(default_factory=ShortageTimer)
     """For how long there is a deficit that nobody is evicted for."""
-    told_unproven: tuple[str, ...] = ()
+    reported_unproven: tuple[str, ...] = ()
     """Why, as an event has said."""
     going: dict[str, float] = field(default_factory=dict)
     """Pods that were evicted, by uid, and when. [s]"""
     refused: dict[str, tuple[float, str]] = field(default_factory=dict)
     """Pods whose eviction was refused, by uid: until when they are left alone, and why. [s]"""
-    unsettled: dict[str, float] = field(default_factory=dict)
+    unconfirmed: dict[str, float] = field(default_factory=dict)
     """Pods whose eviction may have been taken, by uid, and when it was asked for: it still counts in the rates. [s]"""
     rate: SlidingMinute = field(default_factory=SlidingMinute)
     """Evictions of the last minute."""
@@ -61,7 +61,7 @@ class NodeEvictionState:
     """The pods that the last event named, by uid."""
     skipped: frozenset[tuple[str, str]] = frozenset()
     """Pods that were left alone at the last look, by uid, and why."""
-    looked: tuple[float, Amounts] | None = None
+    last_reconciled: tuple[float, Amounts] | None = None
     """When the last look was, and the deficit that it proved. [s; milli-cores, bytes]"""
 
 
@@ -71,7 +71,7 @@ class ClusterEvictionState:
 
     rate: SlidingMinute = field(default_factory=SlidingMinute)
     """Evictions of the last minute."""
-    guard: EvictionBackoff = field(default_factory=EvictionBackoff)
+    backoff: EvictionBackoff = field(default_factory=EvictionBackoff)
     """Workloads that were evicted lately."""
 
 
@@ -79,51 +79,55 @@ class ClusterEvictionState:
 class MidEvictions:
     """Evicts Mid pods, or says which would go, when a shortage lasts; see `manager.mid.eviction`."""
 
-    async def react(self, run: Run, look: ReconcileResult) -> float | None:
+    async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
         """Look at what is short, and act on what has been for long enough."""
-        settings = EvictionSettings.of(look.view.strategy)
-        memory, now = run.context.memory(look.name).part(NodeEvictionState), run.context.steady()
-        run.context.part(ClusterEvictionState).guard.begin(now, run.context.wall())
-        metrics = run.context.telemetry.part(EvictionMetrics)
-        pods = {pod.uid: pod for pod in run.context.cluster.pods_on(look.name) if pod.holds_mid}
-        if total(pod.mid_requests for pod in pods.values()) != look.facts.mid_requests:
+        settings = EvictionSettings.of(reconciled.effective.strategy)
+        memory, now = run.context.node_state(reconciled.name).state_of(NodeEvictionState), run.context.steady()
+        run.context.state_of(ClusterEvictionState).backoff.begin(now, run.context.wall())
+        metrics = run.context.metrics.of(EvictionMetrics)
+        pods = {pod.uid: pod for pod in run.context.cluster.pods_on(reconciled.name) if pod.holds_mid}
+        if total(pod.mid_requests for pod in pods.values()) != reconciled.inputs.mid_requests:
             return _SOON_SECONDS  # they changed since the facts were gathered: what left would count as short
-        seen = _shortage(look, settings, memory, pods, now)
-        before, memory.looked = memory.looked, (now, seen.deficit if seen else NOTHING)
+        seen = _shortage(reconciled, settings, memory, pods, now)
+        before, memory.last_reconciled = memory.last_reconciled, (now, seen.deficit if seen else NOTHING)
         if before is not None:
-            metrics.short_for(look.name, before[1], now - before[0])
+            metrics.short_for(reconciled.name, before[1], now - before[0])
         short = seen.short if seen is not None and settings.mode != "off" else NOTHING
         memory.clock.update(short, now)
-        known = run.context.cluster.node_metrics.get(look.name)
-        received = known.received.report if known else None
-        due = memory.clock.due(short, settings.after_seconds, received or 0.0, now) if received is not None else NOTHING
-        await _tell_withheld(run, look, settings, memory, seen, pods)
+        known = run.context.cluster.node_metrics.get(reconciled.name)
+        observed_at = known.observed_at.report if known else None
+        due = (
+            memory.clock.due(short, settings.after_seconds, observed_at or 0.0, now)
+            if observed_at is not None
+            else NOTHING
+        )
+        await _report_unproven(run, reconciled, settings, memory, seen, pods)
         if seen is None or not due:
             if not short:
                 memory.told, memory.skipped = (), frozenset()
-                metrics.would_evict(look.name, 0)
+                metrics.would_evict(reconciled.name, 0)
             return memory.clock.next_due(settings.after_seconds, now)
-        turn = _Turn(run, look, settings, memory, metrics, pods, seen.only(due))
-        await (turn.evict() if settings.mode == "on" else turn.rehearse())
+        eviction_pass = _EvictionPass(run, reconciled, settings, memory, metrics, pods, seen.only(due))
+        await (eviction_pass.evict() if settings.mode == "on" else eviction_pass.dry_run())
         waits = [
-            *turn.again_at,
+            *eviction_pass.again_at,
             *((now + wait,) if (wait := memory.clock.next_due(settings.after_seconds, now)) else ()),
         ]
         return max(min(waits) - now, _SOON_SECONDS) if waits else None
 
     def forget(self, context: Context, name: str) -> None:
         """Another replica acts now, or the node is gone: what was seen here is no evidence any more."""
-        context.telemetry.part(EvictionMetrics).forget(name)
+        context.metrics.of(EvictionMetrics).forget(name)
         if name in context.cluster.nodes:
-            context.part(ClusterEvictionState).guard.end()
-        if name in context.memories:
-            memory = context.memories[name].part(NodeEvictionState)
-            memory.departures, memory.clock, memory.looked = Tombstones(), ShortageTimer(), None
-            memory.unproven, memory.told_unproven = ShortageTimer(), ()
+            context.state_of(ClusterEvictionState).backoff.end()
+        if name in context.node_states:
+            memory = context.node_states[name].state_of(NodeEvictionState)
+            memory.departures, memory.clock, memory.last_reconciled = Tombstones(), ShortageTimer(), None
+            memory.unproven, memory.reported_unproven = ShortageTimer(), ()
 
 
 def _shortage(
-    look: ReconcileResult,
+    reconciled: ReconcileResult,
     settings: EvictionSettings,
     memory: NodeEvictionState,
     pods: Mapping[str, PodInputs],
@@ -132,52 +136,55 @@ def _shortage(
     memory.departures.update(pods, now)
     memory.going = {uid: when for uid, when in memory.going.items() if uid in pods and now - when < _GOING_SECONDS}
     memory.refused = {uid: each for uid, each in memory.refused.items() if uid in pods}
-    memory.unsettled = {
-        uid: when for uid, when in memory.unsettled.items() if uid in pods and now - when < MINUTE_SECONDS
+    memory.unconfirmed = {
+        uid: when for uid, when in memory.unconfirmed.items() if uid in pods and now - when < MINUTE_SECONDS
     }
     if not pods:
         return None
-    going = total(pod.mid_requests for pod in pods.values() if _goes(pod, memory))
-    ages = [age for age in (look.facts.report_age, look.facts.prediction_age) if age is not None]
+    going = total(pod.mid_requests for pod in pods.values() if _is_leaving(pod, memory))
+    ages = [age for age in (reconciled.inputs.report_age, reconciled.inputs.prediction_age) if age is not None]
     departed = memory.departures.still_reported(now - max(ages, default=0.0), settings.window_seconds)
-    return shortage(look.facts, look.result, departed, going)
+    return shortage(reconciled.inputs, reconciled.result, departed, going)
 
 
-async def _tell_withheld(
+async def _report_unproven(
     run: Run,
-    look: ReconcileResult,
+    reconciled: ReconcileResult,
     settings: EvictionSettings,
     memory: NodeEvictionState,
     seen: Shortage | None,
     pods: Mapping[str, PodInputs],
 ) -> None:
     """Say once why nobody is evicted although there is a deficit, when it has lasted as long as one that evicts."""
-    now, unproven = run.context.steady(), unproven_deficit(look.facts, look.result, seen)
+    now, unproven = run.context.steady(), unproven_deficit(reconciled.inputs, reconciled.result, seen)
     if settings.mode == "off":
         unproven = NOTHING
     memory.unproven.update(unproven, now)
-    lasting, why = memory.unproven.due(unproven, settings.after_seconds, now + 1.0, now), unknown_inputs(look.facts)
+    lasting, why = (
+        memory.unproven.due(unproven, settings.after_seconds, now + 1.0, now),
+        unknown_inputs(reconciled.inputs),
+    )
     if not unproven:
-        memory.told_unproven = ()
-    elif lasting and why != memory.told_unproven and not _held_back(run, look):
-        memory.told_unproven = why
-        staying = [pod for pod in pods.values() if not _goes(pod, memory)]
+        memory.reported_unproven = ()
+    elif lasting and why != memory.reported_unproven and not _held_back(run, reconciled):
+        memory.reported_unproven = why
+        staying = [pod for pod in pods.values() if not _is_leaving(pod, memory)]
         note = text.unproven(lasting, why, select_victims(staying, lasting, lambda _: "").victims)
         await run.events.record(
-            run.context.cluster.reference(look.name), "Warning", "MidEvictionWithheld", "EvictMid", note
+            run.context.cluster.reference(reconciled.name), "Warning", "MidEvictionWithheld", "EvictMid", note
         )
 
 
-def _goes(pod: PodInputs, memory: NodeEvictionState) -> bool:
+def _is_leaving(pod: PodInputs, memory: NodeEvictionState) -> bool:
     return pod.uid in memory.going or (pod.mid is not None and pod.mid.terminating)
 
 
 @dataclass(slots=True)
-class _Turn:
+class _EvictionPass:
     """One look at a node whose shortage has lasted for long enough."""
 
     run: Run
-    look: ReconcileResult
+    reconciled: ReconcileResult
     settings: EvictionSettings
     memory: NodeEvictionState
     metrics: EvictionMetrics
@@ -186,27 +193,27 @@ class _Turn:
     again_at: list[float] = field(default_factory=list)
     _skipped: set[tuple[str, str]] = field(default_factory=set)
 
-    async def rehearse(self) -> None:
+    async def dry_run(self) -> None:
         """Say which pods would go, once for each change of the list."""
         selection = self._choose()
-        self.metrics.would_evict(self.look.name, len(selection.victims))
+        self.metrics.would_evict(self.reconciled.name, len(selection.victims))
         self._count_skipped()
         if selection.victims:
-            await self._tell(
+            await self._report(
                 selection.victims, "MidEvictionDryRun", text.dry_run(selection.victims, self.seen, self._seconds)
             )
         else:
-            await self._tell_nobody(selection.spared)
+            await self._report_none_evictable(selection.spared)
 
     async def evict(self) -> None:
         """Ask for one eviction after the other, for as long as something is short and the limits allow it."""
-        self.metrics.would_evict(self.look.name, 0)
+        self.metrics.would_evict(self.reconciled.name, 0)
         acted = False
-        while self.run.leader.leads:
+        while self.run.leader.is_leader:
             selection = self._choose()
             if not selection.victims:
                 if self.seen.short and not acted:
-                    await self._tell_nobody(selection.spared)
+                    await self._report_none_evictable(selection.spared)
                 break
             if not self._may_take(selection.victims[0]):
                 break
@@ -214,47 +221,47 @@ class _Turn:
             await self._evict(selection.victims[0])
         self._count_skipped()
 
-    async def _ask(self, pod: PodInputs, now: float, *, again: bool) -> tuple[EvictionOutcome, str] | None:
+    async def _request(self, pod: PodInputs, now: float, *, again: bool) -> tuple[EvictionOutcome, str] | None:
         """Ask for an eviction; what failed and was surely not taken gives its place in the limits back."""
-        asked = False
+        requested = False
         try:
             found = await recheck(self.run.api, pod)
-            if found is None and self.run.leader.leads:
-                asked = True
+            if found is None and self.run.leader.is_leader:
+                requested = True
                 found = await request(self.run.api, pod)
         except (ApiError, ApiUnavailable) as error:
-            if asked and isinstance(error, ApiUnavailable):
-                self._guard(pod)  # it may have been taken
-            if again or (asked and not is_refusal(error)):
-                self.memory.unsettled[pod.uid] = now
+            if requested and isinstance(error, ApiUnavailable):
+                self._record_eviction(pod)  # it may have been taken
+            if again or (requested and not is_refusal(error)):
+                self.memory.unconfirmed[pod.uid] = now
             else:
                 self._give_back(now)
             raise
         return found
 
     async def _evict(self, pod: PodInputs) -> None:
-        now, earlier = self.run.context.steady(), self.memory.unsettled.pop(pod.uid, None)
+        now, earlier = self.run.context.steady(), self.memory.unconfirmed.pop(pod.uid, None)
         if earlier is not None:  # what is asked for again counts once
             self._give_back(earlier)
         self._take(now)
-        found = await self._ask(pod, now, again=earlier is not None)
+        found = await self._request(pod, now, again=earlier is not None)
         answer, why = found or (None, "")
         if answer is not EvictionOutcome.EVICTED and not (answer is EvictionOutcome.GONE and earlier is not None):
             self._give_back(now)
         if answer is None:
             return
-        self.metrics.asked.labels(answer.value).inc()
+        self.metrics.requested.labels(answer.value).inc()
         if answer in (EvictionOutcome.BUDGET, EvictionOutcome.REFUSED):
             self.memory.refused[pod.uid] = (now + _REFUSED_SECONDS, why)
             note = f"Mid pod {pod.key} stays, though the node is short: it {why}"
-            if not _held_back(self.run, self.look):
+            if not _held_back(self.run, self.reconciled):
                 await self._event("Warning", "MidEvictionRefused", note)
             return
         self.memory.going[pod.uid] = now
         seen, self.seen = self.seen, replace(self.seen, going=self.seen.going + pod.mid_requests)
         if answer is EvictionOutcome.EVICTED:
-            self._guard(pod)
-            note = text.evicted(pod, self.look.name, seen, self._seconds)
+            self._record_eviction(pod)
+            note = text.evicted(pod, self.reconciled.name, seen, self._seconds)
             _LOG.info("%s", note)
             self.memory.told = ()
             await self._event("Warning", "MidPodEvicted", note)
@@ -262,21 +269,21 @@ class _Turn:
 
     def _take(self, now: float) -> None:
         self.memory.rate.take(now)
-        self.run.context.part(ClusterEvictionState).rate.take(now)
+        self.run.context.state_of(ClusterEvictionState).rate.take(now)
 
     def _give_back(self, taken_at: float) -> None:
         self.memory.rate.give_back(taken_at)
-        self.run.context.part(ClusterEvictionState).rate.give_back(taken_at)
+        self.run.context.state_of(ClusterEvictionState).rate.give_back(taken_at)
 
-    def _guard(self, pod: PodInputs) -> None:
+    def _record_eviction(self, pod: PodInputs) -> None:
         """Whatever replaces the pod is left alone for a time."""
         if pod.mid is not None:
             context = self.run.context
-            guard = context.part(ClusterEvictionState).guard
-            guard.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
+            backoff = context.state_of(ClusterEvictionState).backoff
+            backoff.evicted(pod.mid.workload, pod.mid.created, context.steady(), context.wall())
 
     def _choose(self) -> Selection:
-        candidates = [pod for pod in self.pods.values() if not _goes(pod, self.memory)]
+        candidates = [pod for pod in self.pods.values() if not _is_leaving(pod, self.memory)]
         selection = select_victims(candidates, self.seen.short, self._spare)
         self._skipped |= {(pod.uid, "kept") for pod, _ in selection.spared if pod.mid and pod.mid.kept}
         return selection
@@ -289,9 +296,11 @@ class _Turn:
             self.again_at.append(until)
             return why
         self.memory.refused.pop(pod.uid, None)
-        if pod.mid is None or pod.uid in self.memory.unsettled:
+        if pod.mid is None or pod.uid in self.memory.unconfirmed:
             return ""
-        guarded = self.run.context.part(ClusterEvictionState).guard.spared_until(pod.mid.workload, pod.mid.created, now)
+        guarded = self.run.context.state_of(ClusterEvictionState).backoff.backoff_until(
+            pod.mid.workload, pod.mid.created, now
+        )
         if guarded is None:
             return ""
         self.again_at.append(guarded)
@@ -302,9 +311,9 @@ class _Turn:
 
     def _may_take(self, pod: PodInputs) -> bool:
         """Whether both limits allow one more eviction now; one that may have been taken has its place already."""
-        if pod.uid in self.memory.unsettled:
+        if pod.uid in self.memory.unconfirmed:
             return True
-        now, everywhere = self.run.context.steady(), self.run.context.part(ClusterEvictionState)
+        now, everywhere = self.run.context.steady(), self.run.context.state_of(ClusterEvictionState)
         for reason, rate, limit in (
             ("node-rate", self.memory.rate, self.settings.per_node),
             ("cluster-rate", everywhere.rate, self.settings.per_cluster),
@@ -329,30 +338,30 @@ class _Turn:
         now = self.run.context.steady()
         return now - min((self.memory.clock.since[each] for each in self.seen.resources), default=now)
 
-    async def _tell_nobody(self, spared: tuple[tuple[PodInputs, str], ...]) -> None:
+    async def _report_none_evictable(self, spared: tuple[tuple[PodInputs, str], ...]) -> None:
         if spared:
             pods = tuple(pod for pod, _ in spared)
-            await self._tell(pods, "MidEvictionImpossible", text.none_evictable(spared, self.seen, self._seconds))
+            await self._report(pods, "MidEvictionImpossible", text.none_evictable(spared, self.seen, self._seconds))
 
-    async def _tell(self, pods: tuple[PodInputs, ...], reason: str, note: str) -> None:
+    async def _report(self, pods: tuple[PodInputs, ...], reason: str, note: str) -> None:
         """One event for each list of pods."""
         told = (reason, *(pod.uid for pod in pods))
-        if told != self.memory.told and not _held_back(self.run, self.look):
+        if told != self.memory.told and not _held_back(self.run, self.reconciled):
             self.memory.told = told
             await self._event("Warning", reason, note)
 
     async def _event(self, type_: str, reason: str, note: str) -> None:
         await self.run.events.record(
-            self.run.context.cluster.reference(self.look.name), type_, reason, "EvictMid", note
+            self.run.context.cluster.reference(self.reconciled.name), type_, reason, "EvictMid", note
         )
 
 
-def _held_back(run: Run, look: ReconcileResult) -> bool:
+def _held_back(run: Run, reconciled: ReconcileResult) -> bool:
     """Whether there were many events about the node; what is not told now is, at a later look."""
-    notices, now = run.context.memory(look.name).part(ReportRateLimiter), run.context.steady()
-    if notices.wait(notices.events, now):
+    limiter, now = run.context.node_state(reconciled.name).state_of(ReportRateLimiter), run.context.steady()
+    if limiter.wait(limiter.events, now):
         return True
-    notices.take(notices.events, now)
+    limiter.take(limiter.events, now)
     return False
 
 

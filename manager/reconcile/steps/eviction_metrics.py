@@ -14,7 +14,7 @@ class EvictionMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.asked = Counter(
+        self.requested = Counter(
             f"{PREFIX}_mid_evictions", "Evictions of Mid pods that were asked for", ["result"], registry=registry
         )
         """Evictions by what came of them."""

@@ -1,4 +1,4 @@
-"""What a reaction is, and what it is told."""
+"""What a post-reconcile step is, and what it receives."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,39 +11,39 @@ from manager.inputs import NodeInputs
 
 @dataclass(frozen=True, slots=True)
 class ReconcileResult:
-    """What one look at a node found."""
+    """What one reconciliation of a node found."""
 
     name: str
     """Name of the node."""
-    view: EffectiveStrategy
-    """Its strategy, and where each value comes from."""
-    facts: NodeInputs
+    effective: EffectiveStrategy
+    """Its strategy, and the source of each value."""
+    inputs: NodeInputs
     """What the formula read."""
     result: Result
-    """What the formula says."""
-    offered_before: bool
-    """Whether the Node offered any Mid resource before this look."""
+    """What the formula calculated."""
+    published_before: bool
+    """Whether the Node had any Mid resource before this reconciliation."""
 
 
 class PostReconcileStep(Protocol):
-    """Does something about what a look found. A frozen dataclass without state.
+    """Acts on the result of a reconciliation. A frozen dataclass without state.
 
-    What it remembers of a node is a class of its own, kept under `context.memory(name).part(TheClass)`; its metrics are
-    kept under `context.telemetry.part(TheMetrics)`.
+    Its state of a node is a class of its own, kept under `context.node_state(name).state_of(TheClass)`; its metrics are
+    kept under `context.metrics.of(TheMetrics)`.
     """
 
-    async def react(self, run: Run, look: ReconcileResult) -> float | None:
-        """React, on the leader only.
+    async def execute(self, run: Run, reconciled: ReconcileResult) -> float | None:
+        """Act, on the leader only.
 
         Returns:
-            In how many seconds to look again even if nothing happens; `None` for no such need. [s]
+            In how many seconds to reconcile again even if nothing changes; `None` for no such need. [s]
 
         Raises:
-            ApiError: the API server refuses; the look is repeated with back-off.
-            ApiUnavailable: it is away.
+            ApiError: the API server refuses; the reconciliation is retried with backoff.
+            ApiUnavailable: the API server is unavailable.
         """
         ...
 
     def forget(self, context: Context, name: str) -> None:
-        """Show nothing more about a node that is gone, or that another replica looks after."""
+        """Drop the metrics of a node that is gone, or that another replica reconciles."""
         ...

@@ -74,7 +74,7 @@ async def _refusals(text: str | None) -> list[str] | None:
     world = World()
     keeper = ConfigReconciler(world.run)
     keeper.observe({"metadata": {"name": "c"}, "data": {} if text is None else {CONFIG_MAP_KEY: text}})
-    await keeper.catch_up()
+    await keeper.reconcile()
     told = [event for event in world.api.written("POST", "/events") if event["reason"] in _THEIR_NAMES]
     return [f"{event['type']}/{_THEIR_NAMES[event['reason']]}" for event in told] or None
 

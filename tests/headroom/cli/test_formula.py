@@ -6,7 +6,7 @@ from manager.calculators.base import Term
 from manager.calculators.mid import calculate
 from manager.inputs import Resource
 from manager.mid.explanation.formula import Operand, decisive, evaluate, operands
-from tests.manager.made import facts, mid_pod, node, pod, report
+from tests.manager.made import mid_pod, node, node_inputs, pod, report
 
 
 def term(formula: str, value: int, **inputs: int) -> Term:
@@ -76,7 +76,7 @@ AMOUNT = st.integers(0, 64)
 def test_printed_lines_add_up(numbers: tuple[int, ...], percent: int, policy: tuple[str, str]) -> None:
     """Whatever the policy and the numbers, each printed formula with its printed inputs comes to its printed value."""
     allocatable, more, usage, system, reclaimable, mid_usage, prod, mid = numbers
-    found = facts(
+    found = node_inputs(
         node(cpu=str(allocatable), memory=f"{allocatable}Gi", capacity={"cpu": str(allocatable + more)}),
         report(
             usage=(str(usage), f"{usage}Gi"),

@@ -77,7 +77,7 @@ def test_small_decrease_waits() -> None:
     """A small decrease is written when the last write is updateTimeThresholdSeconds ago."""
     decision = _decide(10000, 9950)
     assert decision.writes == {}
-    assert decision.look_again_at == NOW + 300
+    assert decision.requeue_at == NOW + 300
     assert _decide(10000, 9950, now=NOW + 299).writes == {}
     assert _decide(10000, 9950, now=NOW + 300).writes == {CPU: 9950}
 
@@ -86,7 +86,7 @@ def test_increase_must_hold() -> None:
     """A large increase is written once it has held, with the lowest number of that time."""
     first = _decide(10000, 20000)
     assert first.writes == {}
-    assert first.look_again_at == NOW + 120
+    assert first.requeue_at == NOW + 120
     dip = _decide(10000, 14000, first.memory, NOW + 60)
     assert dip.memory.rises[CPU] == (PendingIncrease(NOW, 14000),)
     held = _decide(10000, 30000, dip.memory, NOW + 120)
@@ -99,7 +99,7 @@ def test_rest_of_increase_is_planned() -> None:
     dip = _decide(10000, 14000, _decide(10000, 20000).memory, NOW + 60)
     held = _decide(10000, 20000, dip.memory, NOW + 120)
     assert held.writes == {CPU: 14000}
-    assert held.look_again_at == NOW + 240
+    assert held.requeue_at == NOW + 240
     rest = _decide(14000, 20000, state_after_writes(held, NOW + 120), NOW + 240)
     assert rest.writes == {CPU: 20000}
 
@@ -108,11 +108,11 @@ def test_small_increase_does_not_hold_up_a_large_one() -> None:
     """A large increase is written when it has held, although a small one before it still waits for calm."""
     small = _decide(10000, 10200)
     large = _decide(10000, 13000, small.memory, NOW + 60)
-    assert large.look_again_at == NOW + 180
+    assert large.requeue_at == NOW + 180
     assert _decide(10000, 13000, large.memory, NOW + 179).writes == {}
     held = _decide(10000, 13000, large.memory, NOW + 180)
     assert held.writes == {CPU: 13000}
-    assert held.look_again_at is None
+    assert held.requeue_at is None
 
 
 def test_each_part_of_an_increase_holds_for_itself() -> None:
@@ -121,7 +121,7 @@ def test_each_part_of_an_increase_holds_for_itself() -> None:
     high = _decide(10000, 15000, low.memory, NOW + 30)
     first = _decide(10000, 15000, high.memory, NOW + 120)
     assert first.writes == {CPU: 12000}
-    assert first.look_again_at == NOW + 150
+    assert first.requeue_at == NOW + 150
     rest = _decide(12000, 15000, state_after_writes(first, NOW + 120), NOW + 150)
     assert rest.writes == {CPU: 15000}
 
@@ -140,13 +140,13 @@ def test_interrupted_increase_begins_anew() -> None:
     back = _decide(10000, 10000, first.memory, NOW + 100)
     assert back.memory.rises == {}
     again = _decide(10000, 20000, back.memory, NOW + 110)
-    assert again.look_again_at == NOW + 230
+    assert again.requeue_at == NOW + 230
 
 
 def test_small_increase_waits_longer() -> None:
     """An increase within the threshold is written after updateTimeThresholdSeconds, if it held."""
     first = _decide(10000, 10900)
-    assert first.look_again_at == NOW + 300
+    assert first.requeue_at == NOW + 300
     assert _decide(10000, 10900, first.memory, NOW + 299).writes == {}
     assert _decide(10000, 10900, first.memory, NOW + 300).writes == {CPU: 10900}
 
@@ -189,7 +189,7 @@ def test_repair_is_no_short_cut() -> None:
     found = {CPU: PublishedAmount(5000, consistent=False), MEMORY: PublishedAmount(1000)}
     repair = decide(found, Amounts(9000, 1000), STRATEGY, JUST_WRITTEN, NOW)
     assert repair.writes == {CPU: 5000}
-    assert repair.look_again_at == NOW + 120
+    assert repair.requeue_at == NOW + 120
     repaired = {CPU: PublishedAmount(5000), MEMORY: PublishedAmount(1000)}
     held = decide(repaired, Amounts(9000, 1000), STRATEGY, state_after_writes(repair, NOW), NOW + 120)
     assert held.writes == {CPU: 9000}
@@ -205,9 +205,9 @@ def test_larger_of_two_is_offered() -> None:
 def test_what_runs_is_restored_at_once() -> None:
     """A kubelet that zeroed the Node's numbers: what Mid pods bought comes back at once, the rest when it has held."""
     zeroed = {CPU: PublishedAmount(0), MEMORY: PublishedAmount(1000)}
-    first = decide(zeroed, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, bought=Amounts(3000, 1000))
+    first = decide(zeroed, Amounts(5000, 1000), STRATEGY, JUST_WRITTEN, NOW, allocated=Amounts(3000, 1000))
     assert first.writes == {CPU: 3000}
-    assert first.look_again_at == NOW + 120
+    assert first.requeue_at == NOW + 120
     rest = decide(
         {CPU: PublishedAmount(3000), MEMORY: PublishedAmount(1000)},
         Amounts(5000, 1000),
@@ -271,7 +271,7 @@ def test_what_comes_back_must_hold() -> None:
     )
     back = _decide(None, 5000, gone.memory, NOW + 10)
     assert back.writes == {}
-    assert back.look_again_at == NOW + 130
+    assert back.requeue_at == NOW + 130
     dip = _decide(None, 4000, back.memory, NOW + 60)
     assert dip.writes == {}
     held = _decide(None, 6000, dip.memory, NOW + 130)

@@ -11,7 +11,7 @@ from crds.node_metric import ShadowAccount
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, NodeInputs
 from manager.mid.shadow import Account, ShadowSimulation, StoredAccount, free_for_mid
-from tests.manager.made import NOW, Json, facts, mid_pod, node, report
+from tests.manager.made import NOW, Json, mid_pod, node, node_inputs, report
 
 GI = 1024**3
 WINDOW = 300.0
@@ -30,60 +30,60 @@ class Node:
     def __init__(self, **strategy: object) -> None:
         self.strategy: dict[str, Any] = {"midIncreaseHoldSeconds": 0, **strategy}
         self.now = 0.0
-        self.rehearsal = ShadowSimulation(Account(NOW), None, self.now)
+        self.simulation = ShadowSimulation(Account(NOW), None, self.now)
 
-    def facts(self, metric: Json | None, *pods: Json) -> NodeInputs:
+    def node_inputs(self, metric: Json | None, *pods: Json) -> NodeInputs:
         """What the formula reads now."""
-        return facts(node(), metric, *pods, now=NOW + self.now, **self.strategy)
+        return node_inputs(node(), metric, *pods, now=NOW + self.now, **self.strategy)
 
-    def look(self, metric: Json | None, *pods: Json, after: float = 60.0) -> float | None:
+    def reconcile(self, metric: Json | None, *pods: Json, after: float = 60.0) -> float | None:
         """Look at it some time later."""
         self.now += after
-        found = self.facts(metric, *pods)
-        return self.rehearsal.look(found, calculate(found), WINDOW, self.now)
+        found = self.node_inputs(metric, *pods)
+        return self.simulation.observe(found, calculate(found), WINDOW, self.now)
 
     def reported(self, prod: str, reclaimable: str = "4", after: float = 60.0) -> None:
         """Look when a report has just come."""
-        self.look(_report(prod, reclaimable, age=-(self.now + after)), after=after)
+        self.reconcile(_report(prod, reclaimable, age=-(self.now + after)), after=after)
 
     @property
     def account(self) -> Account:
         """The account so far."""
-        return self.rehearsal.account
+        return self.simulation.account
 
 
 def test_free_is_what_is_left() -> None:
     """16 cores of which 15 are allocatable, 1 for the system and 9 for Prod pods leave 6, whatever Mid pods use."""
     the_node = node(cpu="15", capacity={"cpu": "16"})
-    found = free_for_mid(facts(the_node, _report("9", usage=("13", "24Gi"), mid=("3", "1Gi"))))
+    found = free_for_mid(node_inputs(the_node, _report("9", usage=("13", "24Gi"), mid=("3", "1Gi"))))
     assert found == Amounts(6000, (64 - 2 - 8) * GI)
 
 
 def test_free_without_classes() -> None:
     """Another agent says no class: what is neither the system's nor of bought Mid counts as above Mid."""
     other = report(usage=("10", "24Gi"), mid=None)
-    assert free_for_mid(facts(node(), other)) == Amounts(16000 - 1000 - 9000, (64 - 2 - 22) * GI)
+    assert free_for_mid(node_inputs(node(), other)) == Amounts(16000 - 1000 - 9000, (64 - 2 - 22) * GI)
 
 
 def test_free_counts_hosts_and_reservation() -> None:
     """The reservation is the largest of three: system use with host applications, kubelet's, the annotation's."""
     host = [{"priority": "koord-prod", "usage": {"resources": {"cpu": "4", "memory": "1Gi"}}}]
-    found = free_for_mid(facts(node(), _report("3", hostApplicationMetric=host)))
+    found = free_for_mid(node_inputs(node(), _report("3", hostApplicationMetric=host)))
     assert found is not None
     assert found.cpu == 16000 - (1000 + 4000) - 3000
     reserved = node(annotations={"node.koordinator.sh/reservation": '{"resources": {"cpu": "6"}}'})
-    assert free_for_mid(facts(reserved, _report("3"))) == Amounts(7000, (64 - 2 - 8) * GI)
+    assert free_for_mid(node_inputs(reserved, _report("3"))) == Amounts(7000, (64 - 2 - 8) * GI)
 
 
 @pytest.mark.parametrize("metric", [None, report(usage=("6", None))])
 def test_unmeasured_is_not_judged(metric: Json | None) -> None:
     """Where a report does not say what is in use, nothing is free or too much: nobody knows."""
-    assert free_for_mid(facts(node(), metric)) is None
+    assert free_for_mid(node_inputs(node(), metric)) is None
 
 
 def test_overloaded_node_has_nothing_free() -> None:
     """Use beyond what is there leaves nothing, not less."""
-    found = free_for_mid(facts(node(), _report("40")))
+    found = free_for_mid(node_inputs(node(), _report("40")))
     assert found is not None
     assert found.cpu == 0
 
@@ -97,7 +97,7 @@ def test_quiet_node_sells_safely() -> None:
     assert quiet.account.mean.cpu == 4000
     assert not quiet.account.too_much
     assert not quiet.account.worst
-    assert quiet.rehearsal.offered == Amounts(4000, 10 * GI)
+    assert quiet.simulation.offered == Amounts(4000, 10 * GI)
 
 
 def test_sudden_load_is_too_much() -> None:
@@ -119,7 +119,7 @@ def test_offer_counts_while_it_stood() -> None:
     halved.reported("3")
     metric = _report("3", age=-halved.now)
     halved.strategy["midCPUThresholdPercent"] = 10  # as an edit of the ConfigMap: 4000 -> 1600
-    halved.look(metric, after=30)
+    halved.reconcile(metric, after=30)
     halved.reported("13", after=30)
     assert halved.account.too_much == Amounts(30_000, 0)
 
@@ -129,17 +129,17 @@ def test_hold_counts() -> None:
     held = Node(midIncreaseHoldSeconds=120)
     held.reported("3", reclaimable="2")
     held.now += 60
-    assert held.look(_report("3", "4", age=-held.now), after=0) == 120.0
-    assert held.rehearsal.offered == Amounts(2000, 10 * GI)
-    held.look(_report("3", "4", age=-held.now), after=120)
-    assert held.rehearsal.offered == Amounts(4000, 10 * GI)
+    assert held.reconcile(_report("3", "4", age=-held.now), after=0) == 120.0
+    assert held.simulation.offered == Amounts(2000, 10 * GI)
+    held.reconcile(_report("3", "4", age=-held.now), after=120)
+    assert held.simulation.offered == Amounts(4000, 10 * GI)
 
 
 def test_floor_counts() -> None:
     """What running Mid pods bought would have stayed on offer."""
     floor = Node()
-    floor.look(_report("3", "0", age=-60.0), mid_pod("m", cpu="3000", memory="2Gi"))
-    assert floor.rehearsal.offered == Amounts(3000, 10 * GI)
+    floor.reconcile(_report("3", "0", age=-60.0), mid_pod("m", cpu="3000", memory="2Gi"))
+    assert floor.simulation.offered == Amounts(3000, 10 * GI)
 
 
 def test_silence_is_not_observed() -> None:
@@ -147,8 +147,8 @@ def test_silence_is_not_observed() -> None:
     silent = Node(degradeTimeMinutes=1)
     silent.reported("3")
     observed = silent.account.observed
-    silent.look(_report("3", age=-60.0), after=61)
-    assert silent.rehearsal.offered is None
+    silent.reconcile(_report("3", age=-60.0), after=61)
+    assert silent.simulation.offered is None
     silent.reported("3", after=10_000)
     assert silent.account.observed - observed == WINDOW * 1000
     assert silent.account.mean.cpu == 0  # nothing stood in that time
@@ -159,7 +159,7 @@ def test_same_report_is_judged_once() -> None:
     once = Node()
     once.reported("3")
     before = once.account
-    once.look(_report("3", age=-once.now), after=30)
+    once.reconcile(_report("3", age=-once.now), after=30)
     assert once.account == before
 
 
@@ -168,18 +168,18 @@ def test_restart_goes_on() -> None:
     first = Node()
     for prod in ("3", "3", "14", "3"):
         first.reported(prod)
-    stored = StoredAccount.read(to_json(first.rehearsal.to_status(NOW + first.now)))
+    stored = StoredAccount.read(to_json(first.simulation.to_status(NOW + first.now)))
     assert stored is not None
-    assert stored.offered == first.rehearsal.offered
+    assert stored.offered == first.simulation.offered
     assert stored.written_at == NOW + first.now
     assert stored.account.observed == first.account.observed
     assert stored.account.mean == first.account.mean
     assert (stored.account.too_much, stored.account.worst) == (first.account.too_much, first.account.worst)
     again = ShadowSimulation(stored.account, stored.offered, 0.0)
-    found = first.facts(_report("3", age=-first.now))
-    again.look(found, calculate(found), WINDOW, 5.0)
+    found = first.node_inputs(_report("3", age=-first.now))
+    again.observe(found, calculate(found), WINDOW, 5.0)
     assert again.account == stored.account  # the report was judged before
-    assert again.offered == first.rehearsal.offered
+    assert again.offered == first.simulation.offered
 
 
 def test_status_is_the_wire_type() -> None:
@@ -187,7 +187,7 @@ def test_status_is_the_wire_type() -> None:
     sudden = Node()
     for prod in ("3", "3", "14"):
         sudden.reported(prod)
-    status = to_json(sudden.rehearsal.to_status(NOW))
+    status = to_json(sudden.simulation.to_status(NOW))
     assert from_json(ShadowAccount, status).observed_seconds == 120
     assert status["tooMuchSeconds"] == {"cpu": 60, "memory": 0}
     assert status["worstExcess"] == {"cpu": "3000m", "memory": "0"}
@@ -246,7 +246,7 @@ def test_sums_are_bounded(rows: list[tuple[int, int, int]]) -> None:
     """The mean and the worst are no more than the largest offer, and too much is never longer than observed."""
     account = Account(NOW)
     for offered, free, milliseconds in rows:
-        account = account.judge(Amounts(offered, 0), Amounts(free, 0), milliseconds)
+        account = account.add(Amounts(offered, 0), Amounts(free, 0), milliseconds)
     largest = max((offered for offered, _, _ in rows), default=0)
     assert 0 <= account.mean.cpu <= largest
     assert 0 <= account.too_much.cpu <= account.observed == sum(row[2] for row in rows)

@@ -45,7 +45,7 @@ class Shadowed(World):
         stored = self.api.objects[METRIC]
         status = {**stored.get("status", {}), **made["status"]}
         node_metric.observe(self.run, "MODIFIED", self.api.put(METRIC, {**stored, "status": status}))
-        await self.look()
+        await self.reconcile()
 
     def account(self) -> Json | None:
         """The account that is kept."""
@@ -62,14 +62,14 @@ class Shadowed(World):
 
     def metrics(self) -> str:
         """What /metrics shows."""
-        return generate_latest(self.run.context.telemetry.registry).decode()
+        return generate_latest(self.run.context.metrics.registry).decode()
 
 
 @pytest.fixture
 async def world() -> Shadowed:
     """One that has reported for three minutes."""
     world = Shadowed()
-    await world.look()
+    await world.reconcile()
     for _ in range(3):
         await world.minute()
     return world
@@ -99,18 +99,18 @@ def test_account_is_of_active_mode(minutes: list[tuple[int, int, int, bool]]) ->
         one, other = Shadowed(), Shadowed()
         other.configure(SHADOW.replace("shadow", "active"))
         for world in (one, other):
-            await world.look()
+            await world.reconcile()
         for silent, reclaimable, usage, has_pod in minutes:
             for world in (one, other):
                 world.wall.now += 60 * (silent - 1)
                 world.steady.now += 60 * (silent - 1)
-                bought = PodInputs.from_object(mid_pod("m", cpu="2500", memory="3Gi"))
-                put_pods(world.run.context.cluster, [bought] if has_pod else [])
-                await world.look()
+                allocated = PodInputs.from_object(mid_pod("m", cpu="2500", memory="3Gi"))
+                put_pods(world.run.context.cluster, [allocated] if has_pod else [])
+                await world.reconcile()
                 await world.minute(usage=str(usage), reclaimable=str(reclaimable))
-            rehearsal = one.run.context.memory("n1").part(ShadowState).rehearsal
-            assert rehearsal is not None
-            offered = rehearsal.offered
+            simulation = one.run.context.node_state("n1").state_of(ShadowState).simulation
+            assert simulation is not None
+            offered = simulation.offered
             shown = {} if offered is None else {"cpu": str(offered.cpu), "memory": str(offered.memory)}
             assert shown == other.offered()
 
@@ -149,8 +149,8 @@ async def test_restart_reads_it_back(world: Shadowed) -> None:
         await world.minute()
     before, written = world.account(), len(world.writes())
     assert before is not None
-    world.run.context.memories.clear()
-    await world.look()
+    world.run.context.node_states.clear()
+    await world.reconcile()
     assert len(world.writes()) == written
     assert f'shadow_observed_seconds{{node="n1"}} {float(before["observedSeconds"])}' in world.metrics()
     for _ in range(16):
@@ -166,12 +166,12 @@ async def test_follower_forgets(world: Shadowed) -> None:
     leading = world.run.leader
     api: Any = world.api
     world.run.leader = LeaderElector(api, "ns", "b", LeaderSettings(enabled=True), world.steady, lambda: None)
-    await world.look()
+    await world.reconcile()
     assert 'node="n1"' not in world.metrics()
     assert "headroom_manager_shadow_nodes 0.0" in world.metrics()
-    assert world.run.context.memory("n1").part(ShadowState) == ShadowState()
+    assert world.run.context.node_state("n1").state_of(ShadowState) == ShadowState()
     world.run.leader = leading
-    await world.look()
+    await world.reconcile()
     assert "headroom_manager_shadow_nodes 1.0" in world.metrics()
 
 
@@ -180,11 +180,11 @@ async def test_leaving_resets(world: Shadowed, config: str) -> None:
     """A node that leaves shadow mode, or is disabled, has no account any more; the next one begins anew."""
     since = (world.account() or {})["since"]
     world.configure(config)
-    await world.look()
+    await world.reconcile()
     assert world.account() is None
     assert "headroom_manager_shadow_nodes 0.0" in world.metrics()
     written = len(world.writes())
-    await world.look()
+    await world.reconcile()
     assert len(world.writes()) == written
     world.configure(SHADOW)
     await world.minute()
@@ -199,22 +199,22 @@ async def test_leaving_publishes_at_once(world: Shadowed) -> None:
     world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(422, "Invalid", "no")
     world.configure(ENABLED)
     with pytest.raises(ApiError):
-        await world.look()
+        await world.reconcile()
     assert world.offered() == {"cpu": "4000", "memory": str(10 * GI)}
 
 
 async def test_entering_takes_away(world: Shadowed) -> None:
     """Mid resources that are on the Node when shadow mode begins are taken away, down to what Mid pods bought."""
     world.configure(ENABLED)
-    await world.look()
+    await world.reconcile()
     assert world.offered()["cpu"] == "4000"
-    bought = PodInputs.from_object(mid_pod("m", cpu="1000", memory="1Gi"))
-    world.run.context.cluster.put_pod(bought)
+    allocated = PodInputs.from_object(mid_pod("m", cpu="1000", memory="1Gi"))
+    world.run.context.cluster.put_pod(allocated)
     world.configure(SHADOW)
-    await world.look()
+    await world.reconcile()
     assert world.offered() == {"cpu": "1000", "memory": str(GI)}
-    world.run.context.cluster.drop_pod(bought.uid)
-    await world.look()
+    world.run.context.cluster.drop_pod(allocated.uid)
+    await world.reconcile()
     assert world.offered() == {}
 
 
@@ -226,27 +226,27 @@ async def test_account_outlives_a_replaced_status(world: Shadowed) -> None:
         world.steady.now += 60
         stored = {**world.api.objects[METRIC], "status": report(mid=None, age=-world.steady.now)["status"]}
         node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
-        await world.look()
+        await world.reconcile()
     assert 'shadow_observed_seconds{node="n1"} 1380.0' in world.metrics()
     account = world.account()
     assert account is not None
     assert account["observedSeconds"] >= 600
     assert not [body for body in world.api.written("PATCH", "/status") if "shadow" in body.get("status", {})]
-    world.run.context.memories.clear()
-    await world.look()
+    world.run.context.node_states.clear()
+    await world.reconcile()
     assert f'shadow_observed_seconds{{node="n1"}} {float(account["observedSeconds"])}' in world.metrics()
 
 
 async def test_account_of_the_status_is_taken_over(world: Shadowed) -> None:
     """What a manager of before kept in the status of the NodeMetric goes on in the ConfigMap, and leaves the status."""
     old = {"since": at(-90_000), "time": at(-60), "observedSeconds": 80_000, "mean": {"cpu": "4", "memory": "1Gi"}}
-    world.run.context.memories.clear()
-    world.run.context.part(ShadowStore).clear()
+    world.run.context.node_states.clear()
+    world.run.context.state_of(ShadowStore).clear()
     del world.api.objects[ACCOUNTS]
     stored = world.api.objects[METRIC]
     stored = {**stored, "status": {**stored["status"], "shadow": old}}
     node_metric.observe(world.run, "MODIFIED", world.api.put(METRIC, stored))
-    await world.look()
+    await world.reconcile()
     account = world.account()
     assert account is not None
     assert (account["since"], account["observedSeconds"], account["nodeUID"]) == (at(-90_000), 80_000, "uid-n1")
@@ -259,8 +259,8 @@ async def test_account_of_the_status_is_taken_over(world: Shadowed) -> None:
 async def test_nodes_share_writes(world: Shadowed) -> None:
     """What is due is written with all that is in the same ConfigMap; accounts of nodes that are gone go with it."""
     twin = next(name for number in range(2, 999) if name_of(name := f"n{number}") == name_of("n1"))
-    memory = world.run.context.memory(twin).part(ShadowState)
-    memory.rehearsal, memory.node_uid = ShadowSimulation(Account(world.wall()), None, world.steady()), "uid-twin"
+    memory = world.run.context.node_state(twin).state_of(ShadowState)
+    memory.simulation, memory.node_uid = ShadowSimulation(Account(world.wall()), None, world.steady()), "uid-twin"
     made = copy.deepcopy(node())
     made["metadata"].update(name=twin, uid="uid-twin")
     nodes.observe(world.run, "ADDED", made)
@@ -268,7 +268,7 @@ async def test_nodes_share_writes(world: Shadowed) -> None:
         await world.minute()
     assert set(world.api.objects[ACCOUNTS]["data"]) == {"n1", twin}
     nodes.observe(world.run, "DELETED", made)
-    world.run.context.memories.pop(twin)
+    world.run.context.node_states.pop(twin)
     for _ in range(16):
         await world.minute()
     assert set(world.api.objects[ACCOUNTS]["data"]) == {"n1"}
@@ -277,39 +277,39 @@ async def test_nodes_share_writes(world: Shadowed) -> None:
 async def test_many_nodes_begin_at_once(world: Shadowed) -> None:
     """A ConfigMap is not written for every node that enters shadow mode with others."""
     before = len(world.api.written("PATCH", ACCOUNTS))
-    world.run.context.memories.clear()
+    world.run.context.node_states.clear()
     for _ in range(5):
-        world.run.context.memory("n1").part(ShadowState).written_at = None
-        await world.look()
+        world.run.context.node_state("n1").state_of(ShadowState).written_at = None
+        await world.reconcile()
     assert len(world.api.written("PATCH", ACCOUNTS)) - before <= 1
 
 
 async def test_failed_write_is_queued_again_soon(world: Shadowed) -> None:
     """An account that could not be written is due a few seconds later, not when the node has its next turn."""
     world.api.fails[f"PATCH {ACCOUNTS}"] = ApiUnavailable("away", status=500)
-    memory = world.run.context.memory("n1").part(ShadowState)
+    memory = world.run.context.node_state("n1").state_of(ShadowState)
     memory.written_at = None
     with pytest.raises(ApiUnavailable):
         await world.minute()
     world.steady.now += 1
-    await world.look()  # the worker tries again
+    await world.reconcile()  # the worker tries again
     assert [memory.written_at, world.due_in()] == [None, 4.0]
     del world.api.fails[f"PATCH {ACCOUNTS}"]
     world.steady.now += 4
-    await world.look()
-    assert world.run.context.memory("n1").part(ShadowState).written_at == world.steady.now
+    await world.reconcile()
+    assert world.run.context.node_state("n1").state_of(ShadowState).written_at == world.steady.now
     assert (world.account() or {})["observedSeconds"] == 240
 
 
 async def test_lasting_failure_is_not_tried_ever_again(world: Shadowed) -> None:
     """All nodes of a ConfigMap wait for it: the longer it cannot be written, the longer."""
     world.api.fails[f"PATCH {ACCOUNTS}"] = ApiError(422, "Invalid", "too large")
-    memory = world.run.context.memory("n1").part(ShadowState)
+    memory = world.run.context.node_state("n1").state_of(ShadowState)
     memory.written_at = None
     looks = 0
     while world.steady.now < 3600:
         with suppress(ApiError):
-            await world.look()
+            await world.reconcile()
         looks += 1
         world.steady.now += max(world.due_in() or 0.0, 1.0)
     assert looks < 60
@@ -322,7 +322,7 @@ async def test_missing_right_stops_nothing_else(mode: str, verb: str, caplog: py
     world = Shadowed()
     world.api.fails[f"{verb} /api/v1/namespaces/{DEFAULT_NAMESPACE}/configmaps".strip()] = FORBIDDEN
     world.configure(SHADOW.replace("shadow", mode))
-    await world.look()
+    await world.reconcile()
     for _ in range(30):
         await world.minute(reclaimable="5")
     assert world.offered() == ({} if mode == "shadow" else {"cpu": "5000", "memory": str(10 * GI)})
@@ -340,8 +340,8 @@ async def test_right_comes_back(world: Shadowed) -> None:
     for _ in range(30):
         await world.minute()
     before = (world.account() or {})["observedSeconds"]
-    world.run.context.memories.clear()
-    world.run.context.part(ShadowStore).clear()
+    world.run.context.node_states.clear()
+    world.run.context.state_of(ShadowStore).clear()
     world.api.fails[ACCOUNTS] = FORBIDDEN
     for _ in range(3):
         await world.minute()
@@ -355,10 +355,10 @@ async def test_right_comes_back(world: Shadowed) -> None:
 async def test_unreadable_account_begins_anew(world: Shadowed) -> None:
     """What somebody wrote into the ConfigMap is replaced."""
     for text in ("{", "[]", '{"nodeUID": "uid-n1", "since": 7}', '{"nodeUID": "uid-n1"}', "[" * 9999):
-        world.run.context.memories.clear()
-        world.run.context.part(ShadowStore).clear()
+        world.run.context.node_states.clear()
+        world.run.context.state_of(ShadowStore).clear()
         world.api.objects[ACCOUNTS]["data"]["n1"] = text
-        await world.look()
+        await world.reconcile()
         assert (world.account() or {})["observedSeconds"] == 0
 
 
@@ -374,7 +374,7 @@ async def test_other_machine_begins_anew(world: Shadowed) -> None:
 async def test_gone_node_shows_nothing(world: Shadowed) -> None:
     """With the Node its metrics go."""
     nodes.observe(world.run, "DELETED", node())
-    await world.look()
+    await world.reconcile()
     assert 'node="n1"' not in world.metrics()
     assert "headroom_manager_shadow_nodes 0.0" in world.metrics()
 
@@ -391,7 +391,7 @@ async def test_lost_metric_gets_account_again(world: Shadowed) -> None:
     api: FakeApi = world.api
     gone = api.objects.pop(METRIC)
     node_metric.observe(world.run, "DELETED", gone)
-    await world.look()
+    await world.reconcile()
     for _ in range(16):
         await world.minute()
     account = world.account()

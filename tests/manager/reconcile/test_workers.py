@@ -108,7 +108,7 @@ async def test_deadline_is_not_put_off() -> None:
     while crowd.steady.now < 880.0:
         await crowd.work(10.0)
     assert crowd.offering() == {"a"}
-    assert crowd.run.context.memory("a").failures > 9  # the pauses have grown by now
+    assert crowd.run.context.node_state("a").failures > 9  # the pauses have grown by now
     crowd.run.queue.add_at("a", 890.0)  # a look from which the next try would be after the report has expired
     for _ in range(22):
         await crowd.work(1.0)
@@ -133,7 +133,7 @@ async def test_lost_leadership_is_no_failure(caplog: pytest.LogCaptureFixture) -
     crowd = Crowd(["a"])
     crowd.api.fails["PATCH"] = NotLeading("this replica does not lead any more")
     await crowd.work()
-    assert crowd.run.context.memory("a").failures == 0
+    assert crowd.run.context.node_state("a").failures == 0
     assert not [line for line in caplog.records if "a write failed" in line.message]
     crowd.api.fails.clear()
     await crowd.work(1.0)
@@ -149,8 +149,8 @@ async def test_kubelet_wipes_status(caplog: pytest.LogCaptureFixture) -> None:
         if _offers(crowd.api.objects[path]):
             nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, node("a")))
         await crowd.work(2.0)
-    pace = crowd.run.context.settings.pace
-    expected = pace.write_burst + 120.0 / pace.write_refill_seconds
+    timing = crowd.run.context.settings.timing
+    expected = timing.write_burst + 120.0 / timing.write_refill_seconds
     assert expected - 2 <= crowd.attempts("a") <= expected + 2
     assert crowd.told().count("MidContested") == 1
     assert len([line for line in caplog.records if "somebody else changes" in line.message]) == 1
@@ -171,8 +171,8 @@ async def test_numbers_of_another_manager(config: str) -> None:
         if not crowd.offering():
             nodes.observe(crowd.run, "MODIFIED", crowd.api.put(path, theirs))
         await crowd.work(2.0)
-    pace = crowd.run.context.settings.pace
-    expected = pace.write_burst + 120.0 / pace.write_refill_seconds
+    timing = crowd.run.context.settings.timing
+    expected = timing.write_burst + 120.0 / timing.write_refill_seconds
     assert expected - 2 <= crowd.attempts("a") <= expected + 2
     assert crowd.told().count("MidContested") == 1
     crowd.run.context.cluster.put_pod(PodInputs.from_object(mid_pod("m", cpu="3000", memory="2Gi", on="a")))

@@ -112,7 +112,7 @@ class World:
     @property
     def recorder(self) -> Recorder:
         """What the page remembers."""
-        return self.context.part(Recorder)
+        return self.context.state_of(Recorder)
 
     def put(self, the_node: Json, its_metric: Json | None = None, *pods: Json) -> None:
         """Let the manager know of a node."""

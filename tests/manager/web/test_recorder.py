@@ -164,7 +164,7 @@ async def test_rounds_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     for index in range(5):
         world.put(node(f"n{index}"), metric(f"n{index}"))
     task = asyncio.create_task(record(world.context, 0.0))
-    seen = world.context.part(Recorder).rows
+    seen = world.context.state_of(Recorder).rows
     async with asyncio.timeout(30):
         while len(seen) < 5:  # noqa: ASYNC110 - rounds are made of turns of the loop
             await asyncio.sleep(0)

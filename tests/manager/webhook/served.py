@@ -58,17 +58,17 @@ class Served:
     """A server and what belongs to it."""
 
     def __init__(self, pair: Pair) -> None:
-        self.telemetry = ManagerMetrics()
+        self.metrics = ManagerMetrics()
         self.listener = Listener("127.0.0.1:0")
         self.serving = Serving()
         self.pair = pair
-        metrics = self.telemetry.part(WebhookMetrics)
+        metrics = self.metrics.of(WebhookMetrics)
         self.server = WebhookServer(self.listener, self.serving, NAMESPACE, NAME, metrics)
 
     def count(self, result: str) -> float:
         """How many reviews had a result."""
         name = "headroom_manager_webhook_reviews_total"
-        return self.telemetry.registry.get_sample_value(name, {"result": result}) or 0.0
+        return self.metrics.registry.get_sample_value(name, {"result": result}) or 0.0
 
     def trust(self) -> ssl.SSLContext:
         """What an API server trusts: our authorities and no other."""

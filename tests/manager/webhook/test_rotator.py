@@ -319,7 +319,7 @@ async def test_expiry_is_shown() -> None:
     world = World()
     keeper, _ = world.replica()
     await keeper.step()
-    value = world.telemetry.registry.get_sample_value
+    value = world.metrics.registry.get_sample_value
     name = "headroom_manager_webhook_certificate_expiry_timestamp_seconds"
     assert value(name) == NOW + 90 * DAY
     assert value("headroom_manager_webhook_certificates_issued_total") == 1

@@ -60,7 +60,7 @@ class World:
         self.api = Api()
         self.now = NOW
         self.slept: list[tuple[float, bytes, Json | None]] = []
-        self.telemetry = ManagerMetrics()
+        self.metrics = ManagerMetrics()
         if installed:
             client = {"service": {"name": "headroom-manager-webhook", "namespace": "headroom-system"}}
             metadata = {"name": "headroom-colocation-config", "uid": "hook"}
@@ -69,7 +69,7 @@ class World:
     def replica(self, *, leads: bool = True, certificates: str = "self") -> tuple[CertificateKeeper, Serving]:
         """One replica."""
         serving = Serving()
-        metrics = self.telemetry.part(WebhookMetrics)
+        metrics = self.metrics.of(WebhookMetrics)
 
         async def sleep(seconds: float) -> None:
             self.slept.append((seconds, self.trusted(), self.api.objects.get(SECRET)))

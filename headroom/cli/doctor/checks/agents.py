@@ -26,7 +26,7 @@ async def check(site: Site) -> AsyncIterator[Finding]:
         yield await absent(site, AGENT, "nothing is measured, unless another agent does it")
         return
     excluded = manager_state.exclusion(await workload(site, MANAGER))
-    wanted = [node for node in await site.every(NODES) if is_linux(node) and not excluded.covers(labels(node))]
+    wanted = [node for node in await site.every(NODES) if is_linux(node) and not excluded.excludes(labels(node))]
     chosen = [node for node in wanted if _is_chosen(agents, node)]
     if len(chosen) < len(wanted):
         left = sorted({name(node) for node in wanted} - {name(node) for node in chosen})

@@ -65,7 +65,7 @@ class Stage:
         self.run = Run(self.context, api, NodeQueue(0.0, self.steady), self.leader, events)
         put_pods(self.context.cluster, [])
         self.context.cluster.put_node(node())
-        self.context.part(ClusterEvictionState).guard.begin(0.0, NOW - 1000)
+        self.context.state_of(ClusterEvictionState).backoff.begin(0.0, NOW - 1000)
         self.cpu = cpu
         self.strategy: Json = {}
         self.eviction: Json = {"mode": "on", "maxPerNodePerMinute": 100, "maxPerMinute": 100, **eviction}
@@ -101,34 +101,34 @@ class Stage:
             metric["status"]["prediction"]["time"] = at(self.wall.now - NOW)
         self.context.cluster.put_node_metric(metric, self.steady.now)
 
-    async def look(self, meanwhile: Callable[[], None] = lambda: None) -> float | None:
+    async def reconcile(self, meanwhile: Callable[[], None] = lambda: None) -> float | None:
         """Look at the node; in how many seconds again. Something may happen after the facts were gathered."""
         name = "n1"
         cluster, now = self.context.cluster, self.wall.now
         config = parse_config(json.dumps({"enable": True, "midEviction": self.eviction, **self.strategy})).config
         assert config is not None
-        view, known = effective_strategy(config), cluster.node_metrics.get(name)
-        received = known.received.moved(now - self.steady.now) if known else None
-        facts = from_objects(
+        effective, known = effective_strategy(config), cluster.node_metrics.get(name)
+        observed_at = known.observed_at.shifted(now - self.steady.now) if known else None
+        inputs = from_objects(
             cluster.nodes[name],
             known.report if known else None,
             cluster.pods_on(name),
-            view.strategy,
+            effective.strategy,
             now,
-            received,
+            observed_at,
         )
         meanwhile()
-        look = ReconcileResult(name, view, facts, calculate(facts), offered_before=True)
-        return await MidEvictions().react(self.run, look)
+        reconcile = ReconcileResult(name, effective, inputs, calculate(inputs), published_before=True)
+        return await MidEvictions().execute(self.run, reconcile)
 
     async def lasts(self, seconds: float = AFTER_SECONDS + 1) -> float | None:
         """The node is looked at with a report, and again with another one when this time has passed."""
         self.report()
         self.wait(0.2)
-        await self.look()
+        await self.reconcile()
         self.wait(seconds)
         self.report()
-        return await self.look()
+        return await self.reconcile()
 
     def evicted(self) -> list[str]:
         """Names of the pods that evictions were asked for."""
@@ -141,4 +141,4 @@ class Stage:
 
     def metric(self, name: str, **labels: str) -> float:
         """A metric's value; 0 when it is not there."""
-        return self.context.telemetry.registry.get_sample_value(f"headroom_manager_{name}", labels) or 0.0
+        return self.context.metrics.registry.get_sample_value(f"headroom_manager_{name}", labels) or 0.0

@@ -15,7 +15,7 @@ async def test_dry_run_names_them_once() -> None:
     await stage.lasts()
     stage.wait(60)
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == []
     (note,) = stage.told("MidEvictionDryRun")
     assert note == (
@@ -26,12 +26,12 @@ async def test_dry_run_names_them_once() -> None:
     assert stage.metric("mid_would_evict", node="n1") == 3
     stage.cpu = "3"
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     assert len(stage.told("MidEvictionDryRun")) == 2
     assert stage.metric("mid_would_evict", node="n1") == 2
     stage.cpu = "6"
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     assert stage.metric("mid_would_evict", node="n1") == 0
 
 
@@ -64,8 +64,8 @@ async def test_reaction_is_in_force() -> None:
         world.run.context.cluster.put_pod(PodInputs.from_object(made))
     world.reports(report())
     world.steady.now += 1
-    await world.look()
+    await world.reconcile()
     world.steady.now += 1
     world.reports(report(age=5))
-    await world.look()
+    await world.reconcile()
     assert "MidEvictionDryRun" in world.told()

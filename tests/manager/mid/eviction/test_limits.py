@@ -25,7 +25,7 @@ async def _fails_then_evicts(stage: Stage, error: Exception, part: str) -> None:
     stage.api.fails.clear()
     stage.wait(5)
     stage.report()
-    await stage.look()
+    await stage.reconcile()
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ async def test_failed_eviction_keeps_no_place(error: Exception, part: str) -> No
     stage = Stage(*three(), cpu="0", maxPerNodePerMinute=1, maxPerMinute=1)
     await _fails_then_evicts(stage, error, part)
     assert stage.api.objects[f"{PODS}/young"]["metadata"]["deletionTimestamp"]
-    everywhere, now = stage.context.part(ClusterEvictionState), stage.steady.now
+    everywhere, now = stage.context.state_of(ClusterEvictionState), stage.steady.now
     assert (everywhere.rate.free_at(1, now), everywhere.rate.free_at(2, now)) == (now + 60, now)
 
 
@@ -57,10 +57,10 @@ async def test_lost_answer_counts() -> None:
     stage.api.objects[f"{PODS}/young"]["metadata"]["deletionTimestamp"] = at(0)
     stage.wait(5)
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     stage.see()
     stage.wait(5)
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["young"]
 
 
@@ -100,9 +100,9 @@ def test_one_node_raises_no_limit() -> None:
     def limits(labels: dict[str, str], **annotation: int) -> tuple[int, int]:
         text = {ANNOTATION_COLOCATION_STRATEGY: json.dumps({"midEviction": annotation})} if annotation else {}
         assert judged.config is not None
-        view = effective_strategy(judged.config, labels, text)
-        assert len(view.findings) == sum(value > 5 for value in annotation.values())
-        settings = EvictionSettings.of(view.strategy)
+        effective = effective_strategy(judged.config, labels, text)
+        assert len(effective.findings) == sum(value > 5 for value in annotation.values())
+        settings = EvictionSettings.of(effective.strategy)
         return settings.per_cluster, settings.per_node
 
     assert limits({}) == (20, 2)

@@ -47,7 +47,7 @@ async def test_short_deficit_waits() -> None:
     assert await stage.lasts(AFTER_SECONDS - 40) == pytest.approx(40)
     assert stage.evicted() == []
     stage.wait(40)
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["young"]
 
 
@@ -57,7 +57,7 @@ async def test_interrupted_deficit_begins_anew() -> None:
     await stage.lasts(250)
     stage.cpu = "6"
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     stage.cpu = "4"
     await stage.lasts(250)
     assert stage.evicted() == []
@@ -68,12 +68,12 @@ async def test_one_report_is_not_enough() -> None:
     stage = Stage(*three())
     stage.report()
     stage.wait(0.2)
-    await stage.look()
+    await stage.reconcile()
     stage.wait(AFTER_SECONDS + 100)
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == []
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["young"]
 
 
@@ -85,7 +85,7 @@ async def test_no_fresh_report_no_eviction(strategy: Json) -> None:
     stage.report()
     for _ in range(3):
         stage.wait(AFTER_SECONDS)
-        await stage.look()
+        await stage.reconcile()
     assert stage.evicted() == []
     assert stage.told() == []
 
@@ -96,7 +96,7 @@ async def test_unproven_deficit_is_explained() -> None:
     ready = {"type": names.CONDITION_PREDICTION_READY, "status": "False"}
     for conditions in ([ready], [ready], [{**ready, "type": names.CONDITION_COLLECTING}]):
         stage.report(report(reclaimable=("0", "0"), usage=("4", "24Gi"), conditions=conditions))
-        await stage.look()
+        await stage.reconcile()
         stage.wait(AFTER_SECONDS)
     assert stage.evicted() == []
     begins = "No Mid pod is evicted for a deficit of 6000m CPU, as it follows from what is not known: "
@@ -122,12 +122,12 @@ async def test_nobody_goes_twice() -> None:
     stage = Stage(*three())
     await stage.lasts()
     stage.wait(1)
-    await stage.look()
+    await stage.reconcile()
     stage.see()
     for _ in range(3):
         stage.wait(100)
         stage.report()
-        await stage.look()
+        await stage.reconcile()
     assert stage.evicted() == ["young"]
 
 
@@ -138,9 +138,9 @@ async def test_pod_that_leaves_during_look_is_no_shortage() -> None:
     stage.see()
     stage.eviction["maxPerNodePerMinute"] = 100
     stage.report()
-    assert await stage.look(meanwhile=lambda: stage.leave("out")) == 1.0
+    assert await stage.reconcile(meanwhile=lambda: stage.leave("out")) == 1.0
     assert stage.evicted() == ["young"]
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["young", "old"]
 
 
@@ -150,16 +150,16 @@ async def test_left_pod_calls_for_no_other() -> None:
     stage = Stage(*three(), mid("more", 1000, age=1))
     stage.report(full)
     stage.wait(0.2)
-    await stage.look()
+    await stage.reconcile()
     stage.wait(AFTER_SECONDS + 1)
     stage.report(full)
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["more"]
     stage.leave("more")
     for _ in range(4):
         stage.wait(70)
         stage.report(full)
-        await stage.look()
+        await stage.reconcile()
     assert stage.evicted() == ["more"]
 
 
@@ -175,12 +175,12 @@ async def test_budget_sends_to_the_next() -> None:
     stage.api.refused["only"] = BUDGET
     assert await stage.lasts() == pytest.approx(60)
     stage.wait(59)
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["only"]
     assert "only is kept by its PodDisruptionBudget" in stage.told("MidEvictionImpossible")[0]
     stage.api.refused.clear()
     stage.wait(1)
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["only", "only"]
     assert stage.metric("mid_evictions_total", result="evicted") == 1
 
@@ -224,8 +224,8 @@ async def test_overload_ends_the_look(error: ApiUnavailable) -> None:
         await stage.lasts()
     assert stage.evicted() == ["young"]
     # It may have been taken all the same: whatever replaces the pod is left alone.
-    guard, now = stage.context.part(ClusterEvictionState).guard, stage.steady.now
-    assert guard.spared_until("shop/Pod/young", stage.wall.now, now) == now + 600
+    guard, now = stage.context.state_of(ClusterEvictionState).backoff, stage.steady.now
+    assert guard.backoff_until("shop/Pod/young", stage.wall.now, now) == now + 600
 
 
 async def test_another_pod_of_the_name_stays() -> None:
@@ -256,13 +256,13 @@ async def test_limits_per_node_and_cluster() -> None:
     assert await stage.lasts() == pytest.approx(60)
     stage.see()
     stage.wait(59)
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["young"]
     assert (
         stage.metric("mid_evictions_skipped_total", reason="node-rate") == 1
     )  # of "old", however often it is looked at
     stage.wait(1)
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["young", "old"]
     stage = Stage(*three(), cpu="0", maxPerMinute=2)
     await stage.lasts()
@@ -287,7 +287,7 @@ async def test_replacement_is_left_alone() -> None:
     assert "may replace a pod of shop/Job/report" in stage.told("MidEvictionImpossible")[0]
     stage.add(mid("sibling", 5000, age=900, owner=job))
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == ["first", "sibling"]
     stage.leave("sibling")
     await stage.lasts(700)
@@ -334,7 +334,7 @@ async def test_new_leader_looks_for_itself() -> None:
     assert stage.metric("mid_deficit_seconds_total", node="n1", resource="cpu") == 0
     stage.wait(20)
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     assert stage.evicted() == []
     await stage.lasts()
     assert stage.evicted() == ["old"]  # "young" may replace a pod that the leader before evicted
@@ -363,7 +363,7 @@ async def test_lost_leadership_stops_before_asking(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(stage.api, "get", lose)
     await stage.lasts()
     assert stage.api.calls[-1][:2] == ("GET", f"{PODS}/young")
-    assert stage.context.part(ClusterEvictionState).rate.free_at(1, stage.steady.now) == stage.steady.now
+    assert stage.context.state_of(ClusterEvictionState).rate.free_at(1, stage.steady.now) == stage.steady.now
 
 
 async def test_eviction_without_effect_is_repeated() -> None:
@@ -373,7 +373,7 @@ async def test_eviction_without_effect_is_repeated() -> None:
     del stage.api.objects[f"{PODS}/odd"]["metadata"]["deletionTimestamp"]
     stage.wait(59)
     stage.report()
-    await stage.look()
+    await stage.reconcile()
     stage.wait(2)
     stage.report()
     await stage.lasts()
@@ -383,6 +383,6 @@ async def test_eviction_without_effect_is_repeated() -> None:
 async def test_limits_are_shared_by_nodes() -> None:
     """The cluster's limit counts the evictions of all nodes."""
     stage = Stage(*three(), maxPerMinute=1)
-    stage.context.part(ClusterEvictionState).rate.take(stage.steady.now + AFTER_SECONDS - 20)
+    stage.context.state_of(ClusterEvictionState).rate.take(stage.steady.now + AFTER_SECONDS - 20)
     await stage.lasts()
     assert stage.evicted() == []

@@ -10,7 +10,7 @@ from crds.names import CONDITION_COLLECTING, CONDITION_PREDICTION_READY
 from manager.calculators.mid import calculate
 from manager.inputs import Amounts, Resource
 from manager.mid.eviction.shortage import Shortage, ShortageTimer, Tombstones, shortage, unknown_inputs
-from tests.manager.made import Json, facts, node, pod, report
+from tests.manager.made import Json, node, node_inputs, pod, report
 from tests.manager.mid.eviction.made_mid import MEBIBYTE, facts_of, mid, short
 
 GIBIBYTE = 1024 * MEBIBYTE
@@ -24,7 +24,7 @@ def seen(
     **fields: Any,  # noqa: ANN401 - the strategy
 ) -> Shortage | None:
     """What a report proves on a node of 16 cores and 64 GiB."""
-    known = facts(node(), metric, *pods, **fields)
+    known = node_inputs(node(), metric, *pods, **fields)
     return shortage(known, calculate(known), facts_of(*departed), going or Amounts())
 
 
@@ -73,7 +73,7 @@ def test_nothing_proves_nothing(metric: Json | None, fields: Json) -> None:
 )
 def test_no_prediction_evicts_nobody(metric: Json) -> None:
     """An agent that has lost its history says that nothing is reclaimable: what fits into the idle node stays."""
-    known = facts(node(), metric, mid("a", 9000))
+    known = node_inputs(node(), metric, mid("a", 9000))
     assert calculate(known).deficit.cpu == 9000
     found = seen(metric, mid("a", 9000))
     assert found is not None
@@ -91,7 +91,7 @@ def test_measured_usage_proves_without_prediction() -> None:
 def test_unmeasured_node_evicts_nobody() -> None:
     """A report without the node's own usage sells nothing more, but evicts nobody."""
     metric = report(usage=(None, "24Gi"))
-    assert calculate(facts(node(), metric, mid("a", 3000))).deficit.cpu == 3000
+    assert calculate(node_inputs(node(), metric, mid("a", 3000))).deficit.cpu == 3000
     found = seen(metric, mid("a", 3000))
     assert found is not None
     assert not found.deficit
@@ -112,7 +112,7 @@ def test_unmeasured_classes_evict_nobody(missing: tuple[str, ...]) -> None:
     metric = report(usage=("13", "24Gi"), reclaimable=("9", "20Gi"))
     classes = metric["status"]["prediction"]["classes"]
     metric["status"]["prediction"]["classes"] = [each for each in classes if each["name"] not in missing]
-    known = facts(node(), metric, mid("a", 8000))
+    known = node_inputs(node(), metric, mid("a", 8000))
     assert calculate(known).deficit.cpu == 8000
     assert unknown_inputs(known)
     found = seen(metric, mid("a", 8000))
@@ -131,7 +131,7 @@ def test_departed_pod_calls_for_no_other(*, own_agent: bool) -> None:
     whole = seen(metric, *before, pod("prod", {"cpu": "4"}))
     assert whole is not None
     assert whole.sold.cpu == 16_000 - 1000 - (14_000 - 1000 - 4000)
-    naive = calculate(facts(node(), metric, before[1])).calculated.cpu
+    naive = calculate(node_inputs(node(), metric, before[1])).calculated.cpu
     assert naive == whole.sold.cpu - 2000
     after = seen(metric, before[1], departed=(before[0],), midUnallocatedPercent=0)
     assert after is not None
@@ -187,7 +187,7 @@ _CONDITIONS = st.lists(
     usage=st.none() | _CPU,
     reclaimable=st.none() | st.tuples(_CPU, st.just("10Gi")),
     mid_usage=st.none() | _CPU,
-    bought=st.lists(st.integers(0, 6000), max_size=4),
+    allocated=st.lists(st.integers(0, 6000), max_size=4),
     departed=st.lists(st.integers(0, 6000), max_size=2),
     conditions=_CONDITIONS,
     policy=st.sampled_from(["reclaimable", "design", "designMixed"]),
@@ -196,7 +196,7 @@ def test_never_more_than_formula_says(
     usage: str | None,
     reclaimable: tuple[str, str] | None,
     mid_usage: str | None,
-    bought: list[int],
+    allocated: list[int],
     departed: list[int],
     conditions: list[Json],
     policy: str,
@@ -208,9 +208,9 @@ def test_never_more_than_formula_says(
         mid=None if mid_usage is None else (mid_usage, "1Gi"),
         conditions=conditions,
     )
-    pods = [mid(f"m{number}", cpu) for number, cpu in enumerate(bought)]
+    pods = [mid(f"m{number}", cpu) for number, cpu in enumerate(allocated)]
     left = tuple(mid(f"d{number}", cpu) for number, cpu in enumerate(departed))
-    known = facts(node(), metric, *pods, midPolicy=policy)
+    known = node_inputs(node(), metric, *pods, midPolicy=policy)
     result = calculate(known)
     found = shortage(known, result, facts_of(*left), Amounts())
     if found is not None:

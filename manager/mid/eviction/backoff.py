@@ -52,7 +52,7 @@ class EvictionBackoff:
         """Others decide from now on."""
         self._began = None
 
-    def spared_until(self, workload: str, created: float, now: float) -> float | None:
+    def backoff_until(self, workload: str, created: float, now: float) -> float | None:
         """Until when a pod is left alone; `None` when it may go. [s]
 
         Args:

@@ -5,7 +5,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.mid.eviction.guard import LONGEST_SECONDS, EvictionBackoff
+from manager.mid.eviction.backoff import LONGEST_SECONDS, EvictionBackoff
 
 WALL = 1_800_000_000.0
 
@@ -14,11 +14,11 @@ def test_replacement_is_left_alone() -> None:
     """After an eviction the pod that follows stays for 10 minutes; one that was there long before may go."""
     guard = EvictionBackoff()
     guard.evicted("shop/Job/j", WALL - 500, 0.0, WALL)
-    assert guard.spared_until("shop/Job/j", WALL + 1, 5.0) == 600.0
-    assert guard.spared_until("shop/Job/j", WALL - 30, 5.0) == 600.0  # clocks differ
-    assert guard.spared_until("shop/Job/j", WALL - 500, 5.0) is None
-    assert guard.spared_until("shop/Job/other", WALL + 1, 5.0) is None
-    assert guard.spared_until("shop/Job/j", WALL + 1, 600.0) is None
+    assert guard.backoff_until("shop/Job/j", WALL + 1, 5.0) == 600.0
+    assert guard.backoff_until("shop/Job/j", WALL - 30, 5.0) == 600.0  # clocks differ
+    assert guard.backoff_until("shop/Job/j", WALL - 500, 5.0) is None
+    assert guard.backoff_until("shop/Job/other", WALL + 1, 5.0) is None
+    assert guard.backoff_until("shop/Job/j", WALL + 1, 600.0) is None
 
 
 def test_back_off_doubles_to_six_hours() -> None:
@@ -26,7 +26,7 @@ def test_back_off_doubles_to_six_hours() -> None:
     guard, now, waits = EvictionBackoff(), 0.0, []
     for _ in range(9):
         guard.evicted("w", WALL + now, now, WALL + now)
-        until = guard.spared_until("w", WALL + now, now)
+        until = guard.backoff_until("w", WALL + now, now)
         assert until is not None
         waits.append((until - now) / 60)
         now = until
@@ -38,7 +38,7 @@ def test_siblings_do_not_double() -> None:
     guard = EvictionBackoff()
     guard.evicted("w", WALL - 500, 0.0, WALL)
     guard.evicted("w", WALL - 400, 60.0, WALL + 60)
-    assert guard.spared_until("w", WALL + 1, 61.0) == 660.0  # the first one's replacement
+    assert guard.backoff_until("w", WALL + 1, 61.0) == 660.0  # the first one's replacement
 
 
 def test_restart_takes_young_pods_for_replacements() -> None:
@@ -46,15 +46,15 @@ def test_restart_takes_young_pods_for_replacements() -> None:
     guard = EvictionBackoff()
     guard.begin(1000.0, WALL)
     guard.begin(1300.0, WALL + 300)  # it has begun already
-    assert guard.spared_until("w", WALL - 1, 1000.0) == 1600.0
-    assert guard.spared_until("w", WALL - 600, 1000.0) == 1600.0
-    assert guard.spared_until("w", WALL - 601, 1000.0) is None
-    assert guard.spared_until("w", WALL, 1000.0) is None
-    assert guard.spared_until("w", WALL - 1, 1600.0) is None
+    assert guard.backoff_until("w", WALL - 1, 1000.0) == 1600.0
+    assert guard.backoff_until("w", WALL - 600, 1000.0) == 1600.0
+    assert guard.backoff_until("w", WALL - 601, 1000.0) is None
+    assert guard.backoff_until("w", WALL, 1000.0) is None
+    assert guard.backoff_until("w", WALL - 1, 1600.0) is None
     guard.end()
-    assert guard.spared_until("w", WALL - 1, 1000.0) is None
+    assert guard.backoff_until("w", WALL - 1, 1000.0) is None
     guard.begin(5000.0, WALL + 4000)
-    assert guard.spared_until("w", WALL + 3900, 5000.0) == 5600.0
+    assert guard.backoff_until("w", WALL + 3900, 5000.0) == 5600.0
 
 
 def test_peace_is_forgotten() -> None:
@@ -66,7 +66,7 @@ def test_peace_is_forgotten() -> None:
     guard.evicted("other", WALL, later, WALL + later)
     assert len(guard) == 1
     guard.evicted("w", WALL + later, later, WALL + later)
-    assert guard.spared_until("w", WALL + later, later) == later + 600.0
+    assert guard.backoff_until("w", WALL + later, later) == later + 600.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 4000), st.booleans()), max_size=80))
@@ -75,10 +75,10 @@ def test_circles_get_slower(steps: list[tuple[float, bool]]) -> None:
     guard, now, evicted, birth = EvictionBackoff(), 0.0, list[float](), WALL - 1000
     for pause, patient in steps:
         now += pause
-        until = guard.spared_until("w", birth, now)
+        until = guard.backoff_until("w", birth, now)
         if until is not None and patient:
             now = until
-            until = guard.spared_until("w", birth, now)
+            until = guard.backoff_until("w", birth, now)
         if until is None:
             guard.evicted("w", birth, now, WALL + now)
             evicted.append(now)

@@ -28,7 +28,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 
 {{/*
 The kube-scheduler image. Without a tag or digest it gets the version of the cluster, without a vendor's suffix (v1.33.5-gke.1 has no image), and with a
-patch where none is said (--kube-version 1.33).
+patch where none is given (--kube-version 1.33).
 */}}
 {{- define "headroom.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.image | default "registry.k8s.io/kube-scheduler" -}}
@@ -44,7 +44,7 @@ patch where none is said (--kube-version 1.33).
 
 {{/*
 What the API server knows a service account by: a token for that server alone, which ends after an hour and is renewed by kubelet, in the place where every
-client looks for it. Mounted only where somebody asks the API server, so it is not mounted by default.
+client expects it. Mounted only where a container uses the API server, so it is not mounted by default.
 */}}
 {{- define "headroom.tokenVolume" -}}
 name: api-access
@@ -71,7 +71,7 @@ mountPath: /var/run/secrets/kubernetes.io/serviceaccount
 readOnly: true
 {{- end }}
 
-{{/* What every pod of ours has in common: nobody's uid, no privilege. */}}
+{{/* What every pod of Headroom has in common: an unprivileged uid, no privilege. */}}
 {{- define "headroom.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -108,7 +108,7 @@ true
 {{- end -}}
 {{- end }}
 
-{{/* Asks the extender and fails unless it answers 200. Call with the path. */}}
+{{/* Calls the extender and fails unless it answers 200. Call with the path. */}}
 {{- define "headroom.extenderProbe" -}}
 import socket, sys; s = socket.socket(); s.settimeout(4); s.connect_ex(('127.0.0.1', 9820)) and sys.exit('nothing listens on 127.0.0.1:9820'); s.sendall(b'GET {{ . }} HTTP/1.0\r\n\r\n'); a = s.recv(4096); sys.exit(None if b' 200 ' in a[:16] else a.decode())
 {{- end }}
@@ -122,7 +122,7 @@ true
 
 {{/* The extender's flags, for itself and for the container that checks them. */}}
 {{- define "headroom.extenderFlags" -}}
-# Loopback: nobody but the kube-scheduler in this pod can ask.
+# Loopback: only the kube-scheduler in this pod can connect.
 - --listen=127.0.0.1:9820
 - --mode={{ .Values.scheduler.mode }}
 - --log-format=json
@@ -145,7 +145,7 @@ true
 
 {{/* Gives the directory that is its argument to the agent, unless it holds what is not the agent's. A file system's own folder does not count. */}}
 {{- define "headroom.ownDataDir" -}}
-import os, sys; d = sys.argv[1]; os.stat(d).st_uid == 65532 or {*os.listdir(d)} - {'lost+found'} and sys.exit(d + ' (agent.dataDir) on this node is not empty and belongs to somebody else: name another directory, or give this one to uid 65532 by hand') or os.chown(d, 65532, 65532)
+import os, sys; d = sys.argv[1]; os.stat(d).st_uid == 65532 or {*os.listdir(d)} - {'lost+found'} and sys.exit(d + ' (agent.dataDir) on this node is not empty and belongs to another user: name another directory, or give this one to uid 65532 by hand') or os.chown(d, 65532, 65532)
 {{- end }}
 
 {{/* Names that values give and that must differ: two that write one object undo each other's work. Call with the root context. */}}

@@ -18,7 +18,7 @@ def dashboard() -> Dashboard:
     return Dashboard(
         uid="headroom-prediction",
         title="Headroom / Prediction accuracy",
-        what="How often Prod used more than was predicted, by how much, and how much more could have been sold.",
+        what="How often Prod used more than was predicted, by how much, and how much more could have been published.",
         variables=(Variable("node", "Node", "label_values(headroom_agent_start_time, node)", everything=True),),
         hours=24,
         rows=(
@@ -46,7 +46,7 @@ def _now() -> Iterator[Panel]:
         yield Panel(
             f"Exceeded within {horizon}",
             f"Share of the predictions that usage exceeded in {words}, per resource. 1 % is good; 0 for weeks means "
-            "that more could be sold.",
+            "that more could be published.",
             (Query(_share(horizon, "resource"), "{{resource}}"),),
             RATIO,
             Kind.STAT,
@@ -55,7 +55,7 @@ def _now() -> Iterator[Panel]:
             bad_from=5 * _GOOD,
         )
     yield Panel(
-        "Predictions judged",
+        "Predictions evaluated",
         "In the last 24 hours, over 24 hours each. None in the first day.",
         (Query(f"sum by (resource) ({_judged('24h')})", "{{resource}}"),),
         NUMBER,
@@ -110,7 +110,7 @@ def _exceeded(horizon: str, words: str) -> Iterator[Panel]:
     )
     yield Panel(
         f"Worst nodes within {horizon}",
-        "Where to look first: a larger safety margin for these nodes (nodePredictPolicy), or another model.",
+        "Remedies: a larger safety margin for these nodes (nodePredictPolicy), or another model.",
         (
             Query(
                 f"topk(15, max by (node, resource) (headroom_agent_prediction_exceeded_ratio{{{where}}}))",
@@ -128,7 +128,7 @@ def _beside() -> Iterator[Panel]:
         of = f'{_PROD}, resource="{resource}"'
         yield Panel(
             f"{amounts.TITLE[resource]} of Prod: used and predicted",
-            "Sum over the chosen nodes. The nearer the lines, the more was sold; where they cross, too much was.",
+            "Sum over the chosen nodes. The nearer the lines, the more was published; where they cross, too much was.",
             (
                 Query(f"sum(headroom_agent_peak{{{of}}})", "Predicted peak"),
                 Query(f"sum(headroom_agent_usage{{{of}}})", "Used"),
@@ -138,7 +138,7 @@ def _beside() -> Iterator[Panel]:
         )
     yield Panel(
         "Share of the time above the prediction",
-        "Of the last 24 hours, looked at every five minutes, over the chosen nodes.",
+        "Of the last 24 hours, checked every five minutes, over the chosen nodes.",
         (
             Query(
                 f"avg by (resource) (avg_over_time((headroom_agent_usage{{{_PROD}}} > bool"
@@ -170,7 +170,7 @@ def _beside() -> Iterator[Panel]:
 def _ground() -> Iterator[Panel]:
     yield Panel(
         "Pods that count at their request",
-        "Share of cold pods: nothing can be sold on their account yet.",
+        "Share of cold pods: nothing of their requests can be reclaimed yet.",
         (
             Query(
                 'sum(headroom_agent_pods{state="cold", node=~"$node"}) / (sum(headroom_agent_pods{node=~"$node"}) > 0)',

@@ -1,11 +1,11 @@
-"""Questions about amounts that several dashboards ask."""
+"""Queries of amounts that several dashboards use."""
 
 from typing import Final
 
 from tools.dashboards.model import BYTES, CORES
 
 RESOURCES: Final = ("cpu", "memory")
-"""What is sold."""
+"""What is published."""
 UNIT: Final = {"cpu": CORES, "memory": BYTES}
 """In which unit it is shown."""
 TITLE: Final = {"cpu": "CPU", "memory": "Memory"}

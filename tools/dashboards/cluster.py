@@ -1,4 +1,4 @@
-"""The cluster: what it has, uses and sells, and whether Headroom is well."""
+"""The cluster: what it has, uses and publishes, and whether Headroom is well."""
 
 from collections.abc import Iterator
 
@@ -13,12 +13,12 @@ def dashboard() -> Dashboard:
     return Dashboard(
         uid="headroom-cluster",
         title="Headroom / Cluster",
-        what="What the cluster has, uses and sells as Mid resources, what is in the way, and whether Headroom is well.",
+        what="What the cluster has, uses and publishes as Mid, what is in the way, and whether Headroom is well.",
         rows=(
             Row("Now", tuple(_now())),
             Row("Capacity", tuple(panel for resource in amounts.RESOURCES for panel in _capacity(resource))),
             Row("Nodes", tuple(_nodes())),
-            Row("Mid pods that hold more than may be sold", tuple(_deficits())),
+            Row("Mid pods that hold more than may be published", tuple(_deficits())),
             Row("Shadow mode", tuple(_shadow())),
             Row("Manager and agents", tuple(_services())),
         ),
@@ -37,15 +37,15 @@ def _now() -> Iterator[Panel]:
         ),
         ("Agents", "Agents that Prometheus reaches.", "count(headroom_agent_start_time)", NUMBER, None, 1),
         (
-            "Nodes that sell Mid",
-            "Nodes that offer more than nothing. 0 while colocation is disabled, or all nodes learn.",
+            "Nodes that publish Mid",
+            "Nodes with Mid resources above zero. 0 while colocation is disabled, or all nodes learn.",
             'count(max by (node) (headroom_manager_mid_published{resource="cpu"}) > 0) or vector(0)',
             NUMBER,
             None,
             None,
         ),
         (
-            "Nodes that sell nothing",
+            "Nodes that publish nothing",
             "Nodes with a reason that is not arithmetic; the table below names it.",
             f"count({_DEGRADED}) or vector(0)",
             NUMBER,
@@ -62,7 +62,7 @@ def _now() -> Iterator[Panel]:
         ),
         (
             "Configuration is valid",
-            "1: the ConfigMap is in force. 0: the last good one is; kubectl headroom config check says why.",
+            "1: the ConfigMap is in force. 0: the last good one is; kubectl headroom config check shows why.",
             "min(headroom_manager_config_valid)",
             NUMBER,
             None,
@@ -77,25 +77,25 @@ def _capacity(resource: str) -> Iterator[Panel]:
     yield Panel(
         f"{title} of all nodes",
         "The gap between what is predicted at most and what is allocatable is what overcommit can use; "
-        "Mid offered is the part of it that the formula lets the manager sell.",
+        "Mid published is the part of it that the formula allows.",
         (
             Query(f"sum({amounts.allocatable(resource)})", "Allocatable"),
             Query(f"sum({amounts.predicted_peak(resource)})", "Predicted peak"),
             Query(f"sum({amounts.used(resource)})", "Used"),
-            Query(f"sum({amounts.mid('published', resource)})", "Mid offered"),
+            Query(f"sum({amounts.mid('published', resource)})", "Mid published"),
             Query(f"sum({amounts.mid('requested', resource)})", "Mid requested"),
         ),
         unit,
     )
     yield Panel(
-        f"{title}: share used, and share of Mid that is sold",
-        "A low share used with all of Mid sold means that the formula could offer more; a low share sold means that "
-        "there is no demand for Mid.",
+        f"{title}: share used, and share of Mid that is allocated",
+        "A low share used with all of Mid allocated means that the formula could allow more; a low share allocated "
+        "means that there is no demand for Mid.",
         (
             Query(f"sum({amounts.used(resource)}) / sum({amounts.allocatable(resource)})", "Used of allocatable"),
             Query(
                 f"sum({amounts.mid('requested', resource)}) / (sum({amounts.mid('published', resource)}) > 0)",
-                "Requested of Mid offered",
+                "Requested of Mid published",
             ),
         ),
         RATIO,
@@ -104,14 +104,14 @@ def _capacity(resource: str) -> Iterator[Panel]:
 
 def _nodes() -> Iterator[Panel]:
     yield Panel(
-        "Nodes that sell nothing, by reason",
-        "ReportExpired and NoReport: look at the agent of the node. ColocationDisabled: the configuration says so.",
+        "Nodes that publish nothing, by reason",
+        "ReportExpired and NoReport: check the agent of the node. ColocationDisabled: off by configuration.",
         (Query(f"count by (reason) ({_DEGRADED})", "{{reason}}"),),
         stacked=True,
     )
     yield Panel(
-        "Which nodes sell nothing",
-        "Each with its reason; kubectl headroom explain node tells what to do.",
+        "Which nodes publish nothing",
+        "Each with its reason; kubectl headroom explain node shows what to do.",
         (Query(_DEGRADED, "degraded"),),
         kind=Kind.TABLE,
     )
@@ -119,15 +119,15 @@ def _nodes() -> Iterator[Panel]:
         unsold = f"{amounts.mid('published', resource)} - {amounts.mid('requested', resource)}"
         yield Panel(
             f"Most Mid {amounts.TITLE[resource]} left over",
-            "Offered and requested by nobody: here Mid pods find room.",
+            "Published and not requested: Mid pods fit here.",
             (Query(f"topk(10, {unsold})", "{{node}}"),),
             amounts.UNIT[resource],
             Kind.BARS,
         )
     yield Panel(
         "Every node",
-        "Each node's usage, the predicted peak of Prod and the system, and what it sells. A node's name leads to its "
-        "own dashboard.",
+        "Each node's usage, the predicted peak of Prod and the system, and what it publishes. A node's name leads to "
+        "its own dashboard.",
         tuple(
             query
             for resource in amounts.RESOURCES
@@ -144,7 +144,7 @@ def _nodes() -> Iterator[Panel]:
                 ),
                 Query(
                     amounts.mid("published", resource),
-                    f"Mid {amounts.TITLE[resource]} offered",
+                    f"Mid {amounts.TITLE[resource]} published",
                     amounts.UNIT[resource],
                 ),
                 Query(
@@ -163,7 +163,7 @@ def _nodes() -> Iterator[Panel]:
 def _deficits() -> Iterator[Panel]:
     for resource in amounts.RESOURCES:
         yield Panel(
-            f"{amounts.TITLE[resource]} requested beyond what may be sold",
+            f"{amounts.TITLE[resource]} requested beyond what may be published",
             "0 is good. What stays for long is evicted where midEviction.mode is on; kubectl headroom explain node "
             "names the pods.",
             (Query(f"topk(10, {amounts.mid('deficit', resource)})", "{{node}}"),),
@@ -198,7 +198,7 @@ def _shadow() -> Iterator[Panel]:
     )
     for resource, divided in (("cpu", " / 1000"), ("memory", "")):
         yield Panel(
-            f"{amounts.TITLE[resource]} that they would offer",
+            f"{amounts.TITLE[resource]} that they would publish",
             "Now, and on average since they are in shadow mode.",
             (
                 Query(f'max(headroom_manager_shadow_all_offered{{resource="{resource}"}}){divided}', "Now"),
@@ -209,7 +209,7 @@ def _shadow() -> Iterator[Panel]:
         )
     yield Panel(
         "Share of the time in which that would have been too much",
-        "Of the time that reports could judge. Small enough for you? Then sell.",
+        "Of the time that reports could evaluate. Publish where it is small enough for you.",
         (
             Query(
                 "max by (resource) (headroom_manager_shadow_all_too_much_seconds) / on () group_left ()"
@@ -224,7 +224,7 @@ def _shadow() -> Iterator[Panel]:
 
 def _services() -> Iterator[Panel]:
     yield Panel(
-        "Time to look at one node",
+        "Time to reconcile one node",
         "Of the manager, writes included.",
         (
             Query(amounts.quantile(0.5, "headroom_manager_reconcile_seconds"), "median"),
@@ -260,13 +260,13 @@ def _services() -> Iterator[Panel]:
     )
     yield Panel(
         "Full reports that are overdue",
-        "The ten agents that are furthest behind. 0 is good; from degradeTimeMinutes on their nodes sell nothing.",
+        "The ten agents that are furthest behind. 0 is good; from degradeTimeMinutes on their nodes publish nothing.",
         (Query("topk(10, max by (node) (headroom_agent_report_lag_seconds))", "{{node}}"),),
         SECONDS,
         width=8,
     )
     yield Panel(
-        "Edits of the configuration that the webhook judged",
+        "Edits of the configuration that the webhook validated",
         "By its answer.",
         (
             Query(

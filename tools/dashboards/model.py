@@ -30,7 +30,7 @@ COLOURS: Final[Mapping[str, str]] = MappingProxyType(
         "Allocatable": "#8e8e8e",
         "Used": "#3274d9",
         "Predicted peak": "#e0752d",
-        "Mid offered": "#37872d",
+        "Mid published": "#37872d",
         "Mid requested": "#8f3bb8",
         "Deficit": "#c4162a",
         "Guaranteed": "#37872d",
@@ -76,7 +76,7 @@ class Panel:
     what: str
     """What a reader learns from it, and what to do then."""
     queries: Sequence[Query]
-    """What it asks."""
+    """What it queries."""
     unit: str = NUMBER
     """Unit of its values."""
     kind: Kind = Kind.TIME

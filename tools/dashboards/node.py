@@ -1,4 +1,4 @@
-"""One node: what it uses, what is expected, what it sells and why, and how its agent is."""
+"""One node: what it uses, what is expected, what it publishes and why, and how its agent is."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ def dashboard() -> Dashboard:
     return Dashboard(
         uid="headroom-node",
         title="Headroom / Node",
-        what="One node: what it uses, what is expected of it, what it sells and why, and how its agent is.",
+        what="One node: what it uses, what is expected of it, what it publishes and why, and how its agent is.",
         variables=(Variable("node", "Node", "label_values(headroom_agent_start_time, node)"),),
         rows=(
             Row("Now", tuple(_now())),
@@ -40,7 +40,7 @@ def _now() -> Iterator[Panel]:
     for title, what, expression, unit, bad_from in (
         (
             "Since the last full report",
-            "From degradeTimeMinutes on the node sells nothing.",
+            "From degradeTimeMinutes on the node publishes nothing.",
             f'time() - max(headroom_agent_last_report_timestamp_seconds{{{_NODE}, kind="full"}})',
             SECONDS,
             300,
@@ -76,8 +76,8 @@ def _now() -> Iterator[Panel]:
     ):
         yield Panel(title, what, (Query(expression),), unit, Kind.STAT, 4, 4, bad_from=bad_from)
     yield Panel(
-        "Why it sells nothing",
-        "The reason, where there is one that is not arithmetic. kubectl headroom explain node says what to do.",
+        "Why it publishes nothing",
+        "The reason, where there is one that is not arithmetic. kubectl headroom explain node shows what to do.",
         (Query(f"max by (reason) (headroom_manager_mid_degraded{{{_NODE}}}) == 1", "{{reason}}"),),
         kind=Kind.STAT,
         width=4,
@@ -88,14 +88,14 @@ def _now() -> Iterator[Panel]:
 def _resource(resource: str) -> Iterator[Panel]:
     title, unit = amounts.TITLE[resource], amounts.UNIT[resource]
     yield Panel(
-        f"{title}: used, predicted and sold",
-        "Used may touch the predicted peak and should seldom pass it. Mid offered is below the gap between the peak "
+        f"{title}: used, predicted and published",
+        "Used may touch the predicted peak and should seldom pass it. Mid published is below the gap between the peak "
         "and allocatable, or below what Prod requested and will not use.",
         (
             Query(amounts.allocatable(resource, _NODE), "Allocatable"),
             Query(amounts.predicted_peak(resource, _NODE), "Predicted peak"),
             Query(amounts.used(resource, _NODE), "Used"),
-            Query(amounts.mid("published", resource, _NODE), "Mid offered"),
+            Query(amounts.mid("published", resource, _NODE), "Mid published"),
             Query(amounts.mid("requested", resource, _NODE), "Mid requested"),
         ),
         unit,
@@ -123,12 +123,12 @@ def _resource(resource: str) -> Iterator[Panel]:
     )
     yield Panel(
         f"{title}: from prediction to Mid",
-        "Reclaimable is what Prod requested and will not use; calculated is what the formula allows, offered what the "
-        "Node says (small changes are not written), a deficit what Mid pods hold beyond it.",
+        "Reclaimable is what Prod requested and will not use; calculated is what the formula allows, published what "
+        "the Node has (small changes are not written), a deficit what Mid pods hold beyond it.",
         (
             Query(amounts.reclaimable(resource, _NODE), "Reclaimable"),
             Query(amounts.mid("calculated", resource, _NODE), "Calculated"),
-            Query(amounts.mid("published", resource, _NODE), "Mid offered"),
+            Query(amounts.mid("published", resource, _NODE), "Mid published"),
             Query(amounts.mid("deficit", resource, _NODE), "Deficit"),
         ),
         unit,

@@ -61,7 +61,7 @@ def _now() -> Iterator[Panel]:
         ),
         (
             "Pods that wait for what is theirs",
-            "They have a quota, found no node, and nobody is being evicted for them yet.",
+            "They have a quota, found no node, and no pod is being evicted for them yet.",
             "max(headroom_scheduler_reclaim_pending_pods)",
             None,
         ),
@@ -130,7 +130,7 @@ def _resource(resource: str) -> Iterator[Panel]:
 def _reclaim() -> Iterator[Panel]:
     yield Panel(
         "Decisions for pods that found no node",
-        "held: room is being made. nobody: there is nobody to evict. guarded and throttled: limits of ours said no.",
+        "held: victims are leaving. nobody: no pod to evict. guarded and throttled: a limit of Headroom forbids it.",
         (
             Query(
                 "sum by (outcome) (rate(headroom_scheduler_reclaim_decisions_total[$__rate_interval]))",

@@ -119,7 +119,7 @@ def _refused() -> Iterator[Panel]:
     )
     yield Panel(
         "Trouble",
-        "Plugins that failed, and requests that could not be answered. 0 is good; the log says more.",
+        "Plugins that failed, and requests that could not be answered. 0 is good; the log has details.",
         (
             Query(
                 "sum by (plugin, step) (rate(headroom_scheduler_plugin_errors_total[$__rate_interval]))",
@@ -150,7 +150,7 @@ def _knowledge() -> Iterator[Panel]:
     )
     yield Panel(
         "Events about refused pods",
-        "Posted, or suppressed because they say what was said.",
+        "Posted, or suppressed because they repeat an earlier event.",
         (
             Query(
                 "sum by (result) (rate(headroom_scheduler_refusal_events_total[$__rate_interval]))",
@@ -165,7 +165,7 @@ def _knowledge() -> Iterator[Panel]:
 def _waiting() -> Iterator[Panel]:
     yield Panel(
         "Pods that wait, and groups of them",
-        "Pods of one group are judged together.",
+        "Pods of one group are checked together.",
         (
             Query("max(headroom_scheduler_waiting_pods)", "Pods"),
             Query("max(headroom_scheduler_waiting_groups)", "Groups"),
@@ -184,10 +184,10 @@ def _waiting() -> Iterator[Panel]:
         width=8,
     )
     yield Panel(
-        "Pods woken",
-        "Pods for which something changed, and the patches that tell kube-scheduler so, by result.",
+        "Pods requeued",
+        "Pods for which something changed, and the patches that notify kube-scheduler, by result.",
         (
-            Query("sum(rate(headroom_scheduler_woken_pods_total[$__rate_interval]))", "woken"),
+            Query("sum(rate(headroom_scheduler_woken_pods_total[$__rate_interval]))", "requeued"),
             Query(
                 "sum by (result) (rate(headroom_scheduler_wake_patches_total[$__rate_interval]))",
                 "patch: {{result}}",

@@ -17,11 +17,11 @@ from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
 from headroom.kube import ApiError, ApiServer, ApiUnavailable, Connection, LoginError, connect
 from headroom.runtime import logs
 from headroom.runtime.text import joined
-from manager import node_filter
 from manager.context import Context
 from manager.http import ListenError
 from manager.metrics import ManagerMetrics, MetricsServer
-from manager.node_filter import NodeFilter
+from manager.mid import node_filter
+from manager.mid.node_filter import NodeFilter
 from manager.operator import stop_on_signals
 from manager.runner import serve
 from manager.settings import DEFAULT_NAMESPACE, LeaderSettings, Settings, WebhookSettings

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from crds.names import CONFIG_MAP_NAME, LAST_GOOD_NAME
-from manager.node_filter import NodeFilter
+from manager.mid.node_filter import NodeFilter
 
 DEFAULT_NAMESPACE: Final = "headroom-system"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from manager.node_filter import NodeFilter
+from manager.mid.node_filter import NodeFilter
 
 NAME: Final = "headroom-manager"
 """Name of the manager's Deployment and of its Lease."""

@@ -113,7 +113,7 @@ class Life:
     def headroom(self, *words: str, code: int = 0) -> str:
         """What a `kubectl headroom` command prints."""
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig), "COLUMNS": "150"}
-        command = [sys.executable, "-m", "cli", *words]
+        command = [sys.executable, "-m", "headroom.cli", *words]
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=180
         )

@@ -243,7 +243,7 @@ class Stage:
                 eventually(lambda name=name: self._is_explained(name), f"explain says what {name} offers")  # type: ignore[misc]
 
     def _is_explained(self, node: str) -> bool:
-        command = [sys.executable, "-m", "cli", "explain", "node", node, "-n", self.namespace, "-o", "json"]
+        command = [sys.executable, "-m", "headroom.cli", "explain", "node", node, "-n", self.namespace, "-o", "json"]
         environment = {**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)}
         done = subprocess.run(
             command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True, timeout=120

@@ -214,7 +214,7 @@ def test_shadow_mode(stage: Stage) -> None:
     eventually(lambda: "dark" in stage.found(kept).get("data", {}), "there is an account")
     assert stage.offers("dark") == {}
     shown = subprocess.run(
-        [sys.executable, "-m", "cli", "shadow", "-n", stage.namespace, "-l", "shadow=yes", "-o", "json"],
+        [sys.executable, "-m", "headroom.cli", "shadow", "-n", stage.namespace, "-l", "shadow=yes", "-o", "json"],
         cwd=ROOT,
         env={**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)},
         check=True,

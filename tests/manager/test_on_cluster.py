@@ -239,7 +239,7 @@ def test_config_map_says_its_state(stage: Stage) -> None:
     assert stage.expect_event("ColocationConfigOverlap", CONFIG_MAP) == told
     says(f"- {told}")
     says("ColocationConfigOverlap")  # below its events
-    command = (sys.executable, "-m", "cli", "config", "diff", "-", "-n", NAMESPACE, "-o", "json")
+    command = (sys.executable, "-m", "headroom.cli", "config", "diff", "-", "-n", NAMESPACE, "-o", "json")
     environment = {**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)}
     done = subprocess.run(command, cwd=ROOT, env=environment, input="{}", check=True, capture_output=True, text=True)
     changes = {name: each["fields"] for each in json.loads(done.stdout)["changes"] for name in each["nodes"]}

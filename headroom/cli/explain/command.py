@@ -17,7 +17,7 @@ from manager.mid.explanation.explanation import ConfigState, Explanation, Seen, 
 from manager.mid.explanation.findings import findings
 from manager.mid.explanation.lease import Lease, lease_of
 from manager.mid.explanation.what_if import WhatIf
-from manager.node_filter import NodeFilter
+from manager.mid.node_filter import NodeFilter
 
 
 def trial(settings: Sequence[str], config: str | None) -> WhatIf | None:

@@ -19,9 +19,9 @@ from manager.mid.explanation.lease import Lease
 from manager.mid.explanation.next_action import Step
 from manager.mid.explanation.node_metric import Report, age, read
 from manager.mid.explanation.what_if import SOURCE, WhatIf
+from manager.mid.node_filter import REASON as EXCLUDED
+from manager.mid.node_filter import NodeFilter
 from manager.mid.publish import published_amounts
-from manager.node_filter import REASON as EXCLUDED
-from manager.node_filter import NodeFilter
 from manager.node_metric import ManagedFields
 
 Json = Mapping[str, Any]

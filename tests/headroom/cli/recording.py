@@ -12,7 +12,7 @@ from headroom.cli.config.file import ConfigFile
 from headroom.cli.explain.what_if import what_if
 from manager.mid.explanation.explanation import Explanation, Seen, config_state, explain
 from manager.mid.explanation.lease import Lease
-from manager.node_filter import NodeFilter
+from manager.mid.node_filter import NodeFilter
 
 NOW: Final = datetime(2026, 11, 21, 12, 1, 0, tzinfo=UTC).timestamp()
 """One minute after web-1 reported. [unix s]"""

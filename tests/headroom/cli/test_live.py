@@ -29,7 +29,7 @@ NODE: Final = f"cli-web-{os.getpid()}"
 def run(cluster: Cluster, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run `kubectl headroom` with these arguments."""
     return subprocess.run(
-        [sys.executable, "-m", "cli", *arguments],
+        [sys.executable, "-m", "headroom.cli", *arguments],
         cwd=ROOT,
         env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig), **environment},
         check=False,
@@ -259,7 +259,7 @@ def test_watching(live: Cluster) -> None:
     """--watch asks again: a change of the cluster is in a later answer, and Ctrl-C ends it with 130."""
     environment = {**os.environ, "KUBECONFIG": str(live.kubeconfig), "PYTHONUNBUFFERED": "1"}
     # Whatever is started in the background of a script ignores Ctrl-C, and so does what it starts.
-    listening = ["env", "--default-signal=INT", sys.executable, "-m", "cli"]
+    listening = ["env", "--default-signal=INT", sys.executable, "-m", "headroom.cli"]
     command = [*listening, "top", "--node", NODE, "--watch", "--interval", "1s", "-o", "json"]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as watch:
         assert watch.stdout is not None

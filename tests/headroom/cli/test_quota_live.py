@@ -44,7 +44,7 @@ def _is_unknown(cluster: Cluster) -> bool:
 def _run(cluster: Cluster, *words: str) -> tuple[int, Any, str]:
     """The exit code, what the command says as JSON, and what it complains of."""
     done = subprocess.run(
-        [sys.executable, "-m", "cli", "quota", *words, "-o", "json"],
+        [sys.executable, "-m", "headroom.cli", "quota", *words, "-o", "json"],
         cwd=ROOT,
         env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
         check=False,

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.cluster
 
 def _simulate(cluster: Cluster, *arguments: str) -> Any:  # noqa: ANN401 - parsed JSON
     done = subprocess.run(
-        [sys.executable, "-m", "cli", "simulate", "pod", *arguments, "-o", "json"],
+        [sys.executable, "-m", "headroom.cli", "simulate", "pod", *arguments, "-o", "json"],
         cwd=ROOT,
         env={**os.environ, "KUBECONFIG": str(cluster.kubeconfig)},
         check=False,

@@ -31,7 +31,7 @@ def stage(cluster: Cluster) -> Iterator[Stage]:
 
 def uninstall(stage: Stage, *flags: str) -> tuple[int, dict[str, Any], str]:
     """Run the command; its exit code, what it lists, and what it complains about."""
-    command = [sys.executable, "-m", "cli", "uninstall", "-n", NAMESPACE, "-o", "json", *flags]
+    command = [sys.executable, "-m", "headroom.cli", "uninstall", "-n", NAMESPACE, "-o", "json", *flags]
     environment = {**os.environ, "KUBECONFIG": str(stage.cluster.kubeconfig)}
     done = subprocess.run(command, cwd=ROOT, env=environment, check=False, capture_output=True, text=True, timeout=120)
     return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr

@@ -10,7 +10,7 @@ from manager.config.in_force import at_start
 from manager.context import Context
 from manager.inputs import PodInputs
 from manager.metrics import ManagerMetrics
-from manager.node_filter import NodeFilter
+from manager.mid.node_filter import NodeFilter
 from manager.settings import Settings
 from manager.web.recorder import Recorder
 from tests.manager.made import NOW, Json, at, mid_pod, node, pod, resources

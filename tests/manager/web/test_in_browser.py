@@ -58,7 +58,7 @@ class Page:
 
     def explained(self, name: str) -> dict[str, Any]:
         """What the command says about a node."""
-        command = [sys.executable, "-m", "cli", "explain", "node", name, "-n", NAMESPACE, "-o", "json"]
+        command = [sys.executable, "-m", "headroom.cli", "explain", "node", name, "-n", NAMESPACE, "-o", "json"]
         environment = {**os.environ, "KUBECONFIG": str(self.stage.cluster.kubeconfig)}
         done = subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
         found: dict[str, Any] = json.loads(done.stdout)

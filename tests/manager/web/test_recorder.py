@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crds import names
-from manager.node_filter import NodeFilter
+from manager.mid.node_filter import NodeFilter
 from manager.web import recorder as recording
 from manager.web.history import Series
 from manager.web.recorder import Recorder, record

@@ -21,7 +21,7 @@ CLUSTER = [name for name, part in PARTS.items() if part.cluster]
 
 def _run(folder: Path, *names: str) -> dict[str, list[dict[str, Any]]]:
     """What quick forms of these parts yield, by part."""
-    command = [sys.executable, "-m", "bench", "--quick", "--markdown", "--out", str(folder), *names]
+    command = [sys.executable, "-m", "tools.bench", "--quick", "--markdown", "--out", str(folder), *names]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr

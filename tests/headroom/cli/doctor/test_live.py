@@ -387,7 +387,7 @@ def test_no_leader(ward: Ward) -> None:
 def test_process(installed: Ward) -> None:
     """As a process: exit code 0 where nothing is wrong but warnings at most, and 1 for a namespace without Headroom."""
     login = ["--kubeconfig", str(installed.cluster.kubeconfig)]
-    command = [sys.executable, "-m", "cli", *login, "doctor", "-n", "nowhere-at-all"]
+    command = [sys.executable, "-m", "headroom.cli", *login, "doctor", "-n", "nowhere-at-all"]
     done = subprocess.run(command, cwd=CHART.parents[1], check=False, capture_output=True, text=True, timeout=120)
     assert done.returncode == 1, done.stderr
     assert "There is no headroom-manager in namespace nowhere-at-all" in done.stdout

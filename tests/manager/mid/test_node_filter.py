@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from manager.node_filter import NodeFilter, parse
+from manager.mid.node_filter import NodeFilter, parse
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,38 @@ import pytest
 
 from tests.architecture.sources import PACKAGES, ROOT, imported, modules
 
+# The packages of the services that do no I/O: what the CLI and the backtest may import of them.
+PURE = (
+    "agent.numerics",
+    "agent.pod_metadata",
+    "agent.pods",
+    "agent.prediction.policy",
+    "agent.predictors",
+    "agent.samples",
+    "agent.series_index",
+    "manager.calculators",
+    "manager.config",
+    "manager.inputs",
+    "manager.mid",
+    "manager.node_metric",
+    "scheduler_plugins.extender.service",
+    "scheduler_plugins.framework",
+    "scheduler_plugins.plugins",
+    "scheduler_plugins.preemption.fit",
+    "scheduler_plugins.preemption.selection",
+    "scheduler_plugins.profile",
+    "scheduler_plugins.quota",
+    "scheduler_plugins.snapshot",
+)
+IO = ("aiohttp", "asyncio", "kubernetes", "socket", "sqlite3", "subprocess", "threading", "headroom.kube")
+IO_OF_OBJECTS = ("headroom.kube.paths", "headroom.kube.time_slices", "headroom.kube.unreadable_objects")
+"""What a pure package may take of the client: names of paths, slices of work, and how bad objects are named."""
+NOT_PURE = {
+    "scheduler_plugins.snapshot.source": "what is watched, and where it goes",
+    "scheduler_plugins.snapshot.watch": "keeps the snapshot up to date",
+    "scheduler_plugins.quota.status": "writes the status of ElasticQuotas",
+}
+
 # The longest prefix of a module's name decides. A name allows itself and everything below it.
 ALLOWED: dict[str, tuple[str, ...]] = {
     "crds": ("crds",),
@@ -15,46 +47,18 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "headroom.cluster": ("headroom.cluster", "crds"),
     "tools": ("tools", "headroom", "agent", "manager", "scheduler_plugins", "crds", "headroom.cluster", "tests"),
     "tools.demo": ("tools.demo", "tools.devcluster"),
-    # The agent's own code, stepped through recorded usage.
-    "headroom.backtest": (
-        "headroom.backtest",
-        "crds",
-        "headroom.cluster",
-        "headroom.runtime.sanitize",
-        "agent.pod_metadata",
-        "agent.numerics",
-        "agent.pods",
-        "agent.prediction.policy",
-        "agent.predictors",
-        "agent.series_index",
-        "agent.samples",
-        "agent.tsdb",
-    ),
+    # The agent's own code, stepped through recorded usage; it reads the databases of agents, too.
+    "headroom.backtest": ("headroom.backtest", "headroom.cluster", "headroom.runtime", "crds", *PURE, "agent.tsdb"),
+    # What the services calculate, calculated from objects just read; lists are kept in the extender's own snapshot.
     "headroom.cli": (
         "headroom.cli",
         "headroom.backtest",
-        "crds",
         "headroom.cluster",
         "headroom.kube",
-        "agent.numerics",
-        "agent.predictors",
-        "manager.config",
-        "manager.calculators",
-        "manager.mid.eviction",
-        "manager.mid.node_filter",
-        "manager.mid.explanation",
-        "manager.inputs",
-        "manager.node_metric",
-        "manager.mid.publish",
-        "scheduler_plugins.framework",
-        "scheduler_plugins.plugins",
-        "scheduler_plugins.profile",
-        "scheduler_plugins.quota",
-        "scheduler_plugins.preemption",
-        "scheduler_plugins.snapshot",
-        "scheduler_plugins.extender.service",
-        "headroom.runtime.sanitize",
-        "headroom.runtime.text",
+        "headroom.runtime",
+        "crds",
+        *PURE,
+        "scheduler_plugins.snapshot.watch",
     ),
     # agent: collect -> store -> predict -> report
     "agent": ("agent", "crds", "headroom.cluster", "headroom.kube", "headroom.runtime"),
@@ -339,6 +343,20 @@ def test_forbidden_libraries_stay_out(package: str) -> None:
         for name, line in imported(path, module=module)
         for library, reason in FORBIDDEN[package].items()
         if _within(name, library)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("package", PURE)
+def test_pure_packages_do_no_io(package: str) -> None:
+    """What the CLI and the backtest share with the services opens no file, connection or thread."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for module, path in modules(package.split(".", maxsplit=1)[0])
+        if _within(module, package) and not any(_within(module, known) for known in NOT_PURE)
+        for name, line in imported(path, module=module)
+        if any(_within(name, one) for one in IO)
+        and not any(_within(name, one) or _within(one, name) for one in IO_OF_OBJECTS)
     ]
     assert not wrong, "\n".join(wrong)
 

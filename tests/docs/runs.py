@@ -36,5 +36,5 @@ ON_MACHINE: Final = tuple(page for page in runnable() if ELSEWHERE.get(page, "")
 """Pages that are followed on this machine, without a cluster."""
 ON_CONTROL_PLANE: Final = tuple(page for page, test in ELSEWHERE.items() if test.endswith("_control_plane.py"))
 """Pages that are followed on an empty cluster of their own."""
-FOLDERS: Final = ("charts", "demo", "docs")
+FOLDERS: Final = ("charts", "docs", "tools")
 """What a reader finds in the folder where the commands are pasted: that of a clone."""

@@ -19,9 +19,19 @@ from headroom.runtime.options import Setting, flags_of, stages
 from tests.docs.commands import commands, quoted, spans
 from tests.docs.pages import PAGES, ROOT, text_of
 
-OWN: Final = ("agent", "bench", "charts", "cli", "crds", "demo", "devcluster", "docs", "kubeapi", "manager")
+FOLDERS: Final = (
+    "agent",
+    "charts",
+    "crds",
+    "docs",
+    "headroom",
+    "manager",
+    "requirements",
+    "scheduler_plugins",
+    "tests",
+    "tools",
+)
 """Folders whose files pages name."""
-FOLDERS: Final = (*OWN, "requirements", "scheduler_plugins", "service", "soak", "tests")
 _TEST: Final = re.compile(r"\btests/[\w/]+\.py(?:::(\w+))?")
 _METRIC: Final = re.compile(r"\bheadroom_(?:agent|manager|scheduler)_\w+")
 

@@ -268,16 +268,16 @@ def test_doubled_load_is_reported_fast(node: AgentNode) -> None:
 
 ASK = """
 import asyncio, sys
-import kubeapi
+from headroom import kube
 from pathlib import Path
 from agent.host.cgroup import CgroupTree, Hierarchy, Layout
-from agent.kubelet import KubeletPods, login_to
+from agent.sources.kubelet import KubeletPods, login_to
 from agent.settings import KubeletSettings
 
 async def ask(host, port, authority=None):
     here = Hierarchy(Path("/nowhere"), 2)
     pods = KubeletPods(KubeletSettings(), None, None, CgroupTree(Layout(here, here, here)))
-    async with headroom.kube.ApiServer(login_to((host, port), authority=authority), "headroom-tests") as kubelet:
+    async with kube.ApiServer(login_to((host, port), authority=authority), "headroom-tests") as kubelet:
         await pods.ask(kubelet)
     print(pods.problem)
 

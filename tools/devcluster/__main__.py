@@ -60,7 +60,7 @@ def detach(options: argparse.Namespace) -> None:
         DevClusterError: it ended before; with what it said.
     """
     log = clusters_directory() / f"{options.name}.log"
-    command = [sys.executable, "-m", "devcluster", "up", options.name]
+    command = [sys.executable, "-m", "tools.devcluster", "up", options.name]
     command += ["--real-node"] if options.real_node else []
     command += [] if options.kwok_nodes is None else ["--kwok-nodes", str(options.kwok_nodes)]
     with log.open("wb") as file:

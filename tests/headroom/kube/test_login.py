@@ -364,8 +364,8 @@ def test_incomplete_pod_is_explained(
 
 
 def test_import_is_light() -> None:
-    """Neither the official client nor YAML is loaded by importing kubeapi: an agent's memory depends on it."""
-    loaded = "import kubeapi, sys; print(*({'kubernetes', 'yaml', 'numpy'} & set(sys.modules)))"
+    """Neither the official client nor YAML is loaded by importing headroom.kube: an agent's memory depends on it."""
+    loaded = "import headroom.kube, sys; print(*({'kubernetes', 'yaml', 'numpy'} & set(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert found.stdout.split() == []
     assert kube.MERGE_PATCH == "application/merge-patch+json"

@@ -205,7 +205,7 @@ def test_failed_start_keeps_logs(runtime: Path, tmp_path: Path, monkeypatch: pyt
 
 def _devcluster(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "devcluster", *words], capture_output=True, text=True, check=False, timeout=240
+        [sys.executable, "-m", "tools.devcluster", *words], capture_output=True, text=True, check=False, timeout=240
     )
 
 

@@ -27,8 +27,8 @@ PROGRAMS = {
     "headroom-manager": {"headroom-manager", "headroom-scheduler", "kubectl-headroom"},
 }
 PACKAGES = {
-    "headroom-agent": {"agent", "crds", "kubeapi", "service"},
-    "headroom-manager": {"agent", "backtest", "cli", "crds", "kubeapi", "manager", "scheduler_plugins", "service"},
+    "headroom-agent": {"agent", "crds", "headroom"},
+    "headroom-manager": {"agent", "crds", "headroom", "manager", "scheduler_plugins"},
 }
 FORBIDDEN = {
     "pip",
@@ -131,19 +131,7 @@ def test_no_code_that_is_not_run(contents: Contents) -> None:
     packages = {
         path.parts[5] for path in files if len(path.parts) == 7 and path.parts[:3] == ("opt", "headroom", "lib")
     }
-    known = {
-        "agent",
-        "backtest",
-        "cli",
-        "crds",
-        "demo",
-        "devcluster",
-        "kubeapi",
-        "manager",
-        "scheduler_plugins",
-        "service",
-        "bench",
-    }
+    known = {"agent", "crds", "headroom", "manager", "scheduler_plugins", "tools"}
     assert packages & known == PACKAGES[contents.name]
 
 

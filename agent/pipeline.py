@@ -15,7 +15,7 @@ from agent.report_metrics import show_store
 from agent.samples import CPU, MEMORY, NODE, NOT_FINITE, Harvest, Missing, Sample
 from agent.sources.pod import PodSource
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 

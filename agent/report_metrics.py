@@ -9,11 +9,11 @@ from prometheus_client import Gauge
 from agent.metrics import Metrics
 from agent.numerics.arrays import FloatArray
 from agent.pods import Resources
+from agent.prediction.accuracy import Accuracy
 from agent.prediction.prediction import PROD, UNITS, NodeFacts, NodePrediction
 from agent.reporter.pressure import Pressure
 from agent.reporter.usage import Amounts, Usages
 from agent.samples import CPU, MEMORY
-from agent.trainer.accuracy import Accuracy
 from agent.trainer.trainer import Learner
 from agent.tsdb.size import StoreSize
 from crds.predict_policy import Resource, effective

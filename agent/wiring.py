@@ -20,7 +20,7 @@ from agent.sources.kubelet import PODS_PATH, KubeletPods, login_to
 from agent.sources.node import ApiNode, MachineNode
 from agent.sources.pod import AllThatRun, ApiPods, CgroupPods, PodSource
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreNewer
 from agent.tsdb.size import StoreSize

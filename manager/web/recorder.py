@@ -13,8 +13,8 @@ from manager.context import Context
 from manager.inputs import Measured, PodInputs, Resource, total
 from manager.inputs.node_metric import age_seconds
 from manager.inputs.reading import Reader, get_path
-from manager.mid.publish import published_amounts
 from manager.mid.node_filter import NodeFilter
+from manager.mid.publish import published_amounts
 from manager.web.history import WIDTH, Floats, History, Series, at, nothing
 from manager.web.state import State, judge
 

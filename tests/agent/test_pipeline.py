@@ -14,7 +14,7 @@ from agent.samples import CPU, MEMORY, NODE, SYS, Harvest, Missing, Sample
 from agent.settings import LearnSettings
 from agent.sources.pod import CgroupPods
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.schema import StoreError
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb

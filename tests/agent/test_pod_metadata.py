@@ -6,7 +6,7 @@ from agent import pod_metadata
 from agent.numerics.packing import CheckpointError, pack
 from agent.pod_metadata import KEPT_SECONDS, Identities
 from agent.settings import LearnSettings
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, START, pod

@@ -109,7 +109,7 @@ def _counted(address: str, name: str) -> float:
 
 HANGING = """
 import asyncio, os
-from agent.stopping import on_signals
+from agent.signals import on_signals
 
 async def hang():
     on_signals(asyncio.Event(), 0.1)

@@ -15,7 +15,7 @@ from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, Harvest, Sample
 from agent.settings import LearnSettings
 from agent.store_failover import RETRY_SECONDS, Keeper, Opener, in_background
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreError, StoreNewer
 from agent.tsdb.tsdb import Tsdb

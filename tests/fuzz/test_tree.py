@@ -18,7 +18,7 @@ from agent.samples import CPU, MEMORY, NODE, REASONS
 from agent.settings import LearnSettings
 from agent.sources.pod import CgroupPods
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.tsdb import Tsdb
 from tests.fuzz.inputs import kernel_texts
 from tests.fuzz.originals import MEMINFO, PRESSURE, STAT, V1_MEMORY_STAT, V1_USAGE, V2_CPU_STAT, V2_MEMORY_STAT

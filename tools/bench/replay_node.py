@@ -21,7 +21,7 @@ from agent.prediction.prediction import NodeFacts
 from agent.samples import CPU, MEMORY, NODE, Harvest, Sample
 from agent.settings import LearnSettings
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand, QoS
 from headroom.backtest.trace import Stay, Trace, TraceError

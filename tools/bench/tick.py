@@ -13,7 +13,7 @@ from agent.pipeline import Pipeline
 from agent.settings import LearnSettings
 from agent.sources.pod import CgroupPods
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.tsdb import Tsdb
 from tools.bench.machine import replayed
 from tools.bench.measurement import Measurement, Timings, total

@@ -25,7 +25,7 @@ from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.settings import LearnSettings
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.tsdb import Tsdb
 from tools.bench.drawing import drawing, lines
 from tools.bench.machine import ROOT

@@ -24,7 +24,7 @@ from agent.pipeline import Pipeline
 from agent.prediction.policy import in_force
 from agent.settings import LearnSettings
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tools.bench.reporting import Reporting

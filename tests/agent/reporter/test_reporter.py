@@ -22,7 +22,7 @@ from agent.settings import LearnSettings, load
 from agent.sources.node import MachineNode
 from agent.sources.pod import AllThatRun, CgroupPods, PodSource
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.tsdb import Tsdb
 from agent.wiring import build
 from crds.codec import from_json

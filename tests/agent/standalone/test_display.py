@@ -21,7 +21,7 @@ from agent.sources.pod import CgroupPods
 from agent.standalone.display import Display
 from agent.standalone.overview import Sources
 from agent.store_failover import Keeper
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.recorded import RecordedMachine

@@ -186,9 +186,9 @@ def test_part_ends_with_the_run(how: signal.Signals, runner: Make, tmp_path: Pat
     program_text = f"""
 import signal, sys
 from pathlib import Path
-from bench import __main__ as program
-from bench.parts import Part
-from bench.run import Runner
+from tools.bench import __main__ as program
+from tools.bench.parts import Part
+from tools.bench.run import Runner
 for each in (signal.SIGTERM, signal.SIGINT):  # a shell's background programs ignore the second
     signal.signal(each, signal.default_int_handler)
 program.hardware.LISTEN_SECONDS = 0.01

@@ -226,7 +226,7 @@ def test_unknown_program_is_named() -> None:
 HOLDER = """
 import sys
 from pathlib import Path
-from devcluster.lock import file_lock
+from tools.devcluster.lock import file_lock
 with file_lock(Path(sys.argv[1]), "the demo"):
     print("held", flush=True)
     sys.stdin.readline()

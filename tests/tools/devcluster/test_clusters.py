@@ -165,7 +165,7 @@ def test_two_clusters_at_once(runtime: Path) -> None:
 
 OWNER = """
 import sys
-from devcluster import Cluster
+from tools.devcluster import Cluster
 with Cluster(name="victim", kwok_nodes=1, say=lambda line: None) as cluster:
     print(cluster.supervisor.pid, flush=True)
     sys.stdin.read()

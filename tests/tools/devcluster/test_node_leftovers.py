@@ -22,7 +22,7 @@ KERNEL_SETTINGS = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "k
 HOST_FOLDERS = ("/run", "/run/netns", "/var/lib", "/var/log", "/etc/cni", "/opt", "/sys/fs/cgroup/unified")
 OWNER = """
 import sys, time
-from devcluster import Cluster
+from tools.devcluster import Cluster
 with Cluster(name=sys.argv[1], real_node=True, own_images=False) as cluster:
     print("ready", cluster.node.id, flush=True)
     time.sleep(600)

@@ -19,10 +19,10 @@ UNIFIED = "umount --lazy /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgro
 PROGRAM = """
 import json, os, sys, tempfile
 from pathlib import Path
-from devcluster import cgroups, sandbox
-from devcluster.binaries import Binaries
-from devcluster.node_init import View
-from devcluster.process import wait_until
+from tools.devcluster import cgroups, sandbox
+from tools.devcluster.binaries import Binaries
+from tools.devcluster.node_init import View
+from tools.devcluster.process import wait_until
 
 LOOK = '''
 import json, os

@@ -108,7 +108,7 @@ def test_closing_ends_in_order(tmp_path: Path) -> None:
 USER = """
     import os, sys, threading
     from pathlib import Path
-    from devcluster.process import Supervisor
+    from tools.devcluster.process import Supervisor
     logs, folder = Path(sys.argv[1]), Path(sys.argv[2])
     supervisor = Supervisor(logs)
     supervisor.remove_at_exit(folder)

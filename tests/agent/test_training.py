@@ -6,7 +6,7 @@ import pytest
 
 from agent.samples import CPU, NODE, SYS, Sample
 from agent.settings import LearnSettings
-from agent.trainer.checkpointing import Learning
+from agent.training import Learning
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.made import pod

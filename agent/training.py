@@ -6,10 +6,10 @@ from agent.metrics import Metrics
 from agent.numerics.packing import CheckpointError
 from agent.pod_metadata import Identities
 from agent.pods import PodRef
+from agent.prediction import accuracy
+from agent.prediction.accuracy import Accuracy
 from agent.series_index import RosterLimits
 from agent.settings import LearnSettings
-from agent.trainer import accuracy
-from agent.trainer.accuracy import Accuracy
 from agent.trainer.trainer import Learner, TrainingSettings
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb

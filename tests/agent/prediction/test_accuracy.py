@@ -11,14 +11,14 @@ from agent.metrics import Metrics
 from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import SLOTS_PER_DAY, PeakWindows
 from agent.pods import PodRef
+from agent.prediction.accuracy import Accuracy, Score
 from agent.prediction.prediction import ClassNumbers, NodePrediction
 from agent.prediction.readiness import Readiness
 from agent.report_metrics import show_accuracy
 from agent.samples import CPU, MEMORY
 from agent.settings import LearnSettings
-from agent.trainer.accuracy import Accuracy, Score
-from agent.trainer.checkpointing import Learning
 from agent.trainer.trainer import Learner
+from agent.training import Learning
 from agent.tsdb.tsdb import Tsdb
 from crds.predict_policy import DEFAULTS
 from crds.priority import PriorityBand

@@ -109,7 +109,7 @@ def _wheel(folder: Path) -> Path:
     """Our own packages; from a copy, since a build leaves files behind."""
     copy = folder / "source"
     ignored = shutil.ignore_patterns(
-        ".*", "*.egg-info", "build", "dist", "__pycache__", "tests", "bench", "node_modules"
+        ".*", "*.egg-info", "build", "dist", "__pycache__", "tests", "tools", "node_modules"
     )
     shutil.copytree(ROOT, copy, ignore=ignored)
     _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(copy))

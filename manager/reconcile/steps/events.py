@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from crds.codec import to_json
-from manager import node_filter
 from manager.config.findings import shown
 from manager.config.merge import DEFAULT, EffectiveStrategy
 from manager.context import Context, Run
 from manager.inputs.reading import get_path
+from manager.mid import node_filter
 from manager.reconcile.steps.step import ReconcileResult
 from manager.write_rate_limiter import ReportRateLimiter
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from agent import settings as agent_settings
-from agent.allocator import keep_large_blocks_apart
+from agent.allocator import set_mmap_threshold
 from agent.runner import run
 from agent.settings import AgentSettings
 from agent.tsdb.schema import StoreError
@@ -20,7 +20,7 @@ from agent.wiring import CannotStart
 from headroom.runtime import logs, options
 from headroom.runtime.options import WrongSetting
 
-WRONG_USE, CANNOT_RUN = 2, 1
+USAGE_ERROR, RUNTIME_ERROR = 2, 1
 COMMANDS: Final = {
     "capture": "agent.capture.capture:main",
     "db": "agent.database:main",
@@ -45,15 +45,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(words)
     except WrongSetting as error:
         print(f"{agent_settings.PROG}: {error}", file=sys.stderr)
-        return WRONG_USE
+        return USAGE_ERROR
     except (CannotStart, StoreError, OSError) as error:
         print(f"{agent_settings.PROG}: {error}", file=sys.stderr)
-        return CANNOT_RUN
+        return RUNTIME_ERROR
     except KeyboardInterrupt:
         return 0
     except Exception:
         logging.getLogger("agent").exception("the agent ends because of an error that nobody foresaw; please report it")
-        return CANNOT_RUN
+        return RUNTIME_ERROR
 
 
 def _command(name: str, arguments: Sequence[str]) -> int:
@@ -64,8 +64,8 @@ def _command(name: str, arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    keep_large_blocks_apart()
-    settings = agent_settings.load(arguments, commands=_listed() if {"-h", "--help"} & set(arguments) else "")
+    set_mmap_threshold()
+    settings = agent_settings.load(arguments, commands=_command_help() if {"-h", "--help"} & set(arguments) else "")
     logs.set_up(settings.serve.log_format, settings.serve.log_level)
     for sentence in options.misspelled(AgentSettings, os.environ):
         log.warning("%s", sentence)
@@ -73,14 +73,14 @@ def _run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _listed() -> str:
+def _command_help() -> str:
     """The commands and what each is for: the first line of its module, which is not imported for it."""
     lines = []
     for name, target in COMMANDS.items():
         spec = find_spec(target.partition(":")[0])
         if spec is not None and spec.origin is not None:
-            told = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
-            lines.append(f"  {agent_settings.PROG} {name:<8} {told.partition(chr(10))[0]}")
+            docstring = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+            lines.append(f"  {agent_settings.PROG} {name:<8} {docstring.partition(chr(10))[0]}")
     return "\n".join(lines)
 
 

@@ -8,7 +8,7 @@ _M_MMAP_THRESHOLD: Final = -3  # in <malloc.h>
 _LARGE: Final = 256 * 1024
 
 
-def keep_large_blocks_apart() -> None:
+def set_mmap_threshold() -> None:
     """Take each block of 256 KiB and more from the kernel by itself, so that it goes back as soon as it is freed.
 
     Left alone, glibc raises that bound to the largest block that was ever freed (mallopt(3)), and tables that grow

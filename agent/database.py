@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from agent.numerics.aggregate import statistics
 from agent.numerics.packing import CheckpointError
-from agent.pod_metadata import Identities
+from agent.pod_metadata import PodMetadataStore
 from agent.samples import CPU, MEMORY
 from agent.settings import SYSTEM_DATA_DIR, state_dir
 from agent.tsdb import checkpoints, export
-from agent.tsdb.inspection import Inspection, Stats
+from agent.tsdb.inspection import DatabaseReader, Stats
 from agent.tsdb.schema import StoreError
 from agent.tsdb.series import Series
 from agent.tsdb.verification import verify
@@ -51,8 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         StoreError: There is no database, or none that can be read.
     """
     given = _parser().parse_args(joined(arguments))
-    with Inspection.open(Path(given.data_dir) / "agent.db") as database:
-        run: Callable[[Inspection, argparse.Namespace], int] = given.run
+    with DatabaseReader.open(Path(given.data_dir) / "agent.db") as database:
+        run: Callable[[DatabaseReader, argparse.Namespace], int] = given.run
         try:
             code = run(database, given)
             sys.stdout.flush()
@@ -121,7 +121,7 @@ def _add_window(parser: Parser, window: str, resolution: str) -> None:
     parser.add_argument("--resolution", choices=tuple(_PERIODS), default=resolution, help=f"raw samples, or periods (default: {resolution})")  # fmt: skip # noqa: E501
 
 
-def _stats(database: Inspection, given: argparse.Namespace) -> int:
+def _stats(database: DatabaseReader, given: argparse.Namespace) -> int:
     found = database.stats()
     if given.output == "json":
         _print_json(_camel(dataclasses.asdict(found)) | {"resolutions": [_camel(row) for row in _resolutions(found)]})
@@ -151,7 +151,7 @@ def _resolutions(found: Stats) -> list[Row]:
     return [{**dataclasses.asdict(one), "bytes_per_point": one.bytes_per_point} for one in found.resolutions]
 
 
-def _series(database: Inspection, given: argparse.Namespace) -> int:
+def _series(database: DatabaseReader, given: argparse.Namespace) -> int:
     days = ("first_day", "last_day")
     rows = [dataclasses.asdict(one) for one in database.series(given.metric, given.entity, given.container)]
     for row in rows:
@@ -160,10 +160,12 @@ def _series(database: Inspection, given: argparse.Namespace) -> int:
     return 0
 
 
-def _query(database: Inspection, given: argparse.Namespace) -> int:
+def _query(database: DatabaseReader, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period = _PERIODS[given.resolution]
-    found = [export.One(database, given.metric, entity, given.container) for entity in _entities(database, given)]
+    found = [
+        export.SeriesQuery(database, given.metric, entity, given.container) for entity in _entities(database, given)
+    ]
 
     def points() -> Iterator[Row]:
         """One at a time: there may be many weeks of them, and the agent's container has no room for that."""
@@ -187,13 +189,13 @@ def _query(database: Inspection, given: argparse.Namespace) -> int:
     return 0
 
 
-def _check_metric(database: Inspection, metric: str) -> None:
+def _check_metric(database: DatabaseReader, metric: str) -> None:
     known = database.queries.metrics()
     if metric not in known:
         raise WrongSetting(f"there is no metric {metric!r}; there are: {', '.join(known) or 'none'}")
 
 
-def _entities(database: Inspection, given: argparse.Namespace) -> list[str]:
+def _entities(database: DatabaseReader, given: argparse.Namespace) -> list[str]:
     """Whose series were asked for, those that have nothing in the window left out; complains about one that is not."""
     if not given.container:
         _check_metric(database, given.metric)
@@ -202,7 +204,7 @@ def _entities(database: Inspection, given: argparse.Namespace) -> list[str]:
         raise WrongSetting(f"there is no {given.metric}{of} of {given.entity!r}; `db series` lists all series")
     if given.entity:
         return [given.entity]
-    return export.Extract(database, given.metric, *_window(database, given), _PERIODS[given.resolution]).entities()
+    return export.MetricExport(database, given.metric, *_window(database, given), _PERIODS[given.resolution]).entities()
 
 
 def _statistics(series: Series) -> Row:
@@ -212,7 +214,7 @@ def _statistics(series: Series) -> Row:
     return {"count": found.pop("count"), "span": found.pop("span_seconds"), **found}
 
 
-def _export(database: Inspection, given: argparse.Namespace) -> int:
+def _export(database: DatabaseReader, given: argparse.Namespace) -> int:
     start, end = _window(database, given)
     period, target = _PERIODS[given.resolution], Path(given.to)
     if database.queries.metrics():  # an empty database exports headers
@@ -225,7 +227,7 @@ def _export(database: Inspection, given: argparse.Namespace) -> int:
     if len(metrics) > 1 and not target.is_dir():
         raise WrongSetting("--to must be a folder, because several metrics are a file each; or give one --metric")
     for metric in metrics:
-        extract = export.Extract(database, metric, start, end, period, highest=given.aggregate == "max")
+        extract = export.MetricExport(database, metric, start, end, period, highest=given.aggregate == "max")
         known = extract.entities()
         wanted = given.entity or export.pods(known)
         missing = [one for one in wanted if one not in known]
@@ -257,9 +259,9 @@ def _write(path: Path, lines: Iterable[list[str]], what: str) -> None:
     sys.stderr.write(f"{path}: {count} rows, {what}\n")
 
 
-def _identities(database: Inspection) -> Identities:
+def _identities(database: DatabaseReader) -> PodMetadataStore:
     """Whose the series are, as far as the agent has saved it."""
-    found = Identities()
+    found = PodMetadataStore()
     try:
         found.restore(checkpoints.load(database.connection))
     except CheckpointError as error:
@@ -267,7 +269,7 @@ def _identities(database: Inspection) -> Identities:
     return found
 
 
-def _verify(database: Inspection, given: argparse.Namespace) -> int:
+def _verify(database: DatabaseReader, given: argparse.Namespace) -> int:
     found = verify(database)
     database.unreadable.clear()  # they are among the findings
     if given.output == "json":
@@ -280,7 +282,7 @@ def _verify(database: Inspection, given: argparse.Namespace) -> int:
     return 0 if found.is_sound else _FAILED
 
 
-def _window(database: Inspection, given: argparse.Namespace) -> tuple[float, float]:
+def _window(database: DatabaseReader, given: argparse.Namespace) -> tuple[float, float]:
     """The window that was asked for. [seconds since 1970]"""
     text = given.window
     try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, VANISHED, Harvest, Missing, Sample
+from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, VANISHED, CollectionResult, Missing, Sample
 
 
 def system_usage(node: float | None, pods: Iterable[float | None]) -> float | None:
@@ -16,11 +16,11 @@ def system_usage(node: float | None, pods: Iterable[float | None]) -> float | No
     return max(node - sum(value for value in known if value is not None), 0.0)
 
 
-def system(harvest: Harvest, now: float) -> Harvest:
+def system(collected: CollectionResult, now: float) -> CollectionResult:
     """System CPU and memory of a tick.
 
     Args:
-        harvest: Everything that was collected in it, node and pods.
+        collected: Everything that was collected in it, node and pods.
         now: The tick's time. [seconds since 1970]
 
     Returns:
@@ -28,10 +28,12 @@ def system(harvest: Harvest, now: float) -> Harvest:
         it is not known which pods there are. A pod that vanished since the last tick used CPU that nobody can tell from
         the system's, and holds no memory any more.
     """
-    derived = Harvest()
+    derived = CollectionResult()
     for metric in (CPU, MEMORY):
-        samples = [sample for sample in harvest.samples if sample.metric == metric]
-        value = system_usage(_node(samples), _pods(samples, harvest.missing, metric)) if harvest.pods_listed else None
+        samples = [sample for sample in collected.samples if sample.metric == metric]
+        value = (
+            system_usage(_node(samples), _pods(samples, collected.missing, metric)) if collected.pods_listed else None
+        )
         if value is None:
             derived.missing.append(Missing(metric, SYS, INPUT_MISSING))
         else:

@@ -10,7 +10,7 @@ from headroom.runtime.health import Check, Health
 _FEWEST_TICKS = 3.0
 
 
-class Signs(Protocol):
+class PipelineStatus(Protocol):
     """What the pipeline knows of itself; times are of the clock that only runs forward. [s]"""
 
     @property
@@ -30,7 +30,7 @@ class Signs(Protocol):
         """Why they cannot; empty when they are."""
 
 
-class Listing(Protocol):
+class PodListStatus(Protocol):
     """What a pod source knows of itself."""
 
     @property
@@ -43,18 +43,18 @@ class Listing(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Vitals:
+class AgentHealth:
     """The checks."""
 
     settings: AgentSettings
     """The limits."""
-    signs: Signs
+    pipeline: PipelineStatus
     """What they look at."""
     clock: Callable[[], float]
     """The clock that only runs forward. [s]"""
     began: float
     """When the agent began, by that clock. [s]"""
-    listing: Listing
+    pod_list: PodListStatus
     """Where the pods come from."""
 
     def health(self, facts: Mapping[str, Callable[[], str]]) -> Health:
@@ -72,7 +72,7 @@ class Vitals:
 
     def ticks(self) -> str:
         """What is wrong with the ticks."""
-        last = self.signs.ticked_at
+        last = self.pipeline.ticked_at
         age = self.clock() - (self.began if last is None else last)
         if age <= self._longest():
             return ""
@@ -80,7 +80,7 @@ class Vitals:
 
     def node(self) -> str:
         """What is wrong with measuring the node."""
-        last = self.signs.node_measured_at
+        last = self.pipeline.node_measured_at
         if last is None:
             return "CPU and memory of the node were not measured yet"
         age = self.clock() - last
@@ -88,18 +88,18 @@ class Vitals:
 
     def pods(self) -> str:
         """What is wrong with the list of pods."""
-        if self.listing.synced:
+        if self.pod_list.synced:
             return ""
-        return f"the pods of this node were not listed yet: {self.listing.problem or 'waiting for the first list'}"
+        return f"the pods of this node were not listed yet: {self.pod_list.problem or 'waiting for the first list'}"
 
     def store(self) -> str:
         """What is wrong with keeping samples."""
-        since = self.signs.store_failing_since
+        since = self.pipeline.store_failing_since
         if since is None:
             return ""
         age = self.clock() - since
         limit = self.settings.serve.unready_after_seconds
-        return f"samples are kept in memory for {age:.0f} s: {self.signs.store_problem}" if age > limit else ""
+        return f"samples are kept in memory for {age:.0f} s: {self.pipeline.store_problem}" if age > limit else ""
 
     def _longest(self) -> float:
         return max(self.settings.serve.unhealthy_after_seconds, _FEWEST_TICKS * self.settings.collect.interval_seconds)

@@ -23,7 +23,7 @@ Clock = Callable[[], float]
 """Answers with a time. [s]"""
 
 
-class Counts(Protocol):
+class TickerMetrics(Protocol):
     """Where the beat counts."""
 
     def late(self, ticks: int) -> None:
@@ -46,7 +46,7 @@ class Clocks:
     _slept: float | None = None
     _offset: float | None = None
 
-    def parted(self) -> tuple[str, float] | None:
+    def jump(self) -> tuple[str, float] | None:
         """What happened to the clocks since the last call, and by how much, if it was a second or more.
 
         Slow adjustments add up until they are a second.
@@ -68,10 +68,10 @@ class Clocks:
         return (FORWARD if step > 0 else BACK), abs(step)
 
 
-async def beat(
+async def run_ticker(
     interval: float,
     tick: Callable[[float], None],
-    counts: Counts,
+    counts: TickerMetrics,
     clocks: Clocks | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
@@ -90,9 +90,9 @@ async def beat(
     clocks = clocks or Clocks()
     due = clocks.running()
     while True:
-        found = clocks.parted()
+        found = clocks.jump()
         if found is not None:
-            _say(*found)
+            _log_jump(*found)
             counts.jumped(found[0])
         tick(clocks.wall())
         due += interval
@@ -104,7 +104,7 @@ async def beat(
         await sleep(max(due - clocks.running(), 0.0))
 
 
-def _say(kind: str, seconds: float) -> None:
+def _log_jump(kind: str, seconds: float) -> None:
     if kind == SUSPENDED:
         log.info("the machine was suspended for %.0f s: nothing was measured in that time", seconds)
     else:

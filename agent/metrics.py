@@ -20,7 +20,7 @@ _JUDGED = ("class", "resource", "horizon")
 disable_created_metrics()  # type: ignore[no-untyped-call] # when a counter began tells nobody anything, and doubles the page
 
 
-class Facts(Collector):
+class DetectedInfo(Collector):
     """What was detected, as the labels of a metric that is always 1; asked for when it is shown."""
 
     def __init__(self) -> None:
@@ -48,14 +48,14 @@ class Metrics:
         self.node = node
         self.registry = CollectorRegistry()
         self._collecting()
-        self._learning()
+        self._training()
         self._reporting()
-        self._waiting()
+        self._pressure()
         self._accuracy()
-        self._of_the_reference()
+        self._koordlet()
 
     def _collecting(self) -> None:
-        self.detected = Facts()
+        self.detected = DetectedInfo()
         self.registry.register(self.detected)
         self.step_seconds = self._histogram("step_seconds", "Time of one step of a tick.", "step")
         self.tick_seconds = self._histogram("tick_seconds", "Time of one whole tick.")
@@ -75,7 +75,7 @@ class Metrics:
         self.store_dropped = self._gauge("store_dropped_blocks", "Blocks dropped early since the start, for room.")
         self.pods = self._gauge("pods", "Pods on this node; warm ones are predicted from their history.", "state")
 
-    def _learning(self) -> None:
+    def _training(self) -> None:
         self.training_seconds = self._histogram("training_seconds", "Time of one training round.")
         self.training_time = self._gauge("last_training_timestamp_seconds", "When the last training round was.")
         self.models = self._gauge("models", "What has a model, by kind of owner.", "kind")
@@ -101,7 +101,7 @@ class Metrics:
         self.peak = self._gauge("peak", "Predicted peak, margin included [cores, bytes].", "class", "resource")
         self.reclaimable = self._gauge("reclaimable", "Prod requests that may be resold [cores, bytes].", "resource")
 
-    def _waiting(self) -> None:
+    def _pressure(self) -> None:
         self.node_pressure = self._gauge(
             "node_pressure_ratio", "Share of time in which tasks of the node waited.", "node", "resource", "kind"
         )
@@ -118,7 +118,7 @@ class Metrics:
         self.mean_excess = self._gauge("prediction_excess_mean_ratio", "By how much, on average.", *_JUDGED)
         self.worst_excess = self._gauge("prediction_excess_max_ratio", "By how much, at most.", *_JUDGED)
 
-    def _of_the_reference(self) -> None:
+    def _koordlet(self) -> None:
         self.start_time = self._gauge("start_time", "When the agent started [seconds since 1970].", "node")
         self.start_time.labels(self.node).set(time.time())
         self.node_cpu = self._gauge("node_used_cpu_cores", "CPU that the node uses.", "node")
@@ -164,6 +164,6 @@ class Metrics:
     def _histogram(self, name: str, what: str, *labels: str) -> Histogram:
         return Histogram(name, what, labels, namespace=_NAMESPACE, registry=self.registry, buckets=_STEP_BUCKETS)
 
-    def exposition(self) -> bytes:
+    def render(self) -> bytes:
         """The metrics as text."""
         return generate_latest(self.registry)

@@ -12,10 +12,10 @@ from agent.collectors.base import Collector, Incomplete, NoData, Tick
 from agent.metrics import Metrics
 from agent.pods import PodRef
 from agent.report_metrics import show_store
-from agent.samples import CPU, MEMORY, NODE, NOT_FINITE, Harvest, Missing, Sample
+from agent.samples import CPU, MEMORY, NODE, NOT_FINITE, CollectionResult, Missing, Sample
 from agent.sources.pod import PodSource
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 
@@ -36,8 +36,8 @@ class Pipeline:
         self,
         collectors: dict[str, Collector],
         pods: PodSource,
-        keeper: Keeper,
-        learn: Callable[[Tsdb], Learning],
+        failover: StoreFailover,
+        make_trainer: Callable[[Tsdb], CheckpointedTrainer],
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -46,8 +46,8 @@ class Pipeline:
         Args:
             collectors: By name, in the order in which they run.
             pods: The pods on this node.
-            keeper: Opens the database, or a store in memory until that is possible.
-            learn: Makes the learner of an open store.
+            failover: Opens the database, or a store in memory until that is possible.
+            make_trainer: Makes the learner of an open store.
             metrics: Where to count.
             clock: Answers with a time that only runs forward. [s]
 
@@ -56,13 +56,13 @@ class Pipeline:
         """
         self._collectors = collectors
         self._pods = pods
-        self._keeper = keeper
-        self._learn = learn
+        self._failover = failover
+        self._make_trainer = make_trainer
         self._metrics = metrics
         self._clock = clock
-        self.store = keeper.open()
+        self.store = failover.open()
         """The database, or what stands in for it."""
-        self.learning = learn(self.store)
+        self.training = make_trainer(self.store)
         """What was learned."""
         self.failing: dict[str, str] = {}
         """Steps whose last run failed, and why; what the condition Collecting tells."""
@@ -93,13 +93,13 @@ class Pipeline:
         """
         pods = list(self._pods.pods())
         with self._metrics.tick_seconds.time():
-            harvest = self._collect(Tick(now, pods))
+            collected = self._collect(Tick(now, pods))
             with self._step("derive"):
-                system = derived.system(harvest, now)
-                harvest.samples.extend(system.samples)
-                harvest.missing.extend(system.missing)
-            self._count(harvest)
-            self._keep(now, harvest)
+                system = derived.system(collected, now)
+                collected.samples.extend(system.samples)
+                collected.missing.extend(system.missing)
+            self._count(collected)
+            self._store(now, collected)
             with self._step("learn"):
                 self._train(now, pods)
             with self._step("maintain"):
@@ -110,45 +110,45 @@ class Pipeline:
     def close(self, now: float) -> None:
         """Save what was learned, and close the database."""
         with self._step("save"):
-            self.learning.save(now)
-        self._keeper.close()
+            self.training.save(now)
+        self._failover.close()
         self.store.close()
 
-    def _keep(self, now: float, harvest: Harvest) -> None:
+    def _store(self, now: float, collected: CollectionResult) -> None:
         """Store the tick; while the database is away, see whether it has come back."""
         with self._step(STORE):
-            self.store.append(now, harvest.samples)
+            self.store.append(now, collected.samples)
             self.last_tick = now
         with self._step(DATABASE):
-            self._resume(now, harvest)
+            self._fail_back(now, collected)
         if not self.store_problem:
             self.store_failing_since = None
         elif self.store_failing_since is None:
             self.store_failing_since = self._clock()
 
-    def _resume(self, now: float, harvest: Harvest) -> None:
+    def _fail_back(self, now: float, collected: CollectionResult) -> None:
         """Return from memory to the database, when it can be opened again."""
-        if not self._keeper.problem:
+        if not self._failover.problem:
             return
         self._begun = now - _BEFORE_SECONDS if self._begun is None else self._begun
-        self._metrics_seen.update(sample.metric for sample in harvest.samples)
-        database = self._keeper.step(now, self.store, self._metrics_seen, self._begun)
+        self._metrics_seen.update(sample.metric for sample in collected.samples)
+        database = self._failover.step(now, self.store, self._metrics_seen, self._begun)
         if database is None:
-            raise StoreError(f"{self._keeper.problem}. Samples stay in memory until it can be opened")
+            raise StoreError(f"{self._failover.problem}. Samples stay in memory until it can be opened")
         self.store.close()
         self.store, self._begun = database, None
-        if self._keeper.restored or not database.load_checkpoints():
-            self.learning.use(database)
-            self.learning.save(now)
+        if self._failover.restored or not database.load_checkpoints():
+            self.training.use(database)
+            self.training.save(now)
         else:  # weeks of history, of which this run knows nothing: the copied samples are learned from there on
-            self.learning = self._learn(database)
+            self.training = self._make_trainer(database)
 
     def _train(self, now: float, pods: list[PodRef]) -> None:
         if self._pods.synced:  # before the first list every pod would look like one that has gone
-            self.learning.step(now, pods)
+            self.training.step(now, pods)
 
-    def _collect(self, tick: Tick) -> Harvest:
-        harvest = Harvest()
+    def _collect(self, tick: Tick) -> CollectionResult:
+        collected = CollectionResult()
         for name, collector in self._collectors.items():
             with self._step(name):
                 try:
@@ -156,20 +156,20 @@ class Pipeline:
                 except NoData as lacking:
                     log.debug("%s: %s", name, lacking)
                     continue
-                harvest.samples.extend(_finite(found))
-                harvest.missing.extend(found.missing)
-                harvest.pods_listed |= found.pods_listed
+                collected.samples.extend(_finite(found))
+                collected.missing.extend(found.missing)
+                collected.pods_listed |= found.pods_listed
                 if found.problem:
                     raise Incomplete(found.problem)
-        return harvest
+        return collected
 
-    def _count(self, harvest: Harvest) -> None:
-        self.missing = harvest.missing
-        measured = {sample.metric for sample in harvest.samples if sample.entity == NODE}
+    def _count(self, collected: CollectionResult) -> None:
+        self.missing = collected.missing
+        measured = {sample.metric for sample in collected.samples if sample.entity == NODE}
         if {CPU, MEMORY} <= measured:
             self.node_measured_at = self._clock()
-        self._metrics.samples.inc(len(harvest.samples))
-        for one in harvest.missing:
+        self._metrics.samples.inc(len(collected.samples))
+        for one in collected.missing:
             self._metrics.gaps.labels(one.metric, one.reason).inc()
         if self._ticks % _SIZE_EVERY_TICKS == 0:
             with self._step("size"):
@@ -199,9 +199,9 @@ class Pipeline:
         self.failing[name] = text
 
 
-def _finite(harvest: Harvest) -> Sequence[Sample]:
-    good = [sample for sample in harvest.samples if math.isfinite(sample.value)]
-    for sample in harvest.samples:
+def _finite(collected: CollectionResult) -> Sequence[Sample]:
+    good = [sample for sample in collected.samples if math.isfinite(sample.value)]
+    for sample in collected.samples:
         if not math.isfinite(sample.value):
-            harvest.missing.append(Missing(sample.metric, sample.entity, NOT_FINITE))
+            collected.missing.append(Missing(sample.metric, sample.entity, NOT_FINITE))
     return good

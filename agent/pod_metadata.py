@@ -32,14 +32,14 @@ COLUMNS: Final = (
     "mem_request_mib",
     "mem_limit_mib",
 )
-"""The columns of `Identities.rows`."""
+"""The columns of `PodMetadataStore.rows`."""
 _MIB: Final = float(1 << 20)
 _PACK: Final = f"{NAME}/"
 _NUMBERED: Final = re.compile(rf"{_PACK}[0-9]{{1,12}}")
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class PodMetadata:
     """One pod."""
 
     name: str
@@ -56,10 +56,10 @@ class Identity:
     """Since when it is no longer listed; None while it is. [s of the roster's clock]"""
 
 
-_FIELDS: Final = tuple(field.name for field in fields(Identity))
+_FIELDS: Final = tuple(field.name for field in fields(PodMetadata))
 
 
-class Identities:
+class PodMetadataStore:
     """The pods of this node, those that ended lately included.
 
     Its times are of the roster's clock, which takes no part in jumps of the machine's: one makes no name be forgotten.
@@ -73,7 +73,7 @@ class Identities:
         """
         self.node = node
         """Name of the node, as of the last checkpoint where it was restored."""
-        self.pods: dict[str, Identity] = {}
+        self.pods: dict[str, PodMetadata] = {}
         """By uid."""
         self._listed: tuple[PodRef, ...] | None = None
         self._packed: bytes | None = None
@@ -94,7 +94,7 @@ class Identities:
         for uid, known in list(self.pods.items()):
             if uid not in present and known.ended is None:
                 self.pods[uid] = replace(known, ended=now)
-        self.pods.update((uid, _identity(pod)) for uid, pod in present.items())
+        self.pods.update((uid, _metadata(pod)) for uid, pod in present.items())
         self._forget(now)
 
     def checkpoint(self) -> dict[str, bytes]:
@@ -103,9 +103,9 @@ class Identities:
             self._packed = self._bytes_of(self.pods)
         return {NAME: self._packed, **{f"{_PACK}{number}": data for number, (_, data) in self._packs.items()}}
 
-    def everyone(self) -> dict[str, Identity]:
+    def all_pods(self) -> dict[str, PodMetadata]:
         """All who are remembered, by uid, those that ended long ago included."""
-        found: dict[str, Identity] = {}
+        found: dict[str, PodMetadata] = {}
         for _, data in self._packs.values():
             found |= _unpacked(data)[0]
         return found | self.pods
@@ -127,9 +127,9 @@ class Identities:
     def rows(self, uids: Collection[str]) -> Iterator[list[str]]:
         """The lines of a CSV file about these pods, its header first; a pod that is not known has its uid alone."""
         yield list(COLUMNS)
-        everyone = self.everyone()
+        all_pods = self.all_pods()
         for uid in sorted(uids):
-            known = everyone.get(uid)
+            known = all_pods.get(uid)
             if known is None:
                 yield [uid, self.node, *[""] * (len(COLUMNS) - 2)]
                 continue
@@ -156,12 +156,12 @@ class Identities:
         kept = list(self._packs.items())[-MOST:]
         self._packs = {number: (last, data) for number, (last, data) in kept if now - last <= KEPT_SECONDS}
 
-    def _bytes_of(self, pods: Mapping[str, Identity]) -> bytes:
+    def _bytes_of(self, pods: Mapping[str, PodMetadata]) -> bytes:
         content = {uid: {name: getattr(one, name) for name in _FIELDS} for uid, one in pods.items()}
         return pack({"node": self.node, "pods": content}, {})
 
 
-def _unpacked(data: bytes) -> tuple[dict[str, Identity], str]:
+def _unpacked(data: bytes) -> tuple[dict[str, PodMetadata], str]:
     """Pods by uid, and the name of the node."""
     facts, _ = unpack(data)
     try:
@@ -170,20 +170,20 @@ def _unpacked(data: bytes) -> tuple[dict[str, Identity], str]:
         raise CheckpointError(f"the pods' names cannot be read: {error}") from error
 
 
-def _last(pods: Mapping[str, Identity]) -> float:
+def _last(pods: Mapping[str, PodMetadata]) -> float:
     """When the last of some pods ended. [s of the roster's clock]"""
     return max((one.ended or 0.0 for one in pods.values()), default=0.0)
 
 
-def _identity(pod: PodRef) -> Identity:
-    return Identity(pod.title, CLASS_NAMES[pod.band], pod.workload, dict(pod.requests), dict(pod.limits))
+def _metadata(pod: PodRef) -> PodMetadata:
+    return PodMetadata(pod.title, CLASS_NAMES[pod.band], pod.workload, dict(pod.requests), dict(pod.limits))
 
 
-def _restored(one: Mapping[str, Any]) -> Identity:
-    found = Identity(**one)
+def _restored(one: Mapping[str, Any]) -> PodMetadata:
+    found = PodMetadata(**one)
     ended = None if found.ended is None else float(found.ended)
     workload = None if found.workload is None else str(found.workload)
-    return Identity(
+    return PodMetadata(
         str(found.name), str(found.class_name), workload, _amounts(found.requests), _amounts(found.limits), ended
     )
 

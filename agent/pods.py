@@ -53,7 +53,7 @@ class PodRef:
     """Whether it has ended: Succeeded or Failed. Terminal pods are not measured."""
     running: bool = True
     """Whether its containers were started, so that it must have a cgroup."""
-    leaving: bool = False
+    terminating: bool = False
     """Whether it is being deleted; it still runs for a while."""
     listed: bool = True
     """Whether those who know this node's pods list it; False for one that has a cgroup and is on no list."""
@@ -96,7 +96,7 @@ def pod_ref(pod: Mapping[str, Any]) -> PodRef:
         workload=workload_key(pod),
         terminal=is_terminal(pod),
         running=(pod.get("status") or {}).get("phase") == "Running",
-        leaving=bool(metadata.get("deletionTimestamp")),
+        terminating=bool(metadata.get("deletionTimestamp")),
     )
 
 

@@ -10,11 +10,11 @@ from agent.metrics import Metrics
 from agent.numerics.arrays import FloatArray
 from agent.pods import Resources
 from agent.prediction.accuracy import Accuracy
-from agent.prediction.prediction import PROD, UNITS, NodeFacts, NodePrediction
+from agent.prediction.prediction import PROD, UNITS, NodePrediction, NodeResources
 from agent.reporter.pressure import Pressure
 from agent.reporter.usage import Amounts, Usages
 from agent.samples import CPU, MEMORY
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from agent.tsdb.size import StoreSize
 from crds.predict_policy import Resource, effective
 from crds.priority import PriorityBand
@@ -24,7 +24,7 @@ _RESOURCES: Final[tuple[Resource, ...]] = ("cpu", "memory")
 _STATS: Final = {"min": 0.0, "median": 0.5, "max": 1.0}
 
 
-def show_report(metrics: Metrics, usages: Usages, prediction: NodePrediction, node: NodeFacts) -> None:
+def show_report(metrics: Metrics, usages: Usages, prediction: NodePrediction, node: NodeResources) -> None:
     """Show what a full report says, in cores and bytes.
 
     Args:
@@ -77,12 +77,12 @@ def show_store(metrics: Metrics, size: StoreSize) -> None:
     metrics.store_dropped.set(size.dropped_blocks)
 
 
-def show_learning(metrics: Metrics, learner: Learner) -> None:
+def show_training(metrics: Metrics, trainer: Trainer) -> None:
     """Show how many models there are, how much they have seen, and how long ago they learned."""
     _fresh(metrics.models, metrics.model_samples, metrics.model_observed, metrics.model_age)
-    now = learner.trained_until or 0.0
-    for kind, rows in learner.rows_by_kind().items():
-        histories = learner.histories.values()
+    now = trainer.trained_until or 0.0
+    for kind, rows in trainer.rows_by_kind().items():
+        histories = trainer.histories.values()
         samples: FloatArray = np.min([history.moments.counts[rows] for history in histories], axis=0)
         observed: FloatArray = np.min([history.observed[rows] for history in histories], axis=0)
         last: FloatArray = np.max([history.last[rows] for history in histories], axis=0)

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from agent.health import Vitals
+from agent.health import AgentHealth
 from agent.http import YAML, Page, pages
-from agent.interval import beat
+from agent.interval import run_ticker
 from agent.metrics import Metrics
 from agent.reporter.publisher import Publisher
 from agent.settings import AgentSettings
@@ -19,7 +19,7 @@ from agent.signals import on_signals
 from agent.standalone.display import Display
 from agent.standalone.overview import Sources
 from agent.tsdb.schema import StoreError
-from agent.wiring import CannotStart, Parts, build, facts
+from agent.wiring import AgentComponents, CannotStart, build, health_details
 from headroom import kube
 from headroom.runtime import http
 
@@ -50,25 +50,30 @@ async def run(settings: AgentSettings) -> None:
     stop = asyncio.Event()
     on_signals(stop, settings.stop_seconds)
     async with _api(settings) as api:
-        parts = build(settings, api)
+        components = build(settings, api)
         try:
-            await _serve(settings, parts, _reporting(settings, parts, api), stop)
+            await _serve(settings, components, _reporting(settings, components, api), stop)
         finally:
-            parts.pipeline.close(time.time())
+            components.pipeline.close(time.time())
     log.info("stopped")
 
 
-def _reporting(settings: AgentSettings, parts: Parts, api: kube.ApiServer | None) -> Reporting:
+def _reporting(settings: AgentSettings, components: AgentComponents, api: kube.ApiServer | None) -> Reporting:
     if api is not None:
-        publisher = Publisher(api, settings.node_name, parts.reports, settings.report, parts.metrics)
-        return Reporting(publisher.run(), lambda: publisher.reach.problem, {})
+        publisher = Publisher(api, settings.node_name, components.report_builder, settings.report, components.metrics)
+        return Reporting(publisher.run(), lambda: publisher.report_status.problem, {})
     display = Display(
         settings.node_name,
-        parts.reports,
-        lambda: Sources(parts.pipeline.store, parts.pipeline.learning.learner, parts.pods.pods(), parts.node.facts),
-        lambda: parts.cgroups.layout.description,
-        lambda: [f"{step}: {why}" for step, why in sorted(parts.pipeline.failing.items())],
-        settings.look,
+        components.report_builder,
+        lambda: Sources(
+            components.pipeline.store,
+            components.pipeline.training.trainer,
+            components.pods.pods(),
+            components.node.resources,
+        ),
+        lambda: components.cgroups.layout.description,
+        lambda: [f"{step}: {why}" for step, why in sorted(components.pipeline.failing.items())],
+        settings.display,
         settings.report.first_after_seconds,
     )
     more = {
@@ -79,19 +84,23 @@ def _reporting(settings: AgentSettings, parts: Parts, api: kube.ApiServer | None
     return Reporting(display.run(), lambda: "", more)
 
 
-async def _serve(settings: AgentSettings, parts: Parts, reporting: Reporting, stop: asyncio.Event) -> None:
-    vitals = Vitals(settings, parts.pipeline, time.monotonic, time.monotonic(), parts.pods)
-    health = vitals.health(facts(settings, parts, reporting.problem))
+async def _serve(
+    settings: AgentSettings, components: AgentComponents, reporting: Reporting, stop: asyncio.Event
+) -> None:
+    agent_health = AgentHealth(settings, components.pipeline, time.monotonic, time.monotonic(), components.pods)
+    health = agent_health.health(health_details(settings, components, reporting.problem))
     server: http.Served | None = None
     tasks: list[asyncio.Task[None]] = []
     try:
-        if not settings.look.once:
-            server = await _listen(pages(parts.metrics.exposition, health, reporting.pages), settings.serve.listen)
-        ticks = beat(settings.collect.interval_seconds, parts.pipeline.run_once, _Counts(parts.metrics))
-        work = [ticks, _checkpoints(settings, parts), reporting.run, _until(stop)]
-        watches = [parts.pods.run(), parts.node.run()]
+        if not settings.display.once:
+            server = await _listen(pages(components.metrics.render, health, reporting.pages), settings.serve.listen)
+        ticks = run_ticker(
+            settings.collect.interval_seconds, components.pipeline.run_once, _TickerMetrics(components.metrics)
+        )
+        work = [ticks, _checkpoints(settings, components), reporting.run, _until(stop)]
+        watches = [components.pods.run(), components.node.run()]
         tasks = [asyncio.create_task(one) for one in work + watches]
-        await _first_end(set(tasks[: len(work)]), set(tasks[len(work) :]))
+        await _wait_for_first(set(tasks[: len(work)]), set(tasks[len(work) :]))
     finally:
         for task in tasks:
             task.cancel()
@@ -101,7 +110,7 @@ async def _serve(settings: AgentSettings, parts: Parts, reporting: Reporting, st
             await server.close(_ANSWER_SECONDS)
 
 
-async def _first_end(work: set[asyncio.Task[None]], watches: set[asyncio.Task[None]]) -> None:
+async def _wait_for_first(work: set[asyncio.Task[None]], watches: set[asyncio.Task[None]]) -> None:
     """Wait until the work is over: asked to stop, reported once, or a task broke (then its error is raised).
 
     A watch that has nothing to follow may end.
@@ -118,7 +127,7 @@ async def _until(stop: asyncio.Event) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Counts:
+class _TickerMetrics:
     """The beat's counts as metrics."""
 
     metrics: Metrics
@@ -130,20 +139,20 @@ class _Counts:
         self.metrics.clock_jumps.labels(kind).inc()
 
 
-async def _checkpoints(settings: AgentSettings, parts: Parts) -> None:
+async def _checkpoints(settings: AgentSettings, components: AgentComponents) -> None:
     """Move the write-ahead log into the database, in a thread: a slow disk delays no tick."""
     while True:
         await asyncio.sleep(settings.store.wal_checkpoint_seconds)
         try:
-            await asyncio.to_thread(parts.pipeline.store.checkpoint)
+            await asyncio.to_thread(components.pipeline.store.checkpoint)
         except StoreError as error:
-            parts.metrics.failures.labels("checkpoint", type(error).__name__).inc()
+            components.metrics.failures.labels("checkpoint", type(error).__name__).inc()
             log.debug("%s", error)
 
 
 @contextlib.asynccontextmanager
 async def _api(settings: AgentSettings) -> AsyncIterator[kube.ApiServer | None]:
-    if settings.look.standalone:
+    if settings.display.standalone:
         yield None
         return
     try:

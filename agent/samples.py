@@ -88,7 +88,7 @@ class Missing:
 
 
 @dataclass(slots=True)
-class Harvest:
+class CollectionResult:
     """What one collector brought home from one tick."""
 
     samples: list[Sample] = field(default_factory=list)

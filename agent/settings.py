@@ -47,9 +47,9 @@ _HOUR = 3600.0
 
 def _policy(text: str) -> PredictPolicy:
     try:
-        asked = from_json(PredictPolicy, json.loads(text))
-        resolve(asked)
-        unknown = {name for part in (asked, asked.cpu, asked.memory) if part is not None for name in part.unknown}
+        policy = from_json(PredictPolicy, json.loads(text))
+        resolve(policy)
+        unknown = {name for part in (policy, policy.cpu, policy.memory) if part is not None for name in part.unknown}
     except CodecError as error:
         raise ValueError(f"must be a prediction policy: {error}") from None
     except PolicyError as error:
@@ -58,7 +58,7 @@ def _policy(text: str) -> PredictPolicy:
         raise ValueError('must be a prediction policy as JSON, such as {"model": "recent-max"}') from None
     if unknown:
         raise ValueError(f"must be a prediction policy, which has no {', '.join(sorted(unknown))}")
-    return asked
+    return policy
 
 
 POLICY = Kind("JSON", _policy, lambda policy: json.dumps(to_json(policy)))
@@ -109,7 +109,7 @@ class KubeletSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class LearnSettings:
+class TrainSettings:
     """Learning."""
 
     interval_seconds: float = setting(30.0, flag="training-interval", kind=duration(0.05, _HOUR))
@@ -159,7 +159,7 @@ class ServeSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class LookSettings:
+class DisplaySettings:
     """Without a cluster."""
 
     standalone: bool = setting(False, flag="standalone", kind=SWITCH)
@@ -199,7 +199,7 @@ class AgentSettings:
     """The one folder that is written to."""
     stop_seconds: float = setting(1.8, flag="stop-within", kind=duration(0.05, 300.0))
     """A clean stop that takes longer is cut short; what was measured is safe then, too. [s]"""
-    look: LookSettings = field(default_factory=LookSettings)
+    display: DisplaySettings = field(default_factory=DisplaySettings)
     """Without a cluster."""
     collect: CollectSettings = field(default_factory=CollectSettings)
     """Collecting."""
@@ -207,7 +207,7 @@ class AgentSettings:
     """Asking the kubelet."""
     store: StoreSettings = field(default_factory=StoreSettings)
     """Keeping."""
-    learn: LearnSettings = field(default_factory=LearnSettings)
+    train: TrainSettings = field(default_factory=TrainSettings)
     """Learning."""
     report: ReportSettings = field(default_factory=ReportSettings)
     """Reporting."""
@@ -241,7 +241,7 @@ def load(
     given = options.given(PROG, AgentSettings, arguments, environment)
     settings = options.read(AgentSettings, given)
     _check(settings)
-    return _standalone(settings, given) if settings.look.standalone else settings
+    return _standalone(settings, given) if settings.display.standalone else settings
 
 
 def state_dir(environment: Mapping[str, str]) -> Path:
@@ -253,15 +253,15 @@ def state_dir(environment: Mapping[str, str]) -> Path:
 
 def _check(settings: AgentSettings) -> None:
     """What no field can tell alone."""
-    look = settings.look
-    if look.once and not look.standalone:
-        raise WrongSetting(f"{_name(LookSettings, 'once')} stops after what --standalone shows: give both")
-    if look.output != "table" and not look.standalone:
-        raise WrongSetting(f"{_name(LookSettings, 'output')} is about what --standalone shows: give both")
-    if settings.learn.interval_seconds < settings.collect.interval_seconds:
+    display = settings.display
+    if display.once and not display.standalone:
+        raise WrongSetting(f"{_name(DisplaySettings, 'once')} stops after what --standalone shows: give both")
+    if display.output != "table" and not display.standalone:
+        raise WrongSetting(f"{_name(DisplaySettings, 'output')} is about what --standalone shows: give both")
+    if settings.train.interval_seconds < settings.collect.interval_seconds:
         raise WrongSetting(
-            f"{_name(LearnSettings, 'interval_seconds')} must be at least --collect-interval "
-            f"({settings.collect.interval_seconds:g}s), got: '{settings.learn.interval_seconds:g}s'"
+            f"{_name(TrainSettings, 'interval_seconds')} must be at least --collect-interval "
+            f"({settings.collect.interval_seconds:g}s), got: '{settings.train.interval_seconds:g}s'"
         )
 
 

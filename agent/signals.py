@@ -45,14 +45,14 @@ def on_signals(stop: asyncio.Event, grace_seconds: float, end: Callable[[int], o
         with contextlib.suppress(RuntimeError):  # the loop has ended by itself
             loop.call_soon_threadsafe(stop.set)
         time.sleep(grace_seconds)
-        _tell()
+        _log_timeout()
         end(0)
 
     threading.Thread(target=watch, name="signals", daemon=True).start()
 
 
-def _tell() -> None:
+def _log_timeout() -> None:
     text = "something did not let go in time: ending without a last checkpoint; the samples are safe"
-    telling = threading.Thread(target=log.warning, args=[text], daemon=True)  # the log may be what hangs
-    telling.start()
-    telling.join(_LOG_SECONDS)
+    thread = threading.Thread(target=log.warning, args=[text], daemon=True)  # the log may be what hangs
+    thread.start()
+    thread.join(_LOG_SECONDS)

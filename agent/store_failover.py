@@ -23,7 +23,7 @@ Opener = Callable[[], Tsdb]
 """Opens a store. Raises StoreError."""
 
 
-class Keeper:
+class StoreFailover:
     """Opens stores, and knows why the one in use is in memory."""
 
     def __init__(

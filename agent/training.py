@@ -4,23 +4,23 @@ import logging
 
 from agent.metrics import Metrics
 from agent.numerics.packing import CheckpointError
-from agent.pod_metadata import Identities
+from agent.pod_metadata import PodMetadataStore
 from agent.pods import PodRef
 from agent.prediction import accuracy
 from agent.prediction.accuracy import Accuracy
-from agent.series_index import RosterLimits
-from agent.settings import LearnSettings
-from agent.trainer.trainer import Learner, TrainingSettings
+from agent.series_index import SeriesIndexLimits
+from agent.settings import TrainSettings
+from agent.trainer.trainer import Trainer, TrainingSettings
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 
 log = logging.getLogger(__name__)
 
 
-class Learning:
+class CheckpointedTrainer:
     """A learner whose knowledge lives in the store."""
 
-    def __init__(self, store: Tsdb, settings: LearnSettings, metrics: Metrics | None = None, node: str = "") -> None:
+    def __init__(self, store: Tsdb, settings: TrainSettings, metrics: Metrics | None = None, node: str = "") -> None:
         """Restores what was saved; what cannot be used is left out with one line in the log.
 
         Args:
@@ -32,17 +32,17 @@ class Learning:
         self._store = store
         self._metrics = metrics or Metrics()
         self._settings = settings
-        self.learner = Learner(_training(settings))
+        self.trainer = Trainer(_training(settings))
         """What was learned."""
         self.accuracy = Accuracy()
         """How good the predictions were."""
-        self.identities = Identities(node)
+        self.pod_metadata = PodMetadataStore(node)
         """Whose the series in the store are."""
         self._saved_at: float | None = None
         self._begun_at: float | None = None
         saved = store.load_checkpoints()
         try:
-            self.learner.restore(saved)
+            self.trainer.restore(saved)
         except CheckpointError as error:
             log.error("%s; learning begins anew", error)  # noqa: TRY400 - one line
         try:
@@ -51,7 +51,7 @@ class Learning:
         except CheckpointError as error:
             log.error("%s; judging predictions begins anew", error)  # noqa: TRY400 - one line
         try:
-            self.identities.restore(saved)
+            self.pod_metadata.restore(saved)
         except CheckpointError as error:
             log.error("%s; pods that ended before now stay without a name", error)  # noqa: TRY400 - one line
         self.use(store)
@@ -59,7 +59,9 @@ class Learning:
     def use(self, store: Tsdb) -> None:
         """Go on with another store; what was learned stays."""
         self._store = store
-        store.keep_minutes(self.learner.window_days)  # the first prediction, which says it anew, may be long in coming
+        store.set_minute_retention(
+            self.trainer.window_days
+        )  # the first prediction, which says it anew, may be long in coming
 
     def step(self, now: float, pods: list[PodRef]) -> None:
         """Train and save if it is time.
@@ -71,21 +73,21 @@ class Learning:
         Raises:
             StoreError: What was learned cannot be saved; tried again at the next interval.
         """
-        self.learner.meet(now, pods)
-        self.learner.fill(self._store)
-        if not self._is_time(now):
+        self.trainer.update_pods(now, pods)
+        self.trainer.fill(self._store)
+        if not self._training_due(now):
             return
         with self._metrics.training_seconds.time():
-            self.learner.observe(now, self._store, pods)
-            self.identities.update(self.learner.clock, pods)
+            self.trainer.train(now, self._store, pods)
+            self.pod_metadata.update(self.trainer.clock, pods)
         self._metrics.training_time.set(now)
         if self._saved_at is None or not 0 <= now - self._saved_at < self._settings.checkpoint_seconds:
             self._saved_at = now
             self.save(now)
 
-    def _is_time(self, now: float) -> bool:
+    def _training_due(self, now: float) -> bool:
         """The first round comes early, so that the first report has something to say."""
-        last, wait = self.learner.trained_until, self._settings.interval_seconds
+        last, wait = self.trainer.trained_until, self._settings.interval_seconds
         if last is None:
             self._begun_at = now if self._begun_at is None else self._begun_at
             last, wait = self._begun_at, wait / 4
@@ -98,9 +100,9 @@ class Learning:
             StoreError: It cannot be written.
         """
         content = {
-            **self.learner.checkpoints(),
+            **self.trainer.checkpoints(),
             accuracy.NAME: self.accuracy.checkpoint(),
-            **self.identities.checkpoint(),
+            **self.pod_metadata.checkpoint(),
         }
         try:
             with self._metrics.checkpoint_seconds.time():
@@ -112,9 +114,9 @@ class Learning:
         self._metrics.checkpoint_bytes.set(sum(map(len, content.values())))
 
 
-def _training(settings: LearnSettings) -> TrainingSettings:
+def _training(settings: TrainSettings) -> TrainingSettings:
     return TrainingSettings(
         interval_seconds=settings.interval_seconds,
         catch_up_seconds=settings.catch_up_seconds,
-        roster=RosterLimits(settings.pod_grace_seconds, settings.workload_seconds, settings.workloads),
+        index_limits=SeriesIndexLimits(settings.pod_grace_seconds, settings.workload_seconds, settings.workloads),
     )

@@ -14,13 +14,13 @@ from agent.collectors.base import Machine, resolve
 from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.reporter.reporter import NodeSource, Reports
+from agent.reporter.reporter import NodeSource, ReportBuilder
 from agent.settings import AgentSettings
 from agent.sources.kubelet import PODS_PATH, KubeletPods, login_to
 from agent.sources.node import ApiNode, MachineNode
-from agent.sources.pod import AllThatRun, ApiPods, CgroupPods, PodSource
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.sources.pod import ApiPods, CgroupPods, ListedAndCgroupPods, PodSource
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreNewer
 from agent.tsdb.size import StoreSize
@@ -39,7 +39,7 @@ class CannotStart(Exception):  # noqa: N818 - what the user sees is the message
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class AgentComponents:
     """The parts of a running agent."""
 
     pipeline: Pipeline
@@ -48,7 +48,7 @@ class Parts:
     """The pods on this node."""
     node: NodeSource
     """What the node has."""
-    reports: Reports
+    report_builder: ReportBuilder
     """What is reported."""
     metrics: Metrics
     """What is counted."""
@@ -56,7 +56,7 @@ class Parts:
     """Where pods are measured."""
 
 
-def build(settings: AgentSettings, api: kube.ApiServer | None) -> Parts:
+def build(settings: AgentSettings, api: kube.ApiServer | None) -> AgentComponents:
     """Put the parts together.
 
     Args:
@@ -70,47 +70,51 @@ def build(settings: AgentSettings, api: kube.ApiServer | None) -> Parts:
     cgroups = CgroupTree(_layout(settings))
     with contextlib.suppress(OSError):  # the collectors say it, every tick, until it is there
         cgroups.locate()
-    _say_what_was_found(settings, cgroups)
+    _log_layout(settings, cgroups)
     metrics = Metrics(settings.node_name)
-    metrics.detected.source = lambda: cgroups.facts
+    metrics.detected.source = lambda: cgroups.detected
     node = MachineNode(settings.collect.paths) if api is None else ApiNode(api, settings.node_name)
     listed = _pod_source(settings, api, node, cgroups)
     for source in (node, listed):
         if isinstance(source, ApiNode | ApiPods | KubeletPods):
-            source.refused = lambda what: metrics.refused_inputs.labels(what).inc()
+            source.on_rejected = lambda what: metrics.refused_inputs.labels(what).inc()
     if isinstance(listed, KubeletPods):
-        listed.observe = lambda code, seconds: metrics.kubelet_seconds.labels("get", PODS_PATH, code).observe(seconds)
-    pods = listed if isinstance(listed, CgroupPods) else AllThatRun(listed, cgroups)
+        listed.on_request = lambda code, seconds: metrics.kubelet_seconds.labels("get", PODS_PATH, code).observe(
+            seconds
+        )
+    pods = listed if isinstance(listed, CgroupPods) else ListedAndCgroupPods(listed, cgroups)
     try:
         pipeline = Pipeline(
             resolve(settings.collect.collectors, _machine(settings, cgroups)),
             pods,
-            _keeper(settings),
-            lambda store: Learning(store, settings.learn, metrics, settings.node_name),
+            _failover(settings),
+            lambda store: CheckpointedTrainer(store, settings.train, metrics, settings.node_name),
             metrics,
         )
     except StoreNewer as error:
         raise CannotStart(str(error)) from error
-    reports = Reports(pipeline, pods, node, metrics, settings.learn.predict_policy)
-    return Parts(pipeline, pods, node, reports, metrics, cgroups)
+    report_builder = ReportBuilder(pipeline, pods, node, metrics, settings.train.predict_policy)
+    return AgentComponents(pipeline, pods, node, report_builder, metrics, cgroups)
 
 
-def facts(settings: AgentSettings, parts: Parts, report_problem: Callable[[], str]) -> Mapping[str, Callable[[], str]]:
+def health_details(
+    settings: AgentSettings, components: AgentComponents, report_problem: Callable[[], str]
+) -> Mapping[str, Callable[[], str]]:
     """What /healthz?verbose tells: what was detected, and how it goes."""
-    pipeline, cgroups = parts.pipeline, parts.cgroups
+    pipeline, cgroups = components.pipeline, components.cgroups
     return {
         "node": lambda: settings.node_name,
         "machine": lambda: cgroups.layout.description,
-        **{f"detected {name}": partial(_fact, cgroups, name) for name in cgroups.facts},
-        "pods known": lambda: str(len(parts.pods.pods())),
+        **{f"detected {name}": partial(_fact, cgroups, name) for name in cgroups.detected},
+        "pods known": lambda: str(len(components.pods.pods())),
         "gaps in the last tick": lambda: str(len(pipeline.missing)),
         "failing": lambda: "; ".join(f"{step}: {why}" for step, why in pipeline.failing.items()) or "nothing",
         "reports": lambda: report_problem() or "taken",
-        "database": lambda: _told(settings.database, pipeline.store.size()),
+        "database": lambda: _describe_store(settings.database, pipeline.store.size()),
     }
 
 
-def _told(path: Path, size: StoreSize) -> str:
+def _describe_store(path: Path, size: StoreSize) -> str:
     unwritten = f", {size.unwritten_ticks} of them only in memory" if size.unwritten_ticks else ""
     return (
         f"{path}, {size.file_bytes / (1 << 20):.1f} MiB on disk, {size.series} series, "
@@ -119,7 +123,7 @@ def _told(path: Path, size: StoreSize) -> str:
 
 
 def _fact(cgroups: CgroupTree, name: str) -> str:
-    return cgroups.facts[name]
+    return cgroups.detected[name]
 
 
 def _machine(settings: AgentSettings, cgroups: CgroupTree) -> Machine:
@@ -128,11 +132,11 @@ def _machine(settings: AgentSettings, cgroups: CgroupTree) -> Machine:
     return Machine(settings.collect.paths, cgroups, time.monotonic, ticks, longest_seconds=longest)
 
 
-def _keeper(settings: AgentSettings) -> Keeper:
-    return Keeper(
+def _failover(settings: AgentSettings) -> StoreFailover:
+    return StoreFailover(
         lambda: Tsdb.open(settings.database, settings.store),
         lambda: Tsdb.in_memory(settings.store),
-        lambda: checkpoints.peek(settings.database),
+        lambda: checkpoints.load_read_only(settings.database),
         settings.store.retry_seconds,
     )
 
@@ -164,7 +168,7 @@ def _layout(settings: AgentSettings) -> Layout:
         raise CannotStart(str(error)) from error
 
 
-def _say_what_was_found(settings: AgentSettings, cgroups: CgroupTree) -> None:
+def _log_layout(settings: AgentSettings, cgroups: CgroupTree) -> None:
     found = ", ".join(f"{top.path} ({top.driver} driver)" for top in cgroups.kubepods) or "no kubepods folder yet"
     log.info("node %s: %s; %s", settings.node_name, cgroups.layout.description, found)
     if cgroups.layout.memory is None:

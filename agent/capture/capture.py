@@ -90,7 +90,7 @@ class _Written:
             os.close(descriptor)
 
 
-class Recorder:
+class CaptureWriter:
     """Takes instants of one machine."""
 
     def __init__(self, paths: HostPaths, folder: Path) -> None:
@@ -259,7 +259,7 @@ def capture(
     Raises:
         CannotCapture: The folder cannot be used, or there is nothing to record.
     """
-    recorder = Recorder(paths, folder)
+    recorder = CaptureWriter(paths, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         taken = any(folder.iterdir())

@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 from agent.host.cgroup import Layout
 from agent.host.cgroup_identity import fell, rising_counters
 from agent.host.paths import HostPaths
-from agent.host.reopening_files import HeldFile
+from agent.host.reopening_files import ReopeningFile
 
 _NAME: Final = re.compile(r"t(\d{1,9})")
 _NANO: Final = 1e9
@@ -142,7 +142,7 @@ def _lines(file: Path, problems: list[str]) -> list[list[str]]:
 
 
 @dataclass(slots=True)
-class Stage:
+class RecordedMachine:
     """Shows one instant after the other at the same paths, as a machine would."""
 
     root: Path
@@ -155,7 +155,7 @@ class Stage:
     """How long the machine had been suspended by then. [s]"""
     shown: int = 0
     """How many instants were shown."""
-    _evidence: dict[str, tuple[int, dict[str, int]]] = field(default_factory=dict)
+    _generations: dict[str, tuple[int, dict[str, int]]] = field(default_factory=dict)
     _identities: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -167,10 +167,10 @@ class Stage:
             NotRecorded: There is no room for one.
         """
         try:
-            stage = tempfile.TemporaryDirectory(prefix="headroom-replay-")
+            recorded = tempfile.TemporaryDirectory(prefix="headroom-replay-")
         except OSError as error:
             raise NotRecorded(f"{error.strerror}; set TMPDIR to a folder that can be written") from error
-        with stage as folder:
+        with recorded as folder:
             yield cls(Path(folder) / "now")
 
     @property
@@ -189,7 +189,7 @@ class Stage:
         if instant.slept is not None:
             self.slept = instant.slept
 
-    def file(self, path: Path) -> HeldFile:
+    def file(self, path: Path) -> ReopeningFile:
         """A file of the machine that is read from whichever instant is shown."""
         return _RecordedFile(path, self)
 
@@ -215,7 +215,7 @@ class Stage:
             return 0
         if below not in self._identities:
             inode = self._inode(folder)
-            self._identities[below] = self._by_evidence(below) if inode is None else inode
+            self._identities[below] = self._identity_by_counters(below) if inode is None else inode
         return self._identities[below]
 
     def _below(self, folder: str) -> str | None:
@@ -234,32 +234,32 @@ class Stage:
             found = inodes.get(os.path.realpath(folder).removeprefix(os.path.realpath(self.root)))
         return found
 
-    def _by_evidence(self, below: str) -> int:
+    def _identity_by_counters(self, below: str) -> int:
         hierarchies = (self.layout.cpu, self.layout.throttling, self.layout.memory) if self.layout is not None else ()
         counters: dict[str, int] = {}
         for hierarchy in dict.fromkeys(hierarchies):
             if hierarchy is not None:
                 counters |= rising_counters(hierarchy.root / below, hierarchy.version)
-        generation, before = self._evidence.get(below, (0, {}))
+        generation, before = self._generations.get(below, (0, {}))
         generation += fell(before, counters)
-        self._evidence[below] = generation, counters
+        self._generations[below] = generation, counters
         return zlib.crc32(os.fsencode(below)) << 16 | generation  # under another path it is another cgroup in any case
 
 
-class _RecordedFile(HeldFile):
+class _RecordedFile(ReopeningFile):
     """A file of a recording: read anew at each instant, with the time at which the recorder read it."""
 
-    __slots__ = ("_stage",)
+    __slots__ = ("_recorded",)
 
-    def __init__(self, path: Path, stage: Stage) -> None:
+    def __init__(self, path: Path, recorded: RecordedMachine) -> None:
         super().__init__(path)
-        self._stage = stage
+        self._recorded = recorded
 
     def read(self) -> str:
         """The content at the instant that is shown."""
         self.close()
         content = super().read()
         self.close()
-        self.at = self._stage.read_at(self.path)
-        self.identity = self._stage.identity(os.path.dirname(self.path))  # noqa: PTH120 - a text is wanted
+        self.at = self._recorded.read_at(self.path)
+        self.identity = self._recorded.identity(os.path.dirname(self.path))  # noqa: PTH120 - a text is wanted
         return content

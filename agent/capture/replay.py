@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from agent import derived
 from agent.capture import recording
-from agent.capture.recording import Instant, NotRecorded, Stage
+from agent.capture.recording import Instant, NotRecorded, RecordedMachine
 from agent.collectors.base import Collector, Machine, Tick, resolve
 from agent.host.cgroup import CgroupTree, Layout, NoCgroups, detect
-from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, REASONS, SYS, Harvest
+from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, REASONS, SYS, CollectionResult
 from headroom.runtime.options import Parser
 
 SYSTEM: Final = "system"
@@ -58,64 +58,64 @@ def replay(folder: Path) -> Replay:
     """
     instants, problems = recording.find(folder)
     found = Replay(problems=problems)
-    with Stage.open() as stage:
-        tree = CgroupTree(_layout(stage, instants))
-        stage.layout = tree.layout
+    with RecordedMachine.open() as recorded:
+        tree = CgroupTree(_layout(recorded, instants))
+        recorded.layout = tree.layout
         machine = Machine(
-            paths=stage.paths,
+            paths=recorded.paths,
             cgroups=tree,
-            clock=lambda: stage.shown * _LONG_SECONDS,
+            clock=lambda: recorded.shown * _LONG_SECONDS,
             ticks_per_second=instants[0].ticks_per_second,
-            slept=lambda: stage.slept,
+            slept=lambda: recorded.slept,
             longest_seconds=math.inf,
-            open_file=stage.file,
+            open_file=recorded.file,
         )
         collectors = resolve(_COLLECTORS, machine)
         before = None
         for instant in instants:
-            stage.show(instant)
-            harvest = _collect(collectors, instant, found.problems)
+            recorded.show(instant)
+            collected = _collect(collectors, instant, found.problems)
             found.driver = tree.driver or found.driver
             if before is not None:
-                found.intervals.append(_interval(f"{before.name}-{instant.name}", harvest))
+                found.intervals.append(_interval(f"{before.name}-{instant.name}", collected))
             before = instant
         found.cgroup_version, found.description = tree.layout.cpu.version, tree.layout.description
     return found
 
 
-def _layout(stage: Stage, instants: Sequence[Instant]) -> Layout:
+def _layout(recorded: RecordedMachine, instants: Sequence[Instant]) -> Layout:
     """The hierarchies, of the first instant that has any."""
     problem = ""
     for instant in instants:
-        stage.show(instant)
+        recorded.show(instant)
         try:
-            return detect(stage.paths.cgroup)
+            return detect(recorded.paths.cgroup)
         except NoCgroups as error:
-            problem = problem or str(error).replace(str(stage.root), str(instant.folder)).partition(";")[0]
+            problem = problem or str(error).replace(str(recorded.root), str(instant.folder)).partition(";")[0]
     raise NotRecorded(f"no instant can be used: {problem}")
 
 
-def _collect(collectors: Mapping[str, Collector], instant: Instant, problems: list[str]) -> Harvest:
+def _collect(collectors: Mapping[str, Collector], instant: Instant, problems: list[str]) -> CollectionResult:
     now = instant.started
-    harvest = Harvest()
+    collected = CollectionResult()
     for collector in collectors.values():
         found = collector.collect(Tick(now, ()))
-        harvest.samples += found.samples
-        harvest.missing += found.missing
-        harvest.pods_listed |= found.pods_listed
+        collected.samples += found.samples
+        collected.missing += found.missing
+        collected.pods_listed |= found.pods_listed
         if found.problem:
             problems.append(f"{instant.name}: {found.problem.partition('/now')[2] or found.problem}")
-    system = derived.system(harvest, now)
-    harvest.samples += system.samples
-    harvest.missing += system.missing
-    return harvest
+    system = derived.system(collected, now)
+    collected.samples += system.samples
+    collected.missing += system.missing
+    return collected
 
 
-def _interval(name: str, harvest: Harvest) -> Interval:
+def _interval(name: str, collected: CollectionResult) -> Interval:
     values: dict[str, dict[str, float]] = {}
-    for sample in harvest.samples:
+    for sample in collected.samples:
         values.setdefault(_entity(sample.entity), {})[sample.metric] = sample.value
-    gaps = sorted((_entity(one.entity), one.metric, str(one.reason)) for one in harvest.missing)
+    gaps = sorted((_entity(one.entity), one.metric, str(one.reason)) for one in collected.missing)
     return Interval(name, values, gaps)
 
 

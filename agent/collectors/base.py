@@ -11,9 +11,9 @@ from agent.host.cgroup import CgroupTree
 from agent.host.clock import slept_seconds
 from agent.host.paths import HostPaths
 from agent.host.rates import Rates
-from agent.host.reopening_files import HeldFile
+from agent.host.reopening_files import ReopeningFile
 from agent.pods import PodRef
-from agent.samples import Harvest
+from agent.samples import CollectionResult
 
 Clock = Callable[[], float]
 """Answers with a time that only runs forward. [s]"""
@@ -43,12 +43,12 @@ class Machine:
     """How long the machine was suspended so far: a rate over a suspension is a gap."""
     longest_seconds: float = 30.0
     """Readings further apart make no rate; more than the collect interval."""
-    open_file: Callable[[Path], HeldFile] | None = None
+    open_file: Callable[[Path], ReopeningFile] | None = None
     """Makes a file of a path, where that is not just opening it: in a recording, which knows when it was read."""
 
-    def open(self, path: Path) -> HeldFile:
+    def open(self, path: Path) -> ReopeningFile:
         """A file of this machine; nothing is read yet."""
-        return HeldFile(path, self.clock) if self.open_file is None else self.open_file(path)
+        return ReopeningFile(path, self.clock) if self.open_file is None else self.open_file(path)
 
     def rates(self, shortest_seconds: float = 0.02) -> Rates:
         """Rates of counters of this machine."""
@@ -89,13 +89,12 @@ class Collector(Protocol):
     def __init__(self, machine: Machine) -> None:
         """Called once, when the agent starts; opens nothing yet."""
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """Called every tick, from one thread.
 
         Returns:
-            What was measured, and what should have been and was not, with the reason. A file that cannot be read, or
-            does not hold what it should, is a value that is missing; `Harvest.problem` names it where that is one file
-            for all.
+            The samples, and each missing value with its reason. A file that cannot be read or is malformed is a missing
+            value; `CollectionResult.problem` names it where one file holds all values.
 
         Raises:
             NoData: There is nothing to collect on this machine.

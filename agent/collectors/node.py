@@ -5,7 +5,7 @@ from agent.host import procfs
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap
 from agent.host.reopening_files import Unreadable
-from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, Harvest, Missing, Sample
+from agent.samples import CPU, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, CollectionResult, Missing, Sample
 
 _TICKS_TO_SPARE = 3.0  # a counter of 10 ms ticks may show a few more than there was time for
 _FASTER = 1.5
@@ -22,9 +22,9 @@ class NodeCollector:
         self._ticks_per_second = machine.ticks_per_second
         self._rates = machine.rates(shortest_seconds=_TICKS_TO_SPARE / machine.ticks_per_second)
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """Node CPU from the second tick on, node memory from the first."""
-        harvest = Harvest()
+        collected = CollectionResult()
         problems = []
         for metrics, measure in ((MEMORY, MEMORY_WITH_PAGE_CACHE), self._memory), ((CPU,), self._cpu):
             try:
@@ -35,11 +35,11 @@ class NodeCollector:
                 problems.append(str(error))
             for metric, value in zip(metrics, values, strict=True):
                 if isinstance(value, Gap):
-                    harvest.missing.append(Missing(metric, NODE, value))
+                    collected.missing.append(Missing(metric, NODE, value))
                 else:
-                    harvest.samples.append(Sample(metric, NODE, tick.now, value))
-        harvest.problem = "; ".join(problems)
-        return harvest
+                    collected.samples.append(Sample(metric, NODE, tick.now, value))
+        collected.problem = "; ".join(problems)
+        return collected
 
     def _memory(self) -> tuple[float | Gap, ...]:
         memory = procfs.meminfo(self._meminfo.read())

@@ -18,7 +18,7 @@ from agent.samples import (
     MEMORY_WITH_PAGE_CACHE,
     NO_CGROUP,
     VANISHED,
-    Harvest,
+    CollectionResult,
     Missing,
     Sample,
 )
@@ -47,24 +47,26 @@ class PodCollector:
         self._located = float("-inf")
         self._most_cores = _MOST_CORES
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """CPU from a pod's second tick on, memory from its first."""
         try:
             self._locate()
             cgroups = self._cgroups.pods()
         except Unreadable as error:
             self._rates.keep_only(set())
-            return Harvest(missing=list(_missing(self._files.values(), _ALL, Gap.UNREADABLE)), problem=str(error))
+            return CollectionResult(
+                missing=list(_missing(self._files.values(), _ALL, Gap.UNREADABLE)), problem=str(error)
+            )
         known = tick.by_cgroup()
-        harvest = Harvest(pods_listed=True)
-        self._part(harvest, cgroups, known)
+        collected = CollectionResult(pods_listed=True)
+        self._part(collected, cgroups, known)
         slept = self._machine.slept()
         for uid, cgroup in cgroups.items():
             pod = known.get(uid)
             if pod is None or not pod.terminal:
-                self._collect_pod(harvest, cgroup, uid if pod is None else pod.uid, tick.now, slept)
-        harvest.missing.extend(_without_cgroup(known, cgroups.keys() | self._gone))
-        return harvest
+                self._collect_pod(collected, cgroup, uid if pod is None else pod.uid, tick.now, slept)
+        collected.missing.extend(_without_cgroup(known, cgroups.keys() | self._gone))
+        return collected
 
     def _locate(self) -> None:
         now = self._machine.clock()
@@ -81,13 +83,13 @@ class PodCollector:
             cpus = 0
         self._most_cores = cpus * _FASTER if cpus else _MOST_CORES
 
-    def _part(self, harvest: Harvest, cgroups: Mapping[str, PodCgroup], known: Mapping[str, PodRef]) -> None:
+    def _part(self, collected: CollectionResult, cgroups: Mapping[str, PodCgroup], known: Mapping[str, PodRef]) -> None:
         """Let go of the pods that are not measured any more. What they last used is not known."""
         for uid in list(self._files):
             ended = uid in known and known[uid].terminal
             if uid in cgroups and not ended:
                 continue
-            harvest.missing.extend(
+            collected.missing.extend(
                 _missing([self._files[uid]], (CPU,) if ended else _ALL, ENDED if ended else VANISHED)
             )
             self._forget(uid)
@@ -98,7 +100,9 @@ class PodCollector:
         self._rates.forget(uid)
         self._gone.add(uid)
 
-    def _collect_pod(self, harvest: Harvest, cgroup: PodCgroup, entity: str, now: float, slept: float) -> None:
+    def _collect_pod(
+        self, collected: CollectionResult, cgroup: PodCgroup, entity: str, now: float, slept: float
+    ) -> None:
         files = self._files.get(cgroup.uid)
         if files is None or files.path != cgroup.path:
             if files is not None:
@@ -117,9 +121,9 @@ class PodCollector:
             values.append((MEMORY_WITH_PAGE_CACHE, float(memory.used_with_page_cache_bytes)))
         for metric, value in values:
             if isinstance(value, Gap):
-                harvest.missing.append(Missing(metric, entity, value))
+                collected.missing.append(Missing(metric, entity, value))
             else:
-                harvest.samples.append(Sample(metric, entity, now, value))
+                collected.samples.append(Sample(metric, entity, now, value))
         if cores is Gap.VANISHED:
             self._forget(cgroup.uid)
 

@@ -9,8 +9,8 @@ from agent.host.cgroup import PodCgroup
 from agent.host.cgroup_files import FILES
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
-from agent.host.reopening_files import HeldFile, Unreadable
-from agent.samples import PSI_RESOURCES, SOME, Harvest, Missing, Sample, psi
+from agent.host.reopening_files import ReopeningFile, Unreadable
+from agent.samples import PSI_RESOURCES, SOME, CollectionResult, Missing, Sample, psi
 
 SHARE = 10
 _MICRO = 1e6
@@ -29,10 +29,10 @@ class PodPressureCollector:
         self._machine = machine
         self._cgroups = machine.cgroups
         self._rates = Rates(machine.longest_seconds * SHARE)
-        self._files: dict[str, dict[str, HeldFile]] = {}
+        self._files: dict[str, dict[str, ReopeningFile]] = {}
         self._ticks = 0
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """A pod's pressure from its second turn on; raises NoData where cgroups have no pressure files."""
         cgroups = self._cgroups.latest  # what the pod collector found in this tick
         self._forget_all_but({cgroup.path for cgroup in cgroups.values()})
@@ -40,14 +40,16 @@ class PodPressureCollector:
         if cgroups and not self._path(next(iter(cgroups.values())), PSI_RESOURCES[0]).exists():
             raise NoData("this kernel has no pressure stall information per cgroup")
         known = tick.by_cgroup()
-        harvest, slept = Harvest(), self._machine.slept()
+        collected, slept = CollectionResult(), self._machine.slept()
         for uid, cgroup in cgroups.items():
             pod = known.get(uid)
             if zlib.crc32(uid.encode()) % SHARE == self._ticks % SHARE and not (pod and pod.terminal):
-                self._collect_pod(harvest, cgroup, pod.uid if pod else uid, tick.now, slept)
-        return harvest
+                self._collect_pod(collected, cgroup, pod.uid if pod else uid, tick.now, slept)
+        return collected
 
-    def _collect_pod(self, harvest: Harvest, cgroup: PodCgroup, entity: str, now: float, slept: float) -> None:
+    def _collect_pod(
+        self, collected: CollectionResult, cgroup: PodCgroup, entity: str, now: float, slept: float
+    ) -> None:
         files = self._files.get(cgroup.path)
         if files is None:
             files = {name: self._machine.open(self._path(cgroup, name)) for name in PSI_RESOURCES}
@@ -56,11 +58,11 @@ class PodPressureCollector:
             metric = psi(name, SOME)
             rate = self._rate((cgroup.path, name), file, slept)
             if isinstance(rate, Gap):
-                harvest.missing.append(Missing(metric, entity, rate))
+                collected.missing.append(Missing(metric, entity, rate))
             else:
-                harvest.samples.append(Sample(metric, entity, now, min(rate / _MICRO, 1.0)))
+                collected.samples.append(Sample(metric, entity, now, min(rate / _MICRO, 1.0)))
 
-    def _rate(self, key: tuple[str, str], file: HeldFile, slept: float) -> float | Gap:
+    def _rate(self, key: tuple[str, str], file: ReopeningFile, slept: float) -> float | Gap:
         try:
             total = procfs.pressure_totals(file.read()).get(SOME)
         except Unreadable as error:

@@ -4,8 +4,8 @@ from agent.collectors.base import Machine, NoData, Tick
 from agent.host import procfs
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap
-from agent.host.reopening_files import HeldFile, Unreadable
-from agent.samples import NODE, PSI_RESOURCES, SOME, Harvest, Missing, Sample, psi
+from agent.host.reopening_files import ReopeningFile, Unreadable
+from agent.samples import NODE, PSI_RESOURCES, SOME, CollectionResult, Missing, Sample, psi
 
 _MICRO = 1e6
 _HIGHEST = 1.5 * _MICRO
@@ -19,26 +19,26 @@ class PressureCollector:
         self._slept = machine.slept
         self._rates = machine.rates()
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """From the second tick on; raises NoData where the kernel has no pressure files."""
-        harvest = Harvest()
+        collected = CollectionResult()
         slept, lacking = self._slept(), []
         for name, file in self._files.items():
             try:
-                self._collect(harvest, name, file, tick.now, slept)
+                self._collect(collected, name, file, tick.now, slept)
             except Unreadable as error:
                 lacking.append(str(error))
             except Malformed:
-                harvest.missing.append(Missing(psi(name, SOME), NODE, Gap.MALFORMED))
+                collected.missing.append(Missing(psi(name, SOME), NODE, Gap.MALFORMED))
         if len(lacking) == len(PSI_RESOURCES):
             raise NoData(f"this kernel has no pressure stall information: {lacking[0]}")
-        return harvest
+        return collected
 
-    def _collect(self, harvest: Harvest, name: str, file: HeldFile, now: float, slept: float) -> None:
+    def _collect(self, collected: CollectionResult, name: str, file: ReopeningFile, now: float, slept: float) -> None:
         for kind, total in procfs.pressure_totals(file.read()).items():
             metric = psi(name, kind)
             rate = self._rates.rate(metric, total, file.at, slept=slept, highest=_HIGHEST)
             if isinstance(rate, Gap):
-                harvest.missing.append(Missing(metric, NODE, rate))
+                collected.missing.append(Missing(metric, NODE, rate))
             else:
-                harvest.samples.append(Sample(metric, NODE, now, min(rate / _MICRO, 1.0)))
+                collected.samples.append(Sample(metric, NODE, now, min(rate / _MICRO, 1.0)))

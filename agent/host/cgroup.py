@@ -132,7 +132,7 @@ class CgroupTree:
         return SYSTEMD if SYSTEMD in known else CGROUPFS
 
     @property
-    def facts(self) -> dict[str, str]:
+    def detected(self) -> dict[str, str]:
         """What was detected, as short texts by name."""
         memory = self.layout.memory
         return {

@@ -6,7 +6,7 @@ from typing import Final
 
 from agent.host import procfs
 from agent.host.procfs import Malformed
-from agent.host.reopening_files import HeldFile, Unreadable
+from agent.host.reopening_files import ReopeningFile, Unreadable
 
 _NUMBERS: Final = (
     "cpuacct.usage", "cpuacct.usage_user", "cpuacct.usage_sys", "memory.peak", "memory.max_usage_in_bytes", "pids.peak",
@@ -41,7 +41,7 @@ def fell(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
 
 
 def _counted(file: Path, parse: Callable[[str], Mapping[str, int]]) -> dict[str, int]:
-    held = HeldFile(file)
+    held = ReopeningFile(file)
     try:
         return {f"{file.name} {name}": value for name, value in parse(held.read()).items()}
     except (Unreadable, Malformed):

@@ -9,7 +9,7 @@ from agent.host.cgroup import Layout, PodCgroup
 from agent.host.cgroup_files import FILES, MemoryStat, Throttling
 from agent.host.procfs import Malformed
 from agent.host.rates import Gap, Rates
-from agent.host.reopening_files import HeldFile, Unreadable
+from agent.host.reopening_files import ReopeningFile, Unreadable
 
 _USAGE = "cpu-usage"
 
@@ -19,7 +19,9 @@ class PodFiles:
 
     __slots__ = ("_folder", "_layout", "_memory", "_path", "_periods", "_throttling", "_usage", "entity")
 
-    def __init__(self, cgroup: PodCgroup, layout: Layout, entity: str, open_file: Callable[[Path], HeldFile]) -> None:
+    def __init__(
+        self, cgroup: PodCgroup, layout: Layout, entity: str, open_file: Callable[[Path], ReopeningFile]
+    ) -> None:
         """Opens nothing yet.
 
         Args:
@@ -34,10 +36,10 @@ class PodFiles:
         self._layout = layout
         self._folder = layout.cpu.root / cgroup.path
         self._usage = open_file(self._folder / FILES[_USAGE][layout.cpu.version][1])
-        self._throttling: HeldFile | None = None
+        self._throttling: ReopeningFile | None = None
         if layout.throttling is not None and layout.throttling.version == 1:
             self._throttling = open_file(layout.throttling.root / cgroup.path / FILES["cpu-throttling"][1][1])
-        self._memory: HeldFile | None = None
+        self._memory: ReopeningFile | None = None
         if layout.memory is not None:
             name = FILES["memory-stat"][layout.memory.version][1]
             self._memory = open_file(layout.memory.root / cgroup.path / name)

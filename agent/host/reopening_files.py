@@ -30,7 +30,7 @@ def _no_clock() -> float:
     return 0.0
 
 
-class HeldFile:
+class ReopeningFile:
     """One file of /proc or a cgroup, held open.
 
     A cgroup that was removed and made again is another cgroup, though its path is the same: `identity` tells them

@@ -32,7 +32,7 @@ from agent.pods import PodRef
 from agent.prediction.prediction import PROD, UNITS, NodePrediction
 from agent.samples import CPU, MEMORY, SYS
 from agent.series_index import CLASS_NAMES
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 
 NAME: Final = "accuracy"
 """Under what name its checkpoint is kept."""
@@ -79,18 +79,18 @@ class Accuracy:
         }
         self._packed: bytes | None = None
 
-    def observe(self, learner: Learner, pods: Sequence[PodRef], prediction: NodePrediction) -> bool:
+    def observe(self, trainer: Trainer, pods: Sequence[PodRef], prediction: NodePrediction) -> bool:
         """Judge the slots that are over, and remember the prediction of the one that has begun.
 
         Args:
-            learner: what was learned; it knows the averages of the slots.
+            trainer: what was learned; it knows the averages of the slots.
             pods: the pods on this node.
             prediction: the prediction of the moment.
 
         Returns:
             Whether a new slot has begun; until then nothing happens.
         """
-        slot = max(history.windows.slot for history in learner.histories.values())
+        slot = max(history.windows.slot for history in trainer.histories.values())
         if slot < 0 or slot == self.slot:
             return False
         here = {pod.uid for pod in pods if not pod.terminal and CLASS_NAMES[pod.band] == PROD}
@@ -99,7 +99,7 @@ class Accuracy:
         else:
             passed = slot - self.slot if 0 < slot - self.slot <= SLOTS_PER_DAY else 1  # else the clock was set
             for over in range(passed):
-                self._judge(self.slot + over, self._number + over, learner, here)
+                self._judge(self.slot + over, self._number + over, trainer, here)
             self._number += passed
         self.slot = slot
         self._remember(here, prediction)
@@ -159,14 +159,14 @@ class Accuracy:
         self._labels = arrays.pop("labels").astype(np.intp)
         self._arrays, self._packed = arrays, data
 
-    def _judge(self, over: int, number: int, learner: Learner, here: set[str]) -> None:
+    def _judge(self, over: int, number: int, trainer: Trainer, here: set[str]) -> None:
         """Compare the usage of one slot, which has that number, with every prediction of the 24 hours before it."""
         live = np.flatnonzero((self._labels >= 0) & (self._labels <= number) & (self._labels > number - SLOTS_PER_DAY))
         order = sorted((first, uid) for uid, first in self.arrived.items() if first <= number)
         arrivals = np.array([slot for slot, _ in order], dtype=np.intp)
         count = np.searchsorted(arrivals, self._labels[live], side="right")
         for column, resource in enumerate(RESOURCES):
-            usage = _usage(learner, resource, [uid for _, uid in order], over, here)
+            usage = _usage(trainer, resource, [uid for _, uid in order], over, here)
             used = np.append(0.0, np.cumsum(usage))[count]
             self._note(live, column, np.where(count > 0, used, np.nan), number)
         for uid in self.arrived.keys() - here:
@@ -192,15 +192,15 @@ class Accuracy:
         ]
 
 
-def _usage(learner: Learner, resource: str, uids: Sequence[str], slot: int, here: set[str]) -> FloatArray:
+def _usage(trainer: Trainer, resource: str, uids: Sequence[str], slot: int, here: set[str]) -> FloatArray:
     """Average of each pod in a slot; 0 for one that is gone, NaN for one that is there and was not measured."""
-    rows = [learner.row(uid) for uid in uids]
+    rows = [trainer.row(uid) for uid in uids]
     known = np.array([row if row is not None else 0 for row in rows], dtype=np.intp)
-    windows = learner.histories[resource].windows
+    windows = trainer.histories[resource].windows
     averages = windows.read(known, np.array([slot], dtype=np.intp))[:, 0].astype(np.float64)
     averages[[row is None for row in rows]] = np.nan
     gone = np.array([uid not in here for uid in uids], dtype=np.bool_)
-    system = learner.row(SYS)
+    system = trainer.row(SYS)
     if system is not None and np.isnan(windows.read(np.array([system]), np.array([slot]))).all():
         gone[:] = False  # nobody was measured: the agent was away, or could not tell the pods apart
     found: FloatArray = np.where(np.isnan(averages) & gone, 0.0, averages)

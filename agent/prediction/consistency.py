@@ -12,7 +12,7 @@ Whatever is raised is raised before anything is derived from it, and never above
 from collections.abc import Mapping
 from typing import Final
 
-from agent.predictors.base import Resale
+from agent.predictors.base import ReclaimableEstimate
 from agent.samples import NODE, SYS
 
 PRESENT_SECONDS: Final = 300.0
@@ -38,12 +38,12 @@ def raised(peaks: Mapping[str, float], capacity: float, *floors: Mapping[str, fl
     return found
 
 
-def lowered(resale: Resale, present: Mapping[str, float]) -> Resale:
+def lowered(estimate: ReclaimableEstimate, present: Mapping[str, float]) -> ReclaimableEstimate:
     """The answer of a model's own rule: its peak raised to what Prod and the system use, its reclaimable lowered by it.
 
     Args:
-        resale: the answer; its peak is that of Prod and the system.
+        estimate: the answer; its peak is that of Prod and the system.
         present: averages of the last five minutes by class.
     """
-    lift = max(present.get(_PROD, 0.0) + present.get(SYS, 0.0) - resale.peak, 0.0)
-    return Resale(max(resale.reclaimable - lift, 0.0), resale.peak + lift) if lift else resale
+    lift = max(present.get(_PROD, 0.0) + present.get(SYS, 0.0) - estimate.peak, 0.0)
+    return ReclaimableEstimate(max(estimate.reclaimable - lift, 0.0), estimate.peak + lift) if lift else estimate

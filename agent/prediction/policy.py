@@ -57,18 +57,18 @@ class Policy:
         return max(window_days(one) for model in self.models.values() for one in (model.model, model.system_model))
 
 
-def in_force(asked: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
+def in_force(requested: PredictPolicy | None, last_good: PredictPolicy | None) -> Policy:
     """The policy asked for, else with others in place of models that are no more, else the last good or default one.
 
     Args:
-        asked: what the spec says; None is the default policy.
+        requested: what the spec says; None is the default policy.
         last_good: the policy in force before.
     """
     try:
-        return resolve(asked)
+        return resolve(requested)
     except PolicyError as error:
         reason = str(error)
-    for fallback in (asked, last_good, DEFAULTS):
+    for fallback in (requested, last_good, DEFAULTS):
         try:
             return resolve(succeeded(fallback), problem=reason)
         except PolicyError:  # a model that was installed when it was good, and is not any more

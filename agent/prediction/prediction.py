@@ -27,12 +27,12 @@ from agent.numerics.history import ResourceHistory
 from agent.pods import PodRef, Resources
 from agent.prediction.consistency import lowered, raised
 from agent.prediction.policy import Policy, ResourceModel, in_force
-from agent.prediction.readiness import Readiness, judge
-from agent.prediction.reclaimable import Reclaim, reclaim
-from agent.predictors.base import MODEL_FAILURES, ClassView, ProdView, Resale, ResaleRule
+from agent.prediction.readiness import Readiness, evaluate_readiness
+from agent.prediction.reclaimable import ReclaimableTerms, reclaimable_terms
+from agent.predictors.base import MODEL_FAILURES, ClassView, ProdView, ReclaimableEstimate, ReclaimableModel
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import CLASS_NAMES, FIXED
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from crds.predict_policy import PredictPolicy
 
 PROD: Final = "prod"
@@ -43,7 +43,7 @@ _ROUNDING: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeResources:
     """What the node has. A resource that is absent is unknown, and then nothing of it can be resold."""
 
     allocatable: Resources = field(default_factory=dict)
@@ -88,7 +88,7 @@ class NodePrediction:
     """What the Prod pods requested and will not use; absent for a resource that cannot be judged."""
     prod_peak: Resources
     """Peak of Prod plus the system's, margin included; absent for a resource that cannot be judged."""
-    terms: Mapping[str, Reclaim]
+    terms: Mapping[str, ReclaimableTerms]
     """How Reclaimable came about, by resource."""
     readiness: Readiness
     """Whether it can be relied upon, and what to do if not."""
@@ -107,7 +107,7 @@ class _Pods:
     requests: FloatArray
     floors: FloatArray
     warm: BoolArray
-    leaving: BoolArray
+    terminating: BoolArray
 
     def of(self, name: str) -> BoolArray:
         """Which pods belong to a class; all of them belong to the node, none to the system."""
@@ -118,9 +118,9 @@ class _Pods:
 
 def predict(
     now: float,
-    learner: Learner,
+    trainer: Trainer,
     pods: Sequence[PodRef],
-    node: NodeFacts,
+    node: NodeResources,
     policy: PredictPolicy | None,
     previous: NodePrediction | None = None,
     present: Mapping[str, Mapping[str, float]] | None = None,
@@ -129,7 +129,7 @@ def predict(
 
     Args:
         now: the time. [seconds since 1970]
-        learner: what was learned.
+        trainer: what was learned.
         pods: the pods on this node; terminal ones are left out.
         node: what the node has.
         policy: what the spec asks for; None is the default policy.
@@ -137,27 +137,27 @@ def predict(
             restart it is the one that the learner remembers.
         present: averages of the last five minutes by resource and class, as far as they are known. [cores, bytes]
     """
-    chosen = in_force(policy, previous.policy if previous is not None else learner.policy)
+    chosen = in_force(policy, previous.policy if previous is not None else trainer.policy)
     here = [pod for pod in listed_once(pods) if not pod.terminal]
-    answers, used = Answers(), {metric: (present or {}).get(metric, {}) for metric in learner.histories}
+    models, used = ModelRunner(), {metric: (present or {}).get(metric, {}) for metric in trainer.histories}
     tables = {
-        metric: _table(metric, history, learner, here, chosen.cold_start_seconds)
-        for metric, history in learner.histories.items()
+        metric: _table(metric, history, trainer, here, chosen.cold_start_seconds)
+        for metric, history in trainer.histories.items()
     }
-    means = {metric: _means(history, tables[metric]) for metric, history in learner.histories.items()}
+    means = {metric: _means(history, tables[metric]) for metric, history in trainer.histories.items()}
     peaks = {
-        metric: _peaks(history, tables[metric], chosen.models[metric], node, answers, means[metric], used[metric])
-        for metric, history in learner.histories.items()
+        metric: _peaks(history, tables[metric], chosen.models[metric], node, models, means[metric], used[metric])
+        for metric, history in trainer.histories.items()
         if metric in node.capacity
     }
     judged_metrics = [metric for metric, found in peaks.items() if metric in node.allocatable and SYS in found]
-    resales = {
+    estimates = {
         metric: lowered(found, used[metric])
         for metric in judged_metrics
-        if (found := _resale(learner.histories[metric], tables[metric], chosen, node, answers)) is not None
+        if (found := _model_estimate(trainer.histories[metric], tables[metric], chosen, node, models)) is not None
     }
     terms = {
-        metric: _reclaim(metric, tables[metric], peaks[metric], node, chosen.reclaim_ratio, resales.get(metric))
+        metric: _terms(metric, tables[metric], peaks[metric], node, chosen.reclaim_ratio, estimates.get(metric))
         for metric in judged_metrics
     }
     judged = [tables[metric].warm for metric in terms] or [tables[CPU].warm]
@@ -165,13 +165,13 @@ def predict(
     return NodePrediction(
         time=now,
         policy=chosen.policy,
-        classes={name: _numbers(name, learner, means, peaks) for name in FIXED},
+        classes={name: _numbers(name, trainer, means, peaks) for name in FIXED},
         warm=int(warm.sum()),
         cold=tuple(sorted(pod.title for pod, is_warm in zip(here, warm, strict=True) if not is_warm)),
         reclaimable={metric: math.floor(term.reclaimable + _ROUNDING) for metric, term in terms.items()},
-        prod_peak={metric: _prod_peak(metric, peaks[metric], node, resales.get(metric)) for metric in terms},
+        prod_peak={metric: _prod_peak(metric, peaks[metric], node, estimates.get(metric)) for metric in terms},
         terms=terms,
-        readiness=judge(learner, here, warm, terms.keys(), chosen, answers.failures),
+        readiness=evaluate_readiness(trainer, here, warm, terms.keys(), chosen, models.failures),
         problem=chosen.problem,
         window_days=chosen.window_days,
     )
@@ -182,7 +182,7 @@ def listed_once(pods: Sequence[PodRef]) -> list[PodRef]:
     return list({pod.uid: pod for pod in reversed(pods)}.values())[::-1]
 
 
-class Answers:
+class ModelRunner:
     """Asks models, which may be anybody's, and remembers those that failed."""
 
     def __init__(self) -> None:
@@ -201,16 +201,18 @@ class Answers:
             return math.inf
         return found
 
-    def resale(self, rule: ResaleRule, model: ResourceModel, prod: ProdView, ratio: float) -> Resale:
+    def estimate_reclaimable(
+        self, rule: ReclaimableModel, model: ResourceModel, prod: ProdView, ratio: float
+    ) -> ReclaimableEstimate:
         """What the model's own rule says; nothing to resell and an infinite peak when it fails."""
         try:
-            found = rule.resale(prod, model.margin, ratio)
+            found = rule.estimate_reclaimable(prod, model.margin, ratio)
             if 0.0 <= found.reclaimable < math.inf and 0.0 <= found.peak < math.inf:
                 return found
             self._failed(model, prod.history, f"it answers {found}")
         except MODEL_FAILURES as error:
             self._failed(model, prod.history, f"{type(error).__name__}: {error}")
-        return Resale(0.0, math.inf)
+        return ReclaimableEstimate(0.0, math.inf)
 
     def _failed(self, model: ResourceModel, history: ResourceHistory, why: str) -> None:
         problem = f"Model {model.name} failed for {history.resource}: {' '.join(why.split())}"
@@ -219,7 +221,7 @@ class Answers:
 
 
 def class_peak(
-    view: ClassView, cold: FloatArray, model: ResourceModel, capacity: float, answers: Answers | None = None
+    view: ClassView, cold: FloatArray, model: ResourceModel, capacity: float, models: ModelRunner | None = None
 ) -> float:
     """Peak[c] of one class, in the view's unit.
 
@@ -228,17 +230,17 @@ def class_peak(
         cold: what each cold pod counts with, shape (C,).
         model: the model and its margin.
         capacity: what the machine has; where nothing is known of the warm pods, they are expected to use all of it.
-        answers: who asks the model.
+        models: who asks the model.
     """
     warm = 0.0
     if view.pods.size:
         known = view.history.moments.counts[view.series] > 0.0
-        warm = (answers or Answers()).peak(model, view) if known else math.inf
+        warm = (models or ModelRunner()).peak(model, view) if known else math.inf
     return min(warm + float(cold.sum()), capacity)
 
 
-def _table(metric: str, history: ResourceHistory, learner: Learner, pods: Sequence[PodRef], period: float) -> _Pods:
-    known = [learner.row(pod.uid) for pod in pods]
+def _table(metric: str, history: ResourceHistory, trainer: Trainer, pods: Sequence[PodRef], period: float) -> _Pods:
+    known = [trainer.row(pod.uid) for pod in pods]
     rows = np.array([-1 if row is None else row for row in known], dtype=np.intp)
     unit = UNITS[metric]
     requests = np.array([pod.requests.get(metric, 0) for pod in pods], dtype=np.float64) / unit
@@ -250,7 +252,7 @@ def _table(metric: str, history: ResourceHistory, learner: Learner, pods: Sequen
         requests=requests,
         floors=np.maximum(np.where(requests > 0.0, requests, limits), highest),
         warm=(rows >= 0) & history.warm(rows, period),
-        leaving=np.array([pod.leaving for pod in pods], dtype=np.bool_),
+        terminating=np.array([pod.terminating for pod in pods], dtype=np.bool_),
     )
 
 
@@ -258,8 +260,8 @@ def _peaks(
     history: ResourceHistory,
     pods: _Pods,
     model: ResourceModel,
-    node: NodeFacts,
-    answers: Answers,
+    node: NodeResources,
+    models: ModelRunner,
     *floors: Mapping[str, float],
 ) -> dict[str, float]:
     """Peak of every class that can have one, none below the floors, in cores or bytes."""
@@ -276,17 +278,19 @@ def _peaks(
             rows, requests = np.append(rows, system), np.append(requests, 0.0)
             chosen = model.for_system
         view = ClassView(history, row, rows, requests)
-        peaks[name] = class_peak(view, pods.floors[own & ~pods.warm], chosen, capacity, answers)
+        peaks[name] = class_peak(view, pods.floors[own & ~pods.warm], chosen, capacity, models)
     if system_known and not history.warm(system, model.cold_start_seconds)[0]:
         peaks[SYS] = max(peaks[SYS], float(history.moments.highest[system[0]]))
     return raised(peaks, capacity, *floors)
 
 
-def _resale(history: ResourceHistory, pods: _Pods, chosen: Policy, node: NodeFacts, answers: Answers) -> Resale | None:
+def _model_estimate(
+    history: ResourceHistory, pods: _Pods, chosen: Policy, node: NodeResources, models: ModelRunner
+) -> ReclaimableEstimate | None:
     """What the model's own rule says, if it has one; in cores or bytes."""
     metric = history.resource
     model, prod = chosen.models[metric], pods.of(PROD)
-    if not isinstance(model.model, ResaleRule):
+    if not isinstance(model.model, ReclaimableModel):
         return None
     view = ProdView(
         history=history,
@@ -296,18 +300,23 @@ def _resale(history: ResourceHistory, pods: _Pods, chosen: Policy, node: NodeFac
         requests=pods.requests[prod],
         counted=pods.floors[prod],
         cold=~pods.warm[prod],
-        leaving=pods.leaving[prod],
+        terminating=pods.terminating[prod],
         allocatable=node.allocatable[metric] / UNITS[metric],
     )
-    return answers.resale(model.model, model, view, chosen.reclaim_ratio)
+    return models.estimate_reclaimable(model.model, model, view, chosen.reclaim_ratio)
 
 
-def _reclaim(
-    metric: str, pods: _Pods, peaks: Mapping[str, float], node: NodeFacts, ratio: float, own: Resale | None
-) -> Reclaim:
+def _terms(
+    metric: str,
+    pods: _Pods,
+    peaks: Mapping[str, float],
+    node: NodeResources,
+    ratio: float,
+    own: ReclaimableEstimate | None,
+) -> ReclaimableTerms:
     unit, prod = UNITS[metric], pods.of(PROD)
     allocatable, capacity = node.allocatable[metric], node.capacity[metric]
-    found = reclaim(
+    found = reclaimable_terms(
         allocatable=float(allocatable),
         reserved=float(max(capacity - allocatable, node.reservation.get(metric, 0))),
         warm_requests=float(pods.requests[prod & pods.warm].sum()) * unit,
@@ -321,7 +330,7 @@ def _reclaim(
     return replace(found, reclaimable=min(own.reclaimable * unit, float(allocatable)), by_model=True)
 
 
-def _prod_peak(metric: str, peaks: Mapping[str, float], node: NodeFacts, own: Resale | None) -> int:
+def _prod_peak(metric: str, peaks: Mapping[str, float], node: NodeResources, own: ReclaimableEstimate | None) -> int:
     peak = peaks[PROD] + peaks[SYS] if own is None else max(own.peak, peaks[PROD])
     capacity = node.capacity[metric]
     return min(_up(peak * UNITS[metric]), capacity) if peak < math.inf else capacity
@@ -342,10 +351,10 @@ def _means(history: ResourceHistory, pods: _Pods) -> dict[str, float]:
 
 
 def _numbers(
-    name: str, learner: Learner, means: Mapping[str, Mapping[str, float]], peaks: Mapping[str, Mapping[str, float]]
+    name: str, trainer: Trainer, means: Mapping[str, Mapping[str, float]], peaks: Mapping[str, Mapping[str, float]]
 ) -> ClassNumbers:
     row = np.array([FIXED.index(name)], dtype=np.intp)
-    seen = {metric: h for metric, h in learner.histories.items() if h.moments.counts[row[0]] > 0.0}
+    seen = {metric: h for metric, h in trainer.histories.items() if h.moments.counts[row[0]] > 0.0}
     return ClassNumbers(
         mean={metric: _near(means[metric][name] * UNITS[metric]) for metric in seen},
         stdev={metric: _near(h.moments.stdev(row)[0] * UNITS[metric]) for metric, h in seen.items()},

@@ -9,7 +9,7 @@ from agent.pods import PodRef
 from agent.prediction.policy import Policy
 from agent.samples import CPU, MEMORY, NODE
 from agent.series_index import CLASS_NAMES
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from crds.duration import format_duration
 
 READY: Final = "Ready"
@@ -42,8 +42,8 @@ class Readiness:
     """A sentence for people."""
 
 
-def judge(
-    learner: Learner,
+def evaluate_readiness(
+    trainer: Trainer,
     pods: Sequence[PodRef],
     warm: BoolArray,
     judged: Collection[str],
@@ -53,14 +53,14 @@ def judge(
     """The condition `PredictionReady`.
 
     Args:
-        learner: what was learned.
+        trainer: what was learned.
         pods: the pods on the node, without terminal ones.
         warm: which of them are predicted from history, shape (P,).
         judged: the resources for which Reclaimable could be calculated.
         policy: the policy in force.
         failures: models that failed, a sentence each.
     """
-    missing = _what_is_missing(learner, judged)
+    missing = _what_is_missing(trainer, judged)
     if missing is not None:
         return missing
     if failures:
@@ -69,7 +69,7 @@ def judge(
     prod = [(pod, bool(is_warm)) for pod, is_warm in zip(pods, warm, strict=True) if CLASS_NAMES[pod.band] == "prod"]
     cold = [pod for pod, is_warm in prod if not is_warm]
     if cold and len(cold) == len(prod):
-        return Readiness(ready=False, reason=COLLECTING_HISTORY, message=_collecting(learner, cold, policy))
+        return Readiness(ready=False, reason=COLLECTING_HISTORY, message=_collecting(trainer, cold, policy))
     if policy.problem:
         model = policy.policy.model
         return Readiness(ready=True, reason=POLICY_REJECTED, message=f"{policy.problem}. Model {model} stays in force.")
@@ -83,44 +83,44 @@ def judge(
     )
 
 
-def _what_is_missing(learner: Learner, judged: Collection[str]) -> Readiness | None:
+def _what_is_missing(trainer: Trainer, judged: Collection[str]) -> Readiness | None:
     """The reason why a resource could not be judged, if there is one."""
-    unmeasured = [metric for metric in learner.histories if not _measured(learner, metric, NODE)]
+    unmeasured = [metric for metric in trainer.histories if not _measured(trainer, metric, NODE)]
     if unmeasured:
         message = f"The node's {' and '.join(unmeasured)} was not measured yet; see the condition Collecting."
         return Readiness(ready=False, reason=NO_MEASUREMENTS, message=message)
-    unknown = [metric for metric in learner.histories if metric not in judged]
+    unknown = [metric for metric in trainer.histories if metric not in judged]
     if not unknown:
         return None
-    if unknown == [MEMORY] and not _measured(learner, MEMORY, "sys"):
+    if unknown == [MEMORY] and not _measured(trainer, MEMORY, "sys"):
         message = (
             "Memory of pods cannot be read, so no memory can be resold: boot the node with the memory cgroup "
             "controller (cgroup_enable=memory), or look at the agent's log if it is there."
         )
         return Readiness(ready=False, reason=MEMORY_CONTROLLER_MISSING, message=message)
-    if not _measured(learner, CPU, "sys"):
+    if not _measured(trainer, CPU, "sys"):
         message = "System usage was not derived yet: every pod must be measured at least once; see the agent's log."
         return Readiness(ready=False, reason=NO_MEASUREMENTS, message=message)
     message = f"The Node object states no allocatable {' and '.join(unknown)}, or was not seen yet."
     return Readiness(ready=False, reason=NODE_UNKNOWN, message=message)
 
 
-def _collecting(learner: Learner, cold: Sequence[PodRef], policy: Policy) -> str:
-    closest = max(cold, key=lambda pod: (_observed(learner, pod), pod.name))
+def _collecting(trainer: Trainer, cold: Sequence[PodRef], policy: Policy) -> str:
+    closest = max(cold, key=lambda pod: (_observed(trainer, pod), pod.name))
     period = format_duration(policy.cold_start_seconds)
     message = (
         f"None of {len(cold)} Prod pods was observed for {period} (coldStartPeriodSeconds); the closest, "
-        f"{closest.title}, for {format_duration(int(_observed(learner, closest)))}. "
+        f"{closest.title}, for {format_duration(int(_observed(trainer, closest)))}. "
         "Until then they count at their request."
     )
     return f"{message} Also: {policy.problem}." if policy.problem else message
 
 
-def _observed(learner: Learner, pod: PodRef) -> float:
-    row = learner.row(pod.uid)
-    return 0.0 if row is None else min(float(history.observed[row]) for history in learner.histories.values())
+def _observed(trainer: Trainer, pod: PodRef) -> float:
+    row = trainer.row(pod.uid)
+    return 0.0 if row is None else min(float(history.observed[row]) for history in trainer.histories.values())
 
 
-def _measured(learner: Learner, metric: str, entity: str) -> bool:
-    row = learner.row(entity)
-    return row is not None and bool(learner.histories[metric].moments.counts[row] > 0.0)
+def _measured(trainer: Trainer, metric: str, entity: str) -> bool:
+    row = trainer.row(entity)
+    return row is not None and bool(trainer.histories[metric].moments.counts[row] > 0.0)

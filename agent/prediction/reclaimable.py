@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaim:
+class ReclaimableTerms:
     """Reclaimable with its terms, in milli-cores or bytes."""
 
     system_extra: float
@@ -17,7 +17,7 @@ class Reclaim:
     """Whether it is the answer of the model's own rule; the two terms are then only for those who look."""
 
 
-def reclaim(
+def reclaimable_terms(
     *,
     allocatable: float,
     reserved: float,
@@ -26,7 +26,7 @@ def reclaim(
     prod_peak: float,
     system_peak: float,
     ratio: float,
-) -> Reclaim:
+) -> ReclaimableTerms:
     """Reclaimable of one resource, all amounts in the same unit.
 
     Capacity 16 and allocatable 15.5 cores (0.5 reserved), warm Prod requests 10, cold 1, Peak[Prod] 4.5 and
@@ -44,4 +44,4 @@ def reclaim(
     extra = max(0.0, system_peak - reserved)
     slack = max(0.0, allocatable - warm_requests - cold_requests)
     unused = ratio * warm_requests + cold_requests - prod_peak - max(0.0, extra - slack)
-    return Reclaim(extra, slack, max(0.0, min(unused, allocatable - prod_peak - extra)))
+    return ReclaimableTerms(extra, slack, max(0.0, min(unused, allocatable - prod_peak - extra)))

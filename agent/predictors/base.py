@@ -117,7 +117,7 @@ class PodWindows:
     """Shape (P, K), NaN where too little was measured."""
     highest: FloatArray
     """Each pod's own highest, shape (P,)."""
-    thin: BoolArray
+    sparse: BoolArray
     """For which of them the highest sample ever stands in, shape (P,)."""
     evidence_seconds: FloatArray
     """How much of the window each pod was observed, shape (P,). [s]"""
@@ -130,9 +130,9 @@ class PodWindows:
     @property
     def coincident(self) -> float:
         """C."""
-        own = self.averages[~self.thin]
+        own = self.averages[~self.sparse]
         sums = np.where(np.isnan(own), np.float32(0.0), own).sum(axis=0, dtype=np.float64)
-        return float(sums.max(initial=0.0)) + float(self.highest[self.thin].sum())
+        return float(sums.max(initial=0.0)) + float(self.highest[self.sparse].sum())
 
     def percentiles(self, percent: float) -> FloatArray:
         """Each pod's percentile, shape (P,)."""
@@ -140,7 +140,7 @@ class PodWindows:
         places = np.maximum(np.ceil(counts * (percent / 100)).astype(np.intp) - 1, 0)
         ordered = np.sort(self.averages, axis=1)  # NaN comes last
         found = ordered[np.arange(len(ordered)), places].astype(np.float64)
-        return np.where(self.thin, self.highest, found)
+        return np.where(self.sparse, self.highest, found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,25 +205,25 @@ class ClassView:
         averages = windows.recent(self.pods, seconds)
         covered = np.count_nonzero(~np.isnan(averages), axis=1) * windows.slot_seconds
         observed = np.minimum(self.history.observed[self.pods], seconds)
-        thin = is_thin(covered, observed)
+        sparse = is_sparse(covered, observed)
         own = np.fmax.reduce(averages, axis=1, initial=np.nan).astype(np.float64)
         return PodWindows(
             averages=averages,
-            highest=np.where(thin, np.fmax(self.history.moments.highest[self.pods], own), own),
-            thin=thin,
+            highest=np.where(sparse, np.fmax(self.history.moments.highest[self.pods], own), own),
+            sparse=sparse,
             evidence_seconds=np.minimum(covered, observed),
         )
 
 
-def is_thin(covered_seconds: FloatArray, observed_seconds: FloatArray) -> BoolArray:
+def is_sparse(covered_seconds: FloatArray, observed_seconds: FloatArray) -> BoolArray:
     """For which pods a window says too little; any shape.
 
     Args:
         covered_seconds: for how much of the window there are averages.
         observed_seconds: for how long each pod was observed, at most the window.
     """
-    thin: BoolArray = (covered_seconds == 0.0) | (covered_seconds < _ENOUGH * observed_seconds)
-    return thin
+    sparse: BoolArray = (covered_seconds == 0.0) | (covered_seconds < _ENOUGH * observed_seconds)
+    return sparse
 
 
 def whole_percentiles(history: ResourceHistory, rows: IntArray, percent: float) -> FloatArray:
@@ -275,14 +275,14 @@ class ProdView:
     """What each counts with while it is cold, shape (P,)."""
     cold: BoolArray
     """Which are cold, shape (P,)."""
-    leaving: BoolArray
+    terminating: BoolArray
     """Which are being deleted, shape (P,)."""
     allocatable: float
     """What pods may request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Resale:
+class ReclaimableEstimate:
     """What a rule of its own says, in the history's unit."""
 
     reclaimable: float
@@ -292,10 +292,10 @@ class Resale:
 
 
 @runtime_checkable
-class ResaleRule(Protocol):
+class ReclaimableModel(Protocol):
     """A model that also says what can be resold, in place of the common formula."""
 
-    def resale(self, prod: ProdView, margin: float, ratio: float) -> Resale:
+    def estimate_reclaimable(self, prod: ProdView, margin: float, ratio: float) -> ReclaimableEstimate:
         """What can be resold of the Prod pods' requests. Called at every report; the system was measured.
 
         Args:

@@ -17,14 +17,14 @@ from typing import ClassVar, Final
 import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray
-from agent.predictors.base import Amount, ProdView, Resale, View, require, whole_percentiles
+from agent.predictors.base import Amount, ProdView, ReclaimableEstimate, View, require, whole_percentiles
 
 USUAL: Final = {"cpu": 95.0, "memory": 98.0}
 """The percentile of each resource when the policy names none. [percent]"""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PercentileEstimate:
     """What one way of looking says, in whole milli-cores or bytes; None where it cannot say anything."""
 
     reclaimable: float | None
@@ -45,7 +45,7 @@ class ProdPods:
     """Each one's percentile without margin; NaN where this resource was not measured, which then adds nothing."""
     cold: BoolArray
     """Which have too little history."""
-    leaving: BoolArray
+    terminating: BoolArray
     """Which have ended or are being deleted."""
     known: BoolArray
     """Which have a history at all."""
@@ -53,10 +53,10 @@ class ProdPods:
     @property
     def refused(self) -> BoolArray:
         """Which should have a history and have none: nothing of their requests is resold."""
-        return ~self.cold & ~self.leaving & ~self.known
+        return ~self.cold & ~self.terminating & ~self.known
 
 
-def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> Part:
+def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> PercentileEstimate:
     """Each pod by itself.
 
     Args:
@@ -64,16 +64,18 @@ def by_pods(pods: ProdPods, margin: float, allocatable: float | None) -> Part:
         margin: factor for what was measured.
         allocatable: what pods may request; None when it is unknown.
     """
-    judged = ~pods.cold & ~pods.leaving & pods.known
+    judged = ~pods.cold & ~pods.terminating & pods.known
     peaks = np.trunc(pods.percentiles[judged] * margin)
     measured = ~np.isnan(peaks)
     used = float(peaks[measured].sum())
     unused = float(np.maximum(pods.requests[judged][measured] - peaks[measured], 0.0).sum())
     room = None if allocatable is None else min(max(allocatable - used, 0.0), unused)
-    return Part(room, used + float(pods.counted[pods.cold | pods.refused].sum()))
+    return PercentileEstimate(room, used + float(pods.counted[pods.cold | pods.refused].sum()))
 
 
-def by_class(pods: ProdPods, classes: Sequence[float | None], margin: float, allocatable: float | None) -> Part:
+def by_class(
+    pods: ProdPods, classes: Sequence[float | None], margin: float, allocatable: float | None
+) -> PercentileEstimate:
     """All Prod pods together, and the system with them.
 
     Args:
@@ -84,19 +86,19 @@ def by_class(pods: ProdPods, classes: Sequence[float | None], margin: float, all
     """
     known = [one for one in classes if one is not None]
     if len(known) < len(classes):
-        return Part(None, None)
+        return PercentileEstimate(None, None)
     peak = float(np.trunc(sum(known) * margin))
     if allocatable is None:
-        return Part(None, peak)
-    requests = float(pods.requests[~pods.leaving & ~pods.refused].sum())
-    return Part(min(max(allocatable - peak, 0.0), max(requests - peak, 0.0)), peak)
+        return PercentileEstimate(None, peak)
+    requests = float(pods.requests[~pods.terminating & ~pods.refused].sum())
+    return PercentileEstimate(min(max(allocatable - peak, 0.0), max(requests - peak, 0.0)), peak)
 
 
-def tightest(parts: Sequence[Part]) -> Part:
+def tightest(parts: Sequence[PercentileEstimate]) -> PercentileEstimate:
     """The smallest Reclaimable and the largest Peak; unknown where one of them is, 0 of nothing."""
     reclaimable = [part.reclaimable for part in parts]
     peaks = [part.peak for part in parts]
-    return Part(
+    return PercentileEstimate(
         None if None in reclaimable else min((one for one in reclaimable if one is not None), default=0.0),
         None if None in peaks else max((one for one in peaks if one is not None), default=0.0),
     )
@@ -126,7 +128,7 @@ class Percentile:
         peak: FloatArray = np.fmax(together, apart) / view.units
         return peak
 
-    def resale(self, prod: ProdView, margin: float, ratio: float) -> Resale:
+    def estimate_reclaimable(self, prod: ProdView, margin: float, ratio: float) -> ReclaimableEstimate:
         """The rule; at a ratio of 1 exactly Koordinator's."""
         history = prod.history
         percent, known = self._percent(history.resource), prod.pods >= 0
@@ -135,14 +137,14 @@ class Percentile:
             counted=np.rint(prod.counted * history.units),
             percentiles=np.where(known, whole_percentiles(history, prod.pods, percent), np.nan),
             cold=prod.cold,
-            leaving=prod.leaving,
+            terminating=prod.terminating,
             known=known,
         )
         rows = np.array([prod.system, prod.series], dtype=np.intp)
         classes = np.nan_to_num(whole_percentiles(history, rows, percent)).tolist()
         room = prod.allocatable * history.units
         found = tightest([by_pods(pods, margin, room), by_class(pods, classes, margin, room)])
-        return Resale((found.reclaimable or 0.0) / history.units, (found.peak or 0.0) / history.units)
+        return ReclaimableEstimate((found.reclaimable or 0.0) / history.units, (found.peak or 0.0) / history.units)
 
     def _percent(self, resource: str) -> float:
         return USUAL[resource] if self.percentile is None else self.percentile

@@ -40,7 +40,7 @@ _UNLISTED_SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class CollectionStatus:
     """What went wrong lately, beside what the usages and the prediction say themselves."""
 
     failing: Mapping[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Circumstances:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ConditionContext:
     """What was told before, and of which version of the spec we speak."""
 
     previous: Sequence[Condition] = ()
@@ -64,10 +64,10 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConditionState:
     """The state of one condition."""
 
-    good: bool
+    ok: bool
     """Whether all is well enough to go on."""
     reason: str
     """One CamelCase word for programs."""
@@ -80,8 +80,8 @@ def conditions(
     usages: Usages,
     readiness: Readiness,
     present: Sequence[PodRef],
-    circumstances: Circumstances,
-    standing: Standing,
+    collection: CollectionStatus,
+    context: ConditionContext,
 ) -> tuple[Condition, ...]:
     """`Collecting` and `PredictionReady`.
 
@@ -90,53 +90,55 @@ def conditions(
         usages: what was used lately.
         readiness: whether the prediction can be relied upon.
         present: the pods on this node, without terminal ones.
-        circumstances: what went wrong lately.
-        standing: what was told before.
+        collection: what went wrong lately.
+        context: what was told before.
     """
-    ready = Finding(readiness.ready, readiness.reason, readiness.message)
+    ready = ConditionState(readiness.ready, readiness.reason, readiness.message)
     return (
-        condition(now, CONDITION_COLLECTING, _collecting(now, usages, present, circumstances), standing),
-        condition(now, CONDITION_PREDICTION_READY, ready, standing),
+        condition(now, CONDITION_COLLECTING, _collecting(now, usages, present, collection), context),
+        condition(now, CONDITION_PREDICTION_READY, ready, context),
     )
 
 
-def condition(now: float, name: str, finding: Finding, standing: Standing) -> Condition:
+def condition(now: float, name: str, state: ConditionState, context: ConditionContext) -> Condition:
     """A condition; its time is kept from the previous one of that name when the status did not change."""
-    status = "True" if finding.good else "False"
-    before = next((one for one in standing.previous if one.type == name and one.status == status), None)
+    status = "True" if state.ok else "False"
+    before = next((one for one in context.previous if one.type == name and one.status == status), None)
     since = before.last_transition_time if before is not None else None
-    return Condition(name, status, finding.reason, finding.message, since or timestamp(now), standing.generation)
+    return Condition(name, status, state.reason, state.message, since or timestamp(now), context.generation)
 
 
-def _collecting(now: float, usages: Usages, present: Sequence[PodRef], circumstances: Circumstances) -> Finding:
+def _collecting(now: float, usages: Usages, present: Sequence[PodRef], collection: CollectionStatus) -> ConditionState:
     """The worst of what is wrong gives the reason; everything else that is wrong is told beside it."""
     found = [
         *_node(usages),
-        *_store(circumstances.failing),
-        *_memory_controller(circumstances.missing),
-        *_pods_unknown(circumstances.pods_unknown),
-        *_pods(usages, present, circumstances.missing),
+        *_store(collection.failing),
+        *_memory_controller(collection.missing),
+        *_pods_unknown(collection.pods_unknown),
+        *_pods(usages, present, collection.missing),
         *_unlisted(now, present),
-        *_steps(circumstances.failing),
+        *_steps(collection.failing),
     ]
     if not found:
         count = sum(one.running for one in present)
         found = [
-            Finding(good=True, reason=MEASURING, message=f"The node and all of its {count} running pods are measured.")
+            ConditionState(
+                ok=True, reason=MEASURING, message=f"The node and all of its {count} running pods are measured."
+            )
         ]
-    sentences = [*(one.message for one in found), *circumstances.problems]
-    return Finding(all(one.good for one in found), found[0].reason, " ".join(sentences))
+    sentences = [*(one.message for one in found), *collection.problems]
+    return ConditionState(all(one.ok for one in found), found[0].reason, " ".join(sentences))
 
 
-def _node(usages: Usages) -> list[Finding]:
+def _node(usages: Usages) -> list[ConditionState]:
     lacking = [resource for resource in (CPU, MEMORY) if resource not in usages.node]
     if not lacking:
         return []
     message = f"The node's {' and '.join(lacking)} could not be measured lately; the agent's log says why."
-    return [Finding(good=False, reason=NODE_NOT_MEASURED, message=message)]
+    return [ConditionState(ok=False, reason=NODE_NOT_MEASURED, message=message)]
 
 
-def _store(failing: Mapping[str, str]) -> list[Finding]:
+def _store(failing: Mapping[str, str]) -> list[ConditionState]:
     why = next((failing[step] for step in STORE_STEPS if step in failing), None)
     if why is None:
         return []
@@ -144,25 +146,25 @@ def _store(failing: Mapping[str, str]) -> list[Finding]:
         f"The database does not work ({why}): measuring and predicting go on from memory, and what is learned "
         "meanwhile is lost when the agent restarts. Free space on its disk, or make its folder writable."
     )
-    return [Finding(good=False, reason=STORE_FAILING, message=message)]
+    return [ConditionState(ok=False, reason=STORE_FAILING, message=message)]
 
 
-def _memory_controller(missing: Sequence[Missing]) -> list[Finding]:
+def _memory_controller(missing: Sequence[Missing]) -> list[ConditionState]:
     if not any(one.reason == NO_MEMORY_CONTROLLER for one in missing):
         return []
     message = (
         "The memory of pods cannot be measured: the kernel has no memory cgroup controller. "
         "Boot the node with cgroup_enable=memory."
     )
-    return [Finding(good=False, reason=MEMORY_CONTROLLER_MISSING, message=message)]
+    return [ConditionState(ok=False, reason=MEMORY_CONTROLLER_MISSING, message=message)]
 
 
-def _pods_unknown(why: str) -> list[Finding]:
+def _pods_unknown(why: str) -> list[ConditionState]:
     message = f"{why[:1].upper()}{why[1:]}. Until then nothing can be resold."
-    return [Finding(good=False, reason=PODS_UNKNOWN, message=message)] if why else []
+    return [ConditionState(ok=False, reason=PODS_UNKNOWN, message=message)] if why else []
 
 
-def _pods(usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing]) -> list[Finding]:
+def _pods(usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing]) -> list[ConditionState]:
     running = [pod for pod in present if pod.running]
     unmeasured = sorted((pod.title, pod.uid) for pod in running if pod.uid not in usages.pods)
     if not unmeasured:
@@ -171,10 +173,10 @@ def _pods(usages: Usages, present: Sequence[PodRef], missing: Sequence[Missing])
     named = [f"{name} ({reasons[uid]})" if uid in reasons else name for name, uid in unmeasured[:MOST_NAMES]]
     names = ", ".join(named) + (" …" if len(unmeasured) > MOST_NAMES else "")
     message = f"{len(unmeasured)} of {len(running)} pods have no CPU or no memory measured lately: {names}."
-    return [Finding(good=len(unmeasured) < len(running), reason=PODS_NOT_MEASURED, message=message)]
+    return [ConditionState(ok=len(unmeasured) < len(running), reason=PODS_NOT_MEASURED, message=message)]
 
 
-def _unlisted(now: float, present: Sequence[PodRef]) -> list[Finding]:
+def _unlisted(now: float, present: Sequence[PodRef]) -> list[ConditionState]:
     uids = sorted(pod.uid for pod in present if not pod.listed and not 0.0 <= now - pod.created < _UNLISTED_SECONDS)
     if not uids:
         return []
@@ -183,10 +185,10 @@ def _unlisted(now: float, present: Sequence[PodRef]) -> list[Finding]:
         f"{len(uids)} pods have a cgroup and are not listed on this node (uid {named}): force-deleted ones, or static "
         "ones whose mirror is refused. They count as Prod without requests until they end or are listed."
     )
-    return [Finding(good=True, reason=PODS_UNLISTED, message=message)]
+    return [ConditionState(ok=True, reason=PODS_UNLISTED, message=message)]
 
 
-def _steps(failing: Mapping[str, str]) -> list[Finding]:
+def _steps(failing: Mapping[str, str]) -> list[ConditionState]:
     others = {step: why for step, why in sorted(failing.items()) if step not in STORE_STEPS}
     message = " ".join(f"{step} fails: {why}." for step, why in others.items())
-    return [Finding(good=True, reason=STEP_FAILING, message=message)] if others else []
+    return [ConditionState(ok=True, reason=STEP_FAILING, message=message)] if others else []

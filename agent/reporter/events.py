@@ -16,7 +16,7 @@ FIELDS_KEPT: Final = "ReportFieldsKept"
 """It knows all of them now."""
 
 
-class Recorder(Protocol):
+class EventRecorder(Protocol):
     """Writes events; `headroom.kube.events.EventRecorder`."""
 
     async def record(self, regarding: dict[str, Any], type_: str, reason: str, action: str, note: str) -> None:
@@ -27,15 +27,15 @@ class Recorder(Protocol):
 
 
 @dataclass(slots=True)
-class Announcer:
+class NodeMetricEvents:
     """Writes an event when a state changes, and none while it lasts."""
 
-    recorder: Recorder
+    recorder: EventRecorder
     """Where to."""
     _policy: str = ""
     _dropped: str = ""
 
-    async def policy(self, node_metric: Mapping[str, Any], problem: str, model: str) -> None:
+    async def record_policy(self, node_metric: Mapping[str, Any], problem: str, model: str) -> None:
         """Tell about the policy.
 
         Args:
@@ -53,7 +53,7 @@ class Announcer:
                 node_metric, "Normal", POLICY_OBEYED, f"The policy is obeyed: model {model} is in force."
             )
 
-    async def dropped(self, node_metric: Mapping[str, Any], problem: str) -> None:
+    async def record_dropped(self, node_metric: Mapping[str, Any], problem: str) -> None:
         """Tell about parts of the report that nobody gets to see; an empty text when there are none."""
         before, self._dropped = self._dropped, problem
         if problem and problem != before:

@@ -37,7 +37,7 @@ def patch_of_keys(current: Mapping[str, Any], wanted: Mapping[str, Any], keys: f
     return merge_patch(mine, {key: value for key, value in wanted.items() if key in keys})
 
 
-def lost(wanted: Any, answered: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON
+def dropped_paths(wanted: Any, answered: Any, path: str = "") -> list[str]:  # noqa: ANN401 - any JSON
     """Paths that were sent and are absent from the answer: the server's schema does not know them.
 
     Args:
@@ -53,12 +53,14 @@ def lost(wanted: Any, answered: Any, path: str = "") -> list[str]:  # noqa: ANN4
             for key, value in wanted.items()
             if value is not None
             for name in (
-                lost(value, answered[key], f"{path}.{key}".lstrip("."))
+                dropped_paths(value, answered[key], f"{path}.{key}".lstrip("."))
                 if key in answered
                 else [f"{path}.{key}".lstrip(".")] * (value not in ({}, [], ()))
             )
         ]
     if isinstance(wanted, list | tuple) and isinstance(answered, list) and len(wanted) == len(answered):
-        found = [name for one, other in zip(wanted, answered, strict=True) for name in lost(one, other, f"{path}[]")]
+        found = [
+            name for one, other in zip(wanted, answered, strict=True) for name in dropped_paths(one, other, f"{path}[]")
+        ]
         return list(dict.fromkeys(found))
     return []

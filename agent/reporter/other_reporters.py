@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-LASTS_SECONDS: Final = 600.0
+REMEMBERED_SECONDS: Final = 600.0
 """How long another's report is remembered. [s]"""
-LOOK_SECONDS: Final = 60.0
+CHECK_SECONDS: Final = 60.0
 """An object that somebody has written is read at most this often to learn whether it was a report. [s]"""
 TEXT: Final = (
     "another program reports in this NodeMetric too, such as a second agent or Koordinator's koordlet on this node: "
@@ -25,18 +25,18 @@ Time = tuple[str, Any]
 
 
 @dataclass(slots=True)
-class Rivals:
+class OtherReporters:
     """Remembers which times of reports are ours, and who else's were seen. Times are those of one steady clock. [s]"""
 
     _ours: deque[Time] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     _others: dict[Time, float] = field(default_factory=dict)
-    _told: bool = False
+    _reported: bool = False
 
-    def own(self, status: Mapping[str, Any]) -> None:
+    def mark_own(self, status: Mapping[str, Any]) -> None:
         """Take the times of a status for ours: before it is sent, arrive or not, and of what stood there before us."""
         self._ours.extend(each for each in _times(status) if each not in self._ours)
 
-    def see(self, status: Mapping[str, Any], now: float) -> bool:
+    def observe(self, status: Mapping[str, Any], now: float) -> bool:
         """Look at a status as the server has it. Whether another reporter shows in it that was not there before.
 
         One report may be a last one by an agent that ours replaces; two of different times are by one that stays.
@@ -44,12 +44,12 @@ class Rivals:
         for each in _times(status):
             if each not in self._ours and each not in self._others:
                 self._others[each] = now
-        before, self._told = self._told, self.present(now)
-        return self._told and not before
+        before, self._reported = self._reported, self.present(now)
+        return self._reported and not before
 
     def present(self, now: float) -> bool:
         """Whether another reports, as of the last ten minutes."""
-        self._others = {each: at for each, at in self._others.items() if now - at < LASTS_SECONDS}
+        self._others = {each: at for each, at in self._others.items() if now - at < REMEMBERED_SECONDS}
         names = [name for name, _ in self._others]
         return any(names.count(name) >= _ENOUGH for name in set(names))
 

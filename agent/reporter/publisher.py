@@ -12,12 +12,12 @@ from agent.metrics import Metrics
 from agent.prediction.prediction import NodePrediction
 from agent.reporter import other_reporters
 from agent.reporter import spec as specs
-from agent.reporter.events import Announcer
-from agent.reporter.merge_patch import lost, patch_of_keys
-from agent.reporter.other_reporters import Rivals
-from agent.reporter.remote_node_metric import Stored
+from agent.reporter.events import NodeMetricEvents
+from agent.reporter.merge_patch import dropped_paths, patch_of_keys
+from agent.reporter.other_reporters import OtherReporters
+from agent.reporter.remote_node_metric import RemoteNodeMetric
 from agent.reporter.report import Json, Report, ReportSource
-from agent.reporter.report_status import FRUITLESS, Failure, Reach, State
+from agent.reporter.report_status import BLOCKING, Failure, FailureKind, ReportStatus
 from agent.reporter.schedule import Backoff, phase_of, until_next
 from agent.reporter.spec import SpecInForce
 from agent.reporter.threshold import is_due
@@ -44,7 +44,7 @@ class Publisher:
     """The API server."""
     node_name: str
     """Name of the NodeMetric."""
-    reports: ReportSource
+    report_builder: ReportSource
     """Makes the reports."""
     settings: ReportSettings
     """First report, jitter, back-off."""
@@ -58,23 +58,23 @@ class Publisher:
     """Waits that many seconds."""
     spec: SpecInForce = field(default_factory=specs.default)
     """What the manager asks for, as last seen."""
-    reach: Reach = field(init=False)
+    report_status: ReportStatus = field(init=False)
     """How it goes."""
     _backoff: Backoff = field(init=False)
-    _announcer: Announcer = field(init=False)
-    _stored: Stored = field(default_factory=Stored)
-    _rivals: Rivals = field(default_factory=Rivals)
-    _looked_at: float = 0.0
+    _events: NodeMetricEvents = field(init=False)
+    _remote: RemoteNodeMetric = field(default_factory=RemoteNodeMetric)
+    _others: OtherReporters = field(default_factory=OtherReporters)
+    _checked_at: float = 0.0
     _sent: NodePrediction | None = None
     _sent_at: float = 0.0
     _due_at: float = 0.0
-    _pruned: str = ""
+    _dropped_fields: str = ""
     _refused_policy: str = ""
 
     def __post_init__(self) -> None:
-        self.reach = Reach(self.node_name)
+        self.report_status = ReportStatus(self.node_name)
         self._backoff = Backoff(self.settings.longest_backoff_seconds, self.settings.jitter)
-        self._announcer = Announcer(kube.events.EventRecorder(self.api, _COMPONENT, self.wall))
+        self._events = NodeMetricEvents(kube.events.EventRecorder(self.api, _COMPONENT, self.wall))
         self._due_at = self.clock() + self.settings.first_after_seconds
         self.metrics.report_lag.set_function(lambda: max(self.clock() - self._due_at, 0.0))
 
@@ -103,10 +103,10 @@ class Publisher:
         """
         try:
             try:
-                if not self._stored.known:
-                    self._take(await self.api.get(self.path))
+                if not self._remote.known:
+                    self._update_remote(await self.api.get(self.path))
             finally:  # also when nobody takes it: /metrics shows what it says
-                report = self.reports.full(self.wall(), self.spec, self._stored.conditions, self._problems())
+                report = self.report_builder.full(self.wall(), self.spec, self._remote.conditions, self._problems())
             await self._send("full", report, FULL_KEYS)
         except (kube.ApiError, kube.ApiUnavailable) as error:
             return self._failed("full", error)
@@ -120,38 +120,40 @@ class Publisher:
         Returns:
             How long to wait for the next full report; 0 to leave it when it was. [s]
         """
-        prediction = self.reports.predict(self.wall(), self.spec)
-        if self.reach.state in FRUITLESS:
+        prediction = self.report_builder.predict(self.wall(), self.spec)
+        if self.report_status.state in BLOCKING:
             return 0.0  # the full report that is due says it all
         try:
-            anew = await self._is_asked_anew()
-            if self._sent is None and self.reach.state is None:
+            changed = await self._spec_changed()
+            if self._sent is None and self.report_status.state is None:
                 return await self.report()
-            if anew:
-                prediction = self.reports.predict(self.wall(), self.spec)
-            if anew or self._sent is None or is_due(self._sent, self.clock() - self._sent_at, prediction):
-                told = self._stored.conditions, self._problems()
-                await self._send("fast", self.reports.fast(self.wall(), self.spec, prediction, *told), FAST_KEYS)
+            if changed:
+                prediction = self.report_builder.predict(self.wall(), self.spec)
+            if changed or self._sent is None or is_due(self._sent, self.clock() - self._sent_at, prediction):
+                stated = self._remote.conditions, self._problems()
+                await self._send(
+                    "fast", self.report_builder.fast(self.wall(), self.spec, prediction, *stated), FAST_KEYS
+                )
         except (kube.ApiError, kube.ApiUnavailable) as error:
             return self._failed("fast", error)
         return 0.0
 
-    async def _is_asked_anew(self) -> bool:
+    async def _spec_changed(self) -> bool:
         """Whether the spec, or the whole object, is another one than we know; then it is known now."""
-        if self._stored.known:
+        if self._remote.known:
             metadata = await self.api.metadata(self.path)
-            written = metadata.get("resourceVersion") != self._stored.version
-            if self._stored.is_current(metadata) and not (written and self._is_time_to_look()):
+            written = metadata.get("resourceVersion") != self._remote.version
+            if self._remote.is_current(metadata) and not (written and self._check_due()):
                 return False
-        before = self._stored.identity
-        self._take(await self.api.get(self.path))
-        return self._stored.identity != before
+        before = self._remote.identity
+        self._update_remote(await self.api.get(self.path))
+        return self._remote.identity != before
 
-    def _is_time_to_look(self) -> bool:
-        looked, now = self._looked_at, self.clock()
-        if now - looked < other_reporters.LOOK_SECONDS:
+    def _check_due(self) -> bool:
+        checked, now = self._checked_at, self.clock()
+        if now - checked < other_reporters.CHECK_SECONDS:
             return False
-        self._looked_at = now
+        self._checked_at = now
         return True
 
     async def _guarded(self, kind: str, step: Callable[[], Awaitable[float]]) -> float:
@@ -168,14 +170,14 @@ class Publisher:
         body, wanted, replaced = await self._patch(report, keys)
         self._sent = None if replaced and kind == "fast" else report.prediction
         self._sent_at = self.clock()
-        self._taken(kind, body)
+        self._succeeded(kind, body)
         if kind == "full":
-            await self._see_pruned(wanted)
+            await self._check_dropped_fields(wanted)
         if report.prediction.problem and report.prediction.problem != self._refused_policy:
             self.metrics.refused_inputs.labels("policy").inc()
         self._refused_policy = report.prediction.problem
         problem = self.spec.problem or report.prediction.problem
-        await self._announcer.policy(self._stored.object, problem, str(report.prediction.policy.model))
+        await self._events.record_policy(self._remote.object, problem, str(report.prediction.policy.model))
 
     async def _patch(self, report: Report, keys: frozenset[str]) -> tuple[Json, Json, bool]:
         """Send a report.
@@ -190,75 +192,75 @@ class Publisher:
             keys -= {"updateTime"}
         replaced, tries = False, _TRIES
         while True:
-            wanted, body = self._stored.with_others(report.status), Json()
-            if self._stored.has_conditions(wanted["conditions"]):
+            wanted, body = self._remote.with_foreign_conditions(report.status), Json()
+            if self._remote.has_conditions(wanted["conditions"]):
                 keys -= {"conditions"}
             else:
                 keys |= {"conditions"}
-                body = {"metadata": {"resourceVersion": self._stored.version}} if self._stored.version else {}
-            body["status"] = patch_of_keys(self._stored.status, wanted, keys)
+                body = {"metadata": {"resourceVersion": self._remote.version}} if self._remote.version else {}
+            body["status"] = patch_of_keys(self._remote.status, wanted, keys)
             tries -= 1
-            self._rivals.own(body["status"])
+            self._others.mark_own(body["status"])
             try:
-                return body, wanted, self._take(await self.api.patch(f"{self.path}/status", body)) or replaced
+                return body, wanted, self._update_remote(await self.api.patch(f"{self.path}/status", body)) or replaced
             except kube.ApiError as error:
                 if not (error.conflict and tries):
                     raise
-            replaced = self._take(await self.api.get(self.path)) or replaced
+            replaced = self._update_remote(await self.api.get(self.path)) or replaced
 
-    def _taken(self, kind: str, body: Json) -> None:
-        if self.reach.taken(kind, self.clock()):
+    def _succeeded(self, kind: str, body: Json) -> None:
+        if self.report_status.succeeded(kind, self.clock()):
             self._backoff.succeeded()
         self.metrics.reports.labels(kind, "taken").inc()
         self.metrics.report_bytes.labels(kind).inc(len(json.dumps(body)))
         self.metrics.report_time.labels(kind).set(self.wall())
 
-    def _take(self, node_metric: Json) -> bool:
+    def _update_remote(self, node_metric: Json) -> bool:
         """Remember the object as the server has it, and obey its spec. Whether it is another object than before."""
-        if not self._stored.known:
-            self._rivals.own(node_metric.get("status") or {})
-        replaced = self._stored.take(node_metric)
-        if self._rivals.see(self._stored.status, self.clock()):
+        if not self._remote.known:
+            self._others.mark_own(node_metric.get("status") or {})
+        replaced = self._remote.update(node_metric)
+        if self._others.observe(self._remote.status, self.clock()):
             log.warning("NodeMetric %s: %s", self.node_name, other_reporters.TEXT)
         if replaced:
             self._sent = None
-        found = specs.read(self._stored.spec, self.spec)
+        found = specs.read(self._remote.spec, self.spec)
         if found.problem and found.problem != self.spec.problem:
             log.warning("NodeMetric %s: %s; the last good value stays in force", self.node_name, found.problem)
             self.metrics.refused_inputs.labels("spec").inc()
-        self.spec = replace(found, generation=self._stored.generation)
+        self.spec = replace(found, generation=self._remote.generation)
         return replaced
 
     def _failed(self, kind: str, failure: Failure) -> float:
         """Say what is wrong when it is new, and how long to wait."""
-        state = self.reach.failed(kind, failure, self.clock())
-        if state in (State.ABSENT, State.CHANGED):
-            self._stored, self._sent = Stored(), None
-        self.metrics.reports.labels(kind, "absent" if state is State.ABSENT else "failed").inc()
+        state = self.report_status.failed(kind, failure, self.clock())
+        if state in (FailureKind.ABSENT, FailureKind.CHANGED):
+            self._remote, self._sent = RemoteNodeMetric(), None
+        self.metrics.reports.labels(kind, "absent" if state is FailureKind.ABSENT else "failed").inc()
         return self._backoff.failed(failure.retry_after if isinstance(failure, kube.ApiUnavailable) else None)
 
-    async def _see_pruned(self, wanted: Json) -> None:
+    async def _check_dropped_fields(self, wanted: Json) -> None:
         """Notice fields that the server took and did not keep: its definition does not know them."""
         ours = {key: wanted[key] for key in wanted.keys() & FULL_KEYS}
-        dropped = lost(ours, self._stored.status, "status")
-        text = _pruned_text(dropped)
-        if text and text != self._pruned:
+        dropped = dropped_paths(ours, self._remote.status, "status")
+        text = _dropped_text(dropped)
+        if text and text != self._dropped_fields:
             log.warning("NodeMetric %s: %s", self.node_name, text)
-        self._pruned = text
+        self._dropped_fields = text
         self.metrics.report_dropped.set(len(dropped))
-        await self._announcer.dropped(self._stored.object, text)
+        await self._events.record_dropped(self._remote.object, text)
 
     def _problems(self) -> list[str]:
         found = [f"{self.spec.problem}; the last good value stays in force."] if self.spec.problem else []
-        others = other_reporters.TEXT if self._rivals.present(self.clock()) else ""
-        return found + [f"{text[:1].upper()}{text[1:]}." for text in (self._pruned, others) if text]
+        others = other_reporters.TEXT if self._others.present(self.clock()) else ""
+        return found + [f"{text[:1].upper()}{text[1:]}." for text in (self._dropped_fields, others) if text]
 
     def _check_seconds(self) -> float:
         policy = with_defaults(self._sent.policy if self._sent is not None else None)
         return float(policy.check_interval_seconds or 1)
 
 
-def _pruned_text(pruned: list[str]) -> str:
+def _dropped_text(pruned: list[str]) -> str:
     if not pruned:
         return ""
     named = ", ".join(pruned[:4]) + (" …" if len(pruned) > 4 else "")  # noqa: PLR2004 - enough to recognise it

@@ -13,7 +13,7 @@ _OUR_CONDITIONS: Final = (CONDITION_COLLECTING, CONDITION_PREDICTION_READY)
 
 
 @dataclass(slots=True)
-class Stored:
+class RemoteNodeMetric:
     """The object as last seen. Whatever stands in it, reading it does not fail."""
 
     object: Json = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Stored:
                 continue  # written by somebody else, and replaced by this report
         return tuple(found)
 
-    def take(self, node_metric: Json) -> bool:
+    def update(self, node_metric: Json) -> bool:
         """Remember the object. Whether it took another one's place: it was deleted and made again."""
         before = _mapping(self.object.get("metadata")).get("uid")
         replaced = self.known and before != _mapping(node_metric.get("metadata")).get("uid")
@@ -74,7 +74,7 @@ class Stored:
         """Whether an object with this metadata is this one, with this spec."""
         return all(metadata.get(key) == value for key, value in self.identity.items())
 
-    def with_others(self, status: Mapping[str, Any]) -> Json:
+    def with_foreign_conditions(self, status: Mapping[str, Any]) -> Json:
         """A status of ours with the conditions that somebody else wrote."""
         others = [one for one in self._conditions() if one.get("type") not in _OUR_CONDITIONS]
         return {**status, "conditions": others + list(status.get("conditions") or ())}

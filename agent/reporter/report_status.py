@@ -15,7 +15,7 @@ _FORBIDDEN: Final = 403
 _OVERLOADED: Final = 429
 
 
-class State(StrEnum):
+class FailureKind(StrEnum):
     """What a failure means."""
 
     AWAY = "away"
@@ -29,55 +29,64 @@ class State(StrEnum):
     UNMADE = "unmade"
 
 
-_PASSING: Final = (State.FORBIDDEN, State.CHANGED)
+_TRANSIENT: Final = (FailureKind.FORBIDDEN, FailureKind.CHANGED)
 """States that an API server may be in for a moment, as long as it reads its roles: said when they last."""
-FRUITLESS: Final = (State.AWAY, State.OVERLOADED, State.LOGIN, State.FORBIDDEN, State.ABSENT, State.UNDEFINED)
+BLOCKING: Final = (
+    FailureKind.AWAY,
+    FailureKind.OVERLOADED,
+    FailureKind.LOGIN,
+    FailureKind.FORBIDDEN,
+    FailureKind.ABSENT,
+    FailureKind.UNDEFINED,
+)
 """States in which no other report would be taken either."""
 
 Failure = ApiError | ApiUnavailable | str
 """Why a report was not taken, or could not be made (a sentence)."""
 
 
-def state_of(failure: Failure) -> State:
+def kind_of(failure: Failure) -> FailureKind:
     """What a failure means."""
     if isinstance(failure, str):
-        return State.UNMADE
+        return FailureKind.UNMADE
     if isinstance(failure, ApiUnavailable):
-        return State.OVERLOADED if failure.status == _OVERLOADED else State.AWAY
+        return FailureKind.OVERLOADED if failure.status == _OVERLOADED else FailureKind.AWAY
     if failure.not_found:
-        return State.ABSENT if failure.reason else State.UNDEFINED
+        return FailureKind.ABSENT if failure.reason else FailureKind.UNDEFINED
     if failure.conflict or failure.gone:
-        return State.CHANGED
-    return {_UNAUTHORIZED: State.LOGIN, _FORBIDDEN: State.FORBIDDEN}.get(failure.status, State.REFUSED)
+        return FailureKind.CHANGED
+    return {_UNAUTHORIZED: FailureKind.LOGIN, _FORBIDDEN: FailureKind.FORBIDDEN}.get(
+        failure.status, FailureKind.REFUSED
+    )
 
 
-def told(failure: Failure, node_name: str) -> str:
+def describe(failure: Failure, node_name: str) -> str:
     """A failure in a sentence, with the way out where a person can go one."""
-    state = state_of(failure)
-    if state is State.ABSENT:
+    state = kind_of(failure)
+    if state is FailureKind.ABSENT:
         return f"there is no NodeMetric {node_name} yet: the manager makes it when it runs; trying again"
-    if state is State.FORBIDDEN and isinstance(failure, ApiError):
+    if state is FailureKind.FORBIDDEN and isinstance(failure, ApiError):
         return f"not allowed to report: {failure.message}; give the agent's service account the chart's role"
     return f"cannot report: {failure}"
 
 
 @dataclass(slots=True)
-class Reach:
+class ReportStatus:
     """How reporting goes, for /healthz and the log."""
 
     node_name: str
     """Whom it is about."""
     problem: str = "no report was made yet"
     """Why the last try failed; empty when it was taken."""
-    state: State | None = None
+    state: FailureKind | None = None
     """What the last failure means; None when the last try was taken, or none was made."""
     kind: str = ""
     """Which kind of report failed."""
     _since: float = 0.0
     _tries: int = 0
-    _said: set[State] = field(default_factory=set)
+    _logged: set[FailureKind] = field(default_factory=set)
 
-    def failed(self, kind: str, failure: Failure, now: float) -> State:
+    def failed(self, kind: str, failure: Failure, now: float) -> FailureKind:
         """Note a failure; what it means is said the first time since reports were last taken.
 
         Args:
@@ -85,24 +94,24 @@ class Reach:
             failure: why.
             now: on a clock that only runs forward. [s]
         """
-        state, before = state_of(failure), self.state
+        state, before = kind_of(failure), self.state
         if before is None:
             self._since = now
         self._tries += 1
-        self.kind, self.state, self.problem = kind, state, told(failure, self.node_name)
-        lasting = state not in _PASSING or before is state
-        if lasting and state not in self._said:
+        self.kind, self.state, self.problem = kind, state, describe(failure, self.node_name)
+        lasting = state not in _TRANSIENT or before is state
+        if lasting and state not in self._logged:
             log.warning("%s; measuring goes on", self.problem)
-            self._said.add(state)
+            self._logged.add(state)
         return state
 
-    def taken(self, kind: str, now: float) -> bool:
+    def succeeded(self, kind: str, now: float) -> bool:
         """Note a report that was taken. Whether all is well: a fast one does not make up for refused full ones."""
         if self.kind == "full" and kind == "fast" and self.state is not None:
             return False
-        if self._said:
+        if self._logged:
             away = format_duration(max(now - self._since, 0.0))
             log.info("reports about node %s are taken again, after %s and %d tries", self.node_name, away, self._tries)
         self.problem, self.state, self.kind, self._tries = "", None, "", 0
-        self._said.clear()
+        self._logged.clear()
         return True

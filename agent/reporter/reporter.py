@@ -6,9 +6,9 @@ from typing import Final, Protocol
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.prediction.consistency import PRESENT_SECONDS
-from agent.prediction.prediction import PROD, NodeFacts, NodePrediction, predict
-from agent.report_metrics import show_accuracy, show_learning, show_pressure, show_report
-from agent.reporter.conditions import Circumstances, Standing, conditions
+from agent.prediction.prediction import PROD, NodePrediction, NodeResources, predict
+from agent.report_metrics import show_accuracy, show_pressure, show_report, show_training
+from agent.reporter.conditions import CollectionStatus, ConditionContext, conditions
 from agent.reporter.node_metric import build_status, fast_status
 from agent.reporter.pressure import extensions, measure_pressure
 from agent.reporter.report import Report
@@ -30,14 +30,14 @@ class NodeSource(Protocol):
     """Knows what the node has."""
 
     @property
-    def facts(self) -> NodeFacts:
+    def resources(self) -> NodeResources:
         """Its capacity, allocatable and reservation; empty while unknown."""
 
     async def run(self) -> None:
         """Keep it current, until cancelled."""
 
 
-class Reports:
+class ReportBuilder:
     """Makes reports of what the pipeline stored and learned.
 
     A report bears the time of the measurements that it rests on, not of its making: numbers of a machine that could
@@ -75,22 +75,22 @@ class Reports:
         So does a spec without one, as another program leaves behind that replaces the whole spec: the policy last asked
         for holds on, over restarts too. An empty one asks for the agent's own default.
         """
-        learning, pods = self._pipeline.learning, self._pods.pods()
-        learner, asked = learning.learner, spec.spec.predict_policy
-        if asked == PredictPolicy():
-            asked = learner.asked = None
-        learner.policy = learner.policy or self._default
+        training, pods = self._pipeline.training, self._pods.pods()
+        trainer, requested_policy = training.trainer, spec.spec.predict_policy
+        if requested_policy == PredictPolicy():
+            requested_policy = trainer.requested_policy = None
+        trainer.policy = trainer.policy or self._default
         used = present(now, self._pipeline.store, self._class_of, PRESENT_SECONDS)
-        wanted = asked or learner.asked or self._default
-        found = predict(now, learner, pods, self._node.facts, wanted, self._last, used)
+        wanted = requested_policy or trainer.requested_policy or self._default
+        found = predict(now, trainer, pods, self._node.resources, wanted, self._last, used)
         self._last = found
-        if asked is not None and not found.problem:
-            learner.asked = asked
-        learning.learner.look_back(found.window_days)
-        learning.learner.policy = found.policy
-        self._pipeline.store.keep_minutes(found.window_days)
-        if learning.accuracy.observe(learning.learner, pods, found):
-            show_accuracy(self._metrics, learning.accuracy)
+        if requested_policy is not None and not found.problem:
+            trainer.requested_policy = requested_policy
+        training.trainer.resize_windows(found.window_days)
+        training.trainer.policy = found.policy
+        self._pipeline.store.set_minute_retention(found.window_days)
+        if training.accuracy.observe(training.trainer, pods, found):
+            show_accuracy(self._metrics, training.accuracy)
         return found
 
     def full(
@@ -119,12 +119,14 @@ class Reports:
             pods,
             as_of=self._measured_at,
             predicted_as_of=self._predicted_as_of(),
-            conditions=self._conditions(now, usages, prediction, spec, Standing(previous, spec.generation), problems),
+            conditions=self._conditions(
+                now, usages, prediction, spec, ConditionContext(previous, spec.generation), problems
+            ),
             extensions=extensions(pressure),
         )
-        show_report(self._metrics, usages, prediction, self._node.facts)
+        show_report(self._metrics, usages, prediction, self._node.resources)
         show_pressure(self._metrics, pressure)
-        show_learning(self._metrics, self._pipeline.learning.learner)
+        show_training(self._metrics, self._pipeline.training.trainer)
         return Report(to_json(status), prediction)
 
     def fast(
@@ -137,8 +139,8 @@ class Reports:
     ) -> Report:
         """The fast report of a prediction that was just made; the rest as for `full`."""
         usages = self._usages(prediction.time, spec)
-        told = self._conditions(now, usages, prediction, spec, Standing(previous, spec.generation), problems)
-        status = fast_status(usages, prediction, predicted_as_of=self._predicted_as_of(), conditions=told)
+        stated = self._conditions(now, usages, prediction, spec, ConditionContext(previous, spec.generation), problems)
+        status = fast_status(usages, prediction, predicted_as_of=self._predicted_as_of(), conditions=stated)
         return Report(to_json(status), prediction)
 
     def _usages(self, now: float, spec: SpecInForce) -> Usages:
@@ -156,18 +158,18 @@ class Reports:
         return found
 
     def _is_lost(self, spec: SpecInForce) -> bool:
-        return spec.spec.predict_policy is None and self._pipeline.learning.learner.asked is not None
+        return spec.spec.predict_policy is None and self._pipeline.training.trainer.requested_policy is not None
 
     def _class_of(self, uid: str) -> str:
-        return self._pipeline.learning.learner.class_of(uid) or PROD
+        return self._pipeline.training.trainer.class_of(uid) or PROD
 
     def _predicted_as_of(self) -> float | None:
         """When the node was last measured, or learned from, if that fell behind. [seconds since 1970]"""
-        learner = self._pipeline.learning.learner
-        measured, trained = self._measured_at, learner.trained_until
+        trainer = self._pipeline.training.trainer
+        measured, trained = self._measured_at, trainer.trained_until
         if measured is None or trained is None:
             return measured
-        behind = measured - trained > _ROUNDS_TO_SPARE * learner.settings.interval_seconds
+        behind = measured - trained > _ROUNDS_TO_SPARE * trainer.settings.interval_seconds
         return trained if behind else measured
 
     def _conditions(
@@ -176,15 +178,15 @@ class Reports:
         usages: Usages,
         prediction: NodePrediction,
         spec: SpecInForce,
-        standing: Standing,
+        context: ConditionContext,
         problems: Sequence[str],
     ) -> tuple[Condition, ...]:
         present = [pod for pod in self._pods.pods() if not pod.terminal]
         lacking, unknown = self._pods.problem, ""
         if lacking and not self._pods.synced:
             lacking, unknown = "", lacking
-        told = [*problems, f"{lacking[:1].upper()}{lacking[1:]}."] if lacking else [*problems]
-        if standing.generation is not None and self._is_lost(spec):
-            told.append(_LOST)
-        circumstances = Circumstances(self._pipeline.failing, self._pipeline.missing, unknown, told)
-        return conditions(now, usages, prediction.readiness, present, circumstances, standing)
+        stated = [*problems, f"{lacking[:1].upper()}{lacking[1:]}."] if lacking else [*problems]
+        if context.generation is not None and self._is_lost(spec):
+            stated.append(_LOST)
+        collection = CollectionStatus(self._pipeline.failing, self._pipeline.missing, unknown, stated)
+        return conditions(now, usages, prediction.readiness, present, collection, context)

@@ -42,23 +42,23 @@ class Backoff:
     """The longest wait that nobody asked for. [s]"""
     jitter: float
     """Each wait is longer or shorter by up to this share."""
-    chance: random.Random = field(default_factory=random.Random)
+    rng: random.Random = field(default_factory=random.Random)
     """Source of the jitter."""
     failures: int = 0
     """Tries that failed since the last good one."""
 
-    def failed(self, asked_seconds: float | None = None) -> float:
+    def failed(self, retry_after_seconds: float | None = None) -> float:
         """The wait after one more failure. [s]
 
         Args:
-            asked_seconds: what the server asks for; it is never asked again earlier. [s]
+            retry_after_seconds: what the server asks for; it is never asked again earlier. [s]
         """
         wait = min(FIRST_BACKOFF_SECONDS * 2.0 ** min(self.failures, _MOST_DOUBLINGS), self.longest_seconds)
         self.failures += 1
-        asked = min(asked_seconds or 0.0, LONGEST_OBEYED_SECONDS)
-        if asked > wait:
-            return asked * (1.0 + self.jitter * self.chance.random())
-        return max(wait * (1.0 + self.jitter * self.chance.uniform(-1.0, 1.0)), asked)
+        retry_after = min(retry_after_seconds or 0.0, LONGEST_OBEYED_SECONDS)
+        if retry_after > wait:
+            return retry_after * (1.0 + self.jitter * self.rng.random())
+        return max(wait * (1.0 + self.jitter * self.rng.uniform(-1.0, 1.0)), retry_after)
 
     def succeeded(self) -> None:
         """Begin anew."""

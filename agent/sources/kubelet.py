@@ -96,7 +96,7 @@ class KubeletPods:
         login: Callable[[Address], kube.Connection],
         where: Callable[[], Address | None],
         cgroups: CgroupTree,
-        chance: random.Random | None = None,
+        rng: random.Random | None = None,
     ) -> None:
         """Nothing is asked yet.
 
@@ -105,22 +105,22 @@ class KubeletPods:
             login: How to log in at an address; see `login_to`.
             where: The address that the Node object states; None while it is not known.
             cgroups: What runs.
-            chance: Source of the jitter.
+            rng: Source of the jitter.
         """
         self._settings = settings
         self._login = login
         self._where = where
         self._cgroups = cgroups
-        self._chance = chance or random.Random()  # noqa: S311 - it spreads requests, it protects nothing
+        self._rng = rng or random.Random()  # noqa: S311 - it spreads requests, it protects nothing
         self._known: dict[str, _Listed] = {}
         self._failures = 0
         self._unreadable: frozenset[str] = frozenset()
         self._synced = False
         self.problem = ""
         """Why the list is not current; empty while it is, and before the first attempt."""
-        self.refused: Callable[[str], object] = lambda _what: None
+        self.on_rejected: Callable[[str], object] = lambda _what: None
         """Is told of each object that could not be used, by its kind."""
-        self.observe: Callable[[str, float], object] = lambda _code, _seconds: None
+        self.on_request: Callable[[str, float], object] = lambda _code, _seconds: None
         """Is told of each request: the HTTP status ("none" without an answer), and how long it took. [s]"""
 
     def pods(self) -> Sequence[PodRef]:
@@ -145,15 +145,15 @@ class KubeletPods:
                 await asyncio.sleep(self._failed(str(error), 0.0))
                 continue
             async with kube.ApiServer(login, _USER_AGENT, self._settings.timeout_seconds) as kubelet:
-                await self._ask_at(address, kubelet)
+                await self._poll_at(address, kubelet)
 
-    async def _ask_at(self, address: Address, kubelet: kube.ApiServer) -> None:
+    async def _poll_at(self, address: Address, kubelet: kube.ApiServer) -> None:
         wait = 0.0
         while self._address() == address:
             await asyncio.sleep(wait)
-            wait = await self.ask(kubelet)
+            wait = await self.poll(kubelet)
 
-    async def ask(self, kubelet: kube.ApiServer) -> float:
+    async def poll(self, kubelet: kube.ApiServer) -> float:
         """Take over what kubelet answers.
 
         Returns:
@@ -163,20 +163,20 @@ class KubeletPods:
         try:
             answer = await kubelet.get(PODS_PATH)
         except (kube.ApiError, kube.ApiUnavailable) as error:
-            self.observe(str(error.status or "none"), time.perf_counter() - begun)
-            asked = error.retry_after if isinstance(error, kube.ApiUnavailable) else None
-            return self._failed(_explained(error, kubelet.connection.server), asked or 0.0)
-        self.observe("200", time.perf_counter() - begun)
+            self.on_request(str(error.status or "none"), time.perf_counter() - begun)
+            retry_after = error.retry_after if isinstance(error, kube.ApiUnavailable) else None
+            return self._failed(_explain(error, kubelet.connection.server), retry_after or 0.0)
+        self.on_request("200", time.perf_counter() - begun)
         items = [] if answer.get("items") is None else answer["items"]
         if answer.get("kind") != "PodList" or not isinstance(items, list):
             return self._failed(f"{kubelet.connection.server}{PODS_PATH} does not answer like a kubelet", 0.0)
-        self._take(items)
+        self._apply(items)
         return self._jittered(self._settings.interval_seconds)
 
     def _address(self) -> Address | None:
         return self._settings.address or self._where()
 
-    def _take(self, pods: Sequence[Any]) -> None:
+    def _apply(self, pods: Sequence[Any]) -> None:
         listed = self._read(pods)
         running = self._running()
         silent = {known.source for known in self._known.values()} - {one.source for one in listed.values()}
@@ -188,7 +188,7 @@ class KubeletPods:
         self._known = listed | kept
         accounted = running.keys() <= {one.ref.cgroup_uid for one in listed.values()}
         self._synced = self._synced or accounted or any(one.source == _FROM_API for one in listed.values())
-        self._worked(_partial(silent) if kept else "" if self._synced else _NOT_ALL)
+        self._succeeded(_partial(silent) if kept else "" if self._synced else _NOT_ALL)
 
     def _read(self, pods: Sequence[Any]) -> dict[str, _Listed]:
         found, unreadable = {}, set()
@@ -201,18 +201,18 @@ class KubeletPods:
             found[one.ref.uid] = one
         for text in sorted(unreadable - self._unreadable):
             log.warning("a pod on this node is left out: %s", text)
-            self.refused("pod")
+            self.on_rejected("pod")
         self._unreadable = frozenset(unreadable)
         return found
 
-    def _worked(self, problem: str) -> None:
+    def _succeeded(self, problem: str) -> None:
         if self.problem and not problem:
             log.info("the kubelet lists this node's pods again")
         elif problem and problem != self.problem:
             log.warning("%s", problem)
         self.problem, self._failures = problem, 0
 
-    def _failed(self, problem: str, asked_seconds: float) -> float:
+    def _failed(self, problem: str, retry_after_seconds: float) -> float:
         """Say what is wrong when it is new, drop what has ended, and return how long to wait. [s]"""
         if problem != self.problem:
             log.warning("%s; the pods known so far are kept", problem)
@@ -225,7 +225,7 @@ class KubeletPods:
             }
         wait = min(self._settings.interval_seconds * 2.0**self._failures, self._settings.longest_wait_seconds)
         self._failures = min(self._failures + 1, 16)
-        return self._jittered(max(wait, asked_seconds))
+        return self._jittered(max(wait, retry_after_seconds))
 
     def _running(self) -> Mapping[str, PodCgroup]:
         """The pods that have a cgroup; while the tree cannot be listed, those that had one before."""
@@ -235,7 +235,7 @@ class KubeletPods:
             return self._cgroups.latest
 
     def _jittered(self, seconds: float) -> float:
-        return seconds * self._chance.uniform(0.9, 1.1)
+        return seconds * self._rng.uniform(0.9, 1.1)
 
 
 def _partial(silent: Iterable[str]) -> str:
@@ -264,7 +264,7 @@ def _with_priority(pod: Any) -> Any:  # noqa: ANN401 - whatever the answer holds
     return {**pod, "spec": {**spec, "priority": DEFAULT_VALUE[band]}}
 
 
-def _explained(error: kube.ApiError | kube.ApiUnavailable, server: str) -> str:
+def _explain(error: kube.ApiError | kube.ApiUnavailable, server: str) -> str:
     """What is wrong, and the way out."""
     if isinstance(error, kube.ApiUnavailable):
         if error.bad_certificate:

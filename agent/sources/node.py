@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from agent.host import procfs
 from agent.host.paths import HostPaths
-from agent.prediction.prediction import NodeFacts
+from agent.prediction.prediction import NodeResources
 from crds import names
 from crds.codec import CodecError
 from crds.quantity import QuantityError, milli_value, value
@@ -30,18 +30,18 @@ class ApiNode:
         self._name = node_name
         self.health = kube.WatchHealth()
         """When the watch last heard from the server."""
-        self.refused: Callable[[str], object] = lambda _what: None
+        self.on_rejected: Callable[[str], object] = lambda _what: None
         """Is told of each object that could not be used, by its kind."""
-        self._facts = NodeFacts()
+        self._resources = NodeResources()
         self._problems: tuple[str, ...] = ()
         self._missing = False
         self.kubelet: tuple[str, int] | None = None
         """Where its kubelet listens, host and port, as the Node states it; None until the node was seen."""
 
     @property
-    def facts(self) -> NodeFacts:
+    def resources(self) -> NodeResources:
         """Empty until the node was seen."""
-        return self._facts
+        return self._resources
 
     async def run(self) -> None:
         """Follow the watch for ever; it takes care of outages itself."""
@@ -59,15 +59,15 @@ class ApiNode:
         if not nodes:
             if not self._missing:
                 log.warning("there is no Node named %s; give the right one with --node-name", self._name)
-            self._facts, self._missing = NodeFacts(), True
+            self._resources, self._missing = NodeResources(), True
             return
         self._missing = False
-        self._facts, problems, kubelet = _read(nodes[0])
+        self._resources, problems, kubelet = _read(nodes[0])
         self.kubelet = kubelet or self.kubelet
         if problems != self._problems:
             for problem in problems:
                 log.warning("node %s: %s", self._name, problem)
-                self.refused("node")
+                self.on_rejected("node")
         self._problems = problems
 
 
@@ -80,21 +80,21 @@ class MachineNode:
         """None: a machine has no Node object that would say."""
 
     @property
-    def facts(self) -> NodeFacts:
+    def resources(self) -> NodeResources:
         """All CPUs and all memory, as they are now; empty when they cannot be read."""
         try:
             cpus = procfs.cpu_count((self._paths.proc / "stat").read_text(encoding="ascii"))
             memory = procfs.meminfo((self._paths.proc / "meminfo").read_text(encoding="ascii")).total_bytes
         except (OSError, ValueError):
-            return NodeFacts()
+            return NodeResources()
         amounts = {"cpu": cpus * 1000, "memory": memory}
-        return NodeFacts(allocatable=amounts, capacity=amounts)
+        return NodeResources(allocatable=amounts, capacity=amounts)
 
     async def run(self) -> None:
         """Nothing to follow."""
 
 
-def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
+def node_resources(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...]]:
     """What a Node object says that it has.
 
     Args:
@@ -103,8 +103,8 @@ def node_facts(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...]]:
     Returns:
         The facts, and one sentence for each thing that could not be used.
     """
-    facts, problems, _ = _read(node)
-    return facts, problems
+    resources, problems, _ = _read(node)
+    return resources, problems
 
 
 def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
@@ -116,12 +116,12 @@ def kubelet_address(node: Mapping[str, Any]) -> tuple[str, int] | None:
     return _read(node)[2]
 
 
-def _read(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...], tuple[str, int] | None]:
-    """What `node_facts` and `kubelet_address` say, of a Node that is checked once."""
+def _read(node: Mapping[str, Any]) -> tuple[NodeResources, tuple[str, ...], tuple[str, int] | None]:
+    """What `node_resources` and `kubelet_address` say, of a Node that is checked once."""
     try:
         check_node(node)
     except CodecError as error:
-        return NodeFacts(), (f"{error}; the whole Node is ignored",), None
+        return NodeResources(), (f"{error}; the whole Node is ignored",), None
     status, problems = node.get("status") or {}, _Problems()
     annotations = (node.get("metadata") or {}).get("annotations") or {}
     stated = problems.amounts(status.get("allocatable"), "status.allocatable")
@@ -131,12 +131,12 @@ def _read(node: Mapping[str, Any]) -> tuple[NodeFacts, tuple[str, ...], tuple[st
     )
     if len(problems.found) > known:  # an annotation counts as a whole, or not at all
         raw = {}
-    facts = NodeFacts(
+    resources = NodeResources(
         allocatable={**stated, **raw},
         capacity=problems.amounts(status.get("capacity"), "status.capacity"),
         reservation=_reservation(problems, annotations),
     )
-    return facts, tuple(problems.found), _kubelet(status)
+    return resources, tuple(problems.found), _kubelet(status)
 
 
 def _kubelet(status: Mapping[str, Any]) -> tuple[str, int] | None:

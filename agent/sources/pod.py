@@ -41,7 +41,7 @@ class ApiPods:
         self._pods: dict[str, PodRef] = {}
         self.health = kube.WatchHealth()
         """When the watch last heard from the server."""
-        self.refused: Callable[[str], object] = lambda _what: None
+        self.on_rejected: Callable[[str], object] = lambda _what: None
         """Is told of each object that could not be used, by its kind."""
 
     def pods(self) -> Sequence[PodRef]:
@@ -84,7 +84,7 @@ class ApiPods:
             return pod_ref(pod)
         except ValueError as error:
             log.warning("a pod on this node is left out: %s", error)
-            self.refused("pod")
+            self.on_rejected("pod")
             return None
 
 
@@ -113,7 +113,7 @@ class CgroupPods:
         """Nothing to follow."""
 
 
-class AllThatRun:
+class ListedAndCgroupPods:
     """The pods of a list, and those that have a cgroup and are on no list: everything that is measured has an owner.
 
     Before the list has come nobody can tell which those are, so there are none.

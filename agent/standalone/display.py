@@ -17,8 +17,8 @@ from agent.reporter import spec as specs
 from agent.reporter.report import Json, ReportSource
 from agent.reporter.spec import SpecInForce
 from agent.samples import CPU, MEMORY
-from agent.settings import LookSettings
-from agent.standalone.overview import NO_REQUESTS, NOTHING_SOLD, Overview, Sources, look
+from agent.settings import DisplaySettings
+from agent.standalone.overview import NO_REQUESTS, NOTHING_RECLAIMABLE, Overview, Sources, build_overview
 from agent.standalone.screen import Screen
 from agent.standalone.table import table
 from agent.standalone.text import cores, size
@@ -42,7 +42,7 @@ class Display:
 
     node_name: str
     """Name of the NodeMetric."""
-    reports: ReportSource
+    report_builder: ReportSource
     """Makes the reports."""
     sources: Callable[[], Sources]
     """Where the table's numbers come from, now."""
@@ -50,7 +50,7 @@ class Display:
     """One line about the machine."""
     problems: Callable[[], Sequence[str]]
     """What is wrong, in sentences."""
-    settings: LookSettings
+    settings: DisplaySettings
     """What to show, and how often."""
     first_after_seconds: float
     """How long to measure before there is something to say. [s]"""
@@ -78,13 +78,13 @@ class Display:
 
     def node_metric(self) -> Json:
         """The NodeMetric of this moment."""
-        report = self.reports.full(self.wall(), self.spec)
+        report = self.report_builder.full(self.wall(), self.spec)
         return {
             "apiVersion": NodeMetric.API_VERSION,
             "kind": NodeMetric.KIND,
             "metadata": {"name": self.node_name},
             "spec": to_json(self.spec.spec),
-            "status": {**report.status, "conditions": _honest(report.status, self.sources())},
+            "status": {**report.status, "conditions": _with_unknown_requests(report.status, self.sources())},
         }
 
     def json(self) -> str:
@@ -105,8 +105,8 @@ class Display:
     def lines(self, height: int | None = None, width: int | None = None) -> list[str]:
         """The table of this moment, for a terminal of that size."""
         now, sources = self.wall(), self.sources()
-        prediction = self.reports.predict(now, self.spec)
-        view = look(now, sources, prediction, window_seconds=_NOW_SECONDS)
+        prediction = self.report_builder.predict(now, self.spec)
+        view = build_overview(now, sources, prediction, window_seconds=_NOW_SECONDS)
         ready = prediction.readiness
         notes = [*_notes(view), *([] if ready.ready else [ready.message]), *self.problems()]
         return table(view, f"{self.node_name}: {self.machine()}", notes, height=height, width=width)
@@ -139,7 +139,7 @@ class Display:
         """Make a full report now and then, as for a cluster: /metrics shows its numbers."""
         if self.clock() >= self._full_due:
             self._full_due = self.clock() + self.spec.report_interval_seconds
-            self.reports.full(self.wall(), self.spec)
+            self.report_builder.full(self.wall(), self.spec)
 
     def _write(self, text: str) -> None:
         self.out.write(text)
@@ -149,20 +149,24 @@ class Display:
 def _notes(view: Overview) -> list[str]:
     free = [text for text in (_amount(cores, view, CPU, " cores"), _amount(size, view, MEMORY, " of memory")) if text]
     notes = [f"At the predicted peak of everything {' and '.join(free)} stay free."] if free else []
-    return [*notes, NOTHING_SOLD if view.pods else _NO_PODS]
+    return [*notes, NOTHING_RECLAIMABLE if view.pods else _NO_PODS]
 
 
 def _amount(words: Callable[[float], str], view: Overview, metric: str, unit: str) -> str:
     return words(view.free[metric]) + unit if metric in view.free else ""
 
 
-def _honest(status: Json, sources: Sources) -> list[Json]:
+def _with_unknown_requests(status: Json, sources: Sources) -> list[Json]:
     """The conditions, with why nothing is sold where pods run whose requests nobody knows."""
     conditions = [dict(one) for one in status.get("conditions") or []]
     unknown = any(not pod.terminal and not pod.requests for pod in sources.pods)
     for one in conditions:
         if unknown and one.get("type") == CONDITION_PREDICTION_READY and one.get("reason") in _ABOUT_EVIDENCE:
-            one |= {"status": "False", "reason": NO_REQUESTS, "message": f"{NOTHING_SOLD} {one.get('message', '')}"}
+            one |= {
+                "status": "False",
+                "reason": NO_REQUESTS,
+                "message": f"{NOTHING_RECLAIMABLE} {one.get('message', '')}",
+            }
     return conditions
 
 

@@ -12,19 +12,19 @@ from agent.numerics.history import MINIMUM_EFFECTIVE_SAMPLES, ResourceHistory
 from agent.pods import PodRef
 from agent.prediction.consistency import raised
 from agent.prediction.policy import Policy, in_force
-from agent.prediction.prediction import PROD, UNITS, NodeFacts, NodePrediction, class_peak
+from agent.prediction.prediction import PROD, UNITS, NodePrediction, NodeResources, class_peak
 from agent.predictors.base import ClassView
 from agent.reporter.usage import UsageStore
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.series_index import CLASS_ENTITIES, CLASS_NAMES
 from agent.standalone.text import span
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 
 Amounts = Mapping[str, float]
 """By resource: cpu in cores, memory in bytes. What is unknown is absent."""
 NO_REQUESTS: Final = "RequestsUnknown"
 """Reason of the condition PredictionReady without a cluster."""
-NOTHING_SOLD: Final = (
+NOTHING_RECLAIMABLE: Final = (
     "Without a cluster nobody knows what the pods requested, and what was not requested cannot be resold: "
     "reclaimable is 0."
 )
@@ -71,15 +71,15 @@ class Sources:
 
     store: UsageStore
     """The samples."""
-    learner: Learner
+    trainer: Trainer
     """What was learned."""
     pods: Sequence[PodRef]
     """The pods on this node."""
-    node: NodeFacts
+    node: NodeResources
     """What the node has."""
 
 
-def look(now: float, sources: Sources, prediction: NodePrediction, *, window_seconds: float) -> Overview:
+def build_overview(now: float, sources: Sources, prediction: NodePrediction, *, window_seconds: float) -> Overview:
     """One look.
 
     Args:
@@ -149,25 +149,27 @@ def _classes(
             used=used.get(name, {}),
             peak=peaks.get(name, {}),
             reclaimable=_cores(prediction.reclaimable) if name == PROD else {},
-            history=_members(sources.learner, policy, own) if own else _evidence(sources.learner, policy, name)[1],
+            history=_members(sources.trainer, policy, own) if own else _evidence(sources.trainer, policy, name)[1],
         )
 
 
 def _pod(pod: PodRef, sources: Sources, policy: Policy, used: Amounts, whole: Amounts) -> Row:
     """One pod; its peak is neither below what it uses just now nor above that of its class."""
-    warm, history = _evidence(sources.learner, policy, pod.uid)
+    warm, history = _evidence(sources.trainer, policy, pod.uid)
     peak = {}
-    for metric, known in sources.learner.histories.items():
+    for metric, known in sources.trainer.histories.items():
         amount = _peak(pod, metric, known, sources, policy, warm=warm)
         if amount is not None:
             peak[metric] = min(max(amount, used.get(metric, 0.0)), whole.get(metric, math.inf))
     requests = {metric: pod.requests[metric] / UNITS[metric] for metric in UNITS if metric in pod.requests}
-    sold = requests if CLASS_NAMES[pod.band] == PROD else {}
+    requests_of_prod = requests if CLASS_NAMES[pod.band] == PROD else {}
     return Row(
         name=pod.title,
         used=used,
         peak=peak,
-        reclaimable={metric: max(sold[metric] - peak[metric], 0.0) for metric in sold if metric in peak},
+        reclaimable={
+            metric: max(requests_of_prod[metric] - peak[metric], 0.0) for metric in requests_of_prod if metric in peak
+        },
         history=history,
     )
 
@@ -176,28 +178,28 @@ def _peak(
     pod: PodRef, metric: str, history: ResourceHistory, sources: Sources, policy: Policy, *, warm: bool
 ) -> float | None:
     """Peak of one pod: what the model in force says of it alone; of a cold pod what it counts with. None: unknown."""
-    row, unit = sources.learner.row(pod.uid), UNITS[metric]
+    row, unit = sources.trainer.row(pod.uid), UNITS[metric]
     capacity = sources.node.capacity.get(metric)
-    asked = pod.requests.get(metric, 0) or pod.limits.get(metric, 0)
+    requested = pod.requests.get(metric, 0) or pod.limits.get(metric, 0)
     if row is None or capacity is None:
-        return asked / unit if asked else None
+        return requested / unit if requested else None
     rows = np.array([row], dtype=np.intp)
     nothing: FloatArray = np.zeros(0)
     if warm:
         view = ClassView(history, row, rows, np.array([pod.requests.get(metric, 0) / unit]))
         return class_peak(view, nothing, policy.models[metric], capacity / unit)
     highest = float(history.moments.highest[row])
-    known = asked or history.moments.counts[row] > 0.0
-    return max(asked / unit, highest) if known and math.isfinite(highest) else None
+    known = requested or history.moments.counts[row] > 0.0
+    return max(requested / unit, highest) if known and math.isfinite(highest) else None
 
 
-def _evidence(learner: Learner, policy: Policy, entity: str) -> tuple[bool, str]:
+def _evidence(trainer: Trainer, policy: Policy, entity: str) -> tuple[bool, str]:
     """Whether an entity is warm in every resource, and the words for it."""
-    row = learner.row(entity)
+    row = trainer.row(entity)
     if row is None:
         return False, "cold: nothing learned yet"
     rows, period = np.array([row], dtype=np.intp), policy.cold_start_seconds
-    histories = learner.histories.values()
+    histories = trainer.histories.values()
     if all(bool(history.warm(rows, period)[0]) for history in histories):
         return True, "warm"
     samples = min(float(history.moments.effective_samples(rows)[0]) for history in histories)
@@ -207,8 +209,8 @@ def _evidence(learner: Learner, policy: Policy, entity: str) -> tuple[bool, str]
     return False, f"cold: {span(observed)} of {span(period)}"
 
 
-def _members(learner: Learner, policy: Policy, pods: Sequence[PodRef]) -> str:
-    warm = sum(_evidence(learner, policy, pod.uid)[0] for pod in pods)
+def _members(trainer: Trainer, policy: Policy, pods: Sequence[PodRef]) -> str:
+    warm = sum(_evidence(trainer, policy, pod.uid)[0] for pod in pods)
     parts = [f"{number} {word}" for number, word in ((warm, "warm"), (len(pods) - warm, "cold")) if number]
     return ", ".join(parts)
 

@@ -15,7 +15,7 @@ from agent.numerics.packing import CheckpointError, pack, unpack
 from agent.numerics.peaks import SLOT_SECONDS, SLOTS, SLOTS_PER_DAY
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY
-from agent.series_index import CLASS_ENTITIES, FIXED, Roster, RosterLimits
+from agent.series_index import CLASS_ENTITIES, FIXED, SeriesIndex, SeriesIndexLimits
 from agent.trainer.window_blocks import WindowBlocks
 from crds.codec import from_json, to_json
 from crds.predict_policy import PredictPolicy
@@ -26,7 +26,7 @@ _DAY_SECONDS: Final = 86400.0
 _LONGEST_STEP: Final = 1.5
 _ROUNDING: Final = 1e-6
 _PREFIX: Final = "training/"
-_ROSTER: Final = _PREFIX + "roster"
+_INDEX: Final = _PREFIX + "roster"
 
 
 class SeriesLike(Protocol):
@@ -70,11 +70,11 @@ class TrainingSettings:
     """Time from one training round to the next. [s]"""
     catch_up_seconds: float = 3600.0
     """After a restart, what the store holds of this much time is learned; older seconds are left out. [s]"""
-    roster: RosterLimits = field(default_factory=RosterLimits)
+    index_limits: SeriesIndexLimits = field(default_factory=SeriesIndexLimits)
     """How long pods and workloads are remembered."""
 
 
-class Learner:
+class Trainer:
     """Everything that was learned on this node, by resource and entity. Survives restarts through its checkpoints."""
 
     def __init__(self, settings: TrainingSettings | None = None) -> None:
@@ -83,43 +83,43 @@ class Learner:
         self.trained_until: float | None = None
         self.policy: PredictPolicy | None = None
         """The prediction policy last in force, so that a restart does not fall back to the default one."""
-        self.asked: PredictPolicy | None = None
+        self.requested_policy: PredictPolicy | None = None
         """The one that a spec asked for last and that could be followed: it holds when the spec loses the field."""
         self._tick_seconds = 1.0
         self._last_tick: dict[str, float] = {}
         self._windows_known = False
         self._unfilled: list[tuple[str, float, float]] = []
         self._blocks = WindowBlocks()
-        self._roster = Roster(self.settings.roster, self._clear_row, self._copy_row)
+        self._index = SeriesIndex(self.settings.index_limits, self._clear_row, self._copy_row)
         self._grow()
 
     def row(self, entity: str) -> int | None:
         """The row of the node, the system, a class or a pod in every history; None for a pod never seen."""
-        return self._roster.row(entity)
+        return self._index.row(entity)
 
     def class_of(self, uid: str) -> str | None:
         """The class that a pod counts to; also of one that departed lately. None when it is not known."""
-        member = self._roster.members.get(uid)
-        return member.class_name or None if member is not None else None
+        entry = self._index.entries.get(uid)
+        return entry.class_name or None if entry is not None else None
 
     def rows_by_kind(self) -> dict[str, IntArray]:
-        """Rows of everything that was learned, by kind of owner (`Member.kind`), each shape (N,)."""
+        """Rows of everything that was learned, by kind of owner (`SeriesEntry.kind`), each shape (N,)."""
         found: dict[str, list[int]] = {}
-        for member in self._roster.members.values():
-            found.setdefault(member.kind, []).append(member.row)
+        for entry in self._index.entries.values():
+            found.setdefault(entry.kind, []).append(entry.row)
         return {kind: np.array(rows, dtype=np.intp) for kind, rows in found.items()}
 
-    def meet(self, now: float, pods: Sequence[PodRef]) -> None:
+    def update_pods(self, now: float, pods: Sequence[PodRef]) -> None:
         """Take in which pods are here now. Called every tick: what a pod of a few seconds used has an owner then, too.
 
         Args:
             now: the time. [seconds since 1970]
             pods: the pods on this node.
         """
-        self._roster.update(now, pods, self._evidence)
+        self._index.update(now, pods, self._evidence)
         self._grow()
 
-    def observe(self, now: float, store: TrainingStore, pods: Sequence[PodRef]) -> None:
+    def train(self, now: float, store: TrainingStore, pods: Sequence[PodRef]) -> None:
         """One training round: learn the whole intervals that have ended since the last one.
 
         A missing measurement is skipped: an entity without samples gets none, and so does a class without pods. The
@@ -130,7 +130,7 @@ class Learner:
             store: where the raw seconds are.
             pods: the pods on this node.
         """
-        self.meet(now, pods)
+        self.update_pods(now, pods)
         edges = self._edges(now)
         start, end = float(edges[0]), float(edges[-1])
         for metric, history in self.histories.items():
@@ -157,7 +157,7 @@ class Learner:
             return False
         metric, start, end = self._unfilled.pop()
         windows = self.histories[metric].windows
-        found = store.averages(metric, start, end, self._roster.everyone.entities)
+        found = store.averages(metric, start, end, self._index.measured.entities)
         for entity, averages in found.items():
             row = self.row(entity)
             if row is not None:
@@ -167,14 +167,14 @@ class Learner:
     @property
     def clock(self) -> float:
         """The roster's clock, which takes no part in jumps of the machine's. [s]"""
-        return self._roster.clock
+        return self._index.clock
 
     @property
     def window_days(self) -> float:
         """How far back 5-minute averages are kept. [days]"""
         return max(history.windows.slots for history in self.histories.values()) / SLOTS_PER_DAY
 
-    def look_back(self, window_days: float) -> None:
+    def resize_windows(self, window_days: float) -> None:
         """Keep 5-minute averages for a policy's window, and never less than a week; the store has the older ones."""
         slots = max(SLOTS, math.ceil(window_days * SLOTS_PER_DAY))
         for history in self.histories.values():
@@ -183,20 +183,20 @@ class Learner:
 
     def checkpoints(self) -> dict[str, bytes]:
         """Everything that was learned, as bytes by name: the same bytes object as before where nothing changed."""
-        members = self._roster.members.values()
-        rows = np.array([member.row for member in members], dtype=np.intp)
+        entries = self._index.entries.values()
+        rows = np.array([entry.row for entry in entries], dtype=np.intp)
         facts = {
-            "everyone": self._roster.to_json(),
+            "everyone": self._index.to_json(),
             "trained_until": self.trained_until,
             "tick_seconds": self._tick_seconds,
             "policy": None if self.policy is None else to_json(self.policy),
-            "asked": None if self.asked is None else to_json(self.asked),
+            "asked": None if self.requested_policy is None else to_json(self.requested_policy),
             "windows_known": self._windows_known,
             "unfilled": self._unfilled,
         }
-        blocks = self._blocks.content(self.histories, members)
+        blocks = self._blocks.content(self.histories, entries)
         return {
-            _ROSTER: pack(facts, {}),
+            _INDEX: pack(facts, {}),
             **{_PREFIX + metric: history.checkpoint(rows) for metric, history in self.histories.items()},
             **{_PREFIX + name: data for name, data in blocks.items()},
         }
@@ -210,33 +210,33 @@ class Learner:
         own = {name.removeprefix(_PREFIX): data for name, data in checkpoints.items() if name.startswith(_PREFIX)}
         if not own:
             return
-        fresh = Learner(self.settings)
+        fresh = Trainer(self.settings)
         try:
             fresh._restore(own)
         except KeyError as error:
             raise CheckpointError(f"the learner's checkpoint {error} is missing") from error
         except (TypeError, ValueError) as error:
             raise CheckpointError(f"the learner's checkpoint cannot be used: {error}") from error
-        fresh._roster.serve(self._clear_row, self._copy_row)
+        fresh._index.bind(self._clear_row, self._copy_row)
         vars(self).update(vars(fresh))
 
     def _restore(self, own: Mapping[str, bytes]) -> None:
-        facts, _ = unpack(own[_ROSTER.removeprefix(_PREFIX)])
-        self._roster.from_json(facts["everyone"])
+        facts, _ = unpack(own[_INDEX.removeprefix(_PREFIX)])
+        self._index.from_json(facts["everyone"])
         self._grow()
-        rows = np.arange(self._roster.rows, dtype=np.intp)
+        rows = np.arange(self._index.rows, dtype=np.intp)
         for metric, history in self.histories.items():
             history.restore(own[metric], rows)
         # A checkpoint of an older version does not say what was still to be read.
-        known = self._blocks.restore(own, self.histories, self._roster.members.values())
+        known = self._blocks.restore(own, self.histories, self._index.entries.values())
         self._windows_known = known and bool(facts.get("windows_known", True))
         days = facts.get("unfilled", ())
         self._unfilled = [(metric, float(start), float(end)) for metric, start, end in days if metric in self.histories]
         self.trained_until = None if facts["trained_until"] is None else float(facts["trained_until"])
         self._tick_seconds = float(facts["tick_seconds"])
         self.policy = None if facts["policy"] is None else from_json(PredictPolicy, facts["policy"])
-        asked = facts.get("asked")  # a checkpoint of an older version has none
-        self.asked = None if asked is None else from_json(PredictPolicy, asked)
+        requested_policy = facts.get("asked")  # a checkpoint of an older version has none
+        self.requested_policy = None if requested_policy is None else from_json(PredictPolicy, requested_policy)
 
     def _edges(self, now: float) -> FloatArray:
         """Bounds of the whole intervals to learn: one after a normal wait, several after a restart, or none yet."""
@@ -267,16 +267,16 @@ class Learner:
         self, history: ResourceHistory, series: Mapping[str, SeriesLike]
     ) -> tuple[IntArray, FloatArray, FloatArray]:
         """Rows, ticks and values of everything that has samples or should have, the classes' sums included."""
-        everyone = self._roster.everyone
-        before = history.last[everyone.rows] > -math.inf
-        there = np.array([entity in series for entity in everyone.entities], dtype=np.bool_)
-        kept = there | (before & everyone.here)
+        measured_series = self._index.measured
+        before = history.last[measured_series.rows] > -math.inf
+        there = np.array([entity in series for entity in measured_series.entities], dtype=np.bool_)
+        kept = there | (before & measured_series.here)
         kept[:2] = True  # the node and the system, measured or not
-        found = [series.get(entity, _NOTHING) for entity in itertools.compress(everyone.entities, kept)]
+        found = [series.get(entity, _NOTHING) for entity in itertools.compress(measured_series.entities, kept)]
         ticks, values = table([(one.times, one.values) for one in found])
         values = np.where((values >= 0.0) & (values < math.inf), values, np.nan)
-        rows, classes = everyone.rows[kept], everyone.classes[kept]
-        before, here = before[kept], everyone.here[kept]
+        rows, classes = measured_series.rows[kept], measured_series.classes[kept]
+        before, here = before[kept], measured_series.here[kept]
         sums = {
             name: total(values[own], before[own], here[own])
             for name in map(FIXED.index, CLASS_ENTITIES)
@@ -317,7 +317,7 @@ class Learner:
 
     def _grow(self) -> None:
         have = len(self.histories[CPU].observed)
-        if self._roster.rows > have:
-            rows = max(self._roster.rows, have + have // 4, 32)
+        if self._index.rows > have:
+            rows = max(self._index.rows, have + have // 4, 32)
             for history in self.histories.values():
                 history.grow(rows)

@@ -3,7 +3,7 @@
 A week of averages is far too much to be written every minute, but of past hours nothing changes. So every hour is a
 block of its own, and what a pod inherits from its workload is another one; `content` gives the very same bytes object
 for what did not change, and the store writes only what did. Everyone's averages are kept under the number of their
-history (`Member.born`), because rows are given to others.
+history (`SeriesEntry.history_number`), because rows are given to others.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ import numpy as np
 from agent.numerics.arrays import IntArray
 from agent.numerics.history import ResourceHistory
 from agent.numerics.packing import CheckpointError, pack, unpack
-from agent.series_index import Member
+from agent.series_index import SeriesEntry
 
 _BLOCK_SLOTS: Final = 12
 _BLOCK: Final = "windows/"
@@ -27,48 +27,48 @@ class WindowBlocks:
     def __init__(self) -> None:
         self._blocks: dict[int, bytes] = {}
         self._inherited: dict[int, bytes] = {}
-        self._heirs: set[int] = set()
+        self._successors: set[int] = set()
 
     def inherit(self, row: int) -> None:
         """A row continues another's history: its past is not in the blocks under its number."""
-        self._heirs.add(row)
+        self._successors.add(row)
 
     def clear(self, row: int) -> None:
         """A row was given to somebody new."""
-        self._heirs.discard(row)
+        self._successors.discard(row)
 
-    def content(self, histories: Mapping[str, ResourceHistory], members: Iterable[Member]) -> dict[str, bytes]:
+    def content(self, histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]) -> dict[str, bytes]:
         """Blocks by name, packed anew only where something changed.
 
         Args:
             histories: by resource, all with rings of the same length.
-            members: everyone who has a row.
+            entries: everyone who has a row.
         """
-        everyone = list(members)
+        listed = list(entries)
         changed = {slot // _BLOCK_SLOTS for history in histories.values() for slot in history.windows.changed}
         slots = _held(histories)
         held = set((slots // _BLOCK_SLOTS).tolist())
         kept = {block: data for block, data in self._blocks.items() if block in held}
         for block in changed & held | held - kept.keys():
-            kept[block] = _packed(histories, everyone, slots[slots // _BLOCK_SLOTS == block])
+            kept[block] = _packed(histories, listed, slots[slots // _BLOCK_SLOTS == block])
         for history in histories.values():
             history.windows.changed.clear()
         self._blocks = {block: kept[block] for block in sorted(kept)}
-        self._inherit(histories, everyone)
+        self._inherit(histories, listed)
         return {
             **{f"{_BLOCK}{block}": data for block, data in self._blocks.items()},
-            **{f"{_INHERITED}{born}": data for born, data in self._inherited.items()},
+            **{f"{_INHERITED}{history_number}": data for history_number, data in self._inherited.items()},
         }
 
     def restore(
-        self, content: Mapping[str, bytes], histories: Mapping[str, ResourceHistory], members: Iterable[Member]
+        self, content: Mapping[str, bytes], histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]
     ) -> bool:
         """Put everyone's averages back.
 
         Args:
             content: what `content` gave.
             histories: with everyone's rows, the rings at the slot where they stood.
-            members: everyone who has a row.
+            entries: everyone who has a row.
 
         Returns:
             Whether there were any.
@@ -76,7 +76,7 @@ class WindowBlocks:
         Raises:
             CheckpointError: a block is damaged.
         """
-        rows = {member.born: member.row for member in members}
+        rows = {entry.history_number: entry.row for entry in entries}
         self._inherited = _numbered(content, _INHERITED)
         self._blocks = _numbered(content, _BLOCK)
         for data in (*self._inherited.values(), *self._blocks.values()):  # what somebody lived through comes last
@@ -85,14 +85,16 @@ class WindowBlocks:
             history.windows.changed.clear()
         return bool(self._blocks)
 
-    def _inherit(self, histories: Mapping[str, ResourceHistory], members: Iterable[Member]) -> None:
+    def _inherit(self, histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry]) -> None:
         """Pack the past of new heirs, and drop what nobody needs any more."""
-        for member in members:
-            if member.row in self._heirs:
-                self._inherited[member.born] = _packed(histories, [member], _held(histories))
-        self._heirs.clear()
-        present = {member.born for member in members}
-        self._inherited = {born: data for born, data in self._inherited.items() if born in present}
+        for entry in entries:
+            if entry.row in self._successors:
+                self._inherited[entry.history_number] = _packed(histories, [entry], _held(histories))
+        self._successors.clear()
+        present = {entry.history_number for entry in entries}
+        self._inherited = {
+            history_number: data for history_number, data in self._inherited.items() if history_number in present
+        }
 
 
 def _held(histories: Mapping[str, ResourceHistory]) -> IntArray:
@@ -100,10 +102,10 @@ def _held(histories: Mapping[str, ResourceHistory]) -> IntArray:
     return np.unique(np.concatenate([history.windows.held for history in histories.values()]))
 
 
-def _packed(histories: Mapping[str, ResourceHistory], members: Iterable[Member], slots: IntArray) -> bytes:
-    everyone = list(members)
-    rows = np.array([member.row for member in everyone], dtype=np.intp)
-    facts = {"born": [member.born for member in everyone], "slots": slots.tolist()}
+def _packed(histories: Mapping[str, ResourceHistory], entries: Iterable[SeriesEntry], slots: IntArray) -> bytes:
+    listed = list(entries)
+    rows = np.array([entry.row for entry in listed], dtype=np.intp)
+    facts = {"born": [entry.history_number for entry in listed], "slots": slots.tolist()}
     return pack(facts, {metric: history.windows.read(rows, slots) for metric, history in histories.items()})
 
 
@@ -111,8 +113,10 @@ def _unpacked(data: bytes, histories: Mapping[str, ResourceHistory], rows: Mappi
     facts, arrays = unpack(data)
     try:
         slots = np.array(facts["slots"], dtype=np.intp)
-        there = np.array([born in rows for born in facts["born"]], dtype=np.bool_)
-        own = np.array([rows[born] for born in facts["born"] if born in rows], dtype=np.intp)
+        there = np.array([history_number in rows for history_number in facts["born"]], dtype=np.bool_)
+        own = np.array(
+            [rows[history_number] for history_number in facts["born"] if history_number in rows], dtype=np.intp
+        )
         for metric, history in histories.items():
             history.windows.write(own, slots, arrays[metric][there])
     except (KeyError, TypeError, ValueError, IndexError) as error:

@@ -13,11 +13,11 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from agent.tsdb import codec
-from agent.tsdb.catalog import Wanted
+from agent.tsdb.catalog import SeriesSelector
 from agent.tsdb.codec import CodecError, steps_per_unit
 from agent.tsdb.rollup import Points
 from agent.tsdb.schema import DEAD, LIVE, MINUTES, RAW, STAGED
-from agent.tsdb.segments import Extents, Part
+from agent.tsdb.segments import Extents, SegmentSamples
 from agent.tsdb.series import Floats, Integers, Series
 
 WHOLE_BLOCK: Final = -1
@@ -33,28 +33,36 @@ _CHUNKS = (
     "ORDER BY blocks.run, blocks.start_ms"
 )
 
-Damaged: TypeAlias = Callable[[int, int, CodecError], None]
+OnDamaged: TypeAlias = Callable[[int, int, CodecError], None]
 """Told of a chunk that cannot be read: block, series, why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class BlockRange:
     """What a block covers."""
 
     tier: int
     """RAW or MINUTES."""
     level: int
     """How often it was merged; 0 as first sealed."""
-    run: int
+    segment: int
     """The run that it belongs to."""
     times_ms: Integers
     """shape (T,), rising. [milliseconds]"""
 
 
-def stage(connection: sqlite3.Connection, stretch: Stretch) -> int:
+def stage(connection: sqlite3.Connection, block_range: BlockRange) -> int:
     """Begin a block; answers its number. The caller holds the transaction."""
-    times = stretch.times_ms
-    row = (stretch.tier, stretch.level, STAGED, stretch.run, int(times[0]), int(times[-1]), codec.encode_times(times))
+    times = block_range.times_ms
+    row = (
+        block_range.tier,
+        block_range.level,
+        STAGED,
+        block_range.segment,
+        int(times[0]),
+        int(times[-1]),
+        codec.encode_times(times),
+    )
     cursor = connection.execute(
         "INSERT INTO blocks (tier, level, state, run, start_ms, end_ms, samples, times) "
         "VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
@@ -79,7 +87,7 @@ def publish(connection: sqlite3.Connection, block: int, samples: int) -> None:
     connection.execute("UPDATE blocks SET state = ?, samples = ? WHERE id = ?", (LIVE, samples, block))
 
 
-def retire(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
+def mark_dead(connection: sqlite3.Connection, ids: Sequence[int]) -> None:
     """From now on these blocks do not count; `sweep` deletes them."""
     connection.executemany("UPDATE blocks SET state = ? WHERE id = ?", [(DEAD, one) for one in ids])
 
@@ -104,7 +112,7 @@ def sweep(connection: sqlite3.Connection) -> Iterator[None]:
 def extents(connection: sqlite3.Connection, tier: int) -> Extents:
     """First and last time of each run [milliseconds]."""
     query = "SELECT run, min(start_ms), max(end_ms) FROM blocks WHERE tier = ? AND state = ? GROUP BY run"
-    return {run: (start, end) for run, start, end in connection.execute(query, (tier, LIVE))}
+    return {segment: (start, end) for segment, start, end in connection.execute(query, (tier, LIVE))}
 
 
 def encode_raw(times: int, values: Floats, scale: float) -> bytes | None:
@@ -152,19 +160,19 @@ def decode_minutes(data: bytes, times_ms: Integers, scale: float) -> Points:
 
 
 def read_raw(
-    connection: sqlite3.Connection, wanted: Wanted, start_ms: int, end_ms: int, damaged: Damaged
-) -> Iterator[tuple[str, Part]]:
+    connection: sqlite3.Connection, selector: SeriesSelector, start_ms: int, end_ms: int, damaged: OnDamaged
+) -> Iterator[tuple[str, SegmentSamples]]:
     """Entities and their samples with start < time <= end, block by block as they were recorded.
 
     Args:
         connection: The open database.
-        wanted: Which series.
+        selector: Which series.
         start_ms: Excluded. [milliseconds]
         end_ms: Included. [milliseconds]
         damaged: Told of chunks that cannot be read, which are left out.
     """
-    scale = steps_per_unit(wanted.metric)
-    for chunk in _read(connection, RAW, wanted, start_ms, end_ms, damaged):
+    scale = steps_per_unit(selector.metric)
+    for chunk in _read(connection, RAW, selector, start_ms, end_ms, damaged):
         try:
             own, values = decode_raw(chunk.data, chunk.times_ms, scale)
         except CodecError as error:
@@ -172,15 +180,15 @@ def read_raw(
             continue
         low, high = np.searchsorted(own, (start_ms, end_ms), side="right")
         if low < high:
-            yield chunk.entity, Part(chunk.run, Series(own[low:high] / 1000.0, values[low:high]))
+            yield chunk.entity, SegmentSamples(chunk.segment, Series(own[low:high] / 1000.0, values[low:high]))
 
 
 def read_minutes(
-    connection: sqlite3.Connection, wanted: Wanted, start_ms: int, end_ms: int, damaged: Damaged
+    connection: sqlite3.Connection, selector: SeriesSelector, start_ms: int, end_ms: int, damaged: OnDamaged
 ) -> Iterator[tuple[str, int, Points]]:
     """Entity, run and 1-minute points that begin at start <= time < end; else as `read_raw`."""
-    scale = steps_per_unit(wanted.metric)
-    for chunk in _read(connection, MINUTES, wanted, start_ms - 1, end_ms, damaged):
+    scale = steps_per_unit(selector.metric)
+    for chunk in _read(connection, MINUTES, selector, start_ms - 1, end_ms, damaged):
         try:
             found = decode_minutes(chunk.data, chunk.times_ms, scale)
         except CodecError as error:
@@ -188,7 +196,7 @@ def read_minutes(
             continue
         low, high = np.searchsorted(found.starts_ms, (start_ms, end_ms), side="left").tolist()
         if low < high:
-            yield chunk.entity, chunk.run, found.part(low, high)
+            yield chunk.entity, chunk.segment, found.part(low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,38 +204,38 @@ class _Chunk:
     """One chunk as it is in the file."""
 
     block: int
-    run: int
+    segment: int
     series: int
     entity: str
     times_ms: Integers
     data: bytes
 
 
-def _which(connection: sqlite3.Connection, wanted: Wanted) -> str | None:
+def _series_condition(connection: sqlite3.Connection, selector: SeriesSelector) -> str | None:
     """The condition that picks the series of a block; None when there are none.
 
     A few are asked for by their numbers, so that nothing else of a block is read. Of everybody's only a block knows
     which are in it, however many the file has: it is read through.
     """
-    names = wanted.entities
+    names = selector.entities
     if names is None or len(names) > _MANY:
         return "series.metric = :metric AND series.container = :container"
     query = "SELECT id FROM series WHERE metric = ? AND container = ? AND entity = ?"
-    found = [row for name in names for row in connection.execute(query, (wanted.metric, wanted.container, name))]
+    found = [row for name in names for row in connection.execute(query, (selector.metric, selector.container, name))]
     return f"chunks.series IN ({','.join(str(number) for (number,) in found)})" if found else None
 
 
 def _read(
-    connection: sqlite3.Connection, tier: int, wanted: Wanted, start_ms: int, end_ms: int, damaged: Damaged
+    connection: sqlite3.Connection, tier: int, selector: SeriesSelector, start_ms: int, end_ms: int, damaged: OnDamaged
 ) -> Iterator[_Chunk]:
-    which = _which(connection, wanted)
+    which = _series_condition(connection, selector)
     if which is None:
         return
     current, times = -1, np.empty(0, np.int64)
     values: dict[str, int | str] = {"tier": tier, "live": LIVE, "start": start_ms, "end": end_ms}
-    values |= {"metric": wanted.metric, "container": wanted.container}
-    for block, run, encoded, series, entity, data in connection.execute(_CHUNKS % which, values):
-        if wanted.entities is not None and entity not in wanted.entities:
+    values |= {"metric": selector.metric, "container": selector.container}
+    for block, segment, encoded, series, entity, data in connection.execute(_CHUNKS % which, values):
+        if selector.entities is not None and entity not in selector.entities:
             continue
         if block != current:
             current = block
@@ -237,4 +245,4 @@ def _read(
                 times = np.empty(0, np.int64)
                 damaged(block, WHOLE_BLOCK, error)
         if len(times):
-            yield _Chunk(block, run, series, entity, times, data)
+            yield _Chunk(block, segment, series, entity, times, data)

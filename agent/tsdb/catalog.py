@@ -25,7 +25,7 @@ def labels(sample: Sample) -> Labels:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SeriesSelector:
     """Which series are asked for."""
 
     metric: str
@@ -78,17 +78,17 @@ class Catalog:
         """The metrics of all of them."""
         return {metric for metric, _, _ in self._numbers}
 
-    def matching(self, wanted: Wanted) -> dict[int, str]:
+    def matching(self, selector: SeriesSelector) -> dict[int, str]:
         """The entities of the series that are asked for, by number."""
-        if wanted.entities is not None:
-            numbers = {self._numbers.get((wanted.metric, one, wanted.container)): one for one in wanted.entities}
+        if selector.entities is not None:
+            numbers = {self._numbers.get((selector.metric, one, selector.container)): one for one in selector.entities}
             return {number: one for number, one in numbers.items() if number is not None}
-        if not wanted.container:
-            return {number: one for one, number in self._entities.get(wanted.metric, {}).items()}
+        if not selector.container:
+            return {number: one for one, number in self._entities.get(selector.metric, {}).items()}
         return {
             number: entity
             for (metric, entity, container), number in self._numbers.items()
-            if metric == wanted.metric and container == wanted.container
+            if metric == selector.metric and container == selector.container
         }
 
     def scale(self, number: int) -> float:

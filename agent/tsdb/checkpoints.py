@@ -32,7 +32,7 @@ def load(connection: sqlite3.Connection) -> dict[str, bytes]:
     return {name: bytes(data) for name, data in connection.execute("SELECT name, data FROM checkpoints")}
 
 
-def peek(path: Path) -> dict[str, bytes]:
+def load_read_only(path: Path) -> dict[str, bytes]:
     """The checkpoints of a database that can be read, though not written; empty when it cannot, or there is none.
 
     Read-only, then as a file that nobody changes: on a read-only disk a log cannot be opened, and after a clean stop

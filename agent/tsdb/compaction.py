@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from agent.tsdb import blocks, codec, rollup
-from agent.tsdb.blocks import Stretch
+from agent.tsdb.blocks import BlockRange
 from agent.tsdb.catalog import Layouts
 from agent.tsdb.codec import CodecError
 from agent.tsdb.head import Head
@@ -26,13 +26,13 @@ Steps: TypeAlias = Iterator[Callable[[], None] | None]
 """Work between two ticks; see above."""
 MERGE_BLOCKS: Final = 36
 """Small blocks of minutes that become one: six hours at ten minutes each."""
-SEALED: Final = "sealed"
+FLUSHED: Final = "sealed"
 """Name of the mark that says up to which tick the head is in blocks."""
 
 _TICKS_PER_STEP = 50
 
 
-def rows_to_seal(head: Head, block_ticks: int) -> int:
+def ticks_to_flush(head: Head, block_ticks: int) -> int:
     """How many of the oldest ticks to seal now; 0 while there are fewer than two blocks of them.
 
     A block ends with a full five minutes where it can, so that averages of five minutes are whole. The ticks of a run
@@ -40,7 +40,7 @@ def rows_to_seal(head: Head, block_ticks: int) -> int:
     """
     if not len(head):
         return 0
-    if head.is_one_run and len(head) < 2 * block_ticks:
+    if head.is_one_segment and len(head) < 2 * block_ticks:
         return 0
     _, times = head.oldest_times(block_ticks + 1)
     if len(times) <= block_ticks:  # the whole of a run that is over
@@ -50,7 +50,7 @@ def rows_to_seal(head: Head, block_ticks: int) -> int:
     return aligned if aligned >= block_ticks // 4 else block_ticks
 
 
-def seal(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) -> Steps:
+def flush_block(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) -> Steps:
     """Write the oldest ticks as a block, and their 1-minute points.
 
     Ticks appended meanwhile stay as they are. The sealed ones are dropped at the end.
@@ -61,11 +61,11 @@ def seal(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) ->
         rows: How many of the oldest.
         scale: Steps per unit by series.
     """
-    run, times = head.oldest_times(rows)
+    segment, times = head.oldest_times(rows)
     last, samples = head.number_of(rows), [0, 0]
     minute_times = np.unique(times // rollup.MINUTE_MS * rollup.MINUTE_MS)
-    raw = blocks.stage(connection, Stretch(RAW, 0, run, times))
-    minutes = blocks.stage(connection, Stretch(MINUTES, 0, run, minute_times))
+    raw = blocks.stage(connection, BlockRange(RAW, 0, segment, times))
+    minutes = blocks.stage(connection, BlockRange(MINUTES, 0, segment, minute_times))
     for series in sorted(head.series()):
         values = head.oldest(rows, series)
         chunk = blocks.encode_raw(rows, values, scale(series))
@@ -78,11 +78,11 @@ def seal(connection: sqlite3.Connection, head: Head, rows: int, scale: Scale) ->
         yield None
     blocks.publish(connection, raw, samples[0])
     blocks.publish(connection, minutes, samples[1])
-    connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES (?, ?)", (SEALED, last))
+    connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES (?, ?)", (FLUSHED, last))
     yield lambda: head.drop(rows)
 
 
-def forget_sealed(connection: sqlite3.Connection, head: Head, layouts: Layouts) -> Steps:
+def delete_flushed(connection: sqlite3.Connection, head: Head, layouts: Layouts) -> Steps:
     """Delete the rows of ticks that are in blocks, and layouts that no tick has any more."""
     before = head.first_number
     while connection.execute("SELECT 1 FROM head WHERE id < ? LIMIT 1", (before,)).fetchone():
@@ -111,10 +111,10 @@ def merge(connection: sqlite3.Connection) -> Steps:
     parts = {block: times for block, encoded in rows if (times := _times(encoded)) is not None}
     yield None
     if not parts:
-        blocks.retire(connection, [block for block, _ in rows])
+        blocks.mark_dead(connection, [block for block, _ in rows])
         return
     times = np.unique(np.concatenate(list(parts.values())))
-    merged, samples = blocks.stage(connection, Stretch(MINUTES, 1, found[0], times)), 0
+    merged, samples = blocks.stage(connection, BlockRange(MINUTES, 1, found[0], times)), 0
     scales: dict[int, float] = {}
     for block in parts:
         query = "SELECT series, metric FROM chunks JOIN series ON id = series WHERE block = ?"
@@ -127,7 +127,7 @@ def merge(connection: sqlite3.Connection) -> Steps:
             samples += len(points)
         yield None
     blocks.publish(connection, merged, samples)
-    blocks.retire(connection, [block for block, _ in rows])
+    blocks.mark_dead(connection, [block for block, _ in rows])
     yield None
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from agent.samples import CPU, MEMORY, NODE, SYS
 from agent.tsdb import rollup
-from agent.tsdb.inspection import Inspection
+from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.rollup import Points
 from agent.tsdb.schema import MINUTES, RAW
 from agent.tsdb.series import EMPTY, Floats, Series
@@ -41,7 +41,7 @@ def file_name(metric: str) -> str:
 
 
 def collect(
-    database: Inspection, metric: str, start: float, end: float, period_seconds: int, *, highest: bool = False
+    database: DatabaseReader, metric: str, start: float, end: float, period_seconds: int, *, highest: bool = False
 ) -> dict[str, Series]:
     """What is to be written, by entity.
 
@@ -66,10 +66,10 @@ def periods(minutes: Points, period_seconds: int, *, highest: bool = False) -> S
 
 
 @dataclass(frozen=True, slots=True)
-class One:
+class SeriesQuery:
     """One series of a window; as it may be of weeks, its points can be had a slice of time after the other."""
 
-    database: Inspection
+    database: DatabaseReader
     """Where it is."""
     metric: str
     """Which metric."""
@@ -93,7 +93,7 @@ class One:
 
 
 def _spans(
-    database: Inspection, start: float, end: float, period_seconds: int, times: int = 1
+    database: DatabaseReader, start: float, end: float, period_seconds: int, times: int = 1
 ) -> Iterator[tuple[float, float]]:
     """The window in slices, of which each begins where a period does, as far as anything was recorded."""
     raw = period_seconds == RAW_SECONDS
@@ -114,14 +114,14 @@ def pods(entities: Iterable[str]) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class MetricExport:
     """One metric of a window, as it is to be written.
 
     It is read a slice of time after the other, once for the names of its columns and once for its lines: whoever
     exports does so inside the agent's container, whose memory the agent needs, and a window may be of weeks.
     """
 
-    database: Inspection
+    database: DatabaseReader
     """Where it is."""
     metric: str
     """Which metric; says the unit."""

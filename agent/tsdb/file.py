@@ -10,7 +10,7 @@ from typing import IO
 
 from agent.tsdb import opening, persistence
 from agent.tsdb.persistence import Recent
-from agent.tsdb.schema import StoreAway, StoreCorrupt
+from agent.tsdb.schema import StoreCorrupt, StoreUnavailable
 from agent.tsdb.settings import StoreSettings
 
 _SPARE_PAGES = 64
@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 0.3
 _MEMORY_BYTES = 24 << 20
 
 
-class Volume:
+class DatabaseFile:
     """One database file, which may be away for a while."""
 
     def __init__(self, path: Path, settings: StoreSettings) -> None:
@@ -52,7 +52,7 @@ class Volume:
             What of it belongs in memory.
 
         Raises:
-            StoreAway: It cannot be written now.
+            StoreUnavailable: It cannot be written now.
             StoreError: It may not be used; one line.
         """
         with self._guard:
@@ -67,13 +67,13 @@ class Volume:
             try:
                 return self._opened(check=False)
             except StoreCorrupt as error:
-                raise StoreAway(str(error)) from error
+                raise StoreUnavailable(str(error)) from error
 
     def replace(self, reason: StoreCorrupt) -> Recent:
         """Set a file aside that turned out to be damaged while it was open, and begin a new one.
 
         Raises:
-            StoreAway: It cannot be written now.
+            StoreUnavailable: It cannot be written now.
             StoreError: It may not be used.
         """
         with self._guard:
@@ -83,7 +83,7 @@ class Volume:
                 self.set_aside += 1
         return self.open(check=False)
 
-    def forsake(self) -> None:
+    def abandon(self) -> None:
         """Let a file go that is no longer there, and its lock, which went with it."""
         with self._guard:
             self._close()
@@ -101,7 +101,7 @@ class Volume:
         """Empty a log that has grown too long, on the spot.
 
         Raises:
-            StoreAway: It cannot be emptied, because somebody reads in it for too long or the disk is full or slow.
+            StoreUnavailable: It cannot be emptied: a reader holds it for too long, or the disk is full or slow.
         """
         size, most = size_of(self._log), self._settings.log_bytes
         if self.file is None or size <= most or (self._guard.locked() and size <= most * 3 // 2):
@@ -113,7 +113,7 @@ class Volume:
             finally:
                 self.file.execute(f"PRAGMA busy_timeout = {opening.BUSY_MS}")
         if size_of(self._log) > most:
-            raise StoreAway(
+            raise StoreUnavailable(
                 f"cannot write {self.path}: its log is full, because the disk is slow or another program reads the "
                 "database for too long"
             )
@@ -125,7 +125,7 @@ class Volume:
         made here, so that no tick waits for that.
 
         Raises:
-            StoreAway: It could not be written.
+            StoreUnavailable: It could not be written.
         """
         with self._guard:
             if self.file is None:
@@ -152,10 +152,10 @@ class Volume:
         """Write while `checkpoint` does not.
 
         Raises:
-            StoreAway: It does for too long.
+            StoreUnavailable: It does for too long.
         """
         if not self._writing.acquire(timeout=_PATIENCE_SECONDS):
-            raise StoreAway(f"cannot write {self.path}: the disk is very slow")
+            raise StoreUnavailable(f"cannot write {self.path}: the disk is very slow")
         try:
             yield
         finally:
@@ -204,7 +204,7 @@ class Volume:
             self._lock = None
 
 
-class MemoryVolume(Volume):
+class MemoryDatabase(DatabaseFile):
     """A database without a file, for as long as the real one cannot be opened."""
 
     def __init__(self, settings: StoreSettings) -> None:

@@ -2,7 +2,7 @@
 
 They lie in pages of up to 256 ticks or ten minutes, one row per series, so that a window is a slice, forgetting copies
 nothing, and pods that come and go do not widen all of it. A page belongs to one run: a stretch of recording in which
-the clock neither went back nor paused (see `runs`).
+the clock neither went back nor paused (see `segments`).
 """
 
 import itertools
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.tsdb.segments import Extents, Part
+from agent.tsdb.segments import Extents, SegmentSamples
 from agent.tsdb.series import Floats, Integers, Series
 
 _PAGE_TICKS = 256
@@ -26,7 +26,7 @@ class Tick:
 
     number: int
     """Ticks are numbered as they are recorded."""
-    run: int
+    segment: int
     """The run that it belongs to."""
     time_ms: int
     """When. [milliseconds]"""
@@ -41,11 +41,11 @@ class Tick:
 class _Page:
     """Some ticks of one run: a table with one row per series, NaN where a tick lacks it."""
 
-    __slots__ = ("columns", "first", "low", "rows", "run", "table", "ticks")
+    __slots__ = ("columns", "first", "low", "rows", "segment", "table", "ticks")
 
-    def __init__(self, first: int, run: int, series: int) -> None:
+    def __init__(self, first: int, segment: int, series: int) -> None:
         self.first = first
-        self.run = run
+        self.segment = segment
         self.low = self.rows = 0
         self.ticks = np.empty((2, _FIRST_TICKS), np.int64)  # times and layouts
         self.table = np.full((series + series // 8 + 1, _FIRST_TICKS), np.nan)
@@ -55,9 +55,9 @@ class _Page:
     def times_ms(self) -> Integers:
         return self.ticks[0, self.low : self.rows]
 
-    def takes(self, number: int, run: int, time_ms: int) -> bool:
+    def takes(self, number: int, segment: int, time_ms: int) -> bool:
         """Whether a tick belongs into this page."""
-        is_next = run == self.run and number == self.first + self.rows
+        is_next = segment == self.segment and number == self.first + self.rows
         return is_next and self.rows < _PAGE_TICKS and time_ms - int(self.ticks[0, 0]) < _PAGE_MS
 
     def cut(self, start_ms: int, end_ms: int) -> tuple[int, int]:
@@ -121,7 +121,7 @@ class Head:
     @property
     def last(self) -> tuple[int, int] | None:
         """Run and time [milliseconds] of the newest tick."""
-        return (self._pages[-1].run, int(self._pages[-1].times_ms[-1])) if self._pages else None
+        return (self._pages[-1].segment, int(self._pages[-1].times_ms[-1])) if self._pages else None
 
     @property
     def oldest_ms(self) -> int:
@@ -129,28 +129,28 @@ class Head:
         return int(self._pages[0].times_ms[0])
 
     @property
-    def is_one_run(self) -> bool:
+    def is_one_segment(self) -> bool:
         """Whether all ticks belong to one run."""
-        return not self._pages or self._pages[0].run == self._pages[-1].run
+        return not self._pages or self._pages[0].segment == self._pages[-1].segment
 
-    def append(self, run: int, time_ms: int, layout: int, series: Sequence[int], values: Floats) -> None:
+    def append(self, segment: int, time_ms: int, layout: int, series: Sequence[int], values: Floats) -> None:
         """Add one tick; within a run times rise strictly.
 
         Args:
-            run: The run that it belongs to, the newest or a new one.
+            segment: The run that it belongs to, the newest or a new one.
             time_ms: When. [milliseconds]
             layout: Which series it has, as the caller counts them.
             series: Their numbers, shape (S,).
             values: Their values, shape (S,).
         """
         page = self._pages[-1] if self._pages else None
-        if page is None or not page.takes(self.next_number, run, time_ms):
-            page = _Page(self.next_number, run, len(series))
+        if page is None or not page.takes(self.next_number, segment, time_ms):
+            page = _Page(self.next_number, segment, len(series))
             self._pages.append(page)
-        page.add(Tick(self.next_number, run, time_ms, layout, np.asarray(series, np.int64), values))
+        page.add(Tick(self.next_number, segment, time_ms, layout, np.asarray(series, np.int64), values))
         self.next_number += 1
 
-    def parts(self, series: Sequence[int], start_ms: int, end_ms: int) -> Iterator[tuple[int, Part]]:
+    def parts(self, series: Sequence[int], start_ms: int, end_ms: int) -> Iterator[tuple[int, SegmentSamples]]:
         """Samples of the series with start < time <= end, run by run as they were recorded.
 
         Args:
@@ -158,7 +158,7 @@ class Head:
             start_ms: Excluded. [milliseconds]
             end_ms: Included. [milliseconds]
         """
-        for run, pages in itertools.groupby(self._pages, key=lambda page: page.run):
+        for segment, pages in itertools.groupby(self._pages, key=lambda page: page.segment):
             cuts = [(page, *page.cut(start_ms, end_ms)) for page in pages]
             cuts = [cut for cut in cuts if cut[1] < cut[2]]
             if not cuts:
@@ -168,16 +168,16 @@ class Head:
             there = ~np.isnan(table)
             for one, values, mask, count in zip(series, table, there, there.sum(axis=1).tolist(), strict=True):
                 if count == len(times):
-                    yield one, Part(run, Series(times, values))
+                    yield one, SegmentSamples(segment, Series(times, values))
                 elif count:
-                    yield one, Part(run, Series(times[mask], values[mask]))
+                    yield one, SegmentSamples(segment, Series(times[mask], values[mask]))
 
     def extents(self) -> Extents:
         """First and last time of each run [milliseconds]."""
         found: Extents = {}
         for page in self._pages:
             first, last = int(page.times_ms[0]), int(page.times_ms[-1])
-            found[page.run] = (min(found.get(page.run, (first, 0))[0], first), last)
+            found[page.segment] = (min(found.get(page.segment, (first, 0))[0], first), last)
         return found
 
     def series(self) -> set[int]:
@@ -190,13 +190,13 @@ class Head:
 
     def oldest_times(self, most: int) -> tuple[int, Integers]:
         """The run of the oldest tick, and the times of its ticks [milliseconds], at most that many."""
-        run, found, have = self._pages[0].run, [], 0
+        segment, found, have = self._pages[0].segment, [], 0
         for page in self._pages:
-            if page.run != run or have >= most:
+            if page.segment != segment or have >= most:
                 break
             found.append(page.times_ms[: most - have])
             have += len(found[-1])
-        return run, np.concatenate(found)
+        return segment, np.concatenate(found)
 
     def number_of(self, rows: int) -> int:
         """The number of the last one of so many oldest ticks."""
@@ -233,7 +233,7 @@ class Head:
                 series = np.fromiter(page.columns, np.int64, len(page.columns))[there]
                 order = np.argsort(series)
                 time_ms, layout = page.ticks[:, row].tolist()
-                yield Tick(page.first + row, page.run, time_ms, layout, series[order], values[there][order])
+                yield Tick(page.first + row, page.segment, time_ms, layout, series[order], values[there][order])
                 most -= 1
 
     def count_from(self, number: int) -> int:

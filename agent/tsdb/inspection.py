@@ -64,7 +64,7 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesFacts:
+class SeriesInfo:
     """One series."""
 
     metric: str
@@ -79,7 +79,7 @@ class SeriesFacts:
     """The last one."""
 
 
-class Inspection:
+class DatabaseReader:
     """An open database that is only read. It shows the moment at which it was opened."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, recent: Recent) -> None:
@@ -149,7 +149,7 @@ class Inspection:
             resolutions=(self._recent(), *(self._blocks(tier) for tier in _NAMES)),
         )
 
-    def series(self, metric: str = "", entity: str = "", container: str | None = None) -> Iterator[SeriesFacts]:
+    def series(self, metric: str = "", entity: str = "", container: str | None = None) -> Iterator[SeriesInfo]:
         """The series that fit, by metric, entity and container.
 
         Args:
@@ -166,7 +166,7 @@ class Inspection:
         )
         given = (LIVE, metric or None, container, entity, entity)
         for one, name, part, first, last in self.connection.execute(query, given):
-            yield SeriesFacts(one, name, part, *(None if time is None else time // DAY_MS for time in (first, last)))
+            yield SeriesInfo(one, name, part, *(None if time is None else time // DAY_MS for time in (first, last)))
 
     def _recent(self) -> Resolution:
         head = self.recent.head

@@ -12,7 +12,7 @@ from typing import IO, Final
 
 from agent.tsdb import schema
 from agent.tsdb.codec import CodecError
-from agent.tsdb.schema import Kind, StoreAway, StoreCorrupt, StoreError, StoreNewer
+from agent.tsdb.schema import Kind, StoreCorrupt, StoreError, StoreNewer, StoreUnavailable
 from agent.tsdb.settings import StoreSettings
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ def connect(path: Path, settings: StoreSettings, *, check: bool = True) -> sqlit
         check: Read the whole file for damage first.
 
     Raises:
-        StoreAway: The disk cannot be written now.
+        StoreUnavailable: The disk cannot be written now.
         StoreCorrupt: It is damaged, no database at all, or somebody else's. It is as it was.
         StoreError: It is newer than this program, or may not be opened.
     """
@@ -62,7 +62,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """Open the database without ever writing; it may be in use, or lie on a volume that cannot be written.
 
     Raises:
-        StoreAway: It cannot be read now.
+        StoreUnavailable: It cannot be read now.
         StoreCorrupt: It is damaged, no database at all, or somebody else's.
         StoreError: There is none, or another version of this program is needed.
     """
@@ -78,7 +78,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
         raise StoreError(f"cannot read {path}: {os.strerror(errno.EACCES)}")
     try:
         return _opened_to_read(path, "mode=ro")
-    except StoreAway:  # its side files cannot be made: then nobody writes, and no lock is needed
+    except StoreUnavailable:  # its side files cannot be made: then nobody writes, and no lock is needed
         return _opened_to_read(path, "mode=ro&immutable=1")
 
 
@@ -115,14 +115,14 @@ def lock(path: Path) -> IO[str]:
     """The lock that says whose the file is, held until closed (or the process ends); makes its folder.
 
     Raises:
-        StoreAway: The disk cannot be written now.
+        StoreUnavailable: The disk cannot be written now.
         StoreError: Another agent holds it, or the folder may not be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         held = path.with_name(f"{path.name}.lock").open("a", encoding="utf-8")
     except OSError as error:
-        kind = StoreAway if error.errno in _MAY_COME_BACK else StoreError
+        kind = StoreUnavailable if error.errno in _MAY_COME_BACK else StoreError
         why = "it is a file" if isinstance(error, FileExistsError) else error.strerror
         raise kind(f"cannot write the data directory {path.parent}: {why}; give another with --data-dir") from error
     try:
@@ -146,9 +146,9 @@ def set_aside(path: Path, reason: StoreCorrupt) -> Path:
         Where it is now.
 
     Raises:
-        StoreAway: It cannot be moved now.
+        StoreUnavailable: It cannot be moved now.
     """
-    foreign = isinstance(reason, Foreign) or path.is_dir()
+    foreign = isinstance(reason, ForeignDatabase) or path.is_dir()
     try:
         if not foreign:
             for old in path.parent.glob(f"{path.name}.damaged-*"):
@@ -159,12 +159,12 @@ def set_aside(path: Path, reason: StoreCorrupt) -> Path:
             with contextlib.suppress(FileNotFoundError):
                 path.with_name(path.name + suffix).replace(aside.with_name(aside.name + suffix))
     except OSError as error:
-        raise StoreAway(f"{reason}, and it cannot be moved away: {error.strerror}") from error
+        raise StoreUnavailable(f"{reason}, and it cannot be moved away: {error.strerror}") from error
     log.error("%s; it is kept as %s and history begins anew", reason, aside.name)
     return aside
 
 
-class Foreign(StoreCorrupt):
+class ForeignDatabase(StoreCorrupt):
     """The file is a database of something else."""
 
 
@@ -178,8 +178,8 @@ def errors(path: Path) -> Iterator[None]:
         if code in _DAMAGE or (not code and isinstance(error, sqlite3.OperationalError)):  # a text that is no UTF-8
             raise StoreCorrupt(f"{path} is damaged: {error}") from error
         if code == sqlite3.SQLITE_CANTOPEN and not os.access(path.parent, os.W_OK | os.X_OK):
-            raise StoreAway(f"cannot write {path}: the folder may not be written") from error
-        raise StoreAway(f"cannot write {path}: {error}") from error
+            raise StoreUnavailable(f"cannot write {path}: the folder may not be written") from error
+        raise StoreUnavailable(f"cannot write {path}: {error}") from error
     except CodecError as error:
         raise StoreCorrupt(f"{path}: {error}") from error
     except UnicodeDecodeError as error:  # the same, where Python cannot even quote it
@@ -207,7 +207,7 @@ def _ours(connection: sqlite3.Connection, path: Path) -> int:
             "run that version, or move the file away to begin a new one"
         )
     if kind is Kind.FOREIGN:
-        raise Foreign(f"{path} is a database of something else")
+        raise ForeignDatabase(f"{path} is a database of something else")
     return version
 
 

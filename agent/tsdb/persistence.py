@@ -9,7 +9,7 @@ import numpy as np
 
 from agent.tsdb import codec, segments
 from agent.tsdb.catalog import Catalog, Layouts
-from agent.tsdb.compaction import SEALED
+from agent.tsdb.compaction import FLUSHED
 from agent.tsdb.head import Head
 from agent.tsdb.series import Floats, Integers
 
@@ -27,7 +27,7 @@ class Recent:
     """Which series ticks have."""
     head: Head
     """The recent ticks."""
-    newest_run: int = 0
+    newest_segment: int = 0
     """The highest run so far."""
 
     @classmethod
@@ -43,12 +43,12 @@ class Recent:
             numbers: Numbers of its series, shape (S,).
             values: Their values, shape (S,).
         """
-        run = segments.next_run(self.head.last, time_ms, self.newest_run)
-        self.newest_run = max(run, self.newest_run)
+        segment = segments.next_segment(self.head.last, time_ms, self.newest_segment)
+        self.newest_segment = max(segment, self.newest_segment)
         layout = self.layouts.number(np.unique(np.array(numbers, np.int64)))
-        self.head.append(run, time_ms, layout, numbers, values)
+        self.head.append(segment, time_ms, layout, numbers, values)
 
-    def take_over(self, other: "Recent", number: int) -> None:
+    def append_from(self, other: "Recent", number: int) -> None:
         """Append another store's ticks from a number on, under our own numbers of their series."""
         known: dict[int, list[int]] = {}
         for tick in other.head.ticks(number, EVER):
@@ -67,24 +67,24 @@ def load(connection: sqlite3.Connection) -> Recent:
         sqlite3.Error: The file cannot be read.
     """
     layouts = _layouts(connection)
-    head, catalog = _unsealed(connection, layouts, EVER)
+    head, catalog = _unflushed(connection, layouts, EVER)
     newest = connection.execute("SELECT max(run) FROM (SELECT run FROM blocks UNION SELECT run FROM head)").fetchone()
     return Recent(catalog, Layouts(layouts.items()), head, newest[0] or 0)
 
 
-def stranded(connection: sqlite3.Connection, before: int) -> tuple[Head, Catalog]:
+def load_unflushed(connection: sqlite3.Connection, before: int) -> tuple[Head, Catalog]:
     """Ticks of the file that memory had to let go before they were sealed, and their series.
 
     Args:
         connection: The open file.
         before: The number of the oldest tick in memory.
     """
-    return _unsealed(connection, _layouts(connection), before)
+    return _unflushed(connection, _layouts(connection), before)
 
 
-def sealed_through(connection: sqlite3.Connection) -> int:
+def flushed_through(connection: sqlite3.Connection) -> int:
     """The number of the last tick that is in blocks."""
-    row = connection.execute("SELECT value FROM marks WHERE name = ?", (SEALED,)).fetchone()
+    row = connection.execute("SELECT value FROM marks WHERE name = ?", (FLUSHED,)).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -106,7 +106,7 @@ def write(connection: sqlite3.Connection, recent: Recent, number: int, most: int
     rows = []
     for tick in ticks:
         amounts = np.rint(tick.values * recent.catalog.scales(tick.series.tolist())).astype("<i8").tobytes()
-        rows.append((tick.number, tick.run, tick.time_ms, tick.layout, amounts))
+        rows.append((tick.number, tick.segment, tick.time_ms, tick.layout, amounts))
     series, layouts = recent.catalog.unsaved(), recent.layouts.unsaved()
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -129,15 +129,15 @@ def _layouts(connection: sqlite3.Connection) -> dict[int, bytes]:
     return {number: bytes(packed) for number, packed in connection.execute("SELECT id, series FROM layouts")}
 
 
-def _unsealed(connection: sqlite3.Connection, layouts: Mapping[int, bytes], before: int) -> tuple[Head, Catalog]:
+def _unflushed(connection: sqlite3.Connection, layouts: Mapping[int, bytes], before: int) -> tuple[Head, Catalog]:
     """Ticks that are not in blocks, of a number below this, and the series that any of the layouts has."""
     unpacked = {number: np.frombuffer(packed, "<u4").astype(np.int64) for number, packed in layouts.items()}
     wanted = np.unique(np.concatenate([*unpacked.values(), np.empty(0, np.int64)])).tolist()
     query = "SELECT id, metric, entity, container FROM series WHERE id = ?"
     found = [row for one in wanted for row in connection.execute(query, (one,))]
     (highest,) = connection.execute("SELECT max(id) FROM series").fetchone()
-    catalog, sealed = Catalog(found, (highest or 0) + 1), sealed_through(connection)
-    return _head(connection.execute(_TICKS, (sealed, before)), unpacked, catalog, sealed + 1), catalog
+    catalog, flushed = Catalog(found, (highest or 0) + 1), flushed_through(connection)
+    return _head(connection.execute(_TICKS, (flushed, before)), unpacked, catalog, flushed + 1), catalog
 
 
 def _head(
@@ -145,7 +145,7 @@ def _head(
 ) -> Head:
     head = Head(first)
     scales: dict[int, Floats] = {}
-    for number, run, time_ms, layout, packed in rows:
+    for number, segment, time_ms, layout, packed in rows:
         series, amounts = layouts.get(layout), np.frombuffer(packed, "<i8")
         if series is None or len(series) != len(amounts):
             raise codec.CodecError(f"tick {number} of the database does not fit its series")
@@ -154,5 +154,5 @@ def _head(
         if layout not in scales:
             scales[layout] = catalog.scales(series.tolist())
         head.next_number = number
-        head.append(run, time_ms, layout, series.tolist(), amounts / scales[layout])
+        head.append(segment, time_ms, layout, series.tolist(), amounts / scales[layout])
     return head

@@ -9,12 +9,12 @@ import numpy as np
 
 from agent.numerics.aggregate import WindowStatistics, statistics
 from agent.tsdb import blocks, rollup, segments
-from agent.tsdb.blocks import Damaged
-from agent.tsdb.catalog import Catalog, Wanted
+from agent.tsdb.blocks import OnDamaged
+from agent.tsdb.catalog import Catalog, SeriesSelector
 from agent.tsdb.head import Head
 from agent.tsdb.rollup import MINUTE_MS, Points
 from agent.tsdb.schema import MINUTES, RAW
-from agent.tsdb.segments import Extents, Part
+from agent.tsdb.segments import Extents, SegmentSamples
 from agent.tsdb.series import EMPTY, Integers, Series
 
 _Row = TypeVar("_Row")
@@ -29,7 +29,7 @@ class Queries:
         head: Head,
         connection: sqlite3.Connection | None,
         read: Callable[[sqlite3.Error | None], bool],
-        damaged: Damaged,
+        damaged: OnDamaged,
     ) -> None:
         """Reads nothing yet.
 
@@ -53,11 +53,11 @@ class Queries:
 
     def window(self, metric: str, entity: str, start: float, end: float, container: str = "") -> Series:
         """Raw samples with start < time <= end. [seconds since 1970] Empty when there are none."""
-        return self._window(Wanted(metric, (entity,), container), start, end).get(entity, EMPTY)
+        return self._window(SeriesSelector(metric, (entity,), container), start, end).get(entity, EMPTY)
 
     def windows(self, metric: str, start: float, end: float) -> dict[str, Series]:
         """The same for every entity that has samples of this metric in the window."""
-        return self._window(Wanted(metric), start, end)
+        return self._window(SeriesSelector(metric), start, end)
 
     def statistics(
         self, metric: str, entity: str, start: float, end: float, container: str = ""
@@ -77,12 +77,12 @@ class Queries:
             end: [seconds since 1970]
             entities: Whose; None for everybody's.
         """
-        return self._minutes(Wanted(metric, entities), round(start * 1000), round(end * 1000))
+        return self._minutes(SeriesSelector(metric, entities), round(start * 1000), round(end * 1000))
 
     def minutes_of(self, metric: str, entity: str, start: float, end: float, container: str = "") -> Points | None:
         """The same for one series; None when it has none."""
-        wanted = Wanted(metric, (entity,), container)
-        return self._minutes(wanted, round(start * 1000), round(end * 1000)).get(entity)
+        selector = SeriesSelector(metric, (entity,), container)
+        return self._minutes(selector, round(start * 1000), round(end * 1000)).get(entity)
 
     def averages(
         self, metric: str, start: float, end: float, entities: Collection[str] | None = None
@@ -102,7 +102,7 @@ class Queries:
         Args:
             tier: `RAW` for samples, `MINUTES` for 1-minute points.
         """
-        found = self._runs(tier).values()
+        found = self._segments(tier).values()
         if not found:
             return None
         first, last = min(start for start, _ in found), max(end for _, end in found)
@@ -114,59 +114,63 @@ class Queries:
         labels = metric, entity, container
         return self._catalog.number(*labels) is not None or any(self._read(lambda file: file.execute(query, labels)))
 
-    def _window(self, wanted: Wanted, start: float, end: float) -> dict[str, Series]:
+    def _window(self, selector: SeriesSelector, start: float, end: float) -> dict[str, Series]:
         start_ms, end_ms = round(start * 1000), round(end * 1000)
-        parts: defaultdict[str, list[Part]] = defaultdict(list)
+        parts: defaultdict[str, list[SegmentSamples]] = defaultdict(list)
         if not self._head_has_all(start_ms, end_ms):
-            for entity, part in self._read(lambda file: blocks.read_raw(file, wanted, start_ms, end_ms, self._damaged)):
+            for entity, part in self._read(
+                lambda file: blocks.read_raw(file, selector, start_ms, end_ms, self._damaged)
+            ):
                 parts[entity].append(part)
-        for entity, part in self._recent(wanted, start_ms, end_ms):
+        for entity, part in self._recent(selector, start_ms, end_ms):
             parts[entity].append(part)
-        extents = self._runs(RAW)
+        extents = self._segments(RAW)
         joined = {entity: segments.joined(found, extents) for entity, found in parts.items()}
         return {entity: found for entity, found in joined.items() if len(found)}
 
-    def _recent(self, wanted: Wanted, start_ms: int, end_ms: int) -> Iterator[tuple[str, Part]]:
+    def _recent(self, selector: SeriesSelector, start_ms: int, end_ms: int) -> Iterator[tuple[str, SegmentSamples]]:
         """Samples of the recent ticks with start < time <= end, by entity, run by run."""
-        names = self._catalog.matching(wanted)
+        names = self._catalog.matching(selector)
         for one, part in self._head.parts(list(names), start_ms, end_ms):
             yield names[one], part
 
     def _head_has_all(self, start_ms: int, end_ms: int) -> bool:
         """Whether a window needs no blocks: the recent ticks reach back to its start, and nothing older is in it."""
         head = self._head
-        if not (len(head) and head.is_one_run and head.oldest_ms - 1 <= start_ms):
+        if not (len(head) and head.is_one_segment and head.oldest_ms - 1 <= start_ms):
             return False
         last = head.last
         beyond = last[1] if last else start_ms
         return not any(first <= end_ms and end > beyond for first, end in self._file_extents(RAW).values())
 
-    def _minutes(self, wanted: Wanted, start_ms: int, end_ms: int) -> dict[str, Points]:
+    def _minutes(self, selector: SeriesSelector, start_ms: int, end_ms: int) -> dict[str, Points]:
         parts: defaultdict[str, list[tuple[int, Points]]] = defaultdict(list)
-        for entity, run, points in self._read(
-            lambda file: blocks.read_minutes(file, wanted, start_ms, end_ms, self._damaged)
+        for entity, segment, points in self._read(
+            lambda file: blocks.read_minutes(file, selector, start_ms, end_ms, self._damaged)
         ):
-            parts[entity].append((run, points))
+            parts[entity].append((segment, points))
         whole = (-(-start_ms // MINUTE_MS) * MINUTE_MS - 1, -(-end_ms // MINUTE_MS) * MINUTE_MS - 1)
-        for entity, part in self._recent(wanted, *whole):
-            parts[entity].append((part.run, rollup.points(_milliseconds(part.series), part.series.values, MINUTE_MS)))
+        for entity, part in self._recent(selector, *whole):
+            parts[entity].append(
+                (part.segment, rollup.points(_milliseconds(part.series), part.series.values, MINUTE_MS))
+            )
         extents = {
-            run: (first // MINUTE_MS * MINUTE_MS, last // MINUTE_MS * MINUTE_MS)
-            for run, (first, last) in self._runs(MINUTES).items()
+            segment: (first // MINUTE_MS * MINUTE_MS, last // MINUTE_MS * MINUTE_MS)
+            for segment, (first, last) in self._segments(MINUTES).items()
         }
         answer: dict[str, Points] = {}
         for entity, found in parts.items():
             seen = [
                 points if mask is None else points.where(mask)
-                for run, points in found
-                for mask in [segments.shown(run, points.starts_ms, extents)]
+                for segment, points in found
+                for mask in [segments.shown(segment, points.starts_ms, extents)]
             ]
             points = rollup.merged(rollup.concatenated(seen), MINUTE_MS)
             if len(points):
                 answer[entity] = points
         return answer
 
-    def _runs(self, tier: int) -> Extents:
+    def _segments(self, tier: int) -> Extents:
         """All runs, the recent ticks included."""
         found, head = self._file_extents(tier), self._head.extents()
         return segments.widened(found, head) if head else found

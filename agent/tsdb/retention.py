@@ -27,9 +27,7 @@ _KEEP_FREE_PAGES = 256
 _ORPHANS_PER_STEP = 256
 
 
-def forget_old(
-    connection: sqlite3.Connection, now_ms: int, settings: StoreSettings, minute_days: int
-) -> Iterator[None]:
+def expire(connection: sqlite3.Connection, now_ms: int, settings: StoreSettings, minute_days: int) -> Iterator[None]:
     """Retire what has outlived its retention; `blocks.sweep` deletes it.
 
     Args:
@@ -39,18 +37,18 @@ def forget_old(
         minute_days: Retention of 1-minute points. [days]
     """
     ids, _, _, since = _recorded(connection, RAW)
-    blocks.retire(connection, ids[since > settings.raw_seconds * 1000].tolist())
+    blocks.mark_dead(connection, ids[since > settings.raw_seconds * 1000].tolist())
     yield
     ids, starts, ends, since = _recorded(connection, MINUTES)
-    believed = believed_now(now_ms, starts, ends, since)
+    believed = trusted_now(now_ms, starts, ends, since)
     keep = minute_days * DAY_MS
     # Too old by the clock; or dated so oddly that the clock never gets there, and as much was recorded since.
     dead = (ends < believed - keep) | ((since > keep) & (ends > now_ms))
-    blocks.retire(connection, ids[dead].tolist())
+    blocks.mark_dead(connection, ids[dead].tolist())
     yield
 
 
-def believed_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: Integers) -> int:
+def trusted_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: Integers) -> int:
     """The time up to which the clock is believed: where it stood a day of recording ago, plus that day.
 
     Args:
@@ -68,7 +66,7 @@ def believed_now(now_ms: int, starts_ms: Integers, ends_ms: Integers, since_ms: 
     return min(now_ms, int(ends_ms[backed[-1]] + since_ms[backed[-1]]))
 
 
-def forget_orphans(connection: sqlite3.Connection, in_head: Callable[[], set[int]]) -> Iterator[None]:
+def delete_orphans(connection: sqlite3.Connection, in_head: Callable[[], set[int]]) -> Iterator[None]:
     """Delete series that have no data left anywhere.
 
     Args:
@@ -98,7 +96,7 @@ def series(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM series").fetchone()[0])
 
 
-def make_room(connection: sqlite3.Connection, limit_bytes: int) -> Iterator[int]:
+def free_space(connection: sqlite3.Connection, limit_bytes: int) -> Iterator[int]:
     """Delete the oldest blocks until the content fits; yields how many were retired so far.
 
     Samples that no report needs go first, then minutes, and the samples of the last hour only when nothing else is
@@ -109,7 +107,7 @@ def make_room(connection: sqlite3.Connection, limit_bytes: int) -> Iterator[int]
         oldest = _least_needed(connection)
         if oldest is None:
             return
-        blocks.retire(connection, [oldest])
+        blocks.mark_dead(connection, [oldest])
         gone += 1
         for _ in blocks.sweep(connection):
             yield gone

@@ -40,7 +40,7 @@ class StoreNewer(StoreError):  # noqa: N818 - a state
     """The file was written by a newer Headroom: it is not touched, and the agent does not start."""
 
 
-class StoreAway(StoreError):  # noqa: N818 - a state
+class StoreUnavailable(StoreError):  # noqa: N818 - a state
     """The disk cannot be written now: full, read-only or failing. It may come back by itself."""
 
 

@@ -23,16 +23,16 @@ Extents: TypeAlias = dict[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SegmentSamples:
     """Samples of one series out of one run."""
 
-    run: int
+    segment: int
     """The run; a later one has a higher number."""
     series: Series
     """The samples."""
 
 
-def next_run(last: tuple[int, int] | None, time_ms: int, newest: int) -> int:
+def next_segment(last: tuple[int, int] | None, time_ms: int, newest: int) -> int:
     """The run of a tick.
 
     Args:
@@ -48,33 +48,33 @@ def next_run(last: tuple[int, int] | None, time_ms: int, newest: int) -> int:
 def widened(extents: Extents, more: Extents) -> Extents:
     """Both together: of a run in both the earlier first and the later last time."""
     result = dict(extents)
-    for run, (first, last) in more.items():
-        known = result.get(run, (first, last))
-        result[run] = (min(known[0], first), max(known[1], last))
+    for segment, (first, last) in more.items():
+        known = result.get(segment, (first, last))
+        result[segment] = (min(known[0], first), max(known[1], last))
     return result
 
 
-def shown(run: int, times_ms: Integers, extents: Extents) -> Mask | None:
+def shown(segment: int, times_ms: Integers, extents: Extents) -> Mask | None:
     """Which of a run's times no later run covers; None for all of them.
 
     Args:
-        run: The run.
+        segment: The run.
         times_ms: Rising, at least one. [milliseconds]
         extents: Of all runs.
     """
     mask: Mask | None = None
     for later, (first, last) in extents.items():
-        if later > run and first <= times_ms[-1] and last >= times_ms[0]:
+        if later > segment and first <= times_ms[-1] and last >= times_ms[0]:
             covered = (times_ms >= first) & (times_ms <= last)
             mask = ~covered if mask is None else mask & ~covered
     return mask
 
 
-def joined(parts: Sequence[Part], extents: Extents) -> Series:
+def joined(parts: Sequence[SegmentSamples], extents: Extents) -> Series:
     """Parts of one series as one, in order of time, each moment in its latest recording."""
     if not parts:
         return EMPTY
-    if len({part.run for part in parts}) > 1 or _covered(parts[0].run, extents):
+    if len({part.segment for part in parts}) > 1 or _covered(parts[0].segment, extents):
         parts = [part for part in (_seen(part, extents) for part in parts) if len(part.series)]
         parts.sort(key=lambda part: part.series.times[0])
     if len(parts) == 1:
@@ -89,10 +89,14 @@ def joined(parts: Sequence[Part], extents: Extents) -> Series:
     return Series(times, values)
 
 
-def _seen(part: Part, extents: Extents) -> Part:
-    mask = shown(part.run, np.rint(part.series.times * 1000).astype(np.int64), extents)
-    return part if mask is None else Part(part.run, Series(part.series.times[mask], part.series.values[mask]))
+def _seen(part: SegmentSamples, extents: Extents) -> SegmentSamples:
+    mask = shown(part.segment, np.rint(part.series.times * 1000).astype(np.int64), extents)
+    return (
+        part
+        if mask is None
+        else SegmentSamples(part.segment, Series(part.series.times[mask], part.series.values[mask]))
+    )
 
 
-def _covered(run: int, extents: Extents) -> bool:
-    return any(later > run for later in extents)
+def _covered(segment: int, extents: Extents) -> bool:
+    return any(later > segment for later in extents)

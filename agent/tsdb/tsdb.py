@@ -21,19 +21,19 @@ from agent.tsdb import checkpoints, codec, opening, persistence, retention
 from agent.tsdb.catalog import labels
 from agent.tsdb.codec import CodecError
 from agent.tsdb.compaction import Steps
-from agent.tsdb.file import MemoryVolume, Volume
-from agent.tsdb.maintenance import Upkeep
+from agent.tsdb.file import DatabaseFile, MemoryDatabase
+from agent.tsdb.maintenance import Maintenance
 from agent.tsdb.persistence import Recent
 from agent.tsdb.queries import Queries
 from agent.tsdb.rollup import Points
-from agent.tsdb.schema import StoreAway, StoreCorrupt, StoreError
+from agent.tsdb.schema import StoreCorrupt, StoreError, StoreUnavailable
 from agent.tsdb.series import Series
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.size import StoreSize
 
 log = logging.getLogger(__name__)
 
-_UPKEEP_SECONDS: Final = 0.002
+_MAINTENANCE_SECONDS: Final = 0.002
 _BEHIND_BLOCKS: Final = 2.5
 _BEHIND_FACTOR: Final = 4
 _CATCH_UP_SECONDS: Final = 1.0
@@ -47,31 +47,31 @@ _steps_per_unit = lru_cache(maxsize=256)(codec.steps_per_unit)
 class Tsdb:
     """The open store. Used from one thread; only `checkpoint` may run in another one."""
 
-    def __init__(self, volume: Volume, settings: StoreSettings) -> None:
+    def __init__(self, database_file: DatabaseFile, settings: StoreSettings) -> None:
         """See `open` and `in_memory`.
 
         Args:
-            volume: Where it is kept.
+            database_file: Where it is kept.
             settings: Retention and bounds.
 
         Raises:
             StoreError: It cannot be opened.
         """
-        self.path = volume.path
+        self.path = database_file.path
         self.problem = ""
         """Why the file cannot be written now; empty while all is well."""
         self._settings = settings
-        self._volume = volume
+        self._database_file = database_file
         self._recent = Recent.nothing()
         self._unwritten = self._recent.head.next_number  # the first tick that is only in memory
         self._retry_ms: int | None = None
         self._appended_at = -_NEXT_TICK_SECONDS
         self._read_problem = ""
         self._damaged = 0
-        self._upkeep = Upkeep(settings)
+        self._maintenance = Maintenance(settings)
         self._jobs: Steps | None = None
-        self._queries = self._asking()
-        self._take(volume.open(check=True))
+        self._queries = self._new_queries()
+        self._load(database_file.open(check=True))
 
     @classmethod
     def open(cls, path: Path | str, settings: StoreSettings | None = None) -> Self:
@@ -79,22 +79,22 @@ class Tsdb:
 
         Raises:
             StoreNewer: A newer version wrote it.
-            StoreAway: The disk cannot be written now.
+            StoreUnavailable: The disk cannot be written now.
             StoreError: Another agent uses the file, or the folder may not be written. One line, with the way out.
         """
         settings = settings or StoreSettings()
-        volume = Volume(Path(path), settings)
+        database_file = DatabaseFile(Path(path), settings)
         try:
-            return cls(volume, settings)
+            return cls(database_file, settings)
         except BaseException:
-            volume.close()
+            database_file.close()
             raise
 
     @classmethod
     def in_memory(cls, settings: StoreSettings | None = None) -> Self:
         """A store without a file, for as long as the real one cannot be opened; bounded to some 30 MiB."""
         settings = settings or StoreSettings()
-        return cls(MemoryVolume(settings), settings)
+        return cls(MemoryDatabase(settings), settings)
 
     def append(self, now: float, samples: Sequence[Sample]) -> None:
         """Keep one tick. It survives ``kill -9`` when this returns; rarely only after the next one, within 2 s.
@@ -107,7 +107,7 @@ class Tsdb:
 
         Raises:
             ValueError: A value is not a finite number; nothing of the tick is kept.
-            StoreAway: It could not be written yet. It is in memory, and windows have it; tried again at each tick.
+            StoreUnavailable: It could not be written yet. The tick is in memory and in windows; each tick retries.
         """
         time_ms = round(now * 1000)
         if samples:
@@ -152,7 +152,7 @@ class Tsdb:
         """Replace all checkpoints, in one transaction.
 
         Raises:
-            StoreAway: They could not be written.
+            StoreUnavailable: They could not be written.
         """
         last = self._recent.head.last
         saved = (0.0 if last is None else last[1] / 1000.0) if now is None else now
@@ -160,7 +160,7 @@ class Tsdb:
 
     def load_checkpoints(self) -> dict[str, bytes]:
         """The checkpoints last saved, by name; nothing while there is no file to read."""
-        file = self._volume.file
+        file = self._database_file.file
         if file is None:
             return {}
         try:
@@ -169,11 +169,11 @@ class Tsdb:
             self._was_read(error)
             return {}
 
-    def keep_minutes(self, window_days: float) -> None:
+    def set_minute_retention(self, window_days: float) -> None:
         """Keep 1-minute points for a policy's window: max(configured, window + 1) days."""
-        self._upkeep.minute_days = max(self._settings.minute_days, int(np.ceil(window_days)) + 1)
+        self._maintenance.minute_days = max(self._settings.minute_days, int(np.ceil(window_days)) + 1)
 
-    def maintain(self, now: float, seconds: float = _UPKEEP_SECONDS) -> None:
+    def maintain(self, now: float, seconds: float = _MAINTENANCE_SECONDS) -> None:
         """Do a little of what is due: compress, merge, forget. Called between ticks.
 
         Args:
@@ -181,43 +181,43 @@ class Tsdb:
             seconds: How long it may take, more or less; longer when it does not keep up.
 
         Raises:
-            StoreAway: It could not be written; tried again later.
+            StoreUnavailable: It could not be written; tried again later.
         """
         if self.problem or self._unwritten < self._recent.head.next_number:
             return
         now_ms = round(now * 1000)
-        if self._volume.is_renewing_log:
+        if self._database_file.is_renewing_log:
             return
-        if self._jobs is None and not self._upkeep.is_due(self._recent, now_ms):
+        if self._jobs is None and not self._maintenance.is_due(self._recent, now_ms):
             return
         if len(self._recent.head) > self._settings.memory_ticks:
             seconds = _CATCH_UP_SECONDS
         elif len(self._recent.head) > _BEHIND_BLOCKS * self._settings.block_ticks:
             seconds *= _BEHIND_FACTOR
         deadline = time.perf_counter() + seconds
-        self._volume.bound_log()
+        self._database_file.bound_log()
         self._do(lambda file: self._work(file, now_ms, deadline))
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file and flush it. Takes as long as the disk does: call it in a thread.
 
         Raises:
-            StoreAway: It could not be written.
+            StoreUnavailable: It could not be written.
         """
-        self._volume.checkpoint()
+        self._database_file.checkpoint()
 
     def size(self) -> StoreSize:
         """How large the store is now."""
-        file = self._volume.file
+        file = self._database_file.file
         return StoreSize(
-            file_bytes=self._volume.bytes_on_disk(),
+            file_bytes=self._database_file.bytes_on_disk(),
             used_bytes=0 if file is None else retention.used_bytes(file),
             series=len(self._recent.catalog) if file is None else retention.series(file),
             head_ticks=len(self._recent.head),
             unwritten_ticks=self._recent.head.count_from(self._unwritten),
-            set_aside=self._volume.set_aside,
+            set_aside=self._database_file.set_aside,
             damaged_chunks=self._damaged,
-            dropped_blocks=self._upkeep.dropped,
+            dropped_blocks=self._maintenance.dropped,
         )
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class Tsdb:
                 self._write(None)
             except StoreError as error:
                 log.warning("%s", error)
-        self._volume.close()
+        self._database_file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -240,30 +240,30 @@ class Tsdb:
         now, before = time.monotonic(), self._appended_at
         self._appended_at = now
         soon = now - before < _NEXT_TICK_SECONDS
-        return soon and self._volume.is_renewing_log and self._recent.head.next_number - self._unwritten <= 1
+        return soon and self._database_file.is_renewing_log and self._recent.head.next_number - self._unwritten <= 1
 
     def _write(self, time_ms: int | None) -> None:
         """Write ticks through that are only in memory; the oldest first, so that an outage is caught up with."""
-        if self._volume.is_lost:
-            self._volume.forsake()
+        if self._database_file.is_lost:
+            self._database_file.abandon()
             self._unwritten, self._retry_ms = self._recent.head.first_number, None
-        if self._volume.file is None and not self._is_time_to_retry(time_ms):
-            raise StoreAway(self.problem)
+        if self._database_file.file is None and not self._retry_due(time_ms):
+            raise StoreUnavailable(self.problem)
         try:
-            if self._volume.file is None:
-                self._take(self._volume.open(check=False))
-            self._volume.bound_log()
+            if self._database_file.file is None:
+                self._load(self._database_file.open(check=False))
+            self._database_file.bound_log()
             if self.problem:
                 self._write_through(1)  # enough to see whether it works again
             self._write_through(_TICKS_PER_WRITE)
         except StoreError as error:
-            self._lack(error, time_ms)
-            raise StoreAway(self.problem) from error
+            self._write_failed(error, time_ms)
+            raise StoreUnavailable(self.problem) from error
         if self.problem:
             log.info("store %s can be written again", self.path)
         self.problem = ""
         if self._read_problem:
-            raise StoreAway(self._read_problem)
+            raise StoreUnavailable(self._read_problem)
 
     def _write_through(self, most: int) -> None:
         self._unwritten = self._do(lambda file: persistence.write(file, self._recent, self._unwritten, most))
@@ -271,7 +271,7 @@ class Tsdb:
     def _work(self, file: sqlite3.Connection, now_ms: int, deadline: float) -> None:
         """Steps of the upkeep in one transaction, until the deadline."""
         if self._jobs is None:
-            self._jobs = self._upkeep.work(file, self._recent, now_ms)
+            self._jobs = self._maintenance.work(file, self._recent, now_ms)
         file.execute("BEGIN")
         for then in self._jobs:
             if then is not None or time.perf_counter() >= deadline:
@@ -287,12 +287,12 @@ class Tsdb:
         """Write to the file; when that shows that it is damaged, or has no room, to what it is then, once more.
 
         Raises:
-            StoreAway: It cannot be written now.
+            StoreUnavailable: It cannot be written now.
             StoreError: It may not be used.
         """
-        with self._volume.writing():
+        with self._database_file.writing():
             for again in (True, False):
-                file = self._volume.file
+                file = self._database_file.file
                 if file is None:
                     break
                 try:
@@ -300,37 +300,37 @@ class Tsdb:
                 except (sqlite3.Error, CodecError) as error:
                     self._jobs = None
                     opening.roll_back(file)
-                    if not (again and self._mended(error)):
+                    if not (again and self._repaired(error)):
                         with opening.errors(self.path):
                             raise
-        raise StoreAway(self.problem or f"{self.path} is not open")
+        raise StoreUnavailable(self.problem or f"{self.path} is not open")
 
-    def _mended(self, error: Exception) -> bool:
+    def _repaired(self, error: Exception) -> bool:
         """Make room in a full file, or begin a new one in place of a damaged one; whether it was either."""
         try:
             with opening.errors(self.path):
                 raise error
         except StoreCorrupt as reason:
-            self._begin_anew(reason)
+            self._start_over(reason)
             return True
-        except StoreAway:
-            return isinstance(error, sqlite3.Error) and opening.is_full(error) and self._made_room()
+        except StoreUnavailable:
+            return isinstance(error, sqlite3.Error) and opening.is_full(error) and self._freed_space()
 
-    def _made_room(self) -> bool:
-        file = self._volume.file
-        if file is None or not self._volume.is_at_bound():
+    def _freed_space(self) -> bool:
+        file = self._database_file.file
+        if file is None or not self._database_file.is_at_bound():
             return False
         log.warning("store %s is full: the oldest samples are dropped; a larger --store-max-mib keeps more", self.path)
-        before = self._upkeep.dropped
+        before = self._maintenance.dropped
         try:
-            self._upkeep.make_room_at_once(file)
+            self._maintenance.free_space_at_once(file)
         except sqlite3.Error:
             opening.roll_back(file)
             return False
         self._queries.blocks_changed()
-        return self._upkeep.dropped > before
+        return self._maintenance.dropped > before
 
-    def _take(self, recent: Recent, *, everything: bool = False) -> None:
+    def _load(self, recent: Recent, *, everything: bool = False) -> None:
         """Go on with what a file has, and the ticks that it lacks.
 
         Args:
@@ -338,24 +338,24 @@ class Tsdb:
             everything: It lacks all, because it begins anew.
         """
         old, first = self._recent, recent.head.next_number
-        recent.take_over(old, old.head.first_number if everything else self._unwritten)
+        recent.append_from(old, old.head.first_number if everything else self._unwritten)
         self._recent, self._unwritten = recent, first
-        fresh = Upkeep(self._settings)
-        fresh.minute_days, fresh.dropped = self._upkeep.minute_days, self._upkeep.dropped
-        self._upkeep, self._jobs = fresh, None
-        self._queries = self._asking()
+        fresh = Maintenance(self._settings)
+        fresh.minute_days, fresh.dropped = self._maintenance.minute_days, self._maintenance.dropped
+        self._maintenance, self._jobs = fresh, None
+        self._queries = self._new_queries()
 
-    def _asking(self) -> Queries:
-        recent, volume = self._recent, self._volume
-        return Queries(recent.catalog, recent.head, volume.file, self._was_read, self._cannot_decode)
+    def _new_queries(self) -> Queries:
+        recent, database_file = self._recent, self._database_file
+        return Queries(recent.catalog, recent.head, database_file.file, self._was_read, self._cannot_decode)
 
-    def _lack(self, error: StoreError, time_ms: int | None) -> None:
+    def _write_failed(self, error: StoreError, time_ms: int | None) -> None:
         """The file cannot be written: from now on in memory."""
         self._jobs = None
         self._retry_ms = time_ms
         self.problem = f"{error}; new samples are held in memory, and written when it works again"
 
-    def _is_time_to_retry(self, time_ms: int | None) -> bool:
+    def _retry_due(self, time_ms: int | None) -> bool:
         return time_ms is not None and (self._retry_ms is None or abs(time_ms - self._retry_ms) >= _RETRY_MS)
 
     def _bound_memory(self) -> None:
@@ -376,22 +376,22 @@ class Tsdb:
                 with opening.errors(self.path):
                     raise error
             except StoreCorrupt as reason:
-                self._begin_anew(reason)
+                self._start_over(reason)
                 return False
-            except StoreAway:
+            except StoreUnavailable:
                 self._read_problem = f"cannot read {self.path}: {error}; answers come from the last samples alone"
         return True
 
-    def _begin_anew(self, reason: StoreCorrupt) -> None:
+    def _start_over(self, reason: StoreCorrupt) -> None:
         """Set the file aside and go on in a new one with what memory holds."""
         try:
-            self._take(self._volume.replace(reason), everything=True)
+            self._load(self._database_file.replace(reason), everything=True)
         except StoreError as error:
             self._unwritten = self._recent.head.first_number
-            self._lack(error, None)
+            self._write_failed(error, None)
 
     def _cannot_decode(self, block: int, series: int, error: CodecError) -> None:
-        if (block, series) not in self._upkeep.damaged:
+        if (block, series) not in self._maintenance.damaged:
             log.error("%s: %s: the samples of one series are lost for the time of block %d", self.path, error, block)
             self._damaged += 1
-            self._upkeep.damaged[block, series] = str(error)
+            self._maintenance.damaged[block, series] = str(error)

@@ -27,7 +27,7 @@ def to_version_2(database: Any) -> None:  # noqa: ANN401 - the library publishes
         database.table("blocks").add_column(column, int, not_null_default=default)
     database.execute("DROP INDEX IF EXISTS blocks_by_end")
     database.execute("CREATE INDEX blocks_by_tier ON blocks (tier, state, run, start_ms)")
-    last = _runs_of_blocks(connection)
+    last = _segments_of_blocks(connection)
     _count_samples(connection)
     _number_head(connection, last)
 
@@ -60,15 +60,15 @@ def _rebuild(connection: sqlite3.Connection, database: Any) -> None:  # noqa: AN
     )
 
 
-def _runs_of_blocks(connection: sqlite3.Connection) -> tuple[int, int]:
+def _segments_of_blocks(connection: sqlite3.Connection) -> tuple[int, int]:
     """Run and end of the last block; (1, the beginning of time) when there is none."""
-    run, end = 1, _NEVER
+    segment, end = 1, _NEVER
     rows = connection.execute("SELECT id, start_ms, end_ms FROM blocks ORDER BY start_ms, id").fetchall()
     for number, start_ms, end_ms in rows:
-        run += int(end > _NEVER and start_ms > end + PAUSE_MS)
+        segment += int(end > _NEVER and start_ms > end + PAUSE_MS)
         end = max(end, end_ms)
-        connection.execute("UPDATE blocks SET run = ? WHERE id = ?", (run, number))
-    return run, end
+        connection.execute("UPDATE blocks SET run = ? WHERE id = ?", (segment, number))
+    return segment, end
 
 
 def _count_samples(connection: sqlite3.Connection) -> None:
@@ -83,15 +83,15 @@ def _count_samples(connection: sqlite3.Connection) -> None:
 
 def _number_head(connection: sqlite3.Connection, last: tuple[int, int]) -> None:
     """Ticks in order of time; a tick's amounts are put in rising order of their series."""
-    run, end = last
+    segment, end = last
     old = {number: np.frombuffer(packed, "<u4") for number, packed in connection.execute("SELECT * FROM layouts")}
     connection.execute("DELETE FROM layouts")
     layouts = Layouts()
     for time_ms, layout, amounts in connection.execute("SELECT * FROM old_head ORDER BY time_ms").fetchall():
-        run += int(time_ms > end + PAUSE_MS and end > _NEVER)
+        segment += int(time_ms > end + PAUSE_MS and end > _NEVER)
         end = time_ms
         order = np.argsort(old[layout], kind="stable")
-        row = (run, time_ms, layouts.number(old[layout][order].astype(np.int64)))
+        row = (segment, time_ms, layouts.number(old[layout][order].astype(np.int64)))
         ordered = np.frombuffer(amounts, "<i8")[order].tobytes()
         connection.execute("INSERT INTO head (run, time_ms, layout, amounts) VALUES (?, ?, ?, ?)", (*row, ordered))
     connection.executemany("INSERT INTO layouts (id, series) VALUES (?, ?)", layouts.unsaved())

@@ -8,7 +8,7 @@ import numpy as np
 
 from agent.tsdb import blocks, codec, opening, rollup
 from agent.tsdb.codec import CodecError
-from agent.tsdb.inspection import Inspection
+from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.rollup import MINUTE_MS
 from agent.tsdb.schema import LIVE, MINUTES, RAW, StoreCorrupt
 from agent.tsdb.segments import Extents
@@ -18,7 +18,7 @@ _MOST_FINDINGS = 20
 
 
 @dataclass(slots=True)
-class Verdict:
+class VerificationResult:
     """What was found."""
 
     blocks: int = 0
@@ -36,21 +36,21 @@ class Verdict:
         return not self.findings
 
 
-def verify(database: Inspection) -> Verdict:
+def verify(database: DatabaseReader) -> VerificationResult:
     """Read everything, and compare."""
-    verdict = Verdict()
+    result = VerificationResult()
     try:
         with opening.errors(database.path):
-            verdict.findings += _pages(database.connection)
-            if verdict.is_sound:
-                verdict.findings += _blocks(database, verdict)
-                verdict.findings += _overlaps(database.connection)
-                verdict.findings += _recent(database, verdict)
-                verdict.findings += _roll_up(database)
-                verdict.findings += _unfinished(database.connection)
+            result.findings += _pages(database.connection)
+            if result.is_sound:
+                result.findings += _blocks(database, result)
+                result.findings += _overlaps(database.connection)
+                result.findings += _recent(database, result)
+                result.findings += _roll_up(database)
+                result.findings += _unfinished(database.connection)
     except StoreCorrupt as error:
-        verdict.findings.append(str(error))
-    return verdict
+        result.findings.append(str(error))
+    return result
 
 
 def _pages(connection: sqlite3.Connection) -> Iterator[str]:
@@ -59,12 +59,12 @@ def _pages(connection: sqlite3.Connection) -> Iterator[str]:
             yield " ".join(line.split())
 
 
-def _blocks(database: Inspection, verdict: Verdict) -> Iterator[str]:
+def _blocks(database: DatabaseReader, result: VerificationResult) -> Iterator[str]:
     """Every block: its times, its chunks, its count."""
     known = {number for (number,) in database.connection.execute("SELECT id FROM series")}
     query = "SELECT id, tier, start_ms, end_ms, samples, times FROM blocks WHERE state = ? ORDER BY id"
     for block, tier, start, end, samples, encoded in database.connection.execute(query, (LIVE,)).fetchall():
-        verdict.blocks += 1
+        result.blocks += 1
         try:
             times = codec.decode_times(encoded)
         except CodecError as error:
@@ -75,7 +75,7 @@ def _blocks(database: Inspection, verdict: Verdict) -> Iterator[str]:
         found = 0
         rows = database.connection.execute("SELECT series, data FROM chunks WHERE block = ? ORDER BY series", (block,))
         for series, data in rows:
-            verdict.chunks += 1
+            result.chunks += 1
             try:
                 found += _points(tier, data, times)
             except CodecError as error:
@@ -84,7 +84,7 @@ def _blocks(database: Inspection, verdict: Verdict) -> Iterator[str]:
                 yield f"block {block}: series {series} has no name"
         if found != samples:
             yield f"block {block}: has {found} points, {samples} were counted"
-        verdict.samples += found if tier == RAW else 0
+        result.samples += found if tier == RAW else 0
 
 
 def _points(tier: int, data: bytes, times: Integers) -> int:
@@ -107,17 +107,17 @@ def _overlaps(connection: sqlite3.Connection) -> Iterator[str]:
             before = row
 
 
-def _recent(database: Inspection, verdict: Verdict) -> Iterator[str]:
+def _recent(database: DatabaseReader, result: VerificationResult) -> Iterator[str]:
     """The ticks that are not compressed yet: those that could be loaded are sound but for their order."""
     before: tuple[int, int] = (-1, 0)
     for tick in database.recent.head.ticks(0, 1 << 62):
-        verdict.samples += len(tick.series)
-        if tick.run == before[0] and tick.time_ms <= before[1]:
+        result.samples += len(tick.series)
+        if tick.segment == before[0] and tick.time_ms <= before[1]:
             yield f"tick {tick.number} is not later than the one before it"
-        before = tick.run, tick.time_ms
+        before = tick.segment, tick.time_ms
 
 
-def _roll_up(database: Inspection) -> Iterator[str]:
+def _roll_up(database: DatabaseReader) -> Iterator[str]:
     """Where samples and minutes are both kept they must agree."""
     queries = database.queries
     extents = blocks.extents(database.connection, RAW)
@@ -152,7 +152,7 @@ def _whole_minutes(extents: Extents) -> tuple[int, int]:
 def _is_recorded_over(extents: Extents, recent: Extents) -> bool:
     newest = max(extents)
     first, last = extents[newest]
-    return any(run > newest and start <= last and end >= first for run, (start, end) in recent.items())
+    return any(segment > newest and start <= last and end >= first for segment, (start, end) in recent.items())
 
 
 def _unfinished(connection: sqlite3.Connection) -> Iterator[str]:

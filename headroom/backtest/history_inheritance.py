@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from agent.pods import PodRef
-from agent.series_index import Roster, RosterLimits
+from agent.series_index import SeriesIndex, SeriesIndexLimits
 from crds.priority import PriorityBand, QoS
 from headroom.backtest.trace import Stay
 
@@ -39,7 +39,7 @@ class _Lineage:
         self._copied: dict[int, int] = {}
         self._found: list[int | None] = [None] * len(stays)
         self._inherited = [0] * len(stays)
-        self._roster = Roster(RosterLimits(), self._clear, self._copy)
+        self._index = SeriesIndex(SeriesIndexLimits(), self._clear, self._copy)
         self._pods = [
             PodRef(str(place), "", str(place), PriorityBand.PROD, QoS.NONE, workload=stay.workload)
             for place, stay in enumerate(stays)
@@ -58,13 +58,13 @@ class _Lineage:
             for place in going.get(step, ()):
                 here.pop(place, None)
             here.update({place: self._pods[place] for place in coming.get(step, ())})
-            self._roster.update(step * self._step_seconds, tuple(here.values()), self._richness)
+            self._index.update(step * self._step_seconds, tuple(here.values()), self._richness)
             for place in coming.get(step, ()):
-                self._take_in(place)
+                self._apply_pods(place)
         return self._found
 
-    def _take_in(self, place: int) -> None:
-        row = self._roster.row(str(place))
+    def _apply_pods(self, place: int) -> None:
+        row = self._index.row(str(place))
         if row is not None:
             source = self._found[place] = self._copied.pop(row, None)
             self._inherited[place] = 0 if source is None else self._known(source)

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from agent.numerics.arrays import BoolArray, FloatArray, IntArray
-from agent.predictors.base import DAY_SECONDS, WEEK_DAYS, is_thin
+from agent.predictors.base import DAY_SECONDS, WEEK_DAYS, is_sparse
 from headroom.backtest.columns import Ask, Lanes
 from headroom.backtest.history import PodHistory
 from headroom.backtest.rolling_window import trailing_max
@@ -185,17 +185,17 @@ class SegmentWindows:
 
     @cached_property
     def _thin(self) -> BoolArray:
-        return is_thin(self._covered, self._observed)
+        return is_sparse(self._covered, self._observed)
 
     def _with_stand_ins(self, together: Callable[[Sequence[PodHistory]], FloatArray]) -> FloatArray:
         """What those pods use together whose window says enough, and the highest of the others; shape (N,)."""
-        pods, thin = self.view.pods, self._thin
-        if not thin.any():
+        pods, sparse = self.view.pods, self._thin
+        if not sparse.any():
             return together(pods)
-        found: FloatArray = np.where(thin, self.highest, 0.0).sum(axis=-1)
-        cuts = [0, *(np.flatnonzero((thin[1:] != thin[:-1]).any(axis=-1)) + 1).tolist(), len(thin)]
+        found: FloatArray = np.where(sparse, self.highest, 0.0).sum(axis=-1)
+        cuts = [0, *(np.flatnonzero((sparse[1:] != sparse[:-1]).any(axis=-1)) + 1).tolist(), len(sparse)]
         for low, high in itertools.pairwise(cuts):
-            enough = [pod for pod, is_it in zip(pods, thin[low].tolist(), strict=True) if not is_it]
+            enough = [pod for pod, is_it in zip(pods, sparse[low].tolist(), strict=True) if not is_it]
             if enough:
                 found[low:high] += together(enough)[low:high]
         return found

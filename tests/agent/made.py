@@ -8,7 +8,7 @@ import numpy as np
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.trainer.trainer import Learner, TrainingSettings
+from agent.trainer.trainer import Trainer, TrainingSettings
 from agent.tsdb import rollup
 from agent.tsdb.rollup import Points
 from crds.priority import PriorityBand, QoS
@@ -102,7 +102,7 @@ def pod(
 class Machine:
     """A node that goes through training rounds: usage in, learner up to date."""
 
-    learner: Learner
+    trainer: Trainer
     store: MadeStore
     now: float = START
 
@@ -131,17 +131,17 @@ class Machine:
                 if memory:
                     self.store.put(MEMORY, entity, self.now, [cores * GIB] * int(INTERVAL))
             self.now += INTERVAL
-            self.learner.observe(self.now, self.store, pods)
+            self.trainer.train(self.now, self.store, pods)
 
     def cores(self, entity: str, what: str = "means") -> float:
         """A moment of an entity's CPU: means, highest, counts …; of a pod never seen it is 0."""
-        row = self.learner.row(entity)
-        return 0.0 if row is None else float(getattr(self.learner.histories[CPU].moments, what)[row])
+        row = self.trainer.row(entity)
+        return 0.0 if row is None else float(getattr(self.trainer.histories[CPU].moments, what)[row])
 
 
 def machine() -> Machine:
     """A node where nothing was learned yet."""
-    return Machine(Learner(), MadeStore())
+    return Machine(Trainer(), MadeStore())
 
 
 class SlotStore:
@@ -170,7 +170,7 @@ SLOT_START = 1_700_000_100.0
 class LongRun:
     """A node that goes through days, a training round for each 5-minute slot."""
 
-    learner: Learner = field(default_factory=lambda: Learner(TrainingSettings(interval_seconds=SLOT)))
+    trainer: Trainer = field(default_factory=lambda: Trainer(TrainingSettings(interval_seconds=SLOT)))
     store: SlotStore = field(default_factory=SlotStore)
     now: float = SLOT_START
 
@@ -183,7 +183,7 @@ class LongRun:
                 entity: Series(times, np.full(len(times), cores * scale)) for entity, cores in everyone.items()
             }
         self.now += SLOT
-        self.learner.observe(self.now, self.store, pods)
+        self.trainer.train(self.now, self.store, pods)
 
     def hours(self, count: float, usage: Mapping[str, float], pods: Sequence[PodRef], system: float = 0.0) -> None:
         """Hours of constant usage."""

@@ -5,9 +5,9 @@ import sys
 
 HOLES = """
 import numpy as np, psutil
-from agent.allocator import keep_large_blocks_apart
+from agent.allocator import set_mmap_threshold
 
-keep_large_blocks_apart()
+set_mmap_threshold()
 rss = psutil.Process().memory_info
 freed = np.ones(3 << 20)  # 24 MiB
 del freed  # left alone, glibc now takes anything smaller for what comes and goes, and keeps its room

@@ -9,15 +9,15 @@ import pytest
 
 from agent.numerics.packing import unpack
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeFacts, predict
+from agent.prediction.prediction import NodeResources, predict
 from agent.predictors import PREDICTORS
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from agent.tsdb.tsdb import Tsdb
 from crds.predict_policy import ModelChoice, PredictPolicy
 from tests.agent.made import GIB, SLOT_START, LongRun, pod
 
-FACTS = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 SLOTS = 40
 SUMS = {"training/roster", "training/cpu", "training/memory"}
 
@@ -43,7 +43,7 @@ def _policies() -> list[PredictPolicy]:
     return [PredictPolicy(model=name, of=of if name == "max" else None) for name in PREDICTORS]
 
 
-def _assert_same(left: Learner, right: Learner, *, roster: bool = True) -> None:
+def _assert_same(left: Trainer, right: Trainer, *, roster: bool = True) -> None:
     """Everything that two learners know is the same, to the last bit; only the numbers of the rows may differ."""
     found, expected = left.checkpoints(), right.checkpoints()
     names = SUMS if roster else SUMS - {"training/roster"}
@@ -52,14 +52,14 @@ def _assert_same(left: Learner, right: Learner, *, roster: bool = True) -> None:
     for metric, history in left.histories.items():
         ours, theirs = history.windows, right.histories[metric].windows
         np.testing.assert_array_equal(ours.held, theirs.held)
-        rows, others = ([learner.row(one) for one in everyone] for learner in (left, right))
+        rows, others = ([trainer.row(one) for one in everyone] for trainer in (left, right))
         np.testing.assert_array_equal(
             ours.read(np.array(rows, dtype=np.intp), ours.held), theirs.read(np.array(others, dtype=np.intp), ours.held)
         )
 
 
-def _predictions(learner: Learner, now: float, pods: Sequence[PodRef]) -> list[object]:
-    return [predict(now, learner, pods, FACTS, policy) for policy in _policies()]
+def _predictions(trainer: Trainer, now: float, pods: Sequence[PodRef]) -> list[object]:
+    return [predict(now, trainer, pods, FACTS, policy) for policy in _policies()]
 
 
 @pytest.mark.parametrize("cut", [1, 13, 16, 31, 39])
@@ -68,29 +68,29 @@ def test_cut_run_equals_uncut(cut: int) -> None:
     whole = _run(range(SLOTS), LongRun())
     first = _run(range(cut), LongRun())
     second = LongRun(now=first.now)
-    second.learner = Learner(first.learner.settings)
-    second.learner.restore(first.learner.checkpoints())
+    second.trainer = Trainer(first.trainer.settings)
+    second.trainer.restore(first.trainer.checkpoints())
     _run(range(cut, SLOTS), second)
     pods = _pods(SLOTS - 1)
-    _assert_same(second.learner, whole.learner)
-    assert _predictions(second.learner, second.now, pods) == _predictions(whole.learner, whole.now, pods)
+    _assert_same(second.trainer, whole.trainer)
+    assert _predictions(second.trainer, second.now, pods) == _predictions(whole.trainer, whole.now, pods)
 
 
 def test_restored_windows_are_whole() -> None:
     """A restored learner has every average of everyone, inherited ones and those of ended workloads included."""
     node = _run(range(SLOTS), LongRun())
-    again = Learner(node.learner.settings)
-    again.restore(node.learner.checkpoints())
-    _assert_same(again, node.learner)
+    again = Trainer(node.trainer.settings)
+    again.restore(node.trainer.checkpoints())
+    _assert_same(again, node.trainer)
     assert len(again.histories[CPU].windows.held) == SLOTS
 
 
 def test_little_is_written_again() -> None:
     """Between two saves only the current hour and the sums change; a past hour is the very same bytes."""
     node = _run(range(SLOTS), LongRun())
-    before = node.learner.checkpoints()
+    before = node.trainer.checkpoints()
     node.slot({"stays": 1.0}, _pods(SLOTS))
-    after = node.learner.checkpoints()
+    after = node.trainer.checkpoints()
     changed = {name for name, data in after.items() if before.get(name) is not data}
     past = {name for name in after if name.startswith("training/windows/")} - changed
     assert len(past) == 3
@@ -100,14 +100,14 @@ def test_little_is_written_again() -> None:
 def test_size_does_not_grow() -> None:
     """What is saved after many hours is no more than what a full ring of the pods and workloads needs."""
     node = LongRun()
-    node.learner.look_back(7.0)
+    node.trainer.resize_windows(7.0)
     sizes: list[tuple[int, int]] = []
     for hours in (6, 6):
         for number in range(hours * 12):
             name = f"job-{len(sizes)}-{number}"
             node.slot({name: 1.0}, [pod(name, workload="shop/Job/clean")])
-        rows = json.dumps(sorted(node.learner.checkpoints()))
-        sizes.append((len(node.learner.histories[CPU].observed), rows.count("inherited")))
+        rows = json.dumps(sorted(node.trainer.checkpoints()))
+        sizes.append((len(node.trainer.histories[CPU].observed), rows.count("inherited")))
     assert sizes[1] == sizes[0]
 
 
@@ -122,19 +122,19 @@ def test_killed_agent_learns_the_rest(tmp_path: Path) -> None:
         both = [(CPU, 1.0), (MEMORY, float(GIB))]
         store.append(now, [Sample(m, e, now, scale * value) for m, scale in both for e, value in cores.items()])
 
-    store, learner, now = Tsdb.open(tmp_path / "a.db"), Learner(), SLOT_START
+    store, trainer, now = Tsdb.open(tmp_path / "a.db"), Trainer(), SLOT_START
     for number in range(600):
         now += 2.0
         tick(store, now)
         if number % 15 == 0:
-            learner.observe(now, store, pods)
+            trainer.train(now, store, pods)
         if number == 330:
-            saved = learner.checkpoints()
+            saved = trainer.checkpoints()
     store.close()
-    again = Learner()
+    again = Trainer()
     again.restore(saved)
     with Tsdb.open(tmp_path / "a.db") as reopened:
-        again.observe(now, reopened, pods)
-        learner.observe(now, reopened, pods)
-    assert _predictions(again, now, pods) == _predictions(learner, now, pods)
-    _assert_same(again, learner, roster=False)  # which was looked through at other moments
+        again.train(now, reopened, pods)
+        trainer.train(now, reopened, pods)
+    assert _predictions(again, now, pods) == _predictions(trainer, now, pods)
+    _assert_same(again, trainer, roster=False)  # which was looked through at other moments

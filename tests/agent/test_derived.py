@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent import derived
-from agent.samples import CPU, MEMORY, NODE, SYS, VANISHED, Harvest, Missing, Sample
+from agent.samples import CPU, MEMORY, NODE, SYS, VANISHED, CollectionResult, Missing, Sample
 
 NOW = 1000.0
 
 
-def _harvest(*samples: tuple[str, str, float], missing: tuple[tuple[str, str], ...] = ()) -> Harvest:
-    return Harvest(
+def _harvest(*samples: tuple[str, str, float], missing: tuple[tuple[str, str], ...] = ()) -> CollectionResult:
+    return CollectionResult(
         [Sample(metric, entity, NOW, value) for metric, entity, value in samples],
         [Missing(metric, entity, "why") for metric, entity in missing],
         pods_listed=True,
@@ -19,32 +19,32 @@ def _harvest(*samples: tuple[str, str, float], missing: tuple[tuple[str, str], .
 
 def test_system_is_the_rest() -> None:
     """Node 3 cores and 10 bytes, pods 1 + 0.5 cores and 4 bytes: 1.5 cores and 6 bytes."""
-    harvest = _harvest((CPU, NODE, 3.0), (CPU, "a", 1.0), (CPU, "b", 0.5), (MEMORY, NODE, 10.0), (MEMORY, "a", 4.0))
-    found = derived.system(harvest, NOW)
+    collected = _harvest((CPU, NODE, 3.0), (CPU, "a", 1.0), (CPU, "b", 0.5), (MEMORY, NODE, 10.0), (MEMORY, "a", 4.0))
+    found = derived.system(collected, NOW)
     assert found.samples == [Sample(CPU, SYS, NOW, 1.5), Sample(MEMORY, SYS, NOW, 6.0)]
     assert found.missing == []
 
 
 def test_missing_pod_leaves_gap() -> None:
     """A pod without CPU leaves a gap in the system's CPU, and none in its memory."""
-    harvest = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0), (MEMORY, "a", 4.0), missing=((CPU, "a"),))
-    found = derived.system(harvest, NOW)
+    collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0), (MEMORY, "a", 4.0), missing=((CPU, "a"),))
+    found = derived.system(collected, NOW)
     assert [sample.metric for sample in found.samples] == [MEMORY]
     assert found.missing == [Missing(CPU, SYS, "input-missing")]
 
 
 def test_vanished_pod_holds_no_memory() -> None:
     """A pod that went away since the last tick leaves a gap in the system's CPU; its memory is free."""
-    harvest = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
-    harvest.missing += [Missing(metric, "a", VANISHED) for metric in (CPU, MEMORY)]
-    assert derived.system(harvest, NOW).samples == [Sample(MEMORY, SYS, NOW, 10.0)]
+    collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
+    collected.missing += [Missing(metric, "a", VANISHED) for metric in (CPU, MEMORY)]
+    assert derived.system(collected, NOW).samples == [Sample(MEMORY, SYS, NOW, 10.0)]
 
 
 def test_unknown_pods_leave_gap() -> None:
     """When nobody knows which pods there are, the node's usage is not the system's."""
-    harvest = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
-    harvest.pods_listed = False
-    found = derived.system(harvest, NOW)
+    collected = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 10.0))
+    collected.pods_listed = False
+    found = derived.system(collected, NOW)
     assert found.samples == []
     assert [one.metric for one in found.missing] == [CPU, MEMORY]
 
@@ -56,8 +56,10 @@ def test_missing_node_leaves_gap() -> None:
 
 def test_other_metrics_do_not_matter() -> None:
     """Missing pressure or page cache leaves the system alone."""
-    harvest = _harvest((CPU, NODE, 3.0), (MEMORY, NODE, 1.0), missing=(("psi_cpu_some", NODE), ("cpu_throttled", "a")))
-    assert len(derived.system(harvest, NOW).samples) == 2
+    collected = _harvest(
+        (CPU, NODE, 3.0), (MEMORY, NODE, 1.0), missing=(("psi_cpu_some", NODE), ("cpu_throttled", "a"))
+    )
+    assert len(derived.system(collected, NOW).samples) == 2
 
 
 @given(st.floats(0, 1e6), st.lists(st.floats(0, 1e6)))

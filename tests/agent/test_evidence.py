@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeFacts, NodePrediction, predict
+from agent.prediction.prediction import NodePrediction, NodeResources, predict
 from agent.samples import CPU, MEMORY, SYS
-from agent.trainer.trainer import Learner, TrainingSettings
+from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, SLOT, LongRun, pod
 
-FACTS = NodeFacts({CPU: 15_500, MEMORY: int(15.5 * GIB)}, {CPU: 16_000, MEMORY: 16 * GIB})
+FACTS = NodeResources({CPU: 15_500, MEMORY: int(15.5 * GIB)}, {CPU: 16_000, MEMORY: 16 * GIB})
 DAY = 86400.0
 
 
 def _predicted(node: LongRun, pods: Sequence[PodRef], model: str = "sum-max", **keys: int) -> NodePrediction:
     policy = PredictPolicy(model=model, **{"cold_start_period_seconds": 7200, "safety_margin_percent": 10, **keys})  # type: ignore[arg-type]
-    return predict(node.now, node.learner, pods, FACTS, policy)
+    return predict(node.now, node.trainer, pods, FACTS, policy)
 
 
 def _prod(
@@ -213,9 +213,9 @@ def test_restart_is_no_cold_start() -> None:
     node, pods = LongRun(), [_prod("a", 4.0)]
     node.hours(2.2, {"a": 1.0}, pods)
     before = _predicted(node, pods)
-    again = Learner(TrainingSettings(interval_seconds=SLOT))
-    again.restore(node.learner.checkpoints())
-    node.learner = again
+    again = Trainer(TrainingSettings(interval_seconds=SLOT))
+    again.restore(node.trainer.checkpoints())
+    node.trainer = again
     assert _predicted(node, pods) == before
 
 
@@ -263,7 +263,7 @@ def test_clock_jumps_age_nothing(jump: float) -> None:
 
 
 def _row(node: LongRun, entity: str) -> Mapping[str, float]:
-    row, history = node.learner.row(entity), node.learner.histories[CPU]
+    row, history = node.trainer.row(entity), node.trainer.histories[CPU]
     assert row is not None
     rows = np.array([row])
     return {

@@ -6,55 +6,55 @@ import numpy as np
 import pytest
 
 from agent.samples import CPU, NODE, SYS
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from tests.agent.made import START, MadeStore, Series, machine, pod
 
 
 def test_start_takes_windows_from_store() -> None:
     """After a start the 5-minute averages of the last days come from the store."""
-    store, learner = MadeStore(), Learner()
+    store, trainer = MadeStore(), Trainer()
     store.put(CPU, "a", START, [1.0] * 30)
     times = np.arange(START - 3000.0, START - 1500.0, 300.0)
     store.five_minutes = {CPU: {"a": Series(times, np.array([1.0, 2.0, 6.0, 2.0, 1.0])), "gone": Series(times, times)}}
-    learner.observe(START + 30.0, store, [pod("a")])
-    while learner.fill(store):
+    trainer.train(START + 30.0, store, [pod("a")])
+    while trainer.fill(store):
         pass
-    assert learner.histories[CPU].windows.highest(np.array([learner.row("a")]), 86400.0)[0] == 6.0
+    assert trainer.histories[CPU].windows.highest(np.array([trainer.row("a")]), 86400.0)[0] == 6.0
 
 
 def test_store_is_read_by_days() -> None:
     """Seven days of averages come in whole: no slot is lost between two days."""
-    store, learner = MadeStore(), Learner()
+    store, trainer = MadeStore(), Trainer()
     store.put(CPU, "a", START, [1.0] * 30)
     times = np.arange(START - 8 * 86400.0, START, 300.0)
     store.five_minutes = {CPU: {"a": Series(times, np.arange(float(len(times))))}}
-    learner.observe(START + 30.0, store, [pod("a")])
-    while learner.fill(store):
+    trainer.train(START + 30.0, store, [pod("a")])
+    while trainer.fill(store):
         pass
-    found = learner.histories[CPU].windows.averages[learner.row("a") or 0]
+    found = trainer.histories[CPU].windows.averages[trainer.row("a") or 0]
     assert np.count_nonzero(~np.isnan(found)) == 7 * 288 - 1  # the current slot has too little
     assert np.nanmax(found) == len(times) - 1
 
 
 def test_longer_window_is_filled() -> None:
     """A policy that looks back further gets the older averages from the store in the next round, and loses none."""
-    store, learner = MadeStore(), Learner()
+    store, trainer = MadeStore(), Trainer()
     store.put(CPU, "a", START, [1.0] * 60)
     times = np.arange(START - 14 * 86400.0, START, 300.0)
     store.five_minutes = {CPU: {"a": Series(times, np.arange(float(len(times))))}}
-    learner.observe(START + 30.0, store, [pod("a")])
-    while learner.fill(store):
+    trainer.train(START + 30.0, store, [pod("a")])
+    while trainer.fill(store):
         pass
-    windows = learner.histories[CPU].windows
-    assert windows.covered_seconds(np.array([learner.row("a")]), 30 * 86400.0)[0] < 7.01 * 86400.0
-    learner.look_back(10.0)
-    learner.observe(START + 60.0, store, [pod("a")])
-    while learner.fill(store):
+    windows = trainer.histories[CPU].windows
+    assert windows.covered_seconds(np.array([trainer.row("a")]), 30 * 86400.0)[0] < 7.01 * 86400.0
+    trainer.resize_windows(10.0)
+    trainer.train(START + 60.0, store, [pod("a")])
+    while trainer.fill(store):
         pass
     assert windows.slots == 10 * 288
-    covered = windows.covered_seconds(np.array([learner.row("a")]), 30 * 86400.0)[0]
+    covered = windows.covered_seconds(np.array([trainer.row("a")]), 30 * 86400.0)[0]
     assert covered == pytest.approx(10 * 86400.0, abs=900.0)
-    learner.look_back(1.0)
+    trainer.resize_windows(1.0)
     assert windows.slots == 7 * 288
 
 
@@ -63,30 +63,30 @@ def test_restart_goes_on_filling(days: int | None) -> None:
     """A restart in the midst of reading older averages loses none: before the first day of them, or after some."""
     node, pods = machine(), [pod("a")]
     node.rounds(3, {"a": 1.0}, pods)
-    while node.learner.fill(node.store):
+    while node.trainer.fill(node.store):
         pass
     times = np.arange(START - 14 * 86400.0, START, 300.0)
     node.store.five_minutes = {CPU: {"a": Series(times, np.arange(float(len(times))))}}
-    node.learner.look_back(10.0)
+    node.trainer.resize_windows(10.0)
     if days is not None:
         node.rounds(1, {"a": 1.0}, pods)
         for _ in range(days):
-            assert node.learner.fill(node.store)
-    saved, node.learner = node.learner.checkpoints(), Learner()
-    node.learner.restore(saved)
+            assert node.trainer.fill(node.store)
+    saved, node.trainer = node.trainer.checkpoints(), Trainer()
+    node.trainer.restore(saved)
     node.rounds(1, {"a": 1.0}, pods)
-    while node.learner.fill(node.store):
+    while node.trainer.fill(node.store):
         pass
-    covered = node.learner.histories[CPU].windows.covered_seconds(np.array([node.learner.row("a")]), 30 * 86400.0)[0]
+    covered = node.trainer.histories[CPU].windows.covered_seconds(np.array([node.trainer.row("a")]), 30 * 86400.0)[0]
     assert covered == pytest.approx(10 * 86400.0, abs=900.0)
-    assert not node.learner.fill(node.store)
+    assert not node.trainer.fill(node.store)
 
 
 def test_windows_are_filled_in_small_parts() -> None:
     """After hours away no tick reads more than a day of one resource, and of nobody but who is here."""
     node, pods = machine(), [pod("a")]
     node.rounds(3, {"a": 1.0}, pods)
-    while node.learner.fill(node.store):
+    while node.trainer.fill(node.store):
         pass
     later = node.now + 5 * 3600.0
     asked: list[tuple[str, float, float, Collection[str]]] = []
@@ -99,12 +99,12 @@ def test_windows_are_filled_in_small_parts() -> None:
         return real(metric, start, end, of)
 
     node.store.averages = averages  # type: ignore[method-assign, assignment]
-    node.learner.observe(later, node.store, pods)
+    node.trainer.train(later, node.store, pods)
     assert asked == []
-    while node.learner.fill(node.store):
+    while node.trainer.fill(node.store):
         assert len(asked) == 1
         _, start, end, of = asked.pop()
         assert end - start <= 86400.0 + 300.0
         assert set(of) == {NODE, SYS, "a"}
-    row = np.array([node.learner.row("a")])
-    assert node.learner.histories[CPU].windows.highest(row, 86400.0)[0] == 9.0
+    row = np.array([node.trainer.row("a")])
+    assert node.trainer.histories[CPU].windows.highest(row, 86400.0)[0] == 9.0

@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from agent.numerics.arrays import BoolArray, FloatArray
 from agent.pods import PodRef
 from agent.prediction.consistency import PRESENT_SECONDS
-from agent.prediction.prediction import PROD, NodeFacts, predict
+from agent.prediction.prediction import PROD, NodeResources, predict
 from agent.predictors import PREDICTORS
 from agent.reporter.usage import present
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.trainer.trainer import Learner, TrainingSettings
+from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.predict_policy import ModelChoice, PredictPolicy
 from tests.agent.made import GIB, INTERVAL, SLOT, SLOT_START, Series, SlotStore, machine, pod
 
-FACTS = NodeFacts({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
+FACTS = NodeResources({CPU: 60_000, MEMORY: 60 * GIB}, {CPU: 64_000, MEMORY: 64 * GIB}, {CPU: 1_000, MEMORY: GIB})
 DAY = 86400.0
 WINDOWED = [
     PredictPolicy(),
@@ -41,7 +41,7 @@ Terms = tuple[int, int, int]
 """Cold period [s], safety margin [%] and reclaim ratio [%]."""
 
 
-def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: float = SLOT_START) -> Learner:
+def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: float = SLOT_START) -> Trainer:
     """What an agent learns of some 5-minute slots.
 
     Args:
@@ -50,7 +50,7 @@ def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: fl
         pods: the pods on the node, P of them.
         now: when the first slot begins. [seconds since 1970]
     """
-    learner, store = Learner(TrainingSettings(interval_seconds=SLOT)), SlotStore()
+    trainer, store = Trainer(TrainingSettings(interval_seconds=SLOT)), SlotStore()
     names = [SYS, *(each.uid for each in pods)]
     for values, known in zip(usage.T, there.T, strict=True):
         times = now + np.arange(30.0, SLOT, 60.0)
@@ -61,15 +61,15 @@ def learned(usage: FloatArray, there: BoolArray, pods: Sequence[PodRef], now: fl
                 for name, value in {**everyone, NODE: float(values.sum())}.items()
             }
         now += SLOT
-        learner.observe(now, store, pods)
-    return learner
+        trainer.train(now, store, pods)
+    return trainer
 
 
 def reclaimable(
-    learner: Learner, pods: Sequence[PodRef], policy: PredictPolicy, facts: NodeFacts = FACTS
+    trainer: Trainer, pods: Sequence[PodRef], policy: PredictPolicy, facts: NodeResources = FACTS
 ) -> Mapping[str, int]:
     """What is published; a resource that cannot be judged is nothing."""
-    return {CPU: 0, MEMORY: 0, **predict(0.0, learner, pods, facts, policy).reclaimable}
+    return {CPU: 0, MEMORY: 0, **predict(0.0, trainer, pods, facts, policy).reclaimable}
 
 
 def at_most(less: Mapping[str, int], more: Mapping[str, int]) -> bool:
@@ -130,14 +130,14 @@ def test_lost_averages_never_sell_more(
 ) -> None:
     """Averages of a whole window that are lost (a damaged file): the highest sample ever stands in for them."""
     usage, _, pods, terms = made
-    learner = learned(usage, np.ones_like(usage, dtype=np.bool_), pods)
+    trainer = learned(usage, np.ones_like(usage, dtype=np.bool_), pods)
     policy = _under(policy, terms)
-    before = reclaimable(learner, pods, policy)
+    before = reclaimable(trainer, pods, policy)
     lost = data.draw(st.sets(st.sampled_from([SYS, *(each.uid for each in pods)]), min_size=1))
-    rows = np.array([row for name in lost if (row := learner.row(name)) is not None])
-    for history in learner.histories.values():
+    rows = np.array([row for name in lost if (row := trainer.row(name)) is not None])
+    for history in trainer.histories.values():
         history.windows.averages[rows] = np.nan
-    assert at_most(reclaimable(learner, pods, policy), before)
+    assert at_most(reclaimable(trainer, pods, policy), before)
 
 
 @given(made=_nodes(), data=st.data())
@@ -146,12 +146,12 @@ def test_unknown_facts_never_sell_more(
 ) -> None:
     """What the Node does not state, and what pods do not request, is never taken for room."""
     usage, there, pods, terms = made
-    learner, policy = learned(usage, there, pods), _under(PredictPolicy(), terms)
+    trainer, policy = learned(usage, there, pods), _under(PredictPolicy(), terms)
     facts = copy.deepcopy(FACTS)
     for amounts in (facts.allocatable, facts.capacity, facts.reservation):
         for metric in data.draw(st.sets(st.sampled_from([CPU, MEMORY]))):
             del amounts[metric]  # type: ignore[attr-defined]
-    assert at_most(reclaimable(learner, pods, policy, facts), reclaimable(learner, pods, policy))
+    assert at_most(reclaimable(trainer, pods, policy, facts), reclaimable(trainer, pods, policy))
 
 
 @pytest.mark.parametrize("model", sorted(PREDICTORS.keys() - {"max", "nsigma-v1", "percentile"}))
@@ -169,10 +169,10 @@ def test_rise_counts_beside_a_gap(model: str, rounds: int, hidden: str) -> None:
                 node.store.put(CPU, entity, node.now, [cores[entity]] * int(INTERVAL))
                 node.store.put(MEMORY, entity, node.now, [cores[entity] * GIB] * int(INTERVAL))
             node.now += INTERVAL
-            node.learner.observe(node.now, node.store, pods)
-        used = present(node.now, node.store, node.learner.class_of, PRESENT_SECONDS)
+            node.trainer.train(node.now, node.store, pods)
+        used = present(node.now, node.store, node.trainer.class_of, PRESENT_SECONDS)
         policy = PredictPolicy(model=model, cold_start_period_seconds=60, safety_margin_percent=0)
-        reclaimed.append(predict(node.now, node.learner, pods, FACTS, policy, present=used).reclaimable)
+        reclaimed.append(predict(node.now, node.trainer, pods, FACTS, policy, present=used).reclaimable)
         assert used[CPU][PROD] == pytest.approx((5.0 * rounds + 1.0 * (10 - rounds)) / 10)
     assert at_most(reclaimed[1], reclaimed[0])
 

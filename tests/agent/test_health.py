@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from agent.health import Vitals
+from agent.health import AgentHealth
 from agent.settings import AgentSettings, CollectSettings
 
 
@@ -28,9 +28,9 @@ class Pods:
 
 def _answers(signs: Signs, now: float, *, synced: bool = True, interval: float = 1.0) -> tuple[bool, bool, str]:
     settings = AgentSettings(collect=CollectSettings(interval_seconds=interval))
-    health = Vitals(settings, signs, lambda: now, 0.0, Pods(synced, "" if synced else "connection refused")).health(
-        {"machine": lambda: "cgroup v2"}
-    )
+    health = AgentHealth(
+        settings, signs, lambda: now, 0.0, Pods(synced, "" if synced else "connection refused")
+    ).health({"machine": lambda: "cgroup v2"})
     healthy, _ = health.answer(ready=False, verbose=False)
     ready, text = health.answer(ready=True, verbose=True)
     return healthy, ready, text

@@ -17,7 +17,7 @@ Get = Callable[[str], "aiohttp.client._RequestContextManager"]
 async def _served(
     health: Health, more: dict[str, Page] | None = None, metrics: Metrics | None = None
 ) -> AsyncIterator[Get]:
-    served = await http.serve(pages((metrics or Metrics()).exposition, health, more), "127.0.0.1", 0, None, http.OPEN)
+    served = await http.serve(pages((metrics or Metrics()).render, health, more), "127.0.0.1", 0, None, http.OPEN)
     try:
         async with aiohttp.ClientSession() as session:
             yield lambda path: session.get(f"http://127.0.0.1:{served.port}{path}")
@@ -86,4 +86,4 @@ def test_metrics_do_not_collide() -> None:
     """Two agents in one process have a registry each."""
     first, second = Metrics(), Metrics()
     first.samples.inc(3)
-    assert b"headroom_agent_samples_total 0.0" in second.exposition()
+    assert b"headroom_agent_samples_total 0.0" in second.render()

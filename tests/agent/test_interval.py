@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.interval import BACK, FORWARD, SUSPENDED, Clocks, beat
+from agent.interval import BACK, FORWARD, SUSPENDED, Clocks, run_ticker
 
 WALL = 1_700_000_000.0
 
@@ -55,10 +55,10 @@ class World:
         """Count."""
         self.jumps.append(kind)
 
-    async def beat(self, interval: float = 1.0) -> list[float]:
+    async def run_ticker(self, interval: float = 1.0) -> list[float]:
         """Times of the ticks, as seconds after the start."""
         with pytest.raises(StopAsyncIteration):
-            await beat(interval, self.tick, self, self.clocks, self.sleep)
+            await run_ticker(interval, self.tick, self, self.clocks, self.sleep)
         return [time - WALL for time in self.times]
 
 
@@ -66,7 +66,7 @@ async def test_ticks_come_in_time() -> None:
     """Ticks are an interval apart, whatever each of them takes."""
     world = World(4)
     world.cost |= {0: 0.3, 1: 0.9}
-    assert await world.beat() == pytest.approx([0.0, 1.0, 2.0, 3.0])
+    assert await world.run_ticker() == pytest.approx([0.0, 1.0, 2.0, 3.0])
     assert (world.skipped, world.jumps) == (0, [])
 
 
@@ -74,7 +74,7 @@ async def test_late_ticks_are_left_out() -> None:
     """A tick that takes 3.5 intervals costs the ones it covers, and they are counted; the rhythm stays."""
     world = World(3)
     world.cost[0] = 3.5
-    times = await world.beat()
+    times = await world.run_ticker()
     assert times == pytest.approx([0.0, 3.5, 4.0])
     assert world.skipped == 2
 
@@ -91,7 +91,7 @@ async def test_suspension_is_told(caplog: pytest.LogCaptureFixture) -> None:
             world.suspend(3600.0)
 
     world.sleep = sleep  # type: ignore[method-assign] # the machine sleeps while the agent waits
-    assert await world.beat() == pytest.approx([0.0, 3601.0, 3602.0])
+    assert await world.run_ticker() == pytest.approx([0.0, 3601.0, 3602.0])
     assert (world.jumps, world.skipped) == ([SUSPENDED], 0)
     assert "suspended for 3600 s" in caplog.text
 
@@ -108,7 +108,7 @@ async def test_set_clock_is_told(step: float, kind: str, caplog: pytest.LogCaptu
             world.wall += step
 
     world.tick = tick_and_set  # type: ignore[method-assign] # somebody sets the clock during the first tick
-    assert await world.beat() == pytest.approx([0.0, 1.0 + step, 2.0 + step])
+    assert await world.run_ticker() == pytest.approx([0.0, 1.0 + step, 2.0 + step])
     assert (world.jumps, world.skipped) == ([kind], 0)
     assert f"set {kind} by {abs(step):.0f} s" in caplog.text
 
@@ -119,7 +119,7 @@ def test_slow_drift_adds_up() -> None:
     clocks = world.clocks
     found = []
     for _ in range(25):
-        found.append(clocks.parted())
+        found.append(clocks.jump())
         world.run(1.0)
         world.wall += 0.1
     told = [one for one in found if one is not None]
@@ -130,4 +130,4 @@ def test_slow_drift_adds_up() -> None:
 def test_real_clocks_agree() -> None:
     """The clocks of a machine that neither sleeps nor is set run alike."""
     clocks = Clocks()
-    assert [clocks.parted() for _ in range(100)] == [None] * 100
+    assert [clocks.jump() for _ in range(100)] == [None] * 100

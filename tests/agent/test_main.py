@@ -13,10 +13,10 @@ import pytest
 import yaml
 
 from agent.__main__ import COMMANDS, main
-from agent.pod_metadata import Identities
+from agent.pod_metadata import PodMetadataStore
 from agent.samples import MEMORY, NODE
 from agent.tsdb import checkpoints
-from agent.tsdb.inspection import Inspection
+from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 from crds.codec import from_json
@@ -61,8 +61,8 @@ def test_standalone_reports_once(recorded: Callable[[str], RecordedMachine], tmp
     assert len(status.pods_metric or ()) == 10
     assert {one.type: one.status for one in status.conditions or ()}["Collecting"] == "True"
     assert "cgroup v2; kubepods.slice (systemd driver)" in done.stderr
-    with Inspection.open(tmp_path / "data/agent.db") as database:
-        known = Identities()
+    with DatabaseReader.open(tmp_path / "data/agent.db") as database:
+        known = PodMetadataStore()
         known.restore(checkpoints.load(database.connection))
     assert (known.node, len(known.pods)) == ("worker", 10)
 

@@ -63,5 +63,5 @@ def test_metrics_do_not_collide() -> None:
     """Two agents in one process have a registry each."""
     first, second = Metrics(), Metrics()
     first.samples.inc(3)
-    assert b"headroom_agent_samples_total 0.0" in second.exposition()
+    assert b"headroom_agent_samples_total 0.0" in second.render()
     assert isinstance(first.pods, Gauge)

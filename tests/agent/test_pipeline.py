@@ -10,11 +10,11 @@ import pytest
 from agent.collectors.base import Collector, NoData, Tick, resolve
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.samples import CPU, MEMORY, NODE, SYS, Harvest, Missing, Sample
-from agent.settings import LearnSettings
+from agent.samples import CPU, MEMORY, NODE, SYS, CollectionResult, Missing, Sample
+from agent.settings import TrainSettings
 from agent.sources.pod import CgroupPods
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.schema import StoreError
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
@@ -27,10 +27,10 @@ START = 1_700_000_100.0
 class Steady:
     """Node CPU and memory that do not change (fake)."""
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """Half a core and a MiB."""
         samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
-        return Harvest(samples, pods_listed=True)
+        return CollectionResult(samples, pods_listed=True)
 
 
 class Failing:
@@ -39,13 +39,13 @@ class Failing:
     def __init__(self, *errors: Exception | None) -> None:
         self.errors = list(errors)
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """Fail, or bring home nothing."""
         del tick
         error = self.errors.pop(0) if self.errors else None
         if error is not None:
             raise error
-        return Harvest()
+        return CollectionResult()
 
 
 class NoPods:
@@ -61,13 +61,13 @@ class NoPods:
         """Nothing to follow."""
 
 
-def _pipeline(folder: Path, collectors: dict[str, Collector], settings: LearnSettings | None = None) -> Pipeline:
-    learn = settings or LearnSettings()
+def _pipeline(folder: Path, collectors: dict[str, Collector], settings: TrainSettings | None = None) -> Pipeline:
+    learn = settings or TrainSettings()
     return Pipeline(
         collectors,
         NoPods(),  # type: ignore[arg-type] # no pods have no type
-        Keeper(lambda: Tsdb.open(folder / "t.db", StoreSettings(block_ticks=60))),
-        lambda store: Learning(store, learn),
+        StoreFailover(lambda: Tsdb.open(folder / "t.db", StoreSettings(block_ticks=60))),
+        lambda store: CheckpointedTrainer(store, learn),
         Metrics(),
     )
 
@@ -137,8 +137,8 @@ def test_odd_numbers_are_gaps(tmp_path: Path) -> None:
     """A value that is no number is a gap, and the rest of the tick is kept."""
 
     class Odd:
-        def collect(self, tick: Tick) -> Harvest:
-            return Harvest([Sample(CPU, "pod", tick.now, math.nan)])
+        def collect(self, tick: Tick) -> CollectionResult:
+            return CollectionResult([Sample(CPU, "pod", tick.now, math.nan)])
 
     pipeline = _pipeline(tmp_path, _collectors(odd=Odd()))
     pipeline.run_once(START)
@@ -154,13 +154,13 @@ def test_restart_forgets_nothing(tmp_path: Path) -> None:
     pipeline = _pipeline(tmp_path, _collectors())
     for number in range(100):
         pipeline.run_once(START + number)
-    learner = pipeline.learning.learner
-    rounds = learner.histories[CPU].moments.counts[0]
+    trainer = pipeline.training.trainer
+    rounds = trainer.histories[CPU].moments.counts[0]
     assert rounds >= 3
     pipeline.close(START + 100)
     again = _pipeline(tmp_path, _collectors())
-    assert again.learning.learner.histories[CPU].moments.counts[0] == rounds
-    assert again.learning.learner.trained_until == learner.trained_until
+    assert again.training.trainer.histories[CPU].moments.counts[0] == rounds
+    assert again.training.trainer.trained_until == trainer.trained_until
     again.close(START + 100)
 
 
@@ -180,14 +180,14 @@ def test_set_clock_stops_nothing(tmp_path: Path, step: float) -> None:
     pipeline = _pipeline(tmp_path, _collectors())
     for number in range(120):
         pipeline.run_once(START + number)
-    counts = pipeline.learning.learner.histories[CPU].moments.counts
+    counts = pipeline.training.trainer.histories[CPU].moments.counts
     before = counts[0]
     for number in range(120, 240):
         pipeline.run_once(START + step + number)
     now = START + step + 239
     assert pipeline.failing == {}
-    assert pipeline.learning.learner.histories[CPU].moments.counts[0] >= before + 3
-    assert pipeline.learning.learner.trained_until == pytest.approx(now, abs=31.0)
+    assert pipeline.training.trainer.histories[CPU].moments.counts[0] >= before + 3
+    assert pipeline.training.trainer.trained_until == pytest.approx(now, abs=31.0)
     assert pipeline.store.window(CPU, NODE, now - 60, now).values.tolist() == [0.5] * 60
     pipeline.close(now)
 
@@ -197,7 +197,7 @@ def test_damaged_store_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixt
     pipeline = _pipeline(tmp_path, _collectors())
     for number in range(40):
         pipeline.run_once(START + number)
-    learned = pipeline.learning.learner
+    learned = pipeline.training.trainer
     database = connection(pipeline.store)
     database.execute("PRAGMA writable_schema = ON")
     database.execute("UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'head'")
@@ -205,7 +205,7 @@ def test_damaged_store_is_replaced(tmp_path: Path, caplog: pytest.LogCaptureFixt
     for number in range(40, 45):
         pipeline.run_once(START + number)
     assert pipeline.failing == {}
-    assert pipeline.learning.learner is learned
+    assert pipeline.training.trainer is learned
     assert len(pipeline.store.window(CPU, NODE, START - 1, START + 44)) == 45
     assert list(tmp_path.glob("t.db.damaged-*"))
     assert "history begins anew" in caplog.text
@@ -219,8 +219,8 @@ def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine
     pipeline = Pipeline(
         resolve(["node", "pod", "pressure"], parts),
         CgroupPods(parts.cgroups),
-        Keeper(lambda: Tsdb.open(tmp_path / "t.db")),
-        lambda store: Learning(store, LearnSettings(interval_seconds=1.0)),
+        StoreFailover(lambda: Tsdb.open(tmp_path / "t.db")),
+        lambda store: CheckpointedTrainer(store, TrainSettings(interval_seconds=1.0)),
         Metrics(),
     )
     parts.cgroups.locate()
@@ -231,6 +231,6 @@ def test_recorded_machine_runs_through(recorded: Callable[[str], RecordedMachine
     uid = machine.uid("b1")
     window = pipeline.store.window(CPU, uid, 0, START + 1000)
     assert window.values == pytest.approx([0.28, 0.28], rel=0.1)
-    assert pipeline.learning.learner.class_of(uid) == "prod"
-    assert pipeline.learning.learner.class_of(machine.uid("e1")) == "batch"
+    assert pipeline.training.trainer.class_of(uid) == "prod"
+    assert pipeline.training.trainer.class_of(machine.uid("e1")) == "batch"
     pipeline.close(START + 100)

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from agent.capture import replay
-from agent.capture.capture import Recorder
+from agent.capture.capture import CaptureWriter
 from agent.collectors.base import Collector, Machine, Tick, resolve
 from agent.host.cgroup import CgroupTree, Hierarchy, NoCgroups, detect
 from agent.host.paths import HostPaths
 from agent.host.rates import Gap
-from agent.samples import CPU, CPU_THROTTLED, MEMORY, NODE, Harvest, Missing
+from agent.samples import CPU, CPU_THROTTLED, MEMORY, NODE, CollectionResult, Missing
 
 ANON = 64 << 20
 LOAD = """
@@ -128,8 +128,8 @@ def _collectors() -> dict[str, Collector]:
     return resolve(["node", "pod"], machine)
 
 
-def _value(harvest: Harvest, metric: str, entity: str) -> float:
-    return next(one.value for one in harvest.samples if (one.metric, one.entity) == (metric, entity))
+def _value(collected: CollectionResult, metric: str, entity: str) -> float:
+    return next(one.value for one in collected.samples if (one.metric, one.entity) == (metric, entity))
 
 
 def _go(pod: BusyPod) -> None:
@@ -151,11 +151,11 @@ class Account:
     """The same, read later. [ns]"""
 
 
-def _collected(pod: BusyPod, collector: Collector) -> tuple[Harvest, Account]:
+def _collected(pod: BusyPod, collector: Collector) -> tuple[CollectionResult, Account]:
     before = pod.cpu_nanoseconds(), time.monotonic_ns()
-    harvest = collector.collect(Tick(time.time(), ()))
+    collected = collector.collect(Tick(time.time(), ()))
     clock = time.monotonic_ns()
-    return harvest, Account(before, (pod.cpu_nanoseconds(), clock))
+    return collected, Account(before, (pod.cpu_nanoseconds(), clock))
 
 
 def test_real_load_within_five_percent(busy_pod: BusyPod) -> None:
@@ -206,9 +206,9 @@ def test_removed_cgroup_is_forgotten(busy_pod: BusyPod) -> None:
     for folder in busy_pod.folders:
         folder.mkdir()
     time.sleep(0.05)
-    harvest = collector.collect(Tick(time.time(), ()))
-    assert Missing(CPU, busy_pod.uid, Gap.RECREATED) in harvest.missing
-    assert all((one.metric, one.entity) != (CPU, busy_pod.uid) for one in harvest.samples)
+    collected = collector.collect(Tick(time.time(), ()))
+    assert Missing(CPU, busy_pod.uid, Gap.RECREATED) in collected.missing
+    assert all((one.metric, one.entity) != (CPU, busy_pod.uid) for one in collected.samples)
 
 
 def _limit(pod: BusyPod, milli: int) -> None:
@@ -243,8 +243,8 @@ def test_real_quota_throttles(busy_pod: BusyPod) -> None:
     collector = _collectors()["pod"]
     _go(busy_pod)
     for _ in range(2):
-        harvest = collector.collect(Tick(time.time(), ()))
-        assert (CPU_THROTTLED, busy_pod.uid) not in {(one.metric, one.entity) for one in harvest.samples}
+        collected = collector.collect(Tick(time.time(), ()))
+        assert (CPU_THROTTLED, busy_pod.uid) not in {(one.metric, one.entity) for one in collected.samples}
         time.sleep(0.03)
     _limit(busy_pod, 50)
     _wait_for(lambda: _periods(busy_pod) >= 2)
@@ -258,7 +258,7 @@ def test_real_quota_throttles(busy_pod: BusyPod) -> None:
 def test_real_capture_is_replayed(busy_pod: BusyPod, tmp_path: Path) -> None:
     """This machine's own files, captured and replayed, show what the process says that it used."""
     _go(busy_pod)
-    recorder = Recorder(HostPaths.under("/"), tmp_path / "capture")
+    recorder = CaptureWriter(HostPaths.under("/"), tmp_path / "capture")
     before = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
     recorder.take("t000")
     first = busy_pod.cpu_nanoseconds(), time.monotonic_ns()
@@ -284,7 +284,7 @@ def test_nobody_can_capture(busy_pod: BusyPod) -> None:
             os.setgid(65534)
             os.setuid(65534)
             try:
-                Recorder(HostPaths.under("/"), Path(folder) / "capture").take("t000")
+                CaptureWriter(HostPaths.under("/"), Path(folder) / "capture").take("t000")
             finally:
                 os._exit(0)
         os.waitpid(child, 0)

@@ -1,8 +1,8 @@
-from agent.series_index import FIXED, Roster, RosterLimits
+from agent.series_index import FIXED, SeriesIndex, SeriesIndexLimits
 from crds.priority import PriorityBand
 from tests.agent.made import START, pod
 
-LIMITS = RosterLimits(grace_seconds=100.0, workload_seconds=1000.0, workloads=2)
+LIMITS = SeriesIndexLimits(grace_seconds=100.0, workload_seconds=1000.0, workloads=2)
 
 
 class Table:
@@ -19,15 +19,15 @@ class Table:
         """Copy a row."""
         self.known[target] = self.known[source]
 
-    def richness(self, row: int) -> float:
+    def evidence(self, row: int) -> float:
         """How much is known."""
         return self.known.get(row, 0.0)
 
 
-def roster() -> tuple[Roster, Table]:
+def roster() -> tuple[SeriesIndex, Table]:
     """A roster with its table."""
     table = Table()
-    return Roster(LIMITS, table.clear, table.copy), table
+    return SeriesIndex(LIMITS, table.clear, table.copy), table
 
 
 def test_fixed_entities_come_first() -> None:
@@ -40,12 +40,12 @@ def test_fixed_entities_come_first() -> None:
 def test_rows_are_reused() -> None:
     """The row of a forgotten pod goes to the next one, cleared."""
     found, table = roster()
-    found.update(START, [pod("a")], table.richness)
+    found.update(START, [pod("a")], table.evidence)
     table.known[6] = 5.0
     for seconds in (1.0, 200.0):
-        found.update(START + seconds, [], table.richness)
+        found.update(START + seconds, [], table.evidence)
     assert found.row("a") is None
-    found.update(START + 201.0, [pod("b")], table.richness)
+    found.update(START + 201.0, [pod("b")], table.evidence)
     assert (found.row("b"), table.known[6], found.rows) == (6, 0.0, 7)
 
 
@@ -53,29 +53,29 @@ def test_band_is_followed() -> None:
     """A pod whose band changes counts to its new class from then on."""
     found, table = roster()
     for band, name in ((PriorityBand.PROD, "prod"), (PriorityBand.MID, "mid"), (PriorityBand.NONE, "prod")):
-        found.update(START, [pod("a", band=band)], table.richness)
-        assert found.members["a"].class_name == name
+        found.update(START, [pod("a", band=band)], table.evidence)
+        assert found.entries["a"].class_name == name
 
 
 def test_late_workload_is_followed() -> None:
     """A pod that was here before it was listed continues its workload's history all the same, unless it knows more."""
     for own, kept in ((1.0, 5.0), (9.0, 9.0)):
         found, table = roster()
-        found.update(START, [pod("old", workload="shop/ReplicaSet/cart"), pod("new")], table.richness)
+        found.update(START, [pod("old", workload="shop/ReplicaSet/cart"), pod("new")], table.evidence)
         old, new = found.row("old"), found.row("new")
         assert old is not None
         assert new is not None
         table.known |= {old: 5.0, new: own}
-        found.update(START + 1.0, [pod("new", workload="shop/ReplicaSet/cart")], table.richness)
+        found.update(START + 1.0, [pod("new", workload="shop/ReplicaSet/cart")], table.evidence)
         assert (found.row("new"), table.known[new]) == (new, kept)
 
 
 def test_richest_relative_is_followed() -> None:
     """Of several pods of a workload a new one continues the one that knows most."""
     found, table = roster()
-    found.update(START, [pod("a", workload="w"), pod("b", workload="w"), pod("c", workload="other")], table.richness)
+    found.update(START, [pod("a", workload="w"), pod("b", workload="w"), pod("c", workload="other")], table.evidence)
     table.known.update({6: 1.0, 7: 3.0, 8: 9.0})
-    found.update(START + 1.0, [pod("b", workload="w"), pod("d", workload="w")], table.richness)
+    found.update(START + 1.0, [pod("b", workload="w"), pod("d", workload="w")], table.evidence)
     assert table.known[found.row("d") or 0] == 3.0
 
 
@@ -83,13 +83,13 @@ def test_workload_keeps_richer_history() -> None:
     """A pod that ends replaces what its workload knew only when it knew more."""
     found, table = roster()
     for name, known in (("a", 5.0), ("b", 2.0), ("c", 7.0)):
-        found.update(START, [pod(name, workload="w")], table.richness)
+        found.update(START, [pod(name, workload="w")], table.evidence)
         table.known[found.row(name) or 0] = known
-        found.update(START, [], table.richness)
-    found.update(START + 200.0, [], table.richness)
-    heirs = [entity for entity in found.members if entity.startswith("workload:")]
+        found.update(START, [], table.evidence)
+    found.update(START + 200.0, [], table.evidence)
+    heirs = [entity for entity in found.entries if entity.startswith("workload:")]
     assert len(heirs) == 1
-    assert table.known[found.members[heirs[0]].row] == 7.0
+    assert table.known[found.entries[heirs[0]].row] == 7.0
 
 
 def test_workloads_are_bounded() -> None:
@@ -97,31 +97,31 @@ def test_workloads_are_bounded() -> None:
     found, table = roster()
     for number in range(4):
         now = START + 10.0 * number
-        found.update(now, [pod(str(number), workload=f"w{number}")], table.richness)
+        found.update(now, [pod(str(number), workload=f"w{number}")], table.evidence)
         table.known[found.row(str(number)) or 0] = 1.0
-        found.update(now, [], table.richness)
-    found.update(START + 300.0, [], table.richness)
-    assert sorted(found.members)[-2:] == ["workload:w2", "workload:w3"]
-    assert len(found.members) == len(FIXED) + 2
-    found.update(START + 2000.0, [], table.richness)
-    assert tuple(found.members) == FIXED
+        found.update(now, [], table.evidence)
+    found.update(START + 300.0, [], table.evidence)
+    assert sorted(found.entries)[-2:] == ["workload:w2", "workload:w3"]
+    assert len(found.entries) == len(FIXED) + 2
+    found.update(START + 2000.0, [], table.evidence)
+    assert tuple(found.entries) == FIXED
 
 
 def test_pod_that_learned_nothing_leaves_nothing() -> None:
     """A pod that was never measured leaves no history to its workload."""
     found, table = roster()
-    found.update(START, [pod("a", workload="w")], table.richness)
-    found.update(START, [], table.richness)
-    found.update(START + 200.0, [], table.richness)
-    assert tuple(found.members) == FIXED
+    found.update(START, [pod("a", workload="w")], table.evidence)
+    found.update(START, [], table.evidence)
+    found.update(START + 200.0, [], table.evidence)
+    assert tuple(found.entries) == FIXED
 
 
 def test_json_round_trip() -> None:
     """Everyone comes back, rows numbered anew in the same order."""
     found, table = roster()
-    found.update(START, [pod("a", workload="w"), pod("b")], table.richness)
-    found.update(START + 1.0, [pod("b")], table.richness)
+    found.update(START, [pod("a", workload="w"), pod("b")], table.evidence)
+    found.update(START + 1.0, [pod("b")], table.evidence)
     again, _ = roster()
     again.from_json(found.to_json())
-    assert again.members == found.members
+    assert again.entries == found.entries
     assert again.rows == 8

@@ -19,7 +19,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "data_dir": Path("/var/lib/headroom"),
         "stop_seconds": 1.8,
     },
-    "LookSettings": {"standalone": False, "once": False, "output": "table", "refresh_seconds": None},
+    "DisplaySettings": {"standalone": False, "once": False, "output": "table", "refresh_seconds": None},
     "CollectSettings": {
         "interval_seconds": 1.0,
         "collectors": ("node", "pod", "pod-pressure", "pressure"),
@@ -44,7 +44,7 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "wal_checkpoint_seconds": 5.0,
         "retry_seconds": 10.0,
     },
-    "LearnSettings": {
+    "TrainSettings": {
         "interval_seconds": 30.0,
         "checkpoint_seconds": 60.0,
         "catch_up_seconds": 3600.0,
@@ -122,7 +122,7 @@ def test_flags_win_over_environment() -> None:
     assert settings.database == Path("/b/agent.db")
     assert settings.collect.interval_seconds == 2.0
     assert settings.serve.listen == ("", 9316)
-    assert settings.look.standalone
+    assert settings.display.standalone
     assert settings.collect.pods_from == "cgroups"
 
 
@@ -306,7 +306,7 @@ def test_policy_is_checked(text: str, complaint: str) -> None:
         (["--predict-policy", given], NO_ENVIRONMENT),
         ([], {**NO_ENVIRONMENT, "HEADROOM_AGENT_PREDICT_POLICY": given}),
     ):
-        policy = load(arguments, environment).learn.predict_policy
+        policy = load(arguments, environment).train.predict_policy
         assert policy == PredictPolicy(model="recent-max", reclaim_ratio_percent=50)
     with pytest.raises(WrongSetting, match=f"--predict-policy .*{complaint}"):
         load(["--predict-policy", text], NO_ENVIRONMENT)

@@ -9,8 +9,8 @@ import pytest
 from agent.host.cgroup import CgroupTree, detect
 from agent.host.paths import HostPaths
 from agent.host.reopening_files import Unreadable
-from agent.sources.node import ApiNode, MachineNode, kubelet_address, node_facts
-from agent.sources.pod import AllThatRun, ApiPods, CgroupPods
+from agent.sources.node import ApiNode, MachineNode, kubelet_address, node_resources
+from agent.sources.pod import ApiPods, CgroupPods, ListedAndCgroupPods
 from crds.priority import PriorityBand
 from headroom import kube
 from tests.agent.recorded import RecordedMachine
@@ -97,7 +97,7 @@ def test_unlisted_pods_are_prod(recorded: Callable[[str], RecordedMachine]) -> N
     tree.locate()
     uids = sorted(tree.pods())
     listed, now = ApiPods(NOBODY, "worker"), 100.0
-    source = AllThatRun(listed, tree, lambda: now)
+    source = ListedAndCgroupPods(listed, tree, lambda: now)
     assert list(source.pods()) == []  # nobody knows yet
     listed.health.synced = True
     listed.apply(kube.Relisted([_pod(uid, "Succeeded" if uid == uids[2] else "Running") for uid in uids[2:]]))
@@ -117,9 +117,9 @@ def test_unlisted_pods_are_prod(recorded: Callable[[str], RecordedMachine]) -> N
 def test_machine_is_a_node(recorded: Callable[[str], RecordedMachine]) -> None:
     """Without the API the node has the machine's CPUs and memory."""
     machine = recorded("v2-systemd")
-    facts = MachineNode(HostPaths.under(machine.live)).facts
+    facts = MachineNode(HostPaths.under(machine.live)).resources
     assert facts.capacity == facts.allocatable == {"cpu": 2000, "memory": 1547177984}
-    assert MachineNode(HostPaths.under("/nowhere")).facts.capacity == {}
+    assert MachineNode(HostPaths.under("/nowhere")).resources.capacity == {}
 
 
 def _node(**annotations: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def _node(**annotations: str) -> dict[str, Any]:
 
 def test_node_states_amounts() -> None:
     """Allocatable and capacity are read as milli-cores and bytes."""
-    facts, problems = node_facts(_node())
+    facts, problems = node_resources(_node())
     assert facts.allocatable == {"cpu": 3900, "memory": 8 << 30}
     assert facts.capacity == {"cpu": 4000, "memory": 9 << 30}
     assert facts.reservation == {}
@@ -144,13 +144,13 @@ def test_node_states_amounts() -> None:
 
 def test_raw_allocatable_wins() -> None:
     """Where resources are amplified, the amount before amplification counts; what it leaves out stays as stated."""
-    facts, _ = node_facts(_node(raw='{"cpu": "2"}'))
+    facts, _ = node_resources(_node(raw='{"cpu": "2"}'))
     assert facts.allocatable == {"cpu": 2000, "memory": 8 << 30}
 
 
 def test_bad_raw_allocatable_is_ignored() -> None:
     """An annotation with an amount that is none counts as a whole as absent, and is named."""
-    facts, problems = node_facts(_node(raw='{"cpu": "many", "memory": "1Gi"}'))
+    facts, problems = node_resources(_node(raw='{"cpu": "many", "memory": "1Gi"}'))
     assert facts.allocatable == {"cpu": 3900, "memory": 8 << 30}
     assert "raw-allocatable.cpu" in problems[0]
 
@@ -165,7 +165,7 @@ def test_bad_raw_allocatable_is_ignored() -> None:
 )
 def test_reservation(text: str, expected: dict[str, int]) -> None:
     """Named CPUs count whole, and override the number."""
-    facts, problems = node_facts(_node(reservation=text))
+    facts, problems = node_resources(_node(reservation=text))
     assert facts.reservation == expected
     assert not problems
 
@@ -175,7 +175,7 @@ def test_reservation(text: str, expected: dict[str, int]) -> None:
 )
 def test_bad_annotation_is_ignored(text: str) -> None:
     """An annotation that cannot be used reserves nothing, and is said in one sentence."""
-    facts, problems = node_facts(_node(reservation=text))
+    facts, problems = node_resources(_node(reservation=text))
     assert facts.reservation == {}
     assert len(problems) == 1
     assert "it is ignored" in problems[0]
@@ -199,11 +199,11 @@ def test_node_states_kubelet(caplog: pytest.LogCaptureFixture) -> None:
 def test_node_watch(caplog: pytest.LogCaptureFixture) -> None:
     """The node's facts follow its watch; a name that does not exist is said once."""
     source = ApiNode(NOBODY, "worker")
-    assert source.facts.capacity == {}
+    assert source.resources.capacity == {}
     source.apply(kube.Relisted([]))
     source.apply(kube.Relisted([]))
     assert caplog.text.count("no Node named worker") == 1
     source.apply(kube.Changed("ADDED", _node()))
-    assert source.facts.capacity["cpu"] == 4000
+    assert source.resources.capacity["cpu"] == 4000
     source.apply(kube.Changed("DELETED", _node()))
-    assert source.facts.capacity == {}
+    assert source.resources.capacity == {}

@@ -72,5 +72,5 @@ async def test_only_own_pods(cluster: Cluster, pods: Callable[[str, str], None])
         assert pod.requests == {"cpu": 250, "memory": 1 << 30}
         await asyncio.to_thread(cluster.kubectl, "-n", NAMESPACE, "delete", "pod", "before", "--wait=false")
         await _until(lambda: names() == {"after"}, "a pod that has gone")
-        await _until(lambda: node.facts.capacity, "the Node")
+        await _until(lambda: node.resources.capacity, "the Node")
         assert source.problem == ""

@@ -12,10 +12,10 @@ from agent.collectors.base import Machine, Tick
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.pods import PodRef
-from agent.samples import CPU, MEMORY, NODE, Harvest, Sample
-from agent.settings import LearnSettings
-from agent.store_failover import RETRY_SECONDS, Keeper, Opener, in_background
-from agent.training import Learning
+from agent.samples import CPU, MEMORY, NODE, CollectionResult, Sample
+from agent.settings import TrainSettings
+from agent.store_failover import RETRY_SECONDS, Opener, StoreFailover, in_background
+from agent.training import CheckpointedTrainer
 from agent.tsdb import checkpoints
 from agent.tsdb.schema import StoreError, StoreNewer
 from agent.tsdb.tsdb import Tsdb
@@ -29,10 +29,10 @@ class Steady:
     def __init__(self, machine: Machine | None = None) -> None:
         """It looks at no machine."""
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """The same every tick."""
         samples = [Sample(CPU, NODE, tick.now, 0.5), Sample(MEMORY, NODE, tick.now, 1 << 20)]
-        return Harvest(samples, pods_listed=True)
+        return CollectionResult(samples, pods_listed=True)
 
 
 class NoPods:
@@ -70,15 +70,15 @@ class Agent:
 
     def __init__(self, disk: Disk) -> None:
         self.now = START
-        self.keeper = Keeper(disk.open, remembered=lambda: checkpoints.peek(disk.path))
-        self.keeper.clock = lambda: self.now
-        self.keeper.background = _at_once
-        settings = LearnSettings(interval_seconds=5.0)
+        self.failover = StoreFailover(disk.open, remembered=lambda: checkpoints.load_read_only(disk.path))
+        self.failover.clock = lambda: self.now
+        self.failover.background = _at_once
+        settings = TrainSettings(interval_seconds=5.0)
         self.pipeline = Pipeline(
             {"steady": Steady()},
             NoPods(),
-            self.keeper,
-            lambda store: Learning(store, settings),
+            self.failover,
+            lambda store: CheckpointedTrainer(store, settings),
             Metrics(),
             lambda: self.now,
         )
@@ -91,7 +91,7 @@ class Agent:
 
     def learned(self) -> float:
         """Training samples of the node's CPU."""
-        return float(self.pipeline.learning.learner.histories[CPU].moments.counts[0])
+        return float(self.pipeline.training.trainer.histories[CPU].moments.counts[0])
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_waits_between_tries(disk: Disk) -> None:
         asked.append(agent.now - START)
         return _at_once(work)
 
-    agent.keeper.background = count
+    agent.failover.background = count
     agent.tick(35)
     assert len(asked) == 3
     assert all(later - earlier >= RETRY_SECONDS for earlier, later in pairwise(asked))
@@ -249,4 +249,4 @@ Check = Callable[[Path], None]
 def test_nothing_to_peek(tmp_path: Path, prepare: Check) -> None:
     """A file that is not there, or is none of ours, remembers nothing."""
     prepare(tmp_path / "t.db")
-    assert checkpoints.peek(tmp_path / "t.db") == {}
+    assert checkpoints.load_read_only(tmp_path / "t.db") == {}

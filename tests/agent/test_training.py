@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from agent.samples import CPU, NODE, SYS, Sample
-from agent.settings import LearnSettings
-from agent.training import Learning
+from agent.settings import TrainSettings
+from agent.training import CheckpointedTrainer
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.made import pod
@@ -19,14 +19,14 @@ STEP, DAY = 600.0, 86400.0
 def test_restart_keeps_long_windows(tmp_path: Path) -> None:
     """Minutes of a policy's long window outlive a restart, however long the first prediction is in coming."""
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
-        learning = Learning(store, LearnSettings())
-        learning.learner.look_back(10)
-        store.keep_minutes(10)
+        learning = CheckpointedTrainer(store, TrainSettings())
+        learning.trainer.resize_windows(10)
+        store.set_minute_retention(10)
         now = fill(store, 144 * 10, step=STEP)
         finish(store, now)
         learning.save(now)
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
-        Learning(store, LearnSettings())
+        CheckpointedTrainer(store, TrainSettings())
         finish(store, now + 3601)
         assert store.minutes(CPU, START, now)["a"].starts_ms[0] / 1000 <= START + DAY
 
@@ -34,7 +34,7 @@ def test_restart_keeps_long_windows(tmp_path: Path) -> None:
 def test_short_pod_is_charged(tmp_path: Path) -> None:
     """A pod that came and went between two training rounds was used by its class, not by nobody."""
     with Tsdb.open(tmp_path / "t.db") as store:
-        learning = Learning(store, LearnSettings(interval_seconds=30.0))
+        learning = CheckpointedTrainer(store, TrainSettings(interval_seconds=30.0))
         always, short = pod("a"), pod("short")
         for second in range(1, 70):
             now = START + second
@@ -43,8 +43,8 @@ def test_short_pod_is_charged(tmp_path: Path) -> None:
             samples = [Sample(CPU, entity, now, value) for entity, value in cores.items()]
             store.append(now, [*samples, Sample(CPU, NODE, now, sum(cores.values()))])
             learning.step(now, here)
-        assert learning.learner.class_of("short") == "prod"
-        history = learning.learner.histories[CPU]
-        row = learning.learner.row("prod")
+        assert learning.trainer.class_of("short") == "prod"
+        history = learning.trainer.histories[CPU]
+        row = learning.trainer.row("prod")
         assert row is not None
         assert history.moments.highest[row] == pytest.approx(5.0)

@@ -173,7 +173,7 @@ def test_agent_has_a_policy(cluster: Cluster) -> None:
     """The agent's own prediction policy reaches it as one flag that it can follow; a wrong key is refused."""
     given = ["agent.predictPolicy.model=recent-max", "agent.predictPolicy.parameters.windowDays=3"]
     args = render(cluster.helm, *given).container("headroom-agent/agent")["args"]
-    policy = load([one for one in args if one.startswith("--predict-policy")], {}).learn.predict_policy
+    policy = load([one for one in args if one.startswith("--predict-policy")], {}).train.predict_policy
     assert policy == PredictPolicy(model="recent-max", parameters={"windowDays": 3})
     with pytest.raises(CommandError, match="predictPolicy"):
         render(cluster.helm, "agent.predictPolicy.reclaimRatio=50")

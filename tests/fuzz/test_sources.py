@@ -44,7 +44,7 @@ def test_watched_objects(kind: str, pod: Json, nodes: list[Json], pods: list[Jso
     """Whatever is listed or changes, the source holds pods and facts, and goes on."""
     source, node = ApiPods(NOBODY, "worker"), ApiNode(NOBODY, "worker")
     refused: list[str] = []
-    source.refused = node.refused = refused.append
+    source.on_rejected = node.on_rejected = refused.append
     source.apply(kube.Relisted(pods))
     assert len(source.pods()) + refused.count("pod") <= len(pods)
     if isinstance(pod, dict) and isinstance(pod.get("metadata"), dict):  # else it was no event
@@ -84,7 +84,7 @@ def test_kubelet_answer(tree: CgroupTree, answers: list[dict[str, Json]]) -> Non
     source = KubeletPods(KubeletSettings(), NOBODY, lambda: None, tree, random.Random(1))  # noqa: S311 - a test
     for answer in answers:
         if isinstance(answer, dict):  # the client refuses anything else
-            wait = asyncio.run(source.ask(_Kubelet(answer)))  # type: ignore[arg-type] # a fake
+            wait = asyncio.run(source.poll(_Kubelet(answer)))  # type: ignore[arg-type] # a fake
             assert 0.0 < wait < 3600.0
     assert "\n" not in source.problem
     _check(source)

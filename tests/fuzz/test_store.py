@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent.numerics import packing
 from agent.numerics.packing import CheckpointError
 from agent.samples import CPU
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from agent.tsdb import codec
 from agent.tsdb.codec import CodecError
 from agent.tsdb.schema import StoreError
@@ -70,24 +70,24 @@ CHECKPOINT = packing.pack({"rows": 2}, {"observed": np.array([1.0, 2.0])})
 ROSTER = {name: ["prod", None, None] for name in ("node", "sys", "prod", "mid", "batch", "free", "pod-a")}
 
 
-@fuzz(data=hurt(CHECKPOINT, *Learner().checkpoints().values()) | st.binary())
+@fuzz(data=hurt(CHECKPOINT, *Trainer().checkpoints().values()) | st.binary())
 def test_checkpoint(data: bytes) -> None:
     """What was learned comes back as it was, or is damaged."""
     answer_or_refusal(lambda: packing.unpack(data), CheckpointError, "checkpoint")
-    sound = Learner().checkpoints()
-    answer_or_refusal(lambda: Learner().restore(dict.fromkeys(sound, data)), CheckpointError, "checkpoint")
+    sound = Trainer().checkpoints()
+    answer_or_refusal(lambda: Trainer().restore(dict.fromkeys(sound, data)), CheckpointError, "checkpoint")
 
 
 @fuzz(facts=objects({"everyone": ROSTER, "trained_until": 1.5}) | any_json())
 def test_roster(facts: Json) -> None:
     """A list of who was learned that is whole, and makes no sense, is refused."""
-    checkpoints = Learner().checkpoints()
+    checkpoints = Trainer().checkpoints()
     try:
         forged = packing.pack(facts, {})
     except (ValueError, RecursionError):  # no JSON at all
         return
     name = next(name for name in checkpoints if name.endswith("roster"))
-    answer_or_refusal(lambda: Learner().restore({**checkpoints, name: forged}), CheckpointError)
+    answer_or_refusal(lambda: Trainer().restore({**checkpoints, name: forged}), CheckpointError)
 
 
 @pytest.fixture(scope="module")

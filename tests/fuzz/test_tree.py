@@ -15,10 +15,10 @@ from agent.host.paths import HostPaths
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.samples import CPU, MEMORY, NODE, REASONS
-from agent.settings import LearnSettings
+from agent.settings import TrainSettings
 from agent.sources.pod import CgroupPods
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
 from tests.fuzz.inputs import kernel_texts
 from tests.fuzz.originals import MEMINFO, PRESSURE, STAT, V1_MEMORY_STAT, V1_USAGE, V2_CPU_STAT, V2_MEMORY_STAT
@@ -65,8 +65,10 @@ class FakeMachine:
         tree.locate()
         machine = Machine(paths, tree, lambda: self.now, float(os.sysconf("SC_CLK_TCK")))
         collectors = resolve(("node", "pod", "pressure"), machine)
-        keeper = Keeper(Tsdb.in_memory)
-        return Pipeline(collectors, CgroupPods(tree), keeper, lambda s: Learning(s, LearnSettings()), Metrics())
+        failover = StoreFailover(Tsdb.in_memory)
+        return Pipeline(
+            collectors, CgroupPods(tree), failover, lambda s: CheckpointedTrainer(s, TrainSettings()), Metrics()
+        )
 
 
 @pytest.fixture(scope="module", params=[V1, V2], ids=["v1", "v2"])

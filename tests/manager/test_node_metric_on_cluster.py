@@ -190,7 +190,7 @@ def test_conditions_beside_the_agents(stage: Stage) -> None:
                 )  # its own condition changes each time
                 reports.prediction = replace(PREDICTION, readiness=readiness)
                 await publisher.report()
-                assert publisher.reach.problem == ""
+                assert publisher.report_status.problem == ""
                 enabled = number % 4 < 2  # and so do the manager's
                 if number % 2 == 0:
                     await asyncio.to_thread(stage.configure, _config(stage, enable=enabled))

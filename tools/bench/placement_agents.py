@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeFacts, predict
-from agent.trainer.trainer import Learner, TrainingSettings
+from agent.prediction.prediction import NodeResources, predict
+from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand, QoS
 from tools.bench.manager_report import moment
@@ -61,7 +61,7 @@ class Agent:
     predicts: bool
     """Whether it learns and predicts."""
     _store: _Store = field(default_factory=_Store)
-    _learner: Learner = field(default_factory=lambda: Learner(TrainingSettings(interval_seconds=STEP_SECONDS)))
+    _learner: Trainer = field(default_factory=lambda: Trainer(TrainingSettings(interval_seconds=STEP_SECONDS)))
     _prediction: Json = field(default_factory=dict)
 
     def report(self, step: int, now: float, pods: Sequence[Pod]) -> Json:
@@ -101,10 +101,10 @@ class Agent:
             for metric, values in used.items()
         }
         present = [_ref(pod) for pod in pods]
-        self._learner.observe(now, self._store, present)
+        self._learner.train(now, self._store, present)
         if step % PREDICT_STEPS == 0:
             amounts = {"cpu": CORES * 1000, "memory": GIB * BYTES}
-            found = predict(now, self._learner, present, NodeFacts(allocatable=amounts, capacity=amounts), POLICY)
+            found = predict(now, self._learner, present, NodeResources(allocatable=amounts, capacity=amounts), POLICY)
             peaks = {name: numbers.peak for name, numbers in found.classes.items() if numbers.peak}
             classes = [
                 {"name": name, "peak": {"cpu": f"{peak['cpu']}m", "memory": str(peak["memory"])}}

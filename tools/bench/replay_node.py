@@ -17,11 +17,11 @@ from agent.metrics import Metrics
 from agent.numerics.arrays import FloatArray
 from agent.pipeline import Pipeline
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeFacts
-from agent.samples import CPU, MEMORY, NODE, Harvest, Sample
-from agent.settings import LearnSettings
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.prediction.prediction import NodeResources
+from agent.samples import CPU, MEMORY, NODE, CollectionResult, Sample
+from agent.settings import TrainSettings
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand, QoS
 from headroom.backtest.trace import Stay, Trace, TraceError
@@ -68,11 +68,11 @@ class ReplayedNode:
         return {name: max(sum(pod.requests[name] for pod in self.at(step)) for step in ends) for name in UNITS}
 
     @property
-    def facts(self) -> NodeFacts:
+    def facts(self) -> NodeResources:
         """The node as its agent knows it."""
         allocatable = self.allocatable
         capacity = {name: amount + RESERVED[name] for name, amount in allocatable.items()}
-        return NodeFacts(allocatable=allocatable, capacity=capacity)
+        return NodeResources(allocatable=allocatable, capacity=capacity)
 
     def at(self, step: int) -> list[PodRef]:
         """The pods of one step."""
@@ -165,13 +165,13 @@ class OnNode:
             for name, usage in self.node.usage.items()
         }
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """What is used at one moment."""
         samples = []
         for name, used in self._used.items():
             samples.append(Sample(name, NODE, tick.now, sum(used.values()) + SYSTEM[name]))
             samples += [Sample(name, uid, tick.now, value) for uid, value in used.items()]
-        return Harvest(samples, pods_listed=True)
+        return CollectionResult(samples, pods_listed=True)
 
 
 class Agent:
@@ -191,8 +191,8 @@ class Agent:
             self._pipeline = Pipeline(
                 {"replayed": self.pods},
                 self.pods,
-                Keeper(lambda: Tsdb.open(self._database)),
-                lambda store: Learning(store, LearnSettings(STEP_SECONDS, checkpoint_seconds=_SAVE_SECONDS)),
+                StoreFailover(lambda: Tsdb.open(self._database)),
+                lambda store: CheckpointedTrainer(store, TrainSettings(STEP_SECONDS, checkpoint_seconds=_SAVE_SECONDS)),
                 Metrics(),
             )
         return self._pipeline
@@ -209,9 +209,9 @@ class Agent:
         """
         self.pods.go_to(step)
         pipeline, begin = self.pipeline, self._start + step * STEP_SECONDS
-        pipeline.learning.learner.look_back(window_days)
-        pipeline.store.keep_minutes(window_days)
-        begins_anew = pipeline.learning.learner.trained_until is None
+        pipeline.training.trainer.resize_windows(window_days)
+        pipeline.store.set_minute_retention(window_days)
+        begins_anew = pipeline.training.trainer.trained_until is None
         for offset in FIRST_TICKS if begins_anew else TICKS:
             pipeline.run_once(begin + offset)
         if pipeline.failing:

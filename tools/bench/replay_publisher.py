@@ -52,7 +52,7 @@ def usages_of(agent: Agent, now: float) -> Usages:
         now,
         agent.pipeline.store,
         agent.pods.pods(),
-        agent.pipeline.learning.learner.class_of,
+        agent.pipeline.training.trainer.class_of,
         window_seconds=wanted.window_seconds,
         durations_seconds=(),  # percentiles of the node are for the scheduler; nothing here reads them
         memory_policy=wanted.memory_policy,
@@ -75,8 +75,8 @@ class Reporter:
 
     def report(self, now: float, agent: Agent, usages: Usages) -> NodeReport | None:
         """What the manager reads in the agent's report."""
-        learner = agent.pipeline.learning.learner
-        found = predict(now, learner, agent.pods.pods(), self._facts, self.policy, self._previous)
+        trainer = agent.pipeline.training.trainer
+        found = predict(now, trainer, agent.pods.pods(), self._facts, self.policy, self._previous)
         self._previous = found
         # The manager reads the classes of our agent; the usage of single pods is for the scheduler.
         status = build_status(usages, found, (), as_of=usages.measured_at, predicted_as_of=usages.measured_at)

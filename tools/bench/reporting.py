@@ -7,9 +7,9 @@ from typing import cast
 
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.prediction.prediction import NodeFacts
+from agent.prediction.prediction import NodeResources
 from agent.reporter.publisher import Publisher
-from agent.reporter.reporter import Reports
+from agent.reporter.reporter import ReportBuilder
 from agent.settings import ReportSettings
 from headroom import kube
 from tools.bench.counting import CountingServer
@@ -28,7 +28,7 @@ class Reporting:
     def __init__(self, pipeline: Pipeline, workload: Workload, metrics: Metrics) -> None:
         self.server = CountingServer()
         self._wake, self._waiting = 0.0, asyncio.Event()
-        reports = Reports(pipeline, workload, _Node(), metrics)
+        reports = ReportBuilder(pipeline, workload, _Node(), metrics)
         self._publisher = Publisher(
             cast("kube.ApiServer", self.server),
             "node",
@@ -91,7 +91,7 @@ class _Node:
 
     def __init__(self) -> None:
         amounts = {"cpu": CPUS * 1000, "memory": MEMORY_BYTES}
-        self.facts = NodeFacts(allocatable=amounts, capacity=amounts)
+        self.resources = NodeResources(allocatable=amounts, capacity=amounts)
 
     async def run(self) -> None:
         """Nothing to follow."""

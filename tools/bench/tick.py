@@ -10,10 +10,10 @@ from agent.host.cgroup import CgroupTree, detect
 from agent.host.paths import HostPaths
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.settings import LearnSettings
+from agent.settings import TrainSettings
 from agent.sources.pod import CgroupPods
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
 from tools.bench.machine import replayed
 from tools.bench.measurement import Measurement, Timings, total
@@ -60,8 +60,8 @@ def _pipeline(paths: HostPaths, clock: _Clock, database: Path, metrics: Metrics)
     return Pipeline(
         resolve(tuple(COLLECTORS), Machine(paths, cgroups, clock, 100.0)),
         CgroupPods(cgroups),
-        Keeper(lambda: Tsdb.open(database)),
-        lambda store: Learning(store, LearnSettings()),
+        StoreFailover(lambda: Tsdb.open(database)),
+        lambda store: CheckpointedTrainer(store, TrainSettings()),
         metrics,
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from agent.numerics.arrays import FloatArray
 from agent.pods import PodRef
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from crds.priority import PriorityBand, QoS
 from tools.bench.measurement import Measurement, Timings
 
@@ -66,9 +66,9 @@ def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> Timin
         PodRef(f"uid-{n}", "shop", f"pod-{n}", bands[n % len(bands)], QoS.LS, {"cpu": 1000, "memory": GIB})
         for n in range(pod_count)
     ]
-    store, learner, random = (
+    store, trainer, random = (
         NextInterval(["node", "sys", *(pod.uid for pod in pods)]),
-        Learner(),
+        Trainer(),
         np.random.default_rng(7),
     )
     now, durations, first = START, Timings(), Timings()
@@ -76,7 +76,7 @@ def rounds(pod_count: int, count: int = ROUNDS, warm_up: int = WARM_UP) -> Timin
         store.fill(now, random)
         now += INTERVAL_SECONDS
         with (durations if number >= warm_up else first).one():
-            learner.observe(now, store, pods)
+            trainer.train(now, store, pods)
     return durations
 
 

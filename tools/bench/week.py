@@ -23,9 +23,9 @@ import psutil
 
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
-from agent.settings import LearnSettings
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.settings import TrainSettings
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
 from tools.bench.drawing import drawing, lines
 from tools.bench.machine import ROOT
@@ -83,8 +83,8 @@ def simulate(plan: Plan) -> Iterator[Item]:
         pipeline = Pipeline(
             {"workload": Collected(workload, START)},
             workload,
-            Keeper(lambda: Tsdb.open(database)),
-            lambda store: Learning(store, LearnSettings(checkpoint_seconds=SAVE_SECONDS)),
+            StoreFailover(lambda: Tsdb.open(database)),
+            lambda store: CheckpointedTrainer(store, TrainSettings(checkpoint_seconds=SAVE_SECONDS)),
             metrics,
         )
         reporting = Reporting(pipeline, workload, metrics)

@@ -12,7 +12,7 @@ import numpy as np
 from agent.collectors.base import Tick
 from agent.numerics.arrays import FloatArray, SingleArray
 from agent.pods import PodRef
-from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, Harvest, Sample
+from agent.samples import CPU, CPU_THROTTLED, MEMORY, MEMORY_WITH_PAGE_CACHE, NODE, CollectionResult, Sample
 from crds.priority import PriorityBand, QoS
 from tools.devcluster import traces
 
@@ -170,6 +170,6 @@ class Collected:
     start: float
     """When the workload began. [seconds since 1970]"""
 
-    def collect(self, tick: Tick) -> Harvest:
+    def collect(self, tick: Tick) -> CollectionResult:
         """One tick of it."""
-        return Harvest(self.workload.samples(tick.now, tick.now - self.start), pods_listed=True)
+        return CollectionResult(self.workload.samples(tick.now, tick.now - self.start), pods_listed=True)

@@ -112,7 +112,7 @@ def manager() -> Feed:
 
 def agent() -> Feed:
     """What an agent takes of its Node, its Pods, and the answer to its report."""
-    from agent.sources.node import node_facts  # noqa: PLC0415
+    from agent.sources.node import node_resources  # noqa: PLC0415
     from agent.sources.pod import ApiPods  # noqa: PLC0415
     from headroom import kube  # noqa: PLC0415
 
@@ -120,7 +120,7 @@ def agent() -> Feed:
     pods = ApiPods(nobody, "n")
 
     def feed(node: Json, _node_metric: Json, pod: Json) -> None:
-        node_facts(node)
+        node_resources(node)
         pods.apply(kube.Changed("MODIFIED", pod))
 
     return feed

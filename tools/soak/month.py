@@ -18,13 +18,13 @@ from pathlib import Path
 
 import psutil
 
-from agent.allocator import keep_large_blocks_apart
+from agent.allocator import set_mmap_threshold
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.prediction.policy import in_force
-from agent.settings import LearnSettings
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.settings import TrainSettings
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tools.bench.reporting import Reporting
@@ -132,8 +132,8 @@ class Month:
         self.pipeline = Pipeline(
             {"workload": Collected(self.workload, START)},
             self.workload,
-            Keeper(lambda: Tsdb.open(database, settings)),
-            lambda store: Learning(store, LearnSettings(checkpoint_seconds=SAVE_SECONDS)),
+            StoreFailover(lambda: Tsdb.open(database, settings)),
+            lambda store: CheckpointedTrainer(store, TrainSettings(checkpoint_seconds=SAVE_SECONDS)),
             self.metrics,
         )
         self._reporting = Reporting(self.pipeline, self.workload, self.metrics)
@@ -236,7 +236,7 @@ def simulate(telling: Telling, month: Month, settled: float, sizes: Sizes) -> in
 
 def trial(telling: Telling) -> None:
     """Simulate a month of an agent, then a restart and half an hour of a tick a second."""
-    keep_large_blocks_apart()  # as the agent does
+    set_mmap_threshold()  # as the agent does
     settled, sizes, failing = settled_days(), Sizes(), []
     with tempfile.TemporaryDirectory(prefix="headroom-soak-") as folder:
         database, coarse = Path(folder) / "agent.db", StoreSettings(block_ticks=COARSE_BLOCK_TICKS)
@@ -263,7 +263,7 @@ def restarted(database: Path, second: int, workload: Workload) -> tuple[int, flo
     Returns:
         The second at which it ended, resident memory and the database's file [MiB], and what failed at last.
     """
-    keep_large_blocks_apart()
+    set_mmap_threshold()
     month = Month(database, second=second, workload=workload)
     second = month.fine(second)
     return second, *month.sizes(), month.close()
@@ -271,7 +271,7 @@ def restarted(database: Path, second: int, workload: Workload) -> tuple[int, flo
 
 def settled_days() -> float:
     """Days until everything that is kept for days is full: 1-minute points, and the policy's window."""
-    window = math.ceil(in_force(None, None).window_days) + 1  # as `Tsdb.keep_minutes` has it
+    window = math.ceil(in_force(None, None).window_days) + 1  # as `Tsdb.set_minute_retention` has it
     return float(max(StoreSettings().minute_days, window) + 1)
 
 

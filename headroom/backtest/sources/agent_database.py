@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from agent.numerics.packing import CheckpointError
-from agent.pod_metadata import Identities, Identity
+from agent.pod_metadata import PodMetadata, PodMetadataStore
 from agent.samples import NODE, SYS
 from agent.tsdb import checkpoints, rollup
-from agent.tsdb.inspection import Inspection
+from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.rollup import FIVE_MINUTES_MS
 from agent.tsdb.schema import StoreError
 from headroom.backtest.sources import Options, Progress, export, grid
@@ -60,7 +60,7 @@ def _database(
 ) -> dict[Key, Pod]:
     """Take in one database; answers with what is known of its pods."""
     try:
-        with Inspection.open(path) as database:
+        with DatabaseReader.open(path) as database:
             node, known = _identities(database, path, notes)
             for amounts in measured.values():
                 _take(database, node, amounts)
@@ -74,17 +74,17 @@ def _database(
     return {key: replace(pod, node=node) for key, pod in found.items() if pod is not None}
 
 
-def _identities(database: Inspection, path: Path, notes: list[str]) -> tuple[str, Mapping[str, Identity]]:
+def _identities(database: DatabaseReader, path: Path, notes: list[str]) -> tuple[str, Mapping[str, PodMetadata]]:
     """Name of the node, and the pods that the agent remembers, by uid."""
-    identities = Identities()
+    identities = PodMetadataStore()
     try:
         identities.restore(checkpoints.load(database.connection))
     except CheckpointError as error:
         notes.append(f"{path}: the names of its pods cannot be read: {error}.")
-    return identities.node or path.resolve().parent.name, identities.everyone()
+    return identities.node or path.resolve().parent.name, identities.all_pods()
 
 
-def _take(database: Inspection, node: str, measured: Measured) -> None:
+def _take(database: DatabaseReader, node: str, measured: Measured) -> None:
     """Add what a database has, a day at a time, so that little is in memory at once."""
     times = [time for one in database.stats().resolutions for time in (one.first, one.last) if time is not None]
     if not times:
@@ -99,7 +99,7 @@ def _take(database: Inspection, node: str, measured: Measured) -> None:
                 measured.add(Key(node, entity), points.starts_ms / 1000.0, points.average)
 
 
-def _pod(key: Key, known: Identity) -> Pod:
+def _pod(key: Key, known: PodMetadata) -> Pod:
     units: Mapping[Resource, float] = {"cpu": _MILLI, "memory": 1.0}
     return Pod(
         name=known.name,

@@ -74,14 +74,14 @@ def _trace(path: Path, resource: Resource, machines: Mapping[str, Machine], opti
     )
     unknown = np.array([one is None for one in known])
     small = ~unknown & ~(limits > 0.0)
-    thin = ~unknown & ~small & ~((coverage > grid.COVERAGE) & (measured > _LEAST_MEASURED))
+    sparse = ~unknown & ~small & ~((coverage > grid.COVERAGE) & (measured > _LEAST_MEASURED))
     notes = [
         *table.notes,
         *grid.left_out(table.names, unknown, f"not in {MACHINES}", "machines"),
         *grid.left_out(table.names, small, f"{resource} limit 0", "machines"),
-        *grid.left_out(table.names, thin, "measured for 95 % of the time or less", "machines"),
+        *grid.left_out(table.names, sparse, "measured for 95 % of the time or less", "machines"),
     ]
-    kept = np.flatnonzero(~(unknown | small | thin))
+    kept = np.flatnonzero(~(unknown | small | sparse))
     if not kept.size:
         raise TraceError(f"{path}: none of its {len(table.names)} machines can be used. {' '.join(notes)}")
     usage = np.ascontiguousarray(table.values[:, kept])

@@ -64,12 +64,12 @@ def _day(path: Path, options: Options) -> list[Trace]:
     if not inside.any():
         return []
     values = np.stack(rows, axis=1)[inside] * _PERCENT
-    thin = ~(grid.share_measured(values) > grid.COVERAGE)
-    if thin.all():
+    sparse = ~(grid.share_measured(values) > grid.COVERAGE)
+    if sparse.all():
         raise TraceError(f"{path}: none of its {len(names)} machines was measured for more than 95 % of the time")
-    notes = grid.left_out(names, thin, "measured for 95 % of the time or less", "machines")
-    kept = grid.unique(name for name, is_thin in zip(names, thin.tolist(), strict=True) if not is_thin)
-    table = Table(kept, times[inside], np.ascontiguousarray(values[:, ~thin]), tuple(notes))
+    notes = grid.left_out(names, sparse, "measured for 95 % of the time or less", "machines")
+    kept = grid.unique(name for name, is_sparse in zip(names, sparse.tolist(), strict=True) if not is_sparse)
+    table = Table(kept, times[inside], np.ascontiguousarray(values[:, ~sparse]), tuple(notes))
     return [machine_trace("cpu", table, np.ones(len(kept)), str(path))]
 
 

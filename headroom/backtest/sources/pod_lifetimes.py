@@ -111,9 +111,9 @@ def trace_of(measured: Measured, pods: Mapping[Key, Pod], source: str, notes: Se
     unknown = np.array([key not in pods for key in keys])
     other = np.array([key in pods and not pods[key].prod for key in keys])
     none = ~unknown & ~other & ~(amounts > 0.0)
-    thin = ~unknown & ~other & ~none & (share < LEAST_MEASURED)
-    found = [*notes, *_reasons(names, unknown, other, none, thin, resource=resource, basis=options.basis)]
-    kept = np.flatnonzero(~(unknown | other | none | thin))
+    sparse = ~unknown & ~other & ~none & (share < LEAST_MEASURED)
+    found = [*notes, *_reasons(names, unknown, other, none, sparse, resource=resource, basis=options.basis)]
+    kept = np.flatnonzero(~(unknown | other | none | sparse))
     if not kept.size:
         way_out = f" Give --pods FILE, with {PODS_COMMAND}." if (unknown | none).any() and not options.pods else ""
         raise TraceError(f"{source}: no pod of it can be judged. {' '.join(found)}{way_out}")
@@ -167,7 +167,7 @@ def _reasons(
     unknown: BoolArray,
     other: BoolArray,
     none: BoolArray,
-    thin: BoolArray,
+    sparse: BoolArray,
     *,
     resource: str,
     basis: str,
@@ -177,5 +177,5 @@ def _reasons(
         *grid.left_out(names, unknown, "nothing is known of them but their use", "pods"),
         *grid.left_out(names, other, "not Prod", "pods"),
         *grid.left_out(names, none, f"{lacking} for {resource}", "pods"),
-        *grid.left_out(names, thin, "measured for less than half of their time", "pods"),
+        *grid.left_out(names, sparse, "measured for less than half of their time", "pods"),
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.capture import capture, replay
-from agent.capture.capture import CannotCapture, Recorder, Timing, plan
+from agent.capture.capture import CannotCapture, CaptureWriter, Timing, plan
 from agent.host.paths import HostPaths
 from headroom.runtime.options import WrongSetting
 from tests.agent.recorded import KINDS, RecordedMachine
@@ -18,7 +18,7 @@ Make = Callable[[str], RecordedMachine]
 
 
 def _take(machine: RecordedMachine, folder: Path, *names: str) -> None:
-    recorder = Recorder(HostPaths.under(machine.live), folder)
+    recorder = CaptureWriter(HostPaths.under(machine.live), folder)
     for name in names:
         recorder.take(name)
         time.sleep(0.025)  # readings closer together than 20 ms are no rate

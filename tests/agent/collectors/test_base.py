@@ -32,10 +32,10 @@ def test_bad_meminfo_is_gap(recorded: Make, content: str | None, reason: Gap) ->
     machine.advance("t002")
     file = machine.live / "proc/meminfo"
     file.unlink() if content is None else file.write_text(content)
-    harvest = collector.collect(Tick(0.0, ()))
-    assert harvest.missing == [Missing(metric, NODE, reason) for metric in (MEMORY, MEMORY_WITH_PAGE_CACHE)]
-    assert "meminfo" in harvest.problem
-    assert [sample.metric for sample in harvest.samples] == [CPU]
+    collected = collector.collect(Tick(0.0, ()))
+    assert collected.missing == [Missing(metric, NODE, reason) for metric in (MEMORY, MEMORY_WITH_PAGE_CACHE)]
+    assert "meminfo" in collected.problem
+    assert [sample.metric for sample in collected.samples] == [CPU]
 
 
 def test_missing_stat_is_named(recorded: Make) -> None:
@@ -43,10 +43,10 @@ def test_missing_stat_is_named(recorded: Make) -> None:
     machine = recorded("v2-cgroupfs")
     collector = resolve(["node"], machine.machine())["node"]
     (machine.live / "proc/stat").unlink()
-    harvest = collector.collect(Tick(0.0, ()))
-    assert Missing(CPU, NODE, Gap.UNREADABLE) in harvest.missing
-    assert "proc/stat: No such file" in harvest.problem
-    assert [sample.metric for sample in harvest.samples] == [MEMORY, MEMORY_WITH_PAGE_CACHE]
+    collected = collector.collect(Tick(0.0, ()))
+    assert Missing(CPU, NODE, Gap.UNREADABLE) in collected.missing
+    assert "proc/stat: No such file" in collected.problem
+    assert [sample.metric for sample in collected.samples] == [MEMORY, MEMORY_WITH_PAGE_CACHE]
 
 
 def test_node_counter_may_not_fall(recorded: Make) -> None:
@@ -72,10 +72,10 @@ def test_torn_pod_file_is_gap(recorded: Make, content: str | None, reason: str) 
     collector = resolve(["pod"], machine.machine())["pod"]
     collector.collect(Tick(0.0, ()))
     machine.now += 1
-    harvest = collector.collect(Tick(1.0, ()))
+    collected = collector.collect(Tick(1.0, ()))
     uid = machine.uid("b1")
-    assert Missing(MEMORY, uid, reason) in harvest.missing
-    measured = {(one.metric, one.entity) for one in harvest.samples}
+    assert Missing(MEMORY, uid, reason) in collected.missing
+    measured = {(one.metric, one.entity) for one in collected.samples}
     assert (CPU, uid) in measured
     assert (MEMORY, uid) not in measured
     assert (MEMORY, machine.uid("g")) in measured
@@ -89,11 +89,11 @@ def test_unlisted_pods_are_gaps(recorded: Make) -> None:
     loop = machine.live / "sys/fs/cgroup/kubepods/burstable"
     loop.rename(loop.with_name("away"))
     loop.symlink_to(loop)
-    harvest = collector.collect(Tick(1.0, ()))
-    assert not harvest.pods_listed
-    assert harvest.samples == []
-    assert len(harvest.missing) == 3 * 10
-    assert "burstable: Too many levels" in harvest.problem
+    collected = collector.collect(Tick(1.0, ()))
+    assert not collected.pods_listed
+    assert collected.samples == []
+    assert len(collected.missing) == 3 * 10
+    assert "burstable: Too many levels" in collected.problem
 
 
 def test_suspension_leaves_no_rate(recorded: Make) -> None:
@@ -107,10 +107,10 @@ def test_suspension_leaves_no_rate(recorded: Make) -> None:
     machine.advance("t002")
     slept = 600.0
     harvests = [collector.collect(Tick(1.0, ())) for collector in collectors]
-    cpu = {one.reason for harvest in harvests for one in harvest.missing if one.metric in (CPU, "psi_cpu_some")}
+    cpu = {one.reason for collected in harvests for one in collected.missing if one.metric in (CPU, "psi_cpu_some")}
     assert cpu == {Gap.SUSPENDED}
-    assert {one.metric for harvest in harvests for one in harvest.samples} >= {MEMORY, MEMORY_WITH_PAGE_CACHE}
-    assert CPU not in {one.metric for harvest in harvests for one in harvest.samples}
+    assert {one.metric for collected in harvests for one in collected.samples} >= {MEMORY, MEMORY_WITH_PAGE_CACHE}
+    assert CPU not in {one.metric for collected in harvests for one in collected.samples}
 
 
 def test_every_reason_is_documented() -> None:

@@ -19,7 +19,7 @@ from agent.samples import (
     NODE,
     SYS,
     VANISHED,
-    Harvest,
+    CollectionResult,
     Missing,
 )
 from crds.priority import PriorityBand, QoS
@@ -29,18 +29,18 @@ Make = Callable[[str], RecordedMachine]
 PODS = ("g", "b1", "b2", "b3", "b6", "s1", "e1")
 
 
-def _collect(collectors: dict[str, Collector], machine: RecordedMachine, *pods: PodRef) -> Harvest:
-    harvest = Harvest()
+def _collect(collectors: dict[str, Collector], machine: RecordedMachine, *pods: PodRef) -> CollectionResult:
+    collected = CollectionResult()
     for collector in collectors.values():
         found = collector.collect(Tick(machine.now, pods))
-        harvest.samples += found.samples
-        harvest.missing += found.missing
-        harvest.pods_listed |= found.pods_listed
-    return harvest
+        collected.samples += found.samples
+        collected.missing += found.missing
+        collected.pods_listed |= found.pods_listed
+    return collected
 
 
-def _values(harvest: Harvest, metric: str) -> dict[str, float]:
-    return {sample.entity: sample.value for sample in harvest.samples if sample.metric == metric}
+def _values(collected: CollectionResult, metric: str) -> dict[str, float]:
+    return {sample.entity: sample.value for sample in collected.samples if sample.metric == metric}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,8 +69,8 @@ def test_memory_agrees_with_capture(kind: str, recorded: Make) -> None:
     """Pods' memory is anonymous memory and tmpfs; with page cache, the files that they read are in it."""
     machine = recorded(kind)
     machine.advance("t010")
-    harvest = _collect(resolve(["node", "pod"], machine.machine()), machine)
-    memory, cached = _values(harvest, MEMORY), _values(harvest, MEMORY_WITH_PAGE_CACHE)
+    collected = _collect(resolve(["node", "pod"], machine.machine()), machine)
+    memory, cached = _values(collected, MEMORY), _values(collected, MEMORY_WITH_PAGE_CACHE)
     instant = machine.expected["instants"]["t010"]
     for name in PODS:
         expected = instant["cgroups"][machine.pod_path(name)]["memory"]
@@ -91,9 +91,9 @@ def test_system_is_the_rest(kind: str, recorded: Make) -> None:
     collectors = resolve(["node", "pod"], machine.machine())
     _collect(collectors, machine)
     machine.advance("t002")
-    harvest = _collect(collectors, machine)
-    cpu = _values(harvest, CPU)
-    system = _values(derived.system(harvest, machine.now), CPU)[SYS]
+    collected = _collect(collectors, machine)
+    cpu = _values(collected, CPU)
+    system = _values(derived.system(collected, machine.now), CPU)[SYS]
     assert system == pytest.approx(cpu[NODE] - sum(value for entity, value in cpu.items() if entity != NODE))
     assert 0 < system < cpu[NODE]
 
@@ -106,11 +106,11 @@ def test_recreated_pod_is_gap(kind: str, recorded: Make) -> None:
     machine.advance("t010", at=100.0)
     _collect(collectors, machine)
     machine.advance("t060", at=110.0)
-    harvest = _collect(collectors, machine)
+    collected = _collect(collectors, machine)
     uid = machine.uid("b4")
-    assert Missing(CPU, uid, Gap.RECREATED) in harvest.missing
-    assert uid not in _values(harvest, CPU)
-    assert Missing(CPU, SYS, "input-missing") in derived.system(harvest, machine.now).missing
+    assert Missing(CPU, uid, Gap.RECREATED) in collected.missing
+    assert uid not in _values(collected, CPU)
+    assert Missing(CPU, SYS, "input-missing") in derived.system(collected, machine.now).missing
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,13 +121,13 @@ def test_departed_pod_is_one_gap(kind: str, recorded: Make) -> None:
     known = _pod(machine.uid("b5"), machine.uid("b5"))
     _collect(collectors, machine, known)
     machine.advance("t010")
-    harvest = _collect(collectors, machine, known)
+    collected = _collect(collectors, machine, known)
     gone = machine.uid("b5")
-    assert gone not in _values(harvest, CPU)
-    assert {(one.metric, one.reason) for one in harvest.missing if one.entity == gone} == {
+    assert gone not in _values(collected, CPU)
+    assert {(one.metric, one.reason) for one in collected.missing if one.entity == gone} == {
         (metric, VANISHED) for metric in (CPU, MEMORY, MEMORY_WITH_PAGE_CACHE)
     }
-    system = derived.system(harvest, machine.now)
+    system = derived.system(collected, machine.now)
     assert Missing(CPU, SYS, INPUT_MISSING) in system.missing
     if kind in WITH_MEMORY:
         assert [sample.metric for sample in system.samples] == [MEMORY]
@@ -143,11 +143,11 @@ def test_no_controller_is_gap(recorded: Make) -> None:
     collectors = resolve(["node", "pod"], machine.machine())
     _collect(collectors, machine)
     machine.advance("t002")
-    harvest = _collect(collectors, machine)
+    collected = _collect(collectors, machine)
     uid = machine.uid("g")
-    assert Missing(MEMORY, uid, Gap.NO_MEMORY_CONTROLLER) in harvest.missing
-    assert uid in _values(harvest, CPU)
-    system = derived.system(harvest, machine.now)
+    assert Missing(MEMORY, uid, Gap.NO_MEMORY_CONTROLLER) in collected.missing
+    assert uid in _values(collected, CPU)
+    system = derived.system(collected, machine.now)
     assert [sample.metric for sample in system.samples] == [CPU]
 
 
@@ -162,26 +162,26 @@ def test_controller_may_lack_in_pod(kind: str, recorded: Make) -> None:
     collectors = resolve(["pod"], machine.machine())
     _collect(collectors, machine)
     machine.now += 1
-    harvest = _collect(collectors, machine)
-    assert Missing(MEMORY, machine.uid("g"), Gap.NO_MEMORY_CONTROLLER) in harvest.missing
-    assert machine.uid("g") in _values(harvest, CPU)
+    collected = _collect(collectors, machine)
+    assert Missing(MEMORY, machine.uid("g"), Gap.NO_MEMORY_CONTROLLER) in collected.missing
+    assert machine.uid("g") in _values(collected, CPU)
 
 
 def test_known_pods_go_by_uid(recorded: Make) -> None:
     """A static pod's samples bear the uid of the API's pod, not the config hash in its cgroup's name."""
     machine = recorded("v2-systemd")
     static = _pod("the-uid", machine.uid("s1"))
-    harvest = _collect(resolve(["pod"], machine.machine()), machine, static)
-    assert "the-uid" in _values(harvest, MEMORY)
-    assert machine.uid("s1") not in _values(harvest, MEMORY)
+    collected = _collect(resolve(["pod"], machine.machine()), machine, static)
+    assert "the-uid" in _values(collected, MEMORY)
+    assert machine.uid("s1") not in _values(collected, MEMORY)
 
 
 def test_running_pod_needs_cgroup(recorded: Make) -> None:
     """A running pod without a cgroup is a gap; one that waits or has ended is not."""
     machine = recorded("v2-systemd")
     pods = [_pod("lost", "lost"), _pod("waits", "waits", running=False), _pod("ended", "ended", terminal=True)]
-    harvest = _collect(resolve(["pod"], machine.machine()), machine, *pods)
-    gaps = {one.entity for one in harvest.missing if one.reason == NO_CGROUP}
+    collected = _collect(resolve(["pod"], machine.machine()), machine, *pods)
+    gaps = {one.entity for one in collected.missing if one.reason == NO_CGROUP}
     assert gaps == {"lost"}
 
 
@@ -194,10 +194,10 @@ def test_new_uid_is_another_pod(recorded: Make) -> None:
     path = machine.live / "sys/fs/cgroup" / machine.pod_path("g").lstrip("/")
     path.rename(path.with_name(path.name.replace("00a1.slice", "00a2.slice")))
     machine.now += 1
-    harvest = _collect(collectors, machine, _pod(new, new))
-    assert Missing(CPU, old, VANISHED) in harvest.missing
-    assert Missing(CPU, new, Gap.FIRST) in harvest.missing
-    assert {old, new} & _values(harvest, CPU).keys() == set()
+    collected = _collect(collectors, machine, _pod(new, new))
+    assert Missing(CPU, old, VANISHED) in collected.missing
+    assert Missing(CPU, new, Gap.FIRST) in collected.missing
+    assert {old, new} & _values(collected, CPU).keys() == set()
     machine.now += 1
     assert _values(_collect(collectors, machine, _pod(new, new)), CPU)[new] == 0
 
@@ -209,12 +209,12 @@ def test_ended_pod_is_skipped(recorded: Make) -> None:
     ended, running = _pod(uid, uid, terminal=True), _pod(uid, uid)
     collectors = resolve(["pod", "pod-pressure"], machine.machine())
     assert uid in _values(_collect(collectors, machine, running), MEMORY)
-    harvest = _collect(collectors, machine, ended)
-    assert uid not in _values(harvest, MEMORY)
-    assert [one for one in harvest.missing if one.entity == uid] == [Missing(CPU, uid, ENDED)]
+    collected = _collect(collectors, machine, ended)
+    assert uid not in _values(collected, MEMORY)
+    assert [one for one in collected.missing if one.entity == uid] == [Missing(CPU, uid, ENDED)]
     later = [_collect(collectors, machine, ended) for _ in range(10)]
-    assert all(one.entity != uid for harvest in later for one in harvest.samples)
-    assert all(one.entity != uid for harvest in later for one in harvest.missing)
+    assert all(one.entity != uid for collected in later for one in collected.samples)
+    assert all(one.entity != uid for collected in later for one in collected.missing)
 
 
 def test_running_pod_goes_first(recorded: Make) -> None:
@@ -223,8 +223,8 @@ def test_running_pod_goes_first(recorded: Make) -> None:
     static = machine.uid("s1")
     pods = [_pod("old", static, terminal=True), _pod("new", static), _pod("older", static, terminal=True)]
     for order in (pods, pods[::-1]):
-        harvest = _collect(resolve(["pod"], machine.machine()), machine, *order)
-        assert "new" in _values(harvest, MEMORY)
+        collected = _collect(resolve(["pod"], machine.machine()), machine, *order)
+        assert "new" in _values(collected, MEMORY)
 
 
 def test_claims_take_no_samples(recorded: Make) -> None:
@@ -233,10 +233,10 @@ def test_claims_take_no_samples(recorded: Make) -> None:
     uid = machine.uid("g")
     pods = [_pod("claims", uid), _pod(uid, uid), _pod("claims too", uid)]
     for order in (pods, pods[::-1]):
-        harvest = _collect(resolve(["pod"], machine.machine()), machine, *order)
-        measured = _values(harvest, MEMORY)
+        collected = _collect(resolve(["pod"], machine.machine()), machine, *order)
+        measured = _values(collected, MEMORY)
         assert uid in measured
-        assert not {"claims", "claims too"} & (measured.keys() | {one.entity for one in harvest.missing})
+        assert not {"claims", "claims too"} & (measured.keys() | {one.entity for one in collected.missing})
 
 
 def test_claims_take_no_static_pod(recorded: Make) -> None:
@@ -245,9 +245,9 @@ def test_claims_take_no_static_pod(recorded: Make) -> None:
     static = machine.uid("s1")
     pods = [_pod("claims", static, running=False), _pod("mirror", static), _pod("claims too", static, running=False)]
     for order in (pods, pods[::-1]):
-        harvest = _collect(resolve(["pod"], machine.machine()), machine, *order)
-        assert "mirror" in _values(harvest, MEMORY)
-        assert not {"claims", "claims too"} & _values(harvest, MEMORY).keys()
+        collected = _collect(resolve(["pod"], machine.machine()), machine, *order)
+        assert "mirror" in _values(collected, MEMORY)
+        assert not {"claims", "claims too"} & _values(collected, MEMORY).keys()
 
 
 @pytest.mark.parametrize("kind", KINDS)

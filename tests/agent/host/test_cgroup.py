@@ -113,7 +113,12 @@ def test_both_drivers_at_once(tmp_path: Path) -> None:
     assert (tree.driver, list(tree.pods())) == ("cgroupfs", ["b_1"])
     _make(tmp_path, f"{systemd}/cpu.stat")
     assert (tree.driver, set(tree.pods())) == ("systemd", {"b_1", UID})
-    assert tree.facts == {"cgroup": "v2", "driver": "systemd", "memory": "none", "pods_in": "kubepods.slice,kubepods"}
+    assert tree.detected == {
+        "cgroup": "v2",
+        "driver": "systemd",
+        "memory": "none",
+        "pods_in": "kubepods.slice,kubepods",
+    }
 
 
 @pytest.mark.parametrize("used", ["kubepods", "kubepods.slice"])

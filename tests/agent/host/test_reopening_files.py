@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from agent.host.reopening_files import HeldFile, Unreadable
+from agent.host.reopening_files import ReopeningFile, Unreadable
 
 
 def test_content_is_read_anew(tmp_path: Path) -> None:
     """A file that was written in place shows its new content."""
     path = tmp_path / "cpu.stat"
     path.write_text("1")
-    held = HeldFile(path)
+    held = ReopeningFile(path)
     assert held.read() == "1"
     path.write_text("22")
     assert held.read() == "22"
@@ -22,7 +22,7 @@ def test_replaced_file_is_reopened(tmp_path: Path) -> None:
     """A file that was replaced by rename is the new one, in the same folder."""
     path = tmp_path / "cpu.stat"
     path.write_text("old")
-    held = HeldFile(path)
+    held = ReopeningFile(path)
     held.read()
     identity = held.identity
     (tmp_path / "new").write_text("new")
@@ -36,7 +36,7 @@ def test_recreated_folder_is_another(tmp_path: Path) -> None:
     folder, other = tmp_path / "pod", tmp_path / "pod2"
     folder.mkdir()
     (folder / "f").write_text("1")
-    held = HeldFile(folder / "f")
+    held = ReopeningFile(folder / "f")
     held.read()
     identity = held.identity
     other.mkdir()  # before the first one goes, so that it cannot get its number
@@ -52,7 +52,7 @@ def test_vanished_file_is_named(tmp_path: Path) -> None:
     """A file that is gone is named in the error, and read again when it is back."""
     path = tmp_path / "f"
     path.write_text("1")
-    held = HeldFile(path)
+    held = ReopeningFile(path)
     held.read()
     path.unlink()
     with pytest.raises(Unreadable, match=str(path)):
@@ -65,7 +65,7 @@ def test_long_files_are_whole(tmp_path: Path) -> None:
     """A file longer than one read is read to its end."""
     path = tmp_path / "f"
     path.write_text("x" * 40_000)
-    assert len(HeldFile(path).read()) == 40_000
+    assert len(ReopeningFile(path).read()) == 40_000
 
 
 def test_closed_file_lets_go(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_closed_file_lets_go(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("1")
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - the count is all we want
-    held = HeldFile(path)
+    held = ReopeningFile(path)
     held.read()
     held.close()
     held.close()
@@ -85,7 +85,7 @@ def test_reading_is_timed(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("1")
     times = iter([10.0, 10.01, 20.0, 25.0, 25.0, 25.5])
-    held = HeldFile(path, lambda: next(times))
+    held = ReopeningFile(path, lambda: next(times))
     held.read()
     assert held.at == pytest.approx(10.005)
     held.read()
@@ -98,7 +98,7 @@ def test_pipe_is_no_file(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "pipe", tmp_path / "folder", Path("/dev/zero")):
         with pytest.raises(Unreadable, match=f"{path}: not a plain file") as caught:
-            HeldFile(path).read()
+            ReopeningFile(path).read()
         assert not caught.value.gone
 
 
@@ -108,4 +108,4 @@ def test_endless_file_is_not_read(tmp_path: Path) -> None:
     path.touch()
     os.truncate(path, 1 << 30)
     with pytest.raises(Unreadable, match="more than 4 MiB"):
-        HeldFile(path).read()
+        ReopeningFile(path).read()

@@ -16,9 +16,9 @@ from agent.prediction.prediction import ClassNumbers, NodePrediction
 from agent.prediction.readiness import Readiness
 from agent.report_metrics import show_accuracy
 from agent.samples import CPU, MEMORY
-from agent.settings import LearnSettings
-from agent.trainer.trainer import Learner
-from agent.training import Learning
+from agent.settings import TrainSettings
+from agent.trainer.trainer import Trainer
+from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
 from crds.predict_policy import DEFAULTS
 from crds.priority import PriorityBand
@@ -54,7 +54,7 @@ class Node:
         classes = {"prod": ClassNumbers({}, {}, peak, 0, 0)}
         ready = Readiness(ready=True, reason="Ready", message="")
         found = NodePrediction(0.0, DEFAULTS, classes, 0, (), {}, {}, {}, ready)
-        return self.accuracy.observe(cast("Learner", self), pods, found)
+        return self.accuracy.observe(cast("Trainer", self), pods, found)
 
     def use(self, usage: Mapping[str, float], gib: float = 0.5) -> None:
         """Five minutes pass in which the pods use that many cores, and that much memory each."""
@@ -297,12 +297,12 @@ def test_metrics_show_what_is_known() -> None:
 
 def test_restart_forgets_nothing(tmp_path: object) -> None:
     """It is kept in the agent's database beside what was learned."""
-    path, settings = f"{tmp_path}/agent.db", LearnSettings()
+    path, settings = f"{tmp_path}/agent.db", TrainSettings()
     node = Node()
     _slots(node, range(4), {2: 3.0})
     with Tsdb.open(path) as store:
-        learning = Learning(store, settings)
+        learning = CheckpointedTrainer(store, settings)
         learning.accuracy = node.accuracy
         learning.save(FIRST * 300.0)
     with Tsdb.open(path) as store:
-        assert list(Learning(store, settings).accuracy.scores()) == list(node.accuracy.scores())
+        assert list(CheckpointedTrainer(store, settings).accuracy.scores()) == list(node.accuracy.scores())

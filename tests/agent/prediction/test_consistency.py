@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from agent.pods import PodRef
 from agent.prediction.consistency import PRESENT_SECONDS, lowered, raised
-from agent.prediction.prediction import PROD, UNITS, NodeFacts, NodePrediction, predict
+from agent.prediction.prediction import PROD, UNITS, NodePrediction, NodeResources, predict
 from agent.predictors import PREDICTORS
-from agent.predictors.base import Resale
+from agent.predictors.base import ReclaimableEstimate
 from agent.reporter.node_metric import build_status
 from agent.reporter.usage import measure, present
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.standalone.overview import Row, Sources, look
-from agent.trainer.trainer import Learner
+from agent.standalone.overview import Row, Sources, build_overview
+from agent.trainer.trainer import Trainer
 from crds.node_metric import NodeMetricStatus
 from crds.predict_policy import ModelChoice, PredictPolicy
 from crds.priority import PriorityBand
@@ -60,9 +60,9 @@ def _seconds(load: tuple[float, float, int]) -> list[float]:
     return [work] * seconds + [rest] * (int(INTERVAL) - seconds)
 
 
-def _lived(phases: Sequence[Phase], everyone: Mapping[str, PodRef]) -> tuple[float, Learner, MadeStore, list[PodRef]]:
+def _lived(phases: Sequence[Phase], everyone: Mapping[str, PodRef]) -> tuple[float, Trainer, MadeStore, list[PodRef]]:
     """A node that went through these phases; memory is as many GiB as cores."""
-    learner, store, now, here = Learner(), MadeStore(), START, list[PodRef]()
+    trainer, store, now, here = Trainer(), MadeStore(), START, list[PodRef]()
     for phase in phases:
         here = [everyone[uid] for uid in phase.pods]
         loads = {uid: _seconds(load) for uid, load in phase.pods.items()} | {SYS: _seconds(phase.system)}
@@ -74,8 +74,8 @@ def _lived(phases: Sequence[Phase], everyone: Mapping[str, PodRef]) -> tuple[flo
                 store.put(CPU, entity, now, cores)
                 store.put(MEMORY, entity, now, [GIB * one for one in cores])
             now += INTERVAL
-            learner.observe(now, store, here)
-    return now, learner, store, here
+            trainer.train(now, store, here)
+    return now, trainer, store, here
 
 
 def _amount(amounts: Mapping[str, str] | None, resource: str) -> float | None:
@@ -83,7 +83,7 @@ def _amount(amounts: Mapping[str, str] | None, resource: str) -> float | None:
     return None if text is None else milli_value(text) / 1000 if resource == CPU else float(value(text))
 
 
-def _check(status: NodeMetricStatus, found: NodePrediction, facts: NodeFacts) -> None:
+def _check(status: NodeMetricStatus, found: NodePrediction, facts: NodeResources) -> None:
     assert status.prediction is not None
     classes = {one.name: one for one in status.prediction.classes or ()}
     for resource in (CPU, MEMORY):
@@ -134,15 +134,15 @@ def test_numbers_agree(
 ) -> None:
     """A part's peak is not above the whole's, no peak below what is used now, no mean above its peak."""
     everyone = {uid: pod(uid, cpu, cpu << 20, band=band) for uid, (band, cpu) in zip("abcd", kinds, strict=True)}
-    now, learner, store, here = _lived(phases, everyone)
+    now, trainer, store, here = _lived(phases, everyone)
     amounts = {CPU: cores * 1000, MEMORY: cores * GIB}
-    facts = NodeFacts({name: amount * 9 // 10 for name, amount in amounts.items()}, amounts)
+    facts = NodeResources({name: amount * 9 // 10 for name, amount in amounts.items()}, amounts)
 
     def class_of(uid: str) -> str:
-        return learner.class_of(uid) or PROD
+        return trainer.class_of(uid) or PROD
 
     used = present(now, store, class_of, PRESENT_SECONDS)
-    found = predict(now, learner, here, facts, policy, present=used)
+    found = predict(now, trainer, here, facts, policy, present=used)
     usages = measure(
         now,
         store,
@@ -158,7 +158,7 @@ def test_numbers_agree(
             requested = sum(one.requests.get(resource, 0) for one in here if one.band is PriorityBand.PROD)
             left = requested - (found.classes[PROD].peak[resource] - 1)
             assert found.reclaimable[resource] <= max(left, 0)
-    view = look(now, Sources(store, learner, here, facts), found, window_seconds=10.0)
+    view = build_overview(now, Sources(store, trainer, here, facts), found, window_seconds=10.0)
     _check_table(view.classes, view.pods, amounts)
 
 
@@ -167,9 +167,9 @@ def test_departed_pods_do_not_linger() -> None:
     node, pods = machine(), [pod("big", 8000), pod("small", 1000)]
     node.rounds(40, {"big": 6.0, "small": 0.5}, pods)
     node.rounds(12, {"small": 0.5}, pods[1:])
-    facts = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+    facts = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
     policy = PredictPolicy(cold_start_period_seconds=60, model="recent-max", safety_margin_percent=0)
-    found = predict(node.now, node.learner, pods[1:], facts, policy)
+    found = predict(node.now, node.trainer, pods[1:], facts, policy)
     assert node.cores(PROD) > 3.0
     assert found.classes[PROD].mean[CPU] == found.classes[PROD].peak[CPU] == 500
 
@@ -178,13 +178,13 @@ def test_rise_is_in_the_prediction() -> None:
     """A class that uses more than it ever did in five minutes is expected to; what is left of its requests is less."""
     node, pods = machine(), [pod("a", 4000, 4 * GIB)]
     node.rounds(20, {"a": 1.0}, pods)
-    facts = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+    facts = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
     policy = PredictPolicy(cold_start_period_seconds=60, model="recent-max", safety_margin_percent=0)
     used = {CPU: {PROD: 3.0, NODE: 3.25, SYS: 0.25}}
-    found = predict(node.now, node.learner, pods, facts, policy, present=used)
+    found = predict(node.now, node.trainer, pods, facts, policy, present=used)
     assert {name: found.classes[name].peak[CPU] for name in (PROD, SYS, NODE)} == {PROD: 3000, SYS: 250, NODE: 3250}
     assert (found.reclaimable[CPU], found.prod_peak[CPU]) == (1000, 3250)
-    own = predict(node.now, node.learner, pods, facts, replace(policy, model="percentile"), present=used)
+    own = predict(node.now, node.trainer, pods, facts, replace(policy, model="percentile"), present=used)
     assert own.prod_peak[CPU] == 3250
     assert own.reclaimable[CPU] <= 4000 - 3000
 
@@ -194,9 +194,9 @@ def test_rule_of_its_own_expects_no_less_than_prod() -> None:
     node, pods = machine(), [pod("old", 4000, 4 * GIB), pod("new", 3000, 3 * GIB)]
     node.rounds(40, {"old": 0.5}, pods[:1])
     node.rounds(10, {"old": 0.5, "new": 2.5}, pods)
-    facts = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+    facts = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
     policy = PredictPolicy(cold_start_period_seconds=600, model="percentile", safety_margin_percent=0)
-    found = predict(node.now, node.learner, pods, facts, policy)
+    found = predict(node.now, node.trainer, pods, facts, policy)
     assert found.cold == ("shop/new",)
     assert found.prod_peak[CPU] >= found.classes[PROD].peak[CPU]
 
@@ -206,5 +206,5 @@ def test_capacity_is_the_most() -> None:
     peaks = {PROD: 6.0, SYS: 5.0, "mid": 9.0, NODE: 7.0}
     assert raised(peaks, 10.0, {"mid": 12.0}) == {PROD: 6.0, SYS: 5.0, "mid": 10.0, NODE: 10.0}
     assert raised({PROD: 1.0}, 10.0, {PROD: 2.0, SYS: 3.0}, {NODE: 9.0}) == {PROD: 2.0}
-    assert lowered(Resale(1.0, 2.0), {PROD: 1.5, SYS: 0.25}) == Resale(1.0, 2.0)
-    assert lowered(Resale(1.0, 2.0), {PROD: 5.0}) == Resale(0.0, 5.0)
+    assert lowered(ReclaimableEstimate(1.0, 2.0), {PROD: 1.5, SYS: 0.25}) == ReclaimableEstimate(1.0, 2.0)
+    assert lowered(ReclaimableEstimate(1.0, 2.0), {PROD: 5.0}) == ReclaimableEstimate(0.0, 5.0)

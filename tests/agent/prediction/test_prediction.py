@@ -10,24 +10,24 @@ from hypothesis import strategies as st
 from agent.numerics.history import cpu_history
 from agent.pods import PodRef
 from agent.prediction.policy import ResourceModel
-from agent.prediction.prediction import NodeFacts, NodePrediction, class_peak, predict
+from agent.prediction.prediction import NodePrediction, NodeResources, class_peak, predict
 from agent.predictors import PREDICTORS
 from agent.predictors.base import ClassView, Model, View
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from crds.predict_policy import ModelChoice, PredictPolicy, ResourceOverride
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, Machine, machine, pod
 
-NODE_FACTS = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+NODE_FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 SHORT = PredictPolicy(cold_start_period_seconds=60, model="nsigma-v2")
 
 
 def predicted(
-    node: Machine, pods: Sequence[PodRef], policy: PredictPolicy = SHORT, facts: NodeFacts = NODE_FACTS
+    node: Machine, pods: Sequence[PodRef], policy: PredictPolicy = SHORT, facts: NodeResources = NODE_FACTS
 ) -> NodePrediction:
     """The prediction for what the machine has learned."""
-    return predict(node.now, node.learner, pods, facts, policy)
+    return predict(node.now, node.trainer, pods, facts, policy)
 
 
 def test_warm_pod_is_resold() -> None:
@@ -112,7 +112,7 @@ def test_reservation_annotation_counts() -> None:
     """The larger of kubelet's and the annotation's reservation covers the system."""
     node, pods = machine(), [pod("a", 15_500)]
     node.rounds(20, {"a": 1.0}, pods, system=1.0)
-    facts = NodeFacts(NODE_FACTS.allocatable, NODE_FACTS.capacity, {CPU: 2000})
+    facts = NodeResources(NODE_FACTS.allocatable, NODE_FACTS.capacity, {CPU: 2000})
     assert predicted(node, pods, facts=facts).terms[CPU].system_extra == 0.0
 
 
@@ -151,7 +151,7 @@ def test_unknown_model_keeps_last_policy() -> None:
     node, pods = machine(), [pod("a", 4000)]
     node.rounds(20, {"a": 1.0}, pods)
     before = predicted(node, pods)
-    after = predict(node.now, node.learner, pods, NODE_FACTS, PredictPolicy(model="oracle"), before)
+    after = predict(node.now, node.trainer, pods, NODE_FACTS, PredictPolicy(model="oracle"), before)
     assert (after.reclaimable, after.policy) == (before.reclaimable, before.policy)
     assert (after.readiness.ready, after.readiness.reason) == (True, "PolicyRejected")
     assert "'oracle'" in after.readiness.message
@@ -161,11 +161,11 @@ def test_restart_keeps_last_policy() -> None:
     """While the spec cannot be followed, a restart does not fall back to the default policy either."""
     node, pods = machine(), [pod("a", 4400)]
     node.rounds(20, {"a": 1.0}, pods)
-    node.learner.policy = predicted(
+    node.trainer.policy = predicted(
         node, pods, PredictPolicy(cold_start_period_seconds=60, model="borg-default")
     ).policy
-    again = Learner()
-    again.restore(node.learner.checkpoints())
+    again = Trainer()
+    again.restore(node.trainer.checkpoints())
     found = predict(node.now, again, pods, NODE_FACTS, PredictPolicy(model="oracle"))
     assert (found.policy.model, found.classes["prod"].peak[CPU]) == ("borg-default", 4000)
     assert found.readiness.reason == "PolicyRejected"
@@ -175,7 +175,7 @@ def test_unknown_capacity_predicts_nothing() -> None:
     """Without the Node object there is no peak and nothing to resell, and the reason says so."""
     node, pods = machine(), [pod("a", 4000)]
     node.rounds(20, {"a": 1.0}, pods)
-    found = predicted(node, pods, facts=NodeFacts())
+    found = predicted(node, pods, facts=NodeResources())
     assert (found.reclaimable, found.prod_peak, found.classes["prod"].peak) == ({}, {}, {})
     assert found.readiness.reason == "NodeUnknown"
 
@@ -243,11 +243,12 @@ def test_leaving_pod_under_percentile() -> None:
     """Koordinator's rule resells nothing of a pod that is being deleted, the common formula until it has gone."""
     node, pods = machine(), [pod("a", 2000)]
     node.rounds(20, {"a": 0.5}, pods)
-    leaving = [replace(pods[0], leaving=True)]
+    terminating = [replace(pods[0], terminating=True)]
     assert (
-        predicted(node, leaving, PredictPolicy(cold_start_period_seconds=60, model="percentile")).reclaimable[CPU] == 0
+        predicted(node, terminating, PredictPolicy(cold_start_period_seconds=60, model="percentile")).reclaimable[CPU]
+        == 0
     )
-    assert predicted(node, leaving).reclaimable[CPU] == 2000 - 550
+    assert predicted(node, terminating).reclaimable[CPU] == 2000 - 550
 
 
 def test_pod_listed_twice_counts_once() -> None:
@@ -266,7 +267,7 @@ def test_policy_change_keeps_history() -> None:
     ):
         policy = PredictPolicy(cold_start_period_seconds=60, model=model, parameters=parameters)
         found = predicted(node, pods, policy)
-        node.learner.look_back(found.window_days)
+        node.trainer.resize_windows(found.window_days)
         assert (found.policy.model, found.classes["prod"].peak[CPU], found.problem) == (model, 1100, "")
         node.rounds(1, {"a": 1.0}, pods)
         assert node.cores("a", "counts") == 21 + number

@@ -3,21 +3,21 @@ from collections.abc import Sequence
 import pytest
 
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeFacts, predict
+from agent.prediction.prediction import NodeResources, predict
 from agent.prediction.readiness import Readiness
 from agent.samples import CPU, MEMORY
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, Machine, machine, pod
 
-FACTS = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 PODS = [pod("a", 4000), pod("b", 2000)]
 
 
-def judged(node: Machine, pods: Sequence[PodRef], model: str = "nsigma-v2", facts: NodeFacts = FACTS) -> Readiness:
+def judged(node: Machine, pods: Sequence[PodRef], model: str = "nsigma-v2", facts: NodeResources = FACTS) -> Readiness:
     """The condition for what the machine has learned."""
     policy = PredictPolicy(cold_start_period_seconds=300, model=model)
-    return predict(node.now, node.learner, pods, facts, policy).readiness
+    return predict(node.now, node.trainer, pods, facts, policy).readiness
 
 
 def test_all_warm_is_ready() -> None:
@@ -68,7 +68,7 @@ def test_missing_memory_controller_is_named() -> None:
     node.rounds(10, {"a": 1.0, "b": 0.5}, PODS, memory=False)
     node.store.put(MEMORY, "node", node.now, [GIB] * 30)
     node.rounds(1, {"a": 1.0, "b": 0.5}, PODS, memory=False)
-    found = predict(node.now, node.learner, PODS, FACTS, PredictPolicy(cold_start_period_seconds=60))
+    found = predict(node.now, node.trainer, PODS, FACTS, PredictPolicy(cold_start_period_seconds=60))
     assert (found.readiness.ready, found.readiness.reason) == (False, "MemoryControllerMissing")
     assert "cgroup_enable=memory" in found.readiness.message
     assert found.reclaimable.keys() == {CPU}
@@ -80,8 +80,8 @@ def test_unmeasured_node_is_said() -> None:
     assert judged(machine(), PODS).reason == "NoMeasurements"
 
 
-@pytest.mark.parametrize("facts", [NodeFacts(), NodeFacts({CPU: 1000}, {CPU: 1000, MEMORY: GIB})])
-def test_unknown_node_is_said(facts: NodeFacts) -> None:
+@pytest.mark.parametrize("facts", [NodeResources(), NodeResources({CPU: 1000}, {CPU: 1000, MEMORY: GIB})])
+def test_unknown_node_is_said(facts: NodeResources) -> None:
     """Without allocatable CPU or memory nothing can be judged."""
     node = machine()
     node.rounds(10, {"a": 1.0, "b": 0.5}, PODS)

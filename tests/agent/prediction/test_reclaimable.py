@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.prediction.reclaimable import reclaim
+from agent.prediction.reclaimable import reclaimable_terms
 
 amounts = st.floats(0.0, 1e6)
 
 
 def test_reclaim_worked_numbers() -> None:
     """The docstring's case: nothing is charged for the system while unrequested room pays for it."""
-    found = reclaim(
+    found = reclaimable_terms(
         allocatable=15.5, reserved=0.5, warm_requests=10.0, cold_requests=1.0, prod_peak=4.5, system_peak=0.9, ratio=1.0
     )
     assert found.system_extra == pytest.approx(0.4)
@@ -43,7 +43,7 @@ def test_reclaim_worked_numbers() -> None:
 def test_reclaim_edges(case: dict[str, float], expected: float) -> None:
     """Each term of the formula in turn."""
     usual = {"allocatable": 15.5, "reserved": 0.5, "warm_requests": 10.0, "cold_requests": 1.0}
-    found = reclaim(**{**usual, "prod_peak": 4.5, "system_peak": 0.9, "ratio": 1.0, **case})
+    found = reclaimable_terms(**{**usual, "prod_peak": 4.5, "system_peak": 0.9, "ratio": 1.0, **case})
     assert found.reclaimable == pytest.approx(expected)
 
 
@@ -62,7 +62,7 @@ def test_reclaim_is_bounded(
     """Reclaimable lies between 0 and what is allocatable and requested, and falls when a peak rises."""
 
     def at(prod_peak: float, system_peak: float) -> float:
-        return reclaim(
+        return reclaimable_terms(
             allocatable=allocatable,
             reserved=reserved,
             warm_requests=warm,

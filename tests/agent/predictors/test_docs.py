@@ -5,7 +5,7 @@ import re
 from dataclasses import MISSING, fields
 from pathlib import Path
 
-from agent.prediction.reclaimable import reclaim
+from agent.prediction.reclaimable import reclaimable_terms
 from agent.predictors import PREDICTORS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "prediction.md").read_text(encoding="utf-8")
@@ -31,7 +31,7 @@ def test_worked_example_holds() -> None:
     """The numbers of the worked example are those that the formula gives."""
     example = {"allocatable": 15.5, "reserved": 0.5, "system_peak": 1.1 * 0.818, "prod_peak": 1.1 * 3.18 + 1}
     found = [
-        reclaim(**example, warm_requests=warm, cold_requests=1.0, ratio=ratio).reclaimable
+        reclaimable_terms(**example, warm_requests=warm, cold_requests=1.0, ratio=ratio).reclaimable
         for warm, ratio in ((10.0, 1.0), (14.5, 1.0), (10.0, 0.8))
     ]
     assert [round(amount, 1) for amount in found] == [6.5, 10.6, 4.5]

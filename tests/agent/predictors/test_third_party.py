@@ -44,15 +44,15 @@ missing = times_mean:Nothing
 """
 RUN = """
 import json, sys
-from agent.prediction import NodeFacts, predict
+from agent.prediction.prediction import NodeResources, predict
 from agent.reporter import spec
 from tests.agent.made import GIB, machine, pod
 node, pods = machine(), [pod("a", 4000)]
 node.rounds(20, {"a": 1.0}, pods)
-facts = NodeFacts({"cpu": 15500, "memory": 30 * GIB}, {"cpu": 16000, "memory": 32 * GIB})
+resources = NodeResources({"cpu": 15500, "memory": 30 * GIB}, {"cpu": 16000, "memory": 32 * GIB})
 for policy in json.load(sys.stdin):
     asked = spec.read({"predictPolicy": policy}, spec.default())
-    found = predict(node.now, node.learner, pods, facts, asked.predict_policy)
+    found = predict(node.now, node.trainer, pods, resources, asked.predict_policy)
     print(json.dumps([found.policy.model, found.classes["prod"].peak["cpu"], found.problem]))
 """
 

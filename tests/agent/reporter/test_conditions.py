@@ -7,7 +7,7 @@ import pytest
 
 from agent.pods import PodRef
 from agent.prediction.readiness import Readiness
-from agent.reporter.conditions import Circumstances, Finding, Standing, condition, conditions
+from agent.reporter.conditions import CollectionStatus, ConditionContext, ConditionState, condition, conditions
 from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages
 from agent.samples import CPU, MEMORY, Missing
@@ -23,13 +23,13 @@ FULL_DISK = "cannot write agent.db: database or disk is full"
 def collecting(
     node: Mapping[str, float] | None = None,
     pods: Mapping[str, Mapping[str, float]] | None = None,
-    circumstances: Circumstances | None = None,
+    collection: CollectionStatus | None = None,
     present: Sequence[PodRef] = tuple(PODS),
 ) -> Condition:
     """The condition Collecting; all is well where nothing else is said."""
     node = {CPU: 1.0, MEMORY: 1.0} if node is None else node
     usages = Usages(node, {}, {}, ALL if pods is None else pods, (), (), START)
-    return conditions(START, usages, READY, present, circumstances or Circumstances(), Standing())[0]
+    return conditions(START, usages, READY, present, collection or CollectionStatus(), ConditionContext())[0]
 
 
 def outcome(found: Condition) -> tuple[str, str | None]:
@@ -49,7 +49,7 @@ def test_unmeasured_pods_are_named() -> None:
     waiting = replace(pod("w"), running=False)
     missing = [Missing(CPU, "b", "no-cgroup"), Missing(MEMORY, "b", "unreadable")]
     found = collecting(
-        pods={"a": ALL["a"], "c": ALL["c"]}, circumstances=Circumstances(missing=missing), present=[*PODS, waiting]
+        pods={"a": ALL["a"], "c": ALL["c"]}, collection=CollectionStatus(missing=missing), present=[*PODS, waiting]
     )
     assert outcome(found) == ("True", "PodsNotMeasured")
     assert found.message == "1 of 3 pods have no CPU or no memory measured lately: shop/b (no-cgroup)."
@@ -84,7 +84,7 @@ def test_many_unmeasured_pods() -> None:
 
 def test_unmeasured_node_is_false() -> None:
     """A node that cannot be measured is said first, whatever else is wrong."""
-    found = collecting({CPU: 1.0}, {}, Circumstances({"store": FULL_DISK, "node": "/proc/meminfo has no MemFree"}))
+    found = collecting({CPU: 1.0}, {}, CollectionStatus({"store": FULL_DISK, "node": "/proc/meminfo has no MemFree"}))
     assert outcome(found) == ("False", "NodeNotMeasured")
     assert "The node's memory could not be measured" in (found.message or "")
     assert "node fails: /proc/meminfo has no MemFree." in (found.message or "")
@@ -94,7 +94,7 @@ def test_unmeasured_node_is_false() -> None:
 @pytest.mark.parametrize("step", ["store", "database", "save", "maintain"])
 def test_failing_store_says_way_out(step: str) -> None:
     """A full disk is in the condition, with what goes on, what is lost, and what to do."""
-    found = collecting(circumstances=Circumstances({step: FULL_DISK}))
+    found = collecting(collection=CollectionStatus({step: FULL_DISK}))
     assert outcome(found) == ("False", "StoreFailing")
     for words in (FULL_DISK, "go on from memory", "lost when the agent restarts", "Free space"):
         assert words in (found.message or "")
@@ -103,21 +103,21 @@ def test_failing_store_says_way_out(step: str) -> None:
 def test_memory_controller_is_named() -> None:
     """A kernel without the memory controller is said as such, and how to boot it."""
     missing = [Missing(MEMORY, one.uid, "no-memory-controller") for one in PODS]
-    found = collecting(pods={}, circumstances=Circumstances(missing=missing))
+    found = collecting(pods={}, collection=CollectionStatus(missing=missing))
     assert outcome(found) == ("False", "MemoryControllerMissing")
     assert "cgroup_enable=memory" in (found.message or "")
 
 
 def test_unknown_pods_are_false() -> None:
     """Where nobody can tell which pods run, nothing can be sold, and the reason is told."""
-    found = collecting(present=[], circumstances=Circumstances(pods_unknown="the kubelet refuses"))
+    found = collecting(present=[], collection=CollectionStatus(pods_unknown="the kubelet refuses"))
     assert outcome(found) == ("False", "PodsUnknown")
     assert found.message == "The kubelet refuses. Until then nothing can be resold."
 
 
 def test_failing_step_is_told() -> None:
     """A part that fails without harm to measuring is told, and so is what is wrong with reporting."""
-    found = collecting(circumstances=Circumstances({"pressure": "cannot read cpu"}, problems=["The spec is odd."]))
+    found = collecting(collection=CollectionStatus({"pressure": "cannot read cpu"}, problems=["The spec is odd."]))
     assert outcome(found) == ("True", "StepFailing")
     assert found.message == "pressure fails: cannot read cpu. The spec is odd."
 
@@ -126,7 +126,7 @@ def test_prediction_ready_is_readiness() -> None:
     """PredictionReady says what the prediction says of itself, of which generation of the spec."""
     readiness = Readiness(ready=False, reason="CollectingHistory", message="wait")
     usages = Usages({}, {}, {}, {}, (), (), None)
-    found = conditions(START, usages, readiness, [], Circumstances(), Standing(generation=7))[1]
+    found = conditions(START, usages, readiness, [], CollectionStatus(), ConditionContext(generation=7))[1]
     assert (found.type, *outcome(found)) == ("PredictionReady", "False", "CollectingHistory")
     assert (found.message, found.observed_generation) == ("wait", 7)
 
@@ -134,13 +134,13 @@ def test_prediction_ready_is_readiness() -> None:
 def test_condition_keeps_its_time() -> None:
     """The time of a condition moves only when its status does, not with its reason or message."""
     first = condition(
-        START, "PredictionReady", Finding(good=False, reason="CollectingHistory", message="…"), Standing()
+        START, "PredictionReady", ConditionState(ok=False, reason="CollectingHistory", message="…"), ConditionContext()
     )
     second = condition(
-        START + 60, "PredictionReady", Finding(good=False, reason="Other", message="…"), Standing([first])
+        START + 60, "PredictionReady", ConditionState(ok=False, reason="Other", message="…"), ConditionContext([first])
     )
     third = condition(
-        START + 120, "PredictionReady", Finding(good=True, reason="Ready", message="…"), Standing([second])
+        START + 120, "PredictionReady", ConditionState(ok=True, reason="Ready", message="…"), ConditionContext([second])
     )
     assert second.last_transition_time == first.last_transition_time == timestamp(START)
     assert (third.status, third.last_transition_time) == ("True", timestamp(START + 120))
@@ -149,5 +149,7 @@ def test_condition_keeps_its_time() -> None:
 def test_other_conditions_lend_no_time() -> None:
     """A condition of another type with the same status lends no time."""
     other = Condition("Collecting", "True", last_transition_time=timestamp(START))
-    found = condition(START + 60, "PredictionReady", Finding(good=True, reason="Ready", message="…"), Standing([other]))
+    found = condition(
+        START + 60, "PredictionReady", ConditionState(ok=True, reason="Ready", message="…"), ConditionContext([other])
+    )
     assert found.last_transition_time == timestamp(START + 60)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.reporter.merge_patch import lost, merge_patch, patch_of_keys
+from agent.reporter.merge_patch import dropped_paths, merge_patch, patch_of_keys
 from tests.agent.reporter.fake_api import merged
 
 KEYS = st.sampled_from("abc")
@@ -43,4 +43,4 @@ def test_others_are_left_alone() -> None:
 )
 def test_lost_paths_are_named(wanted: Any, answered: Any, paths: list[str]) -> None:  # noqa: ANN401
     """What the server dropped is named once, by path."""
-    assert lost(wanted, answered) == paths
+    assert dropped_paths(wanted, answered) == paths

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.numerics.aggregate import WindowStatistics
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeFacts, NodePrediction, predict
+from agent.prediction.prediction import NodePrediction, NodeResources, predict
 from agent.reporter.node_metric import aggregated, build_status, fast_status, pod_metric, resource_map
 from agent.reporter.times import timestamp
 from agent.reporter.usage import Usages, Window, measure
@@ -19,7 +19,7 @@ from crds.priority import PriorityBand, QoS
 from crds.quantity import milli_value, short_bytes, value
 from tests.agent.made import GIB, START, Machine, machine, pod
 
-FACTS = NodeFacts({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
+FACTS = NodeResources({CPU: 15_500, MEMORY: 30 * GIB}, {CPU: 16_000, MEMORY: 32 * GIB})
 PODS = [pod("b", 2000), pod("a", 4000, 4 * GIB), pod("m", 1000, band=PriorityBand.MID, qos=QoS.BE)]
 
 
@@ -36,7 +36,7 @@ def usages(node: Machine, pods: Sequence[PodRef] = PODS) -> Usages:
         node.now,
         node.store,
         pods,
-        node.learner.class_of,
+        node.trainer.class_of,
         window_seconds=300,
         durations_seconds=[300, 1800],
         memory_policy="usageWithoutPageCache",
@@ -45,7 +45,7 @@ def usages(node: Machine, pods: Sequence[PodRef] = PODS) -> Usages:
 
 def prediction(node: Machine, policy: PredictPolicy | None = None) -> NodePrediction:
     """What is expected."""
-    return predict(node.now, node.learner, PODS, FACTS, policy or PredictPolicy(cold_start_period_seconds=60))
+    return predict(node.now, node.trainer, PODS, FACTS, policy or PredictPolicy(cold_start_period_seconds=60))
 
 
 def full(node: Machine) -> NodeMetricStatus:
@@ -181,7 +181,7 @@ def test_cold_names_are_few() -> None:
     """Of many cold pods ten are named, sorted."""
     node, pods = machine(), [pod(f"p{number:02}") for number in range(30)]
     node.rounds(1, {one.uid: 0.1 for one in pods}, pods)
-    found = fast(node, predict(node.now, node.learner, pods, FACTS, PredictPolicy())).prediction
+    found = fast(node, predict(node.now, node.trainer, pods, FACTS, PredictPolicy())).prediction
     assert found is not None
     assert found.pods is not None
     assert (found.pods.warm, found.pods.cold) == (0, 30)

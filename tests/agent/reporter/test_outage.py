@@ -106,7 +106,7 @@ async def test_half_an_hour_away(stage: Stage, caplog: pytest.LogCaptureFixture,
     assert HALF_AN_HOUR / 60 <= tries[0] <= (HALF_AN_HOUR / 30 + 8) * (2 if status in (401, 409, 410) else 1)
     assert predictions[0] >= HALF_AN_HOUR / 30  # each full report that is tried makes one, too
     assert float(stage.status["updateTime"]) >= START + 300 + HALF_AN_HOUR
-    assert stage.publisher.reach.problem == ""
+    assert stage.publisher.report_status.problem == ""
     assert stage.metric("report_lag_seconds") == 0
 
 
@@ -137,7 +137,7 @@ async def test_absent_object_is_said_once(stage: Stage, caplog: pytest.LogCaptur
     assert stage.reports.made == 8  # what it would say is on /metrics
     stage.fake.stored = there
     assert await stage.publisher.report() > 30
-    assert stage.publisher.reach.problem == ""
+    assert stage.publisher.report_status.problem == ""
     assert stage.metric("reports_total", kind="full", result="absent") == 8
 
 
@@ -163,7 +163,7 @@ async def test_unreachable_server_backs_off(caplog: pytest.LogCaptureFixture) ->
     async with kube.ApiServer(connection("http://127.0.0.1:9"), user_agent="test") as api:
         publisher = Publisher(api, NAME, FakeReports(), NO_JITTER, Metrics())
         assert [await publisher.report() for _ in range(3)] == [1, 2, 4]
-        assert "cannot report" in publisher.reach.problem
+        assert "cannot report" in publisher.report_status.problem
     assert len(_warnings(caplog)) == 1
 
 
@@ -180,4 +180,4 @@ async def test_expired_token_is_renewed(tmp_path: Path) -> None:
         assert file.authorization() == "Bearer old"
         token.write_text("new")
         assert await publisher.report() > 30
-        assert publisher.reach.problem == ""
+        assert publisher.report_status.problem == ""

@@ -25,7 +25,7 @@ async def test_full_report_is_sent(stage: Stage) -> None:
     stage.time[0] = moment(30)
     assert await stage.publisher.report() == pytest.approx(30, abs=1e-3)
     assert stage.status["updateTime"] == f"{moment(30):.0f}"
-    assert stage.publisher.reach.problem == ""
+    assert stage.publisher.report_status.problem == ""
     assert stage.metric("report_bytes_total", kind="full") > 100
 
 
@@ -85,7 +85,7 @@ async def test_conditions_of_others_are_safe(stage: Stage) -> None:
     found = {one["type"]: one for one in stage.status["conditions"]}
     assert found["MidPublished"]["status"] == "Unknown"
     assert found["Collecting"]["reason"] == "CollectingHistory"
-    assert stage.publisher.reach.problem == ""
+    assert stage.publisher.report_status.problem == ""
 
 
 async def test_still_prediction_is_not_sent(stage: Stage) -> None:
@@ -186,11 +186,11 @@ async def test_refused_full_leaves_fast(stage: Stage) -> None:
     assert await stage.publisher.report() == 1
     await stage.publisher.check()
     assert stage.status["prodReclaimableMetric"]
-    assert "must not be" in stage.publisher.reach.problem
+    assert "must not be" in stage.publisher.report_status.problem
     assert await stage.publisher.report() == 2
     stage.fake.refuses = set()
     await stage.publisher.report()
-    assert stage.publisher.reach.problem == ""
+    assert stage.publisher.report_status.problem == ""
 
 
 async def test_unmeasured_node_keeps_old_time(stage: Stage) -> None:

@@ -11,18 +11,18 @@ from agent.collectors.base import resolve
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.pods import PodRef
-from agent.prediction.prediction import NodeFacts
+from agent.prediction.prediction import NodeResources
 from agent.reporter import spec as specs
 from agent.reporter.report import Report
-from agent.reporter.reporter import Reports
+from agent.reporter.reporter import ReportBuilder
 from agent.reporter.spec import SpecInForce
 from agent.reporter.times import timestamp
 from agent.samples import NODE, Sample
-from agent.settings import LearnSettings, load
+from agent.settings import TrainSettings, load
 from agent.sources.node import MachineNode
-from agent.sources.pod import AllThatRun, CgroupPods, PodSource
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.sources.pod import CgroupPods, ListedAndCgroupPods, PodSource
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.tsdb import Tsdb
 from agent.wiring import build
 from crds.codec import from_json
@@ -36,21 +36,21 @@ Make = Callable[[str], RecordedMachine]
 
 def _reports(
     machine: RecordedMachine, folder: Path, listed: PodSource | None = None
-) -> tuple[Reports, Pipeline, Metrics]:
+) -> tuple[ReportBuilder, Pipeline, Metrics]:
     parts, metrics = machine.machine(), Metrics("n1")
     parts.cgroups.locate()
-    pods = CgroupPods(parts.cgroups) if listed is None else AllThatRun(listed, parts.cgroups, lambda: START)
+    pods = CgroupPods(parts.cgroups) if listed is None else ListedAndCgroupPods(listed, parts.cgroups, lambda: START)
     pipeline = Pipeline(
         resolve(["node", "pod"], parts),
         pods,
-        Keeper(lambda: Tsdb.open(folder / "t.db")),
-        lambda store: Learning(store, LearnSettings(interval_seconds=1.0), metrics),
+        StoreFailover(lambda: Tsdb.open(folder / "t.db")),
+        lambda store: CheckpointedTrainer(store, TrainSettings(interval_seconds=1.0), metrics),
         metrics,
     )
     for instant in ("t000", "t002", "t010"):
         machine.advance(instant)
         pipeline.run_once(START + machine.now)
-    return Reports(pipeline, pods, MachineNode(parts.paths), metrics), pipeline, metrics
+    return ReportBuilder(pipeline, pods, MachineNode(parts.paths), metrics), pipeline, metrics
 
 
 def test_report_shows_machine(recorded: Make, tmp_path: Path) -> None:
@@ -143,9 +143,9 @@ def test_prediction_without_learning_ages(recorded: Make, tmp_path: Path) -> Non
     """When learning has stopped, what is predicted bears the time up to which was learned; usage stays fresh."""
     machine = recorded("v2-systemd")
     reports, pipeline, _ = _reports(machine, tmp_path)
-    learned = pipeline.learning.learner.trained_until
+    learned = pipeline.training.trainer.trained_until
     assert learned is not None
-    pipeline.learning.learner.trained_until = learned - 3600  # as if it had stopped an hour ago
+    pipeline.training.trainer.trained_until = learned - 3600  # as if it had stopped an hour ago
     now = START + machine.now
     assert _time_of(reports.full(now, specs.default())) == (timestamp(now), timestamp(learned - 3600))
     pipeline.close(START)
@@ -168,7 +168,7 @@ class _NoPods:
 class _NoNode:
     """A node of which nothing is known."""
 
-    facts = NodeFacts()
+    resources = NodeResources()
 
     async def run(self) -> None:
         """Nothing to follow."""
@@ -196,7 +196,7 @@ def test_unlisted_pods_are_looked_for(recorded: Make, tmp_path: Path) -> None:
     """With a list of pods from a cluster, the agent also takes in what runs without being listed."""
     live = str(recorded("v2-systemd").live)
     arguments = ["--node-name", "n1", "--host-root", live, "--data-dir", str(tmp_path)]
-    for source, kind in (("api", AllThatRun), ("cgroups", CgroupPods)):
+    for source, kind in (("api", ListedAndCgroupPods), ("cgroups", CgroupPods)):
         settings = load([*arguments, "--pods-from", source], {})
         parts = build(settings, cast("Any", object()))  # nothing is asked of the server yet
         assert type(parts.pods) is kind
@@ -210,7 +210,7 @@ def _asked(spec: dict[str, Any]) -> SpecInForce:
     return replace(specs.read(spec, specs.default()), generation=1)
 
 
-def _model(reports: Reports, spec: dict[str, Any]) -> tuple[str | None, bool]:
+def _model(reports: ReportBuilder, spec: dict[str, Any]) -> tuple[str | None, bool]:
     """The model in force with this spec, and whether the report says that the spec has lost its policy."""
     found = reports.full(START, _asked(spec))
     return found.prediction.policy.model, "spec.predictPolicy is gone" in found.status["conditions"][0]["message"]
@@ -239,10 +239,10 @@ def _milli(text: str) -> int:
     return int(text.removesuffix("m")) if text.endswith("m") else 1000 * int(text)
 
 
-def _empty(folder: Path, policy: PredictPolicy | None = None) -> tuple[Reports, _NoPods, Metrics]:
-    metrics, keeper, pods = Metrics(), Keeper(lambda: Tsdb.open(folder / "t.db")), _NoPods()
-    pipeline = Pipeline({}, pods, keeper, lambda store: Learning(store, LearnSettings()), metrics)
-    return Reports(pipeline, pods, _NoNode(), metrics, policy), pods, metrics
+def _empty(folder: Path, policy: PredictPolicy | None = None) -> tuple[ReportBuilder, _NoPods, Metrics]:
+    metrics, failover, pods = Metrics(), StoreFailover(lambda: Tsdb.open(folder / "t.db")), _NoPods()
+    pipeline = Pipeline({}, pods, failover, lambda store: CheckpointedTrainer(store, TrainSettings()), metrics)
+    return ReportBuilder(pipeline, pods, _NoNode(), metrics, policy), pods, metrics
 
 
 def test_never_measured_has_no_time(tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_metrics_have_reference_names(recorded: Make, tmp_path: Path) -> None:
     machine = recorded("v2-systemd")
     reports, pipeline, metrics = _reports(machine, tmp_path)
     reports.full(START + machine.now, specs.default())
-    text = metrics.exposition().decode()
+    text = metrics.render().decode()
     node, cpu = 'node="n1"', 'resource="cpu",unit="core"'
     model, band = 'predictor="diversity"', 'priority="koord-prod"'
     for line in (

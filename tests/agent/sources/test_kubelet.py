@@ -103,9 +103,9 @@ async def test_lists_pods(pki: Pki, kubeconfig: str, tree: Tree) -> None:
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         assert not source.synced
         kubelet.pods = [_pod(1), _pod(2, phase="Succeeded"), _static()]
-        wait = await source.ask(session)
+        wait = await source.poll(session)
         kubelet.pods = [_pod(1)]
-        await source.ask(session)
+        await source.poll(session)
     assert 4.5 <= wait <= 5.5
     assert kubelet.tokens == ["Bearer agent-token"] * 2
     assert (source.synced, source.problem, _names(source)) == (True, "", ["pod-1"])
@@ -119,7 +119,7 @@ async def test_static_pods_match_mirrors(pki: Pki, kubeconfig: str, tree: Tree) 
     source = _source(tree, kubeconfig)
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [_static(priorityClassName="koord-batch")]
-        await source.ask(session)
+        await source.poll(session)
     (pod,), other = source.pods(), pod_ref(mirror)
     assert (pod.cgroup_uid, pod.workload, pod.band) == (HASH, "shop/Pod/pod-0", PriorityBand.BATCH)
     assert (other.cgroup_uid, other.workload, other.band) == (pod.cgroup_uid, pod.workload, pod.band)
@@ -135,18 +135,18 @@ async def test_restart_keeps_running_pods(
     tree.has(_uid(1), HASH)
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [_pod(1), _pod(2, phase="Pending"), _static()]
-        await source.ask(session)
+        await source.poll(session)
         for items in (None, [], [_static()]):
             kubelet.pods = items
-            await source.ask(session)
+            await source.poll(session)
             assert _names(source) == ["pod-0", "pod-1"]  # pod-2 has not begun: nothing is lost without it
             assert "as after its start; those that have a cgroup are kept" in source.problem
         kubelet.pods = [_static(), _pod(3)]
-        await source.ask(session)
+        await source.poll(session)
         assert _names(source) == ["pod-0", "pod-3"]  # the API server has spoken: pod-1 was deleted meanwhile
         tree.has(_uid(3))
         kubelet.pods = [_pod(3)]
-        await source.ask(session)
+        await source.poll(session)
         assert _names(source) == ["pod-3"]
         assert source.problem == ""
     kept = "as after its start; those that have a cgroup are kept"
@@ -164,11 +164,11 @@ async def test_first_list_may_be_partial(pki: Pki, kubeconfig: str, tree: Tree) 
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         for items in ([], [_static()]):
             kubelet.pods = items
-            await source.ask(session)
+            await source.poll(session)
             assert not source.synced
             assert "fewer than have a cgroup, as after its start" in source.problem
         tree.has(HASH)
-        await source.ask(session)
+        await source.poll(session)
     assert source.synced
     assert source.problem == ""
 
@@ -180,18 +180,18 @@ async def test_error_keeps_pods(pki: Pki, kubeconfig: str, tree: Tree, caplog: p
     tree.has(_uid(1), _uid(2))
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [_pod(1), _pod(2), _pod(3, phase="Pending")]
-        await source.ask(session)
+        await source.poll(session)
         kubelet.status = 500
-        waits = [await source.ask(session) for _ in range(6)]
+        waits = [await source.poll(session) for _ in range(6)]
         assert _names(source) == ["pod-1", "pod-2", "pod-3"]
         tree.has(_uid(1))  # pod-2 has ended, whoever says so
-        await source.ask(session)
+        await source.poll(session)
         assert _names(source) == ["pod-1", "pod-3"]
         tree.has()  # a tree that cannot be read tells nothing
-        await source.ask(session)
+        await source.poll(session)
         assert _names(source) == ["pod-1", "pod-3"]
         kubelet.status = 200
-        await source.ask(session)
+        await source.poll(session)
         assert source.problem == ""
     assert [round(wait / plain) for wait, plain in zip(waits, [5, 10, 20, 40, 60, 60], strict=True)] == [1] * 6
     said = [record.getMessage() for record in caplog.records]
@@ -205,7 +205,7 @@ async def test_busy_kubelet_is_left_alone(pki: Pki, kubeconfig: str, tree: Tree)
     source = _source(tree, kubeconfig)
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.status, kubelet.headers = 429, {"Retry-After": "100"}
-        assert await source.ask(session) >= 90
+        assert await source.poll(session) >= 90
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ async def test_refusals_are_explained(
     source = _source(tree, kubeconfig)
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.status, kubelet.body = status, body
-        await source.ask(session)
+        await source.poll(session)
     assert not source.synced
     assert "\n" not in source.problem
     for word in words:
@@ -243,7 +243,7 @@ async def test_nobody_listens(kubeconfig: str, tree: Tree, unused_tcp_port: int)
     source = _source(tree, kubeconfig)
     login = login_to(("127.0.0.1", unused_tcp_port), kubeconfig)
     async with kube.ApiServer(login, user_agent="test") as session:
-        await source.ask(session)
+        await source.poll(session)
     assert source.problem == (
         f"The kubelet at https://127.0.0.1:{unused_tcp_port} cannot be reached: Connection refused; "
         "if it listens elsewhere, --kubelet-address says where"
@@ -258,7 +258,7 @@ async def test_certificate_is_verified(
     source = _source(tree, kubeconfig)
     authority = pki if names else Pki(tmp_path / "own")
     async with serving(authority, names) as kubelet, _asking(kubelet, kubeconfig) as session:
-        await source.ask(session)
+        await source.poll(session)
     assert kubelet.tokens == []  # the token was shown to nobody
     for word in ("cannot be verified", "--kubelet-ca FILE", "serverTLSBootstrap"):
         assert word in source.problem
@@ -271,10 +271,10 @@ async def test_own_authority_can_be_given(pki: Pki, kubeconfig: str, tree: Tree,
     given.write_bytes(pki.ca.read_bytes())
     source = _source(tree, kubeconfig)
     async with serving(own) as kubelet, _asking(kubelet, kubeconfig, given) as session:
-        await source.ask(session)
+        await source.poll(session)
         assert "cannot be verified" in source.problem
         given.write_bytes(own.ca.read_bytes())
-        await source.ask(session)
+        await source.poll(session)
     assert source.problem == ""
 
 
@@ -312,7 +312,7 @@ async def test_unreadable_pods_are_named(
     async with serving(pki) as kubelet, _asking(kubelet, kubeconfig) as session:
         kubelet.pods = [bad, _pod(2), None, 5, {"metadata": 3}, {"metadata": {"uid": "x"}, "spec": "y"}, {}]
         for _ in range(3):
-            await source.ask(session)
+            await source.poll(session)
     assert _names(source) == ["pod-2"]
     assert caplog.text.count("pod shop/pod-1: spec.containers[0].resources.requests.cpu: 'lots' is not a quantity") == 1
     assert len(caplog.records) == 6

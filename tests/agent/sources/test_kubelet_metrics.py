@@ -28,12 +28,12 @@ async def test_requests_are_timed() -> None:
         pytest.fail("no session is opened here")
 
     source = KubeletPods(KubeletSettings(), login, lambda: None, cast("CgroupTree", _NoCgroups()))
-    source.observe = lambda code, seconds: told.append((code, seconds))
+    source.on_request = lambda code, seconds: told.append((code, seconds))
     async with serving() as (fake, api):
         fake.add("list", answer({"kind": "PodList", "items": []}), refused(503), refused(403))
         for _ in range(3):
-            await source.ask(api)
+            await source.poll(api)
     async with kube.ApiServer(api.connection, user_agent="test") as api:
-        await source.ask(api)
+        await source.poll(api)
     assert [code for code, _ in told] == ["200", "503", "403", "none"]
     assert all(seconds > 0 for _, seconds in told)

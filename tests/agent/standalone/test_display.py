@@ -14,14 +14,14 @@ from agent.collectors.base import resolve
 from agent.metrics import Metrics
 from agent.pipeline import Pipeline
 from agent.reporter import spec as specs
-from agent.reporter.reporter import Reports
-from agent.settings import LearnSettings, LookSettings
+from agent.reporter.reporter import ReportBuilder
+from agent.settings import DisplaySettings, TrainSettings
 from agent.sources.node import MachineNode
 from agent.sources.pod import CgroupPods
 from agent.standalone.display import Display
 from agent.standalone.overview import Sources
-from agent.store_failover import Keeper
-from agent.training import Learning
+from agent.store_failover import StoreFailover
+from agent.training import CheckpointedTrainer
 from agent.tsdb.schema import StoreError
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.recorded import RecordedMachine
@@ -54,8 +54,8 @@ def display(machine: RecordedMachine, tmp_path: Path) -> Iterator[Display]:
     pipeline = Pipeline(
         resolve(["node", "pod"], parts),
         pods,
-        Keeper(lambda: Tsdb.open(tmp_path / "t.db")),
-        lambda store: Learning(store, LearnSettings(interval_seconds=1.0)),
+        StoreFailover(lambda: Tsdb.open(tmp_path / "t.db")),
+        lambda store: CheckpointedTrainer(store, TrainSettings(interval_seconds=1.0)),
         metrics,
     )
     for instant in ("t000", "t002", "t010"):
@@ -63,11 +63,11 @@ def display(machine: RecordedMachine, tmp_path: Path) -> Iterator[Display]:
         pipeline.run_once(START + machine.now)
     yield Display(
         "worker",
-        Reports(pipeline, pods, node, metrics),
-        lambda: Sources(pipeline.store, pipeline.learning.learner, pods.pods(), node.facts),
+        ReportBuilder(pipeline, pods, node, metrics),
+        lambda: Sources(pipeline.store, pipeline.training.trainer, pods.pods(), node.resources),
         lambda: "cgroup v2",
         lambda: [f"{step}: {why}" for step, why in pipeline.failing.items()],
-        LookSettings(standalone=True, once=True),
+        DisplaySettings(standalone=True, once=True),
         0.0,
         out=io.StringIO(),
         wall=lambda: START + machine.now,
@@ -122,8 +122,8 @@ async def test_table_names_everything(
     display: Display, machine: RecordedMachine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The table has the node, the system, the classes and every pod, says why nothing is sold, and feeds /metrics."""
-    full = Mock(wraps=display.reports.full)
-    monkeypatch.setattr(display.reports, "full", full)
+    full = Mock(wraps=display.report_builder.full)
+    monkeypatch.setattr(display.report_builder, "full", full)
     text = await _shown(display, "table")
     for name in ("node", "system", "  prod, ", "  batch, ", machine.uid("b1"), "cold: "):
         assert name in text
@@ -157,7 +157,7 @@ async def test_failing_store_is_told(display: Display, caplog: pytest.LogCapture
         def predict(self, *_args: object) -> None:
             raise StoreError("cannot read t.db: disk I/O error")
 
-    display.reports = Failing()  # type: ignore[assignment] # fails before anything else is asked of it
+    display.report_builder = Failing()  # type: ignore[assignment] # fails before anything else is asked of it
     with pytest.raises(StoreError):
         await display.run()
     calls = []
@@ -169,7 +169,7 @@ async def test_failing_store_is_told(display: Display, caplog: pytest.LogCapture
                 raise BrokenPipeError
             super().predict()
 
-    display.reports = Asked()  # type: ignore[assignment]
+    display.report_builder = Asked()  # type: ignore[assignment]
     display.settings = replace(display.settings, once=False, refresh_seconds=0.0001)
     await display.run()
     assert caplog.text.count("nothing can be shown now: cannot read t.db") == 2

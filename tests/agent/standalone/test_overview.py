@@ -4,11 +4,11 @@ import dataclasses
 
 import pytest
 
-from agent.prediction.prediction import NodeFacts, NodePrediction, predict
+from agent.prediction.prediction import NodePrediction, NodeResources, predict
 from agent.samples import CPU, MEMORY, NODE, SYS
-from agent.standalone.overview import Overview, Row, Sources, look
+from agent.standalone.overview import Overview, Row, Sources, build_overview
 from agent.standalone.table import table
-from agent.trainer.trainer import Learner
+from agent.trainer.trainer import Trainer
 from crds.predict_policy import PredictPolicy
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, INTERVAL, START, MadeStore, pod
@@ -18,10 +18,10 @@ SAMPLES = 600
 
 
 def _seen(
-    *, cold_start: int = 0, requests: int = 0, node: NodeFacts | None = None
+    *, cold_start: int = 0, requests: int = 0, node: NodeResources | None = None
 ) -> tuple[Overview, NodePrediction, Sources]:
     """A node of 8 cores where one Prod and one Batch pod ran for ten minutes."""
-    store, learner = MadeStore(), Learner()
+    store, trainer = MadeStore(), Trainer()
     web, job = pod("web", requests, requests << 20), pod("job", 0, 0, band=PriorityBand.BATCH)
     for metric, unit in ((CPU, 1.0), (MEMORY, float(GIB))):
         store.put(metric, "web", START, [0.5 * unit] * SAMPLES)
@@ -29,13 +29,13 @@ def _seen(
         store.put(metric, SYS, START, [0.25 * unit] * SAMPLES)
         store.put(metric, NODE, START, [1.0 * unit] * SAMPLES)
     for step in range(1, round(SAMPLES / INTERVAL) + 1):
-        learner.observe(START + step * INTERVAL, store, [web, job])
+        trainer.train(START + step * INTERVAL, store, [web, job])
     now = START + SAMPLES
-    facts = node or NodeFacts(allocatable=MACHINE, capacity=MACHINE)
+    facts = node or NodeResources(allocatable=MACHINE, capacity=MACHINE)
     policy = PredictPolicy(cold_start_period_seconds=cold_start)
-    sources = Sources(store, learner, [web, job], facts)
-    prediction = predict(now, learner, sources.pods, facts, policy)
-    return look(now, sources, prediction, window_seconds=10.0), prediction, sources
+    sources = Sources(store, trainer, [web, job], facts)
+    prediction = predict(now, trainer, sources.pods, facts, policy)
+    return build_overview(now, sources, prediction, window_seconds=10.0), prediction, sources
 
 
 def _row(rows: tuple[Row, ...], name: str) -> Row:
@@ -91,14 +91,14 @@ def test_new_pod_is_unknown() -> None:
     """A pod that was never measured has no numbers, and no zeros."""
     _, prediction, sources = _seen()
     fresh = pod("fresh", 0, 0)
-    sources = Sources(sources.store, sources.learner, [*sources.pods, fresh], sources.node)
-    row = _row(look(START + SAMPLES, sources, prediction, window_seconds=10.0).pods, "shop/fresh")
+    sources = Sources(sources.store, sources.trainer, [*sources.pods, fresh], sources.node)
+    row = _row(build_overview(START + SAMPLES, sources, prediction, window_seconds=10.0).pods, "shop/fresh")
     assert (row.used, row.peak, row.reclaimable, row.history) == ({}, {}, {}, "cold: nothing learned yet")
 
 
 def test_unreadable_machine_shows_usage() -> None:
     """A machine whose size cannot be read has no peak; what is used is shown all the same."""
-    view, _, _ = _seen(node=NodeFacts())
+    view, _, _ = _seen(node=NodeResources())
     assert _row(view.pods, "shop/web").peak == {}
     assert _row(view.pods, "shop/web").used[CPU] == 0.5
     assert view.free == {}

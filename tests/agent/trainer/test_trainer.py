@@ -6,8 +6,8 @@ import pytest
 
 from agent.numerics.packing import CheckpointError
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
-from agent.series_index import RosterLimits
-from agent.trainer.trainer import Learner, TrainingSettings
+from agent.series_index import SeriesIndexLimits
+from agent.trainer.trainer import Trainer, TrainingSettings
 from agent.tsdb.tsdb import Tsdb
 from crds.priority import PriorityBand
 from tests.agent.made import GIB, START, Machine, MadeStore, Series, machine, pod
@@ -19,7 +19,7 @@ def test_sample_is_p90_of_interval() -> None:
     """Thirty raw seconds become one sample, their 27th."""
     node = machine()
     node.store.put(CPU, NODE, START, np.arange(1.0, 31.0))
-    node.learner.observe(START + 30.0, node.store, [])
+    node.trainer.train(START + 30.0, node.store, [])
     assert node.cores(NODE) == 27.0
     assert node.cores(NODE, "counts") == 1.0
 
@@ -29,7 +29,7 @@ def test_classes_are_sums_of_ticks() -> None:
     node, pods = machine(), [pod("a"), pod("b", band=PriorityBand.NONE)]
     node.store.put(CPU, "a", START, [3.0, 1.0] * 15)
     node.store.put(CPU, "b", START, [1.0, 3.0] * 15)
-    node.learner.observe(START + 30.0, node.store, pods)
+    node.trainer.train(START + 30.0, node.store, pods)
     assert (node.cores("prod"), node.cores("a"), node.cores("b")) == (4.0, 3.0, 3.0)
 
 
@@ -65,7 +65,7 @@ def test_hole_in_one_pod_skips_ticks() -> None:
     node, pods = machine(), [pod("a"), pod("b")]
     node.store.put(CPU, "a", START, [1.0] * 30)
     node.store.put(CPU, "b", START, [2.0] * 10 + [NAN] * 10 + [2.0] * 10)
-    node.learner.observe(START + 30.0, node.store, pods)
+    node.trainer.train(START + 30.0, node.store, pods)
     assert node.cores("prod") == 3.0
 
 
@@ -73,7 +73,7 @@ def test_garbage_values_are_skipped() -> None:
     """Negative and infinite values are no measurements."""
     node = machine()
     node.store.put(CPU, NODE, START, [1.0] * 28 + [-5.0, math.inf])
-    node.learner.observe(START + 30.0, node.store, [])
+    node.trainer.train(START + 30.0, node.store, [])
     assert node.cores(NODE, "highest") == 1.0
 
 
@@ -82,7 +82,7 @@ def test_new_pod_joins_the_sum() -> None:
     node, pods = machine(), [pod("a"), pod("b")]
     node.store.put(CPU, "a", START, [1.0] * 30)
     node.store.put(CPU, "b", START, [NAN] * 20 + [2.0] * 10)
-    node.learner.observe(START + 30.0, node.store, pods)
+    node.trainer.train(START + 30.0, node.store, pods)
     assert node.cores("prod") == 3.0
     assert node.cores("prod", "counts") == 1.0
 
@@ -93,7 +93,7 @@ def test_departed_pod_still_counts() -> None:
     node.rounds(1, {"a": 1.0, "b": 2.0}, [pod("a"), pod("b")])
     node.store.put(CPU, "a", node.now, [1.0] * 30)
     node.store.put(CPU, "b", node.now, [2.0] * 29)
-    node.learner.observe(node.now + 30.0, node.store, [pod("a")])
+    node.trainer.train(node.now + 30.0, node.store, [pod("a")])
     assert node.cores("prod") == pytest.approx(3.0)
 
 
@@ -110,24 +110,24 @@ def test_replacement_inherits_history() -> None:
     node, old, new = machine(), pod("old", workload="shop/cart"), pod("new", workload="shop/cart")
     node.rounds(100, {"old": 2.0}, [old])
     node.rounds(1, {"new": 1.0}, [new])
-    row = node.learner.row("new")
+    row = node.trainer.row("new")
     assert node.cores("new") == pytest.approx(1.99, abs=0.005)
-    assert node.learner.histories[CPU].observed[row or 0] == 3030.0
-    assert node.learner.histories[CPU].windows.highest(np.array([row]), 86400.0)[0] == 2.0
+    assert node.trainer.histories[CPU].observed[row or 0] == 3030.0
+    assert node.trainer.histories[CPU].windows.highest(np.array([row]), 86400.0)[0] == 2.0
 
 
 def test_workload_outlives_its_pod() -> None:
     """Long after the pod's row was given up its workload is remembered, over a restart too, until it expires."""
-    settings = TrainingSettings(roster=RosterLimits(workload_seconds=3 * 3600.0))
-    node = Machine(Learner(settings), MadeStore())
+    settings = TrainingSettings(index_limits=SeriesIndexLimits(workload_seconds=3 * 3600.0))
+    node = Machine(Trainer(settings), MadeStore())
     node.rounds(100, {"old": 2.0}, [pod("old", workload="shop/cart")])
     node.rounds(1, {}, [])
     node.now += 3600.0
     node.rounds(1, {}, [])
-    assert node.learner.row("old") is None
-    again = Learner(settings)
-    again.restore(node.learner.checkpoints())
-    node.learner = again
+    assert node.trainer.row("old") is None
+    again = Trainer(settings)
+    again.restore(node.trainer.checkpoints())
+    node.trainer = again
     node.rounds(1, {}, [pod("new", workload="shop/cart")])
     assert node.cores("new") == pytest.approx(2.0)
     for _ in range(5):
@@ -141,12 +141,12 @@ def test_pod_without_workload_is_forgotten() -> None:
     """After the grace time nothing is left of a pod without a workload, and its row is clean for the next."""
     node = machine()
     node.rounds(10, {"old": 2.0}, [pod("old")])
-    row = node.learner.row("old")
+    row = node.trainer.row("old")
     node.rounds(1, {}, [])
     node.now += 1000.0
     node.rounds(1, {}, [])
     node.rounds(1, {"new": 0.5}, [pod("new")])
-    assert node.learner.row("new") == row
+    assert node.trainer.row("new") == row
     assert node.cores("new") == 0.5
 
 
@@ -163,15 +163,15 @@ def test_restart_catches_up() -> None:
     """What the store got between the last checkpoint and a crash is learned from the store."""
     node, pods = machine(), [pod("a")]
     node.rounds(4, {"a": 1.0}, pods)
-    saved = node.learner.checkpoints()
+    saved = node.trainer.checkpoints()
     node.rounds(6, {"a": 3.0}, pods)
-    again = Learner()
+    again = Trainer()
     again.restore(saved)
-    again.observe(node.now, node.store, pods)
+    again.train(node.now, node.store, pods)
     for metric, history in again.histories.items():
-        assert history.moments.counts.sum() == node.learner.histories[metric].moments.counts.sum()
+        assert history.moments.counts.sum() == node.trainer.histories[metric].moments.counts.sum()
     assert again.histories[CPU].moments.means[:7].tolist() == pytest.approx(
-        node.learner.histories[CPU].moments.means[:7].tolist()
+        node.trainer.histories[CPU].moments.means[:7].tolist()
     )
 
 
@@ -179,23 +179,23 @@ def test_checkpoint_round_trip_is_exact() -> None:
     """A restored learner checkpoints to the very same bytes and goes on as the first one does."""
     node, pods = machine(), [pod("a", workload="w"), pod("b", band=PriorityBand.MID)]
     node.rounds(20, {"a": 1.0, "b": 0.3}, pods, system=0.2)
-    again = Learner()
-    again.restore(node.learner.checkpoints())
-    assert again.checkpoints() == node.learner.checkpoints()
+    again = Trainer()
+    again.restore(node.trainer.checkpoints())
+    assert again.checkpoints() == node.trainer.checkpoints()
     assert again.class_of("b") == "mid"
     node.store.put(CPU, NODE, node.now, [7.0] * 30)
-    for learner in (again, node.learner):
-        learner.observe(node.now + 30.0, node.store, pods)
-    assert again.checkpoints() == node.learner.checkpoints()
+    for trainer in (again, node.trainer):
+        trainer.train(node.now + 30.0, node.store, pods)
+    assert again.checkpoints() == node.trainer.checkpoints()
 
 
 def test_restore_ignores_others() -> None:
     """No checkpoint, or one of somebody else, leaves a learner as it is."""
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
-    before = node.learner.checkpoints()
-    node.learner.restore({"something/else": b"?"})
-    assert node.learner.checkpoints() == before
+    before = node.trainer.checkpoints()
+    node.trainer.restore({"something/else": b"?"})
+    assert node.trainer.checkpoints() == before
 
 
 @pytest.mark.parametrize("damage", ["training/roster", "training/cpu", "training/memory"])
@@ -203,16 +203,16 @@ def test_damaged_checkpoint_is_refused(damage: str) -> None:
     """A damaged or incomplete checkpoint is refused in one line, and the learner stays usable."""
     node = machine()
     node.rounds(3, {"a": 1.0}, [pod("a")])
-    saved = node.learner.checkpoints()
-    learner = Learner()
+    saved = node.trainer.checkpoints()
+    trainer = Trainer()
     for broken in (
         {**saved, damage: saved[damage][:-5]},
         {name: data for name, data in saved.items() if name != damage},
     ):
         with pytest.raises(CheckpointError) as caught:
-            learner.restore(broken)
+            trainer.restore(broken)
         assert "\n" not in str(caught.value)
-    learner.observe(node.now + 30.0, node.store, [pod("a")])
+    trainer.train(node.now + 30.0, node.store, [pod("a")])
 
 
 def test_clock_set_back_is_survived() -> None:
@@ -221,9 +221,9 @@ def test_clock_set_back_is_survived() -> None:
     node.rounds(5, {"a": 1.0}, pods)
     store = MadeStore()
     store.put(CPU, "a", START - 3600.0, [2.0] * 30)
-    node.learner.observe(START - 3570.0, store, pods)
+    node.trainer.train(START - 3570.0, store, pods)
     assert node.cores("a", "counts") == 6.0
-    assert node.learner.histories[CPU].observed[node.learner.row("a") or 0] == pytest.approx(180.0)
+    assert node.trainer.histories[CPU].observed[node.trainer.row("a") or 0] == pytest.approx(180.0)
 
 
 @pytest.mark.parametrize("years", [-53, 77])
@@ -234,22 +234,22 @@ def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
     node.rounds(20, {"young": 3.0}, [young])
     node.now += 3600.0
     node.rounds(20, {"young": 3.0}, [young])
-    assert node.learner.row("old") is None  # its workload has its row
+    assert node.trainer.row("old") is None  # its workload has its row
     right, pods = node.now, [young]
     node.now += years * 365.25 * 86400.0
     usage = {"young": 1.0}
     for _ in range(3):
         node.store = MadeStore()
         node.rounds(25, usage, pods)
-        again = Learner()
-        again.restore(node.learner.checkpoints())
-        again.look_back(10.0)
-        node.learner = again
+        again = Trainer()
+        again.restore(node.trainer.checkpoints())
+        again.resize_windows(10.0)
+        node.trainer = again
         usage, pods = {"young": 1.0, "new": 1.0}, [young, pod("new", workload="shop/cart")]
     node.store, node.now = MadeStore(), right + 3600.0
     node.rounds(15, usage, pods)
-    again = Learner()
-    again.restore(node.learner.checkpoints())
+    again = Trainer()
+    again.restore(node.trainer.checkpoints())
     for history in again.histories.values():
         rows = np.array([again.row("young"), again.row("new")])
         whole = GIB if history.resource == MEMORY else 1.0
@@ -260,17 +260,17 @@ def test_wrong_clock_over_restarts_loses_no_windows(years: int) -> None:
 def test_real_store_is_understood(tmp_path: Path) -> None:
     """The learner reads the agent's own store, and finds its windows there again after a restart."""
     store, pods = Tsdb.open(tmp_path / "metrics.db"), [pod("a")]
-    learner, now = Learner(), START
+    trainer, now = Trainer(), START
     for _ in range(40):
         for _ in range(30):
             now += 1.0
             both = [("cpu", 1.0), ("memory", float(GIB))]
             store.append(now, [Sample(m, e, now, v) for m, v in both for e in (NODE, SYS, "a")])
-        learner.observe(now, store, pods)
-    store.save_checkpoints(learner.checkpoints())
-    again = Learner()
+        trainer.train(now, store, pods)
+    store.save_checkpoints(trainer.checkpoints())
+    again = Trainer()
     again.restore(store.load_checkpoints())
-    again.observe(now, store, pods)
+    again.train(now, store, pods)
     row = np.array([again.row("a")])
     assert again.histories[CPU].observed[row[0]] == 1200.0
     assert again.histories[CPU].windows.highest(row, 86400.0)[0] == 1.0
@@ -280,17 +280,17 @@ def test_real_store_is_understood(tmp_path: Path) -> None:
 @pytest.mark.parametrize("jitter", [0.0, 0.4])
 def test_ticks_as_far_apart_as_rounds(jitter: float) -> None:
     """A tick for each training round counts for the whole round, so that pods become warm as with a tick a second."""
-    learner, store, pods = Learner(), MadeStore(), [pod("a")]
+    trainer, store, pods = Trainer(), MadeStore(), [pod("a")]
     for number in range(1, 41):
         now = START + 30.0 * number + jitter * (number % 3 - 1)
         for metric in (CPU, MEMORY):
             for entity in (NODE, SYS, "a"):
                 old = store.content.get((metric, entity), Series(np.empty(0), np.empty(0)))
                 store.content[metric, entity] = Series(np.append(old.times, now), np.append(old.values, 1.0))
-        learner.observe(now, store, pods)
-    for history in learner.histories.values():
-        assert history.observed[learner.row("a") or 0] >= 0.9 * 39 * 30.0
-    assert not np.isnan(learner.histories[CPU].windows.highest(np.array([learner.row("a")]), 3600.0)[0])
+        trainer.train(now, store, pods)
+    for history in trainer.histories.values():
+        assert history.observed[trainer.row("a") or 0] >= 0.9 * 39 * 30.0
+    assert not np.isnan(trainer.histories[CPU].windows.highest(np.array([trainer.row("a")]), 3600.0)[0])
 
 
 def test_rounds_follow_one_another() -> None:
@@ -298,7 +298,7 @@ def test_rounds_follow_one_another() -> None:
     node = machine()
     node.store.put(CPU, NODE, START, np.repeat([1.0, 2.0, 3.0, 4.0], 30))
     for seconds in (30.0, 31.5, 59.0, 65.0, 121.0):
-        node.learner.observe(START + seconds, node.store, [])
+        node.trainer.train(START + seconds, node.store, [])
     assert node.cores(NODE, "counts") == 4.0
-    assert node.learner.trained_until == START + 120.0
+    assert node.trainer.trained_until == START + 120.0
     assert node.cores(NODE) == pytest.approx(2.5, abs=0.001)

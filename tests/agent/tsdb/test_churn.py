@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agent.samples import CPU, Sample
-from agent.tsdb.catalog import Catalog, Wanted
+from agent.tsdb.catalog import Catalog, SeriesSelector
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection
@@ -106,9 +106,9 @@ def test_departed_series_leave_the_file(tmp_path: Path) -> None:
             when = now + number * 600.0
             store.append(when, [Sample(CPU, "node", when, 6.0)])
             store.maintain(when, seconds=1.0)
-        store.keep_minutes(0)
+        store.set_minute_retention(0)
         connection(store).execute("UPDATE blocks SET state = 2 WHERE end_ms < ?", (round(now * 1000) + 60_000,))
-        store._upkeep._swept = False
+        store._maintenance._swept = False
         for _ in range(50):
             when += 601.0
             store.append(when, [Sample(CPU, "node", when, 6.0)])
@@ -121,6 +121,6 @@ def test_catalog_keeps_what_is_named() -> None:
     """Numbers of series that are let go are not given to others."""
     catalog = Catalog([(3, CPU, "a", ""), (4, CPU, "b", "")], next_number=9)
     catalog.keep({4})
-    assert catalog.matching(Wanted(CPU)) == {4: "b"}
+    assert catalog.matching(SeriesSelector(CPU)) == {4: "b"}
     assert catalog.numbers([(CPU, "a", ""), (CPU, "b", "")]) == [9, 4]
     assert catalog.unsaved() == [(9, CPU, "a", "")]

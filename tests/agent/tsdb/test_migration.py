@@ -20,7 +20,7 @@ from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection, fill, finish
 
 TICKS = 300
-SEALED = 180
+FLUSHED = 180
 
 
 @contextlib.contextmanager
@@ -36,8 +36,8 @@ def _version_1(path: Path) -> None:
         file.execute("PRAGMA user_version = 1")
         rows = [(1, CPU, "node"), (2, MEMORY, "node"), (3, CPU, "a")]
         file.executemany("INSERT INTO series (id, metric, entity) VALUES (?, ?, ?)", rows)
-        times = np.arange(SEALED) * 1000 + round(START * 1000)
-        cpu = codec.encode([np.arange(SEALED) * 10])
+        times = np.arange(FLUSHED) * 1000 + round(START * 1000)
+        cpu = codec.encode([np.arange(FLUSHED) * 10])
         minutes = np.arange(3) * 60_000 + round(START * 1000)
         points = Points(minutes, np.array([0.0295, 0.0895, 0.1495]), np.array([0.059, 0.119, 0.179]), np.full(3, 60))
         for number, (tier, stamps, data) in enumerate(
@@ -51,7 +51,7 @@ def _version_1(path: Path) -> None:
         file.execute("INSERT INTO days VALUES (?, 3, 0.179, 0.0895, 16.11, 180)", (int(START // 86400),))
         file.execute("INSERT INTO layouts (id, series) VALUES (7, ?)", (np.array([3, 1, 2], "<u4").tobytes(),))
         file.execute("INSERT INTO layouts (id, series) VALUES (8, ?)", (np.array([2, 3, 1], "<u4").tobytes(),))
-        for number in range(SEALED, TICKS):
+        for number in range(FLUSHED, TICKS):
             amounts = {1: number * 20, 2: 4096 * number, 3: number * 10}
             order = (3, 1, 2) if number % 2 else (2, 3, 1)
             packed = np.array([amounts[one] for one in order], "<i8").tobytes()
@@ -71,11 +71,11 @@ def test_version_1_is_read_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) 
         assert (window.times - START).tolist() == list(range(TICKS))
         assert window.values == pytest.approx(np.arange(TICKS) / 1000)
         assert store.window(MEMORY, "node", START - 1, START + TICKS).values.tolist() == [
-            4096.0 * number for number in range(SEALED, TICKS)
+            4096.0 * number for number in range(FLUSHED, TICKS)
         ]
         assert store.minutes(CPU, START, START + TICKS)["a"].count.tolist() == [60] * 5
         assert store.load_checkpoints() == {"learned": b"\x01\x02"}
-        assert connection(store).execute("SELECT samples FROM blocks ORDER BY id").fetchall() == [(SEALED,), (3,)]
+        assert connection(store).execute("SELECT samples FROM blocks ORDER BY id").fetchall() == [(FLUSHED,), (3,)]
         now = fill(store, 200, start=START + TICKS)
         finish(store, now)
         assert len(store.window(CPU, "a", START - 1, now)) == TICKS + 200

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from agent.samples import CPU, MEMORY, Sample
-from agent.tsdb.schema import StoreAway
+from agent.tsdb.schema import StoreUnavailable
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection, fill, finish, samples
@@ -65,10 +65,10 @@ def test_outage_loses_nothing(
         with outage(store):
             for number in range(50, 60):
                 now = START + number
-                with pytest.raises(StoreAway, match=r"cannot write .*t\.db.*held in memory"):
+                with pytest.raises(StoreUnavailable, match=r"cannot write .*t\.db.*held in memory"):
                     store.append(now, samples(now, entities=("node", "a", "new")))
                 store.maintain(now)
-            with pytest.raises(StoreAway):
+            with pytest.raises(StoreUnavailable):
                 store.save_checkpoints({"a": b"1"})
             assert times(store) == list(range(60))
             assert times(store, "new") == list(range(50, 60))
@@ -90,7 +90,7 @@ def test_long_outage_is_bounded(tmp_path: Path) -> None:
         fill(store, 50, maintain=False)
         with full_disk(store):
             for number in range(50, 250):
-                with contextlib.suppress(StoreAway):
+                with contextlib.suppress(StoreUnavailable):
                     store.append(START + number, samples(START + number))
             assert store.size().head_ticks <= 100
             assert times(store)[-100:] == list(range(250 - store.size().head_ticks, 250))
@@ -109,7 +109,7 @@ def test_churn_in_outage_is_bounded(tmp_path: Path) -> None:
     with Tsdb.open(tmp_path / "t.db", SMALL) as store, read_only(store):
         for number in range(550):
             names = tuple(f"pod-{number}-{one}" for one in range(3))
-            with contextlib.suppress(StoreAway):
+            with contextlib.suppress(StoreUnavailable):
                 store.append(START + number, samples(START + number, entities=names))
         assert store.size().series <= 1000 + 356 * 6 < 550 * 6
 
@@ -119,7 +119,7 @@ def test_full_disk_at_start(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     try:
-        with pytest.raises(StoreAway, match=r"cannot write .*t\.db"):
+        with pytest.raises(StoreUnavailable, match=r"cannot write .*t\.db"):
             Tsdb.open(tmp_path / "t.db")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -142,10 +142,10 @@ def test_deleted_file_is_made_again(tmp_path: Path) -> None:
     with Tsdb.open(folder / "t.db", SMALL) as store:
         fill(store, 30)
         shutil.rmtree(folder)
-        with contextlib.suppress(StoreAway):
+        with contextlib.suppress(StoreUnavailable):
             store.checkpoint()
         for number in range(30, 60):
-            with contextlib.suppress(StoreAway):
+            with contextlib.suppress(StoreUnavailable):
                 store.append(START + number, samples(START + number))
         assert store.problem == ""
         assert times(store) == list(range(60))
@@ -165,7 +165,7 @@ def test_reader_cannot_grow_the_log(tmp_path: Path) -> None:
             for number in range(1, 150):
                 now, noise = START + number, chance.integers(0, 1 << 40, 300)
                 tick = [Sample(MEMORY, f"p{one}", now, float(noise[one])) for one in range(300)]
-                with contextlib.suppress(StoreAway):
+                with contextlib.suppress(StoreUnavailable):
                     store.append(now, tick)
             assert "another program reads the database for too long" in store.problem
             assert store.size().file_bytes <= settings.max_bytes
@@ -176,7 +176,7 @@ def test_reader_cannot_grow_the_log(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def volume(tmp_path: Path) -> Iterator[Path]:
+def database_file(tmp_path: Path) -> Iterator[Path]:
     """A small volume of its own; needs the right to mount."""
     if os.geteuid() != 0 or shutil.which("mount") is None:
         pytest.skip("mounting needs root")
@@ -191,33 +191,33 @@ def volume(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_real_volume_fills_up(volume: Path) -> None:
+def test_real_volume_fills_up(database_file: Path) -> None:
     """On a volume that somebody else fills samples wait in memory; when there is room again they are written."""
-    with Tsdb.open(volume / "t.db", SMALL) as store:
+    with Tsdb.open(database_file / "t.db", SMALL) as store:
         fill(store, 50)
-        hog = volume / "hog"
+        hog = database_file / "hog"
         with hog.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             for _ in range(1000):
                 file.write(bytes(4096))
         for number in range(50, 90):
-            with contextlib.suppress(StoreAway):
+            with contextlib.suppress(StoreUnavailable):
                 store.append(START + number, samples(START + number))
         assert "full" in store.problem
         assert times(store) == list(range(90))
         hog.unlink()
         fill(store, 10, start=START + 90)
         assert store.problem == ""
-    with Tsdb.open(volume / "t.db", SMALL) as store:
+    with Tsdb.open(database_file / "t.db", SMALL) as store:
         assert times(store) == list(range(100))
 
 
-def test_read_only_volume_at_start(volume: Path) -> None:
+def test_read_only_volume_at_start(database_file: Path) -> None:
     """On a read-only volume the store says so in one line, which names the file; later it opens."""
-    with Tsdb.open(volume / "t.db", SMALL) as store:
+    with Tsdb.open(database_file / "t.db", SMALL) as store:
         fill(store, 5)
-    subprocess.run(["mount", "-o", "remount,ro", str(volume)], check=True)
-    with pytest.raises(StoreAway, match=r"cannot write .*Read-only file system"):
-        Tsdb.open(volume / "t.db", SMALL)
-    subprocess.run(["mount", "-o", "remount,rw", str(volume)], check=True)
-    with Tsdb.open(volume / "t.db", SMALL) as store:
+    subprocess.run(["mount", "-o", "remount,ro", str(database_file)], check=True)
+    with pytest.raises(StoreUnavailable, match=r"cannot write .*Read-only file system"):
+        Tsdb.open(database_file / "t.db", SMALL)
+    subprocess.run(["mount", "-o", "remount,rw", str(database_file)], check=True)
+    with Tsdb.open(database_file / "t.db", SMALL) as store:
         assert times(store) == list(range(5))

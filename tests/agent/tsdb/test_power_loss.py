@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent.samples import CPU, Sample
-from agent.tsdb.inspection import Inspection
+from agent.tsdb.inspection import DatabaseReader
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from agent.tsdb.verification import verify
@@ -32,7 +32,7 @@ def _left(folder: Path) -> tuple[int, int]:
     numbers = np.rint(found.times - START).astype(int).tolist()
     assert numbers == list(range(len(numbers)))
     assert np.rint(found.values * 1000).astype(int).tolist() == numbers
-    with Inspection.open(folder / "t.db") as database:
+    with DatabaseReader.open(folder / "t.db") as database:
         verdict = verify(database)
         assert verdict.is_sound, verdict.findings
     return len(numbers) - 1, learned

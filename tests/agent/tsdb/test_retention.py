@@ -7,7 +7,7 @@ import pytest
 
 from agent.samples import CPU, MEMORY, Sample
 from agent.tsdb.compaction import MERGE_BLOCKS
-from agent.tsdb.retention import DAY_MS, believed_now
+from agent.tsdb.retention import DAY_MS, trusted_now
 from agent.tsdb.settings import StoreSettings
 from agent.tsdb.tsdb import Tsdb
 from tests.agent.tsdb.ticks import START, connection, fill, finish
@@ -26,8 +26,8 @@ def test_old_samples_go(tmp_path: Path) -> None:
         now = fill(store, 2000)
         finish(store, now + 601)
         first = store.window(CPU, "a", 0, now).times[0]
-        sealed = now - store.size().head_ticks
-        assert sealed - 900 - 300 <= first <= sealed - 900 + 60
+        flushed = now - store.size().head_ticks
+        assert flushed - 900 - 300 <= first <= flushed - 900 + 60
         assert store.minutes(CPU, START, now)["a"].starts_ms[0] == START * 1000
 
 
@@ -49,12 +49,12 @@ def test_small_blocks_are_merged(tmp_path: Path) -> None:
 def test_minutes_live_for_days(tmp_path: Path) -> None:
     """1-minute points are kept for their days, and then go; a policy may ask for more."""
     with Tsdb.open(tmp_path / "t.db", COARSE) as store:
-        store.keep_minutes(3)
+        store.set_minute_retention(3)
         now = fill(store, 7 * DAY_TICKS, step=STEP)
         finish(store, now)
         first = store.minutes(CPU, START, now)["a"].starts_ms[0] / 1000
         assert now - 4 * DAY - MERGED <= first <= now - 4 * DAY
-        store.keep_minutes(1)
+        store.set_minute_retention(1)
         finish(store, now + 3601)
         first = store.minutes(CPU, START, now)["a"].starts_ms[0] / 1000
         assert now - 2 * DAY - MERGED <= first <= now - 2 * DAY
@@ -153,7 +153,7 @@ def test_clock_needs_a_day(blocks: list[tuple[float, float]], expected: float | 
     lengths = ends - starts
     since = np.cumsum(lengths[::-1])[::-1] - lengths
     table = [np.rint(one * DAY_MS).astype(np.int64) for one in (starts, ends, since)]
-    found = believed_now(int(ends.max(initial=9.0) * DAY_MS), *table)
+    found = trusted_now(int(ends.max(initial=9.0) * DAY_MS), *table)
     assert found == pytest.approx(-(1 << 62) if expected is None else expected * DAY_MS)
 
 

@@ -30,7 +30,7 @@ from pathlib import Path
 import numpy as np
 
 from agent.samples import CPU, MEMORY, Sample
-from agent.tsdb.schema import StoreAway, StoreError
+from agent.tsdb.schema import StoreError, StoreUnavailable
 from agent.tsdb.series import NO_TIMES as NOTHING
 from agent.tsdb.series import Floats
 from agent.tsdb.settings import StoreSettings
@@ -136,13 +136,13 @@ def verdict(store: Tsdb, progress: Progress) -> tuple[str, int]:
 def _differs(metric: str, entity: str, times: Floats, values: Floats, last: int, keep: int) -> str:
     found = (times - START) / STEP
     first = int(found[0]) if len(found) else last + 1
-    wanted = [number for number in range(first, last + 1) if has(entity, number)]
+    selector = [number for number in range(first, last + 1) if has(entity, number)]
     needed = [number for number in range(max(last - keep + 1, 0), last + 1) if has(entity, number)]
     if needed and first > needed[0]:
         return f"begins at {first}, must have {needed[0]}"
-    if found.tolist() != wanted:
-        return f"has {len(found)} ticks from {first} to {last}, must have {len(wanted)}"
-    if values.tolist() != [value(metric, entity, number) for number in wanted]:
+    if found.tolist() != selector:
+        return f"has {len(found)} ticks from {first} to {last}, must have {len(selector)}"
+    if values.tolist() != [value(metric, entity, number) for number in selector]:
         return "has other values"
     return ""
 
@@ -161,7 +161,7 @@ def write(order: Order) -> None:
         os._exit(1)
     say(f"ok {last}")
     doom = Doom(order, progress)
-    file = store._volume.file
+    file = store._database_file.file
     assert file is not None
     file.set_trace_callback(doom.see)
     threading.Thread(target=_move_log, args=(store, doom), daemon=True).start()
@@ -176,7 +176,7 @@ def write(order: Order) -> None:
             for entity in ENTITIES
             if has(entity, number)
         ]
-        with contextlib.suppress(StoreAway):  # the disk is too slow just now: not acknowledged
+        with contextlib.suppress(StoreUnavailable):  # the disk is too slow just now: not acknowledged
             store.append(now, tick)
             progress[ACKNOWLEDGED] = number
             store.maintain(now)

@@ -15,11 +15,11 @@ from agent.numerics.history import CPU_HALF_LIFE_SECONDS, MEMORY_HALF_LIFE_SECON
 from agent.pods import PodRef, pod_ref
 from agent.prediction.prediction import PROD, UNITS, listed_once
 from agent.predictors import PolicyError, build
-from agent.predictors.percentile import USUAL, Part, ProdPods, by_class, by_pods, tightest
-from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, Harvest, Missing, Sample
+from agent.predictors.percentile import USUAL, PercentileEstimate, ProdPods, by_class, by_pods, tightest
+from agent.samples import CPU, INPUT_MISSING, MEMORY, NODE, SYS, CollectionResult, Missing, Sample
 from agent.series_index import CLASS_NAMES, FIXED
-from agent.sources.node import node_facts
-from agent.trainer.trainer import Learner, TrainingSettings
+from agent.sources.node import node_resources
+from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.predict_policy import ResourcePolicy
 from crds.quantity import milli_value, value
 from tests.agent.made import MadeStore
@@ -56,7 +56,7 @@ class _Given:
         listed = [(pod_ref(kubernetes_pod(short) or {}), short.get("ageSeconds", 0)) for short in vector["pods"]]
         listed = [(pod, age) for pod, age in listed if CLASS_NAMES[pod.band] == PROD]
         node = kubernetes_node(vector.get("node"))
-        facts = node_facts(node)[0].allocatable if node is not None else {}
+        facts = node_resources(node)[0].allocatable if node is not None else {}
         return cls(
             pods=[pod for pod, _ in listed],
             ages={pod.uid: age for pod, age in reversed(listed)},
@@ -90,7 +90,7 @@ class _Given:
             counted=requests,
             percentiles=np.array([self.percentile(pod.uid, metric) for pod in pods], dtype=np.float64),
             cold=_mask(self.ages[pod.uid] <= self.cold_seconds for pod in pods),
-            leaving=_mask(pod.leaving or pod.terminal for pod in pods),
+            terminating=_mask(pod.terminating or pod.terminal for pod in pods),
             known=_mask(self.model(pod.uid) is not None for pod in pods),
         )
 
@@ -104,7 +104,7 @@ class _Given:
 def _prod_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
     given = _Given.read(vector)
     once = listed_once(given.pods)
-    parts: dict[str, dict[str, Part]] = {}
+    parts: dict[str, dict[str, PercentileEstimate]] = {}
     for metric in UNITS:
         pods, room = given.prod_pods(metric, once), given.room(metric)
         own = by_pods(pods, given.margin, room)
@@ -123,8 +123,11 @@ def _priority_reclaimable(vector: dict[str, Any]) -> dict[str, Any]:
     parts = {}
     for metric in UNITS:
         requests = np.array([pod.requests.get(metric, 0) for pod in given.pods], dtype=np.float64)
-        leaving, nobody = _mask(pod.leaving or pod.terminal for pod in given.pods), np.zeros(len(requests), np.bool_)
-        pods = ProdPods(requests, requests, requests, cold=nobody, leaving=leaving, known=~nobody)
+        terminating, nobody = (
+            _mask(pod.terminating or pod.terminal for pod in given.pods),
+            np.zeros(len(requests), np.bool_),
+        )
+        pods = ProdPods(requests, requests, requests, cold=nobody, terminating=terminating, known=~nobody)
         parts[metric] = {"priority": by_class(pods, given.classes(metric), given.margin, given.room(metric))}
     return {
         "priorityReclaimable": _amounts(parts, "priority", "reclaimable"),
@@ -168,54 +171,54 @@ def _default_histogram(vector: dict[str, Any]) -> dict[str, Any]:
 
 def _training(vector: dict[str, Any]) -> dict[str, Any]:
     pods = [pod_ref(kubernetes_pod(short) or {}) for short in vector["pods"]]
-    learner, store = Learner(TrainingSettings(interval_seconds=INTERVAL_SECONDS)), MadeStore()
+    trainer, store = Trainer(TrainingSettings(interval_seconds=INTERVAL_SECONDS)), MadeStore()
     for one in vector["rounds"]:
         for sample in _tick(one, pods):
             values = [sample.value] * INTERVAL_SECONDS
             store.put(sample.metric, sample.entity, sample.time - INTERVAL_SECONDS, values)
-        learner.observe(float(one["atUnix"]), store, pods)
+        trainer.train(float(one["atUnix"]), store, pods)
     entities = {**{uid: entity for entity, uid in MODELS.items()}, **{pod.uid: pod.uid for pod in pods}}
-    known = {uid: entity for uid, entity in entities.items() if _has_learned(learner, entity)}
+    known = {uid: entity for uid, entity in entities.items() if _has_learned(trainer, entity)}
     return {
         "modelUIDs": sorted(known),
-        "predictions": {uid: _percentiles(learner, entity) for uid, entity in known.items()},
+        "predictions": {uid: _percentiles(trainer, entity) for uid, entity in known.items()},
     }
 
 
 def _tick(one: Mapping[str, Any], pods: Sequence[PodRef]) -> list[Sample]:
     """What is measured in a round, the system derived from it as in every tick."""
     now, usage = float(one["atUnix"]), one.get("podUsage") or {}
-    harvest = Harvest(pods_listed=True)
+    collected = CollectionResult(pods_listed=True)
     if not one.get("nodeMetricError"):
-        harvest.samples += [Sample(CPU, NODE, now, one["nodeCPU"]), Sample(MEMORY, NODE, now, one["nodeMemory"])]
+        collected.samples += [Sample(CPU, NODE, now, one["nodeCPU"]), Sample(MEMORY, NODE, now, one["nodeMemory"])]
     for pod in pods:
         measured = usage.get(pod.uid)
         for place, metric in enumerate((CPU, MEMORY)):
             if measured is None:
-                harvest.missing.append(Missing(metric, pod.uid, INPUT_MISSING))
+                collected.missing.append(Missing(metric, pod.uid, INPUT_MISSING))
             else:
-                harvest.samples.append(Sample(metric, pod.uid, now, measured[place]))
-    return harvest.samples + derived.system(harvest, now).samples
+                collected.samples.append(Sample(metric, pod.uid, now, measured[place]))
+    return collected.samples + derived.system(collected, now).samples
 
 
-def _has_learned(learner: Learner, entity: str) -> bool:
-    row = learner.row(entity)
-    return row is not None and all(history.moments.counts[row] > 0.0 for history in learner.histories.values())
+def _has_learned(trainer: Trainer, entity: str) -> bool:
+    row = trainer.row(entity)
+    return row is not None and all(history.moments.counts[row] > 0.0 for history in trainer.histories.values())
 
 
-def _percentiles(learner: Learner, entity: str) -> dict[str, Any]:
-    rows = np.array([learner.row(entity)], dtype=np.intp)
+def _percentiles(trainer: Trainer, entity: str) -> dict[str, Any]:
+    rows = np.array([trainer.row(entity)], dtype=np.intp)
     shares = {"p60": 0.6, "p90": 0.9, "p95": 0.95, "p98": 0.98, "max": 1.0}
     return {
         name: {
             metric: _amount(metric, whole(float(history.histograms.percentiles(rows, share)[0]), UNITS[metric]))
-            for metric, history in learner.histories.items()
+            for metric, history in trainer.histories.items()
         }
         for name, share in shares.items()
     }
 
 
-def _amounts(parts: Mapping[str, Mapping[str, Part]], name: str, what: str) -> dict[str, Any]:
+def _amounts(parts: Mapping[str, Mapping[str, PercentileEstimate]], name: str, what: str) -> dict[str, Any]:
     found = {metric: getattr(by_name[name], what) for metric, by_name in parts.items()}
     if any(amount is None for amount in found.values()):
         return {"error": True}

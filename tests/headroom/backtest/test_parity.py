@@ -22,7 +22,7 @@ from agent.predictors.recent_max import RecentMax
 from agent.predictors.resource_central import ResourceCentral
 from agent.predictors.sum_max import SumMax
 from agent.series_index import FIXED
-from agent.trainer.trainer import Learner, TrainingSettings
+from agent.trainer.trainer import Trainer, TrainingSettings
 from crds.priority import PriorityBand, QoS
 from headroom.backtest.group import Machine, machines
 from headroom.backtest.placement import real
@@ -109,7 +109,7 @@ def given() -> Trace:
 @cache
 def agent() -> dict[int, ClassView]:
     """The agent's own views at some steps, of the pods that were warm."""
-    learner, found = Learner(TrainingSettings(interval_seconds=STEP)), {}
+    trainer, found = Trainer(TrainingSettings(interval_seconds=STEP)), {}
     samples, limits = Samples(given()), given().limits
     pods = [
         PodRef(str(number), "", str(number), PriorityBand.PROD, QoS.NONE, workload=stay.workload)
@@ -117,12 +117,12 @@ def agent() -> dict[int, ClassView]:
     ]
     for step in range(STEPS):
         here = [number for number, stay in enumerate(STAYS) if stay.start <= step < stay.end]
-        learner.observe(START + STEP * step + 270.0, samples, [pods[number] for number in here])
+        trainer.train(START + STEP * step + 270.0, samples, [pods[number] for number in here])
         if step in WHEN:
-            rows = np.array([learner.row(str(number)) for number in here], dtype=np.intp)
-            warm = learner.histories["cpu"].warm(rows, COLD)
+            rows = np.array([trainer.row(str(number)) for number in here], dtype=np.intp)
+            warm = trainer.histories["cpu"].warm(rows, COLD)
             own = np.array([STAYS[number].series for number in here])
-            found[step] = _frozen(learner.histories["cpu"], rows[warm], limits[own[warm]])
+            found[step] = _frozen(trainer.histories["cpu"], rows[warm], limits[own[warm]])
     return found
 
 
@@ -191,7 +191,7 @@ def test_windows_answer_alike(days: float) -> None:
 
 def test_a_window_is_thin_somewhere() -> None:
     """The trace does hold what is easily got wrong: a pod of which the window says too little."""
-    assert any(view.windows(0.5).thin.any() for view in agent().values())
+    assert any(view.windows(0.5).sparse.any() for view in agent().values())
 
 
 def test_pod_without_its_workloads_history() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agent import database
-from agent.pod_metadata import NAME, Identities
+from agent.pod_metadata import NAME, PodMetadataStore
 from agent.pods import PodRef
 from agent.samples import CPU, MEMORY, NODE, SYS, Sample
 from agent.tsdb.tsdb import Tsdb
@@ -35,7 +35,7 @@ def agent_database(folder: Path, pods: Sequence[PodRef], node: str = "n1", minut
             names = [NODE, SYS, *(one.uid for one in there)]
             tick = [Sample(CPU, name, now, 0.25) for name in names]
             store.append(now, [*tick, *(Sample(MEMORY, name, now, 64.0 * MIB) for name in names)])
-        identities = Identities(node)
+        identities = PodMetadataStore(node)
         identities.update(START, pods)
         store.save_checkpoints(identities.checkpoint())
     return folder
@@ -222,8 +222,8 @@ def test_gaps_of_pods(tmp_path: Path) -> None:
     cells = ["10,10", "30,10", ",", ",", "30,20", "40,"]
     rows = [f"{START + 300 * number:.0f},{cell}" for number, cell in enumerate(cells)]
     write(tmp_path / "cpu_millicores.csv", "\n".join(["ts,a,b", *rows]))
-    thin = "\n".join(f"{START + 300 * number:.0f},{'5' if number in (0, 5) else ''}" for number in range(6))
-    write(tmp_path / "x/cpu_millicores.csv", f"ts,c\n{thin}\n")
+    sparse = "\n".join(f"{START + 300 * number:.0f},{'5' if number in (0, 5) else ''}" for number in range(6))
+    write(tmp_path / "x/cpu_millicores.csv", f"ts,c\n{sparse}\n")
     write(tmp_path / "pods.csv", HEADER + "a,n,a,,prod,25,,,\nb,n,b,,,,100,,\n")
     write(tmp_path / "x/pods.csv", HEADER + "c,m,c,,prod,5,,,\n")
     found = trace("trace", tmp_path)

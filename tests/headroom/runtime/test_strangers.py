@@ -46,7 +46,7 @@ def _opened(served: http.Served, count: int, said: bytes) -> tuple[int, int, byt
 
 @asynccontextmanager
 async def _agent() -> AsyncIterator[http.Served]:
-    served = await http.serve(agent_pages(Metrics().exposition, Health()), "127.0.0.1", 0, None, http.OPEN)
+    served = await http.serve(agent_pages(Metrics().render, Health()), "127.0.0.1", 0, None, http.OPEN)
     yield served
     await served.close(0)
 
@@ -97,7 +97,7 @@ async def test_unfinished_handshakes_make_room(tmp_path: Path) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(pair.cert, pair.key)
     door = http.bind("127.0.0.1", 0, strangers=40)
-    served = await http.listen(agent_pages(Metrics().exposition, Health()), door, context, http.OPEN)
+    served = await http.listen(agent_pages(Metrics().render, Health()), door, context, http.OPEN)
     trusted = ssl.create_default_context(cafile=pki.ca)
 
     def attack() -> tuple[int, bytes]:

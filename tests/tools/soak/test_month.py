@@ -79,7 +79,7 @@ def test_agent_of_the_month_runs(tmp_path: Path) -> None:
     agent = Month(tmp_path / "agent.db")
     for second in (1, 2, 31, 62, DAY - 1, DAY, DAY + 1):
         agent.pass_until(second)
-    assert agent.pipeline.learning.learner.trained_until is not None
+    assert agent.pipeline.training.trainer.trained_until is not None
     names = {pod.name for pod in agent.workload.pods()}
     assert len(names) > PODS
     assert agent.close() == ""

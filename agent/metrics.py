@@ -17,7 +17,7 @@ _AMOUNT = ("node", "resource", "unit")
 _PREDICTED = ("node", "predictor", "resource", "unit")
 _JUDGED = ("class", "resource", "horizon")
 
-disable_created_metrics()  # type: ignore[no-untyped-call] # when a counter began tells nobody anything, and doubles the page
+disable_created_metrics()  # type: ignore[no-untyped-call] # unused, and doubles the page
 
 
 class DetectedInfo(Collector):
@@ -99,7 +99,7 @@ class Metrics:
         self.report_dropped = self._gauge("report_dropped_fields", "Fields that the cluster's NodeMetric drops.")
         self.usage = self._gauge("usage", "Mean usage in the report window [cores, bytes].", "class", "resource")
         self.peak = self._gauge("peak", "Predicted peak, margin included [cores, bytes].", "class", "resource")
-        self.reclaimable = self._gauge("reclaimable", "Prod requests that may be resold [cores, bytes].", "resource")
+        self.reclaimable = self._gauge("reclaimable", "Prod requests that may be reclaimed [cores, bytes].", "resource")
 
     def _pressure(self) -> None:
         self.node_pressure = self._gauge(
@@ -127,7 +127,7 @@ class Metrics:
         self.node_usage = self._gauge("node_metric_node_usage", "Node usage as reported.", *_AMOUNT)
         self.system_usage = self._gauge("node_metric_system_usage", "System usage as reported.", *_AMOUNT)
         self.predicted_reclaimable = self._gauge(
-            "node_predicted_resource_reclaimable", "What the model says can be resold.", *_PREDICTED
+            "node_predicted_resource_reclaimable", "What can be reclaimed by the model.", *_PREDICTED
         )
         self.predicted_peak = self._gauge(
             "node_predicted_resource_peak", "Peak of Prod and the system that the model expects.", *_PREDICTED

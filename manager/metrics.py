@@ -31,12 +31,14 @@ class ManagerMetrics:
         GCCollector(registry=self.registry)
         per_node = ["node", "resource"]
         self._calculated = self._gauge(
-            "mid_calculated", "What the formula allows to sell [milli-cores, bytes]", per_node
+            "mid_calculated", "What the formula allows to publish [milli-cores, bytes]", per_node
         )
-        self._published = self._gauge("mid_published", "What the Node should offer [milli-cores, bytes]", per_node)
+        self._published = self._gauge("mid_published", "What the Node should have [milli-cores, bytes]", per_node)
         self._requested = self._gauge("mid_requested", "What running Mid pods requested [milli-cores, bytes]", per_node)
-        self._deficit = self._gauge("mid_deficit", "Requested beyond what may be sold [milli-cores, bytes]", per_node)
-        self._degraded = self._gauge("mid_degraded", "1 when nothing is sold for a reason", ["node", "reason"])
+        self._deficit = self._gauge(
+            "mid_deficit", "Requested beyond what may be published [milli-cores, bytes]", per_node
+        )
+        self._degraded = self._gauge("mid_degraded", "1 when nothing is published for a reason", ["node", "reason"])
         self._reason: dict[str, str] = {}
         self.leading = self._gauge("leading", "1 while this replica writes")
         """Whether this replica writes."""
@@ -46,7 +48,7 @@ class ManagerMetrics:
         """Whether the ConfigMap is usable."""
         self.config_entries_disabled = self._gauge("config_entry_errors", "Faults in nodeConfigs entries")
         """Faults in entries of `nodeConfigs`."""
-        self.queue = self._gauge("queue_nodes", "Nodes that wait to be looked at")
+        self.queue = self._gauge("queue_nodes", "Nodes that wait to be reconciled")
         """Length of the queue."""
         self.known = self._gauge("known_objects", "Objects remembered", ["kind"])
         """How many objects are remembered."""
@@ -55,7 +57,7 @@ class ManagerMetrics:
         )
         """Writes by object and result."""
         self.reconcile_seconds = Histogram(
-            f"{PREFIX}_reconcile_seconds", "Time to look at one node, writes included", registry=self.registry
+            f"{PREFIX}_reconcile_seconds", "Time to reconcile one node, writes included", registry=self.registry
         )
         """Time per node."""
         self._groups: dict[Any, Any] = {}

@@ -15,7 +15,7 @@ class WebhookMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.reviews = Counter(
             f"{PREFIX}_webhook_reviews",
-            "Edits of the colocation config that API servers asked about; unchecked ones were admitted",
+            "Edits of the colocation config that API servers sent for review; unchecked ones were admitted",
             ["result"],
             registry=registry,
         )

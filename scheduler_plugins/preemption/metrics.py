@@ -19,13 +19,11 @@ class ReclaimMetrics:
         """Looks."""
         self.pending = Gauge(
             "headroom_scheduler_reclaim_pending_pods",
-            "Pods with a quota that found no node and for which nobody is being evicted.",
+            "Pods with a quota that found no node and for which no pod is being evicted.",
             registry=registry,
         )
         """Pods that wait."""
-        self.holds = Gauge(
-            "headroom_scheduler_reclaim_holds", "Pods for which room is held on a node.", registry=registry
-        )
+        self.holds = Gauge("headroom_scheduler_reclaim_holds", "Pods with a hold on a node.", registry=registry)
         """Holds in force."""
         self.beyond_max = Gauge(
             "headroom_scheduler_quota_pods_beyond_max",
@@ -33,7 +31,7 @@ class ReclaimMetrics:
             ["quota_namespace", "quota"],
             registry=registry,
         )
-        """Pods that nobody admitted."""
+        """Pods that were not admitted."""
         self.decisions = Counter(
             "headroom_scheduler_reclaim_decisions",
             "What was decided for pods that found no node, by outcome (held, dry-run, nobody, changed, guarded,"
@@ -44,7 +42,7 @@ class ReclaimMetrics:
         """Decisions by outcome."""
         self.evictions = Counter(
             "headroom_scheduler_reclaim_evictions",
-            "Evictions asked for, by result (evicted, gone, refused-by-budget, refused).",
+            "Evictions requested, by result (evicted, gone, refused-by-budget, refused).",
             ["result"],
             registry=registry,
         )

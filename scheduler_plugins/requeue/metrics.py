@@ -16,7 +16,9 @@ class WakingMetrics:
         )
         """Pods that wait."""
         self.groups = Gauge(
-            "headroom_scheduler_waiting_groups", "Groups of waiting pods that are judged together.", registry=registry
+            "headroom_scheduler_waiting_groups",
+            "Groups of unschedulable pods that are evaluated together.",
+            registry=registry,
         )
         """Groups of them."""
         self.overflowed = Gauge(
@@ -26,12 +28,12 @@ class WakingMetrics:
         )
         """Pods that were not remembered."""
         self.woken = Counter(
-            "headroom_scheduler_woken_pods", "Pods that were woken by a patch that succeeded.", registry=registry
+            "headroom_scheduler_woken_pods", "Pods that were requeued by a patch that succeeded.", registry=registry
         )
-        """Pods woken."""
+        """Pods requeued."""
         self.patches = Counter(
             "headroom_scheduler_wake_patches",
-            "Patches that were to wake a pod, by result (ok, gone, changed, forbidden, refused, unavailable).",
+            "Patches to requeue a pod, by result (ok, gone, changed, forbidden, refused, unavailable).",
             ["result"],
             registry=registry,
         )
@@ -45,7 +47,7 @@ class WakingMetrics:
         """Seconds waited by pods that found a node."""
         self.round_seconds = Histogram(
             "headroom_scheduler_waking_round_seconds",
-            "CPU-bound time of one look at the waiting pods.",
+            "CPU-bound time of one pass over the unschedulable pods.",
             buckets=(0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0),
             registry=registry,
         )
@@ -56,4 +58,4 @@ class WakingMetrics:
             ["result"],
             registry=registry,
         )
-        """Events by result; suppressed: the same was told lately, or the pod did not wait for its turn."""
+        """Events by result; suppressed: the same was reported lately, or the pod did not wait for its turn."""

@@ -15,7 +15,7 @@ class EvictionMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requested = Counter(
-            f"{PREFIX}_mid_evictions", "Evictions of Mid pods that were asked for", ["result"], registry=registry
+            f"{PREFIX}_mid_evictions", "Evictions of Mid pods that were requested", ["result"], registry=registry
         )
         """Evictions by what came of them."""
         self.skipped = Counter(
@@ -30,7 +30,7 @@ class EvictionMetrics:
         )
         self._deficit_seconds = Counter(
             f"{PREFIX}_mid_deficit_seconds",
-            "Time during which a fresh report proved that Mid pods hold more than may be sold",
+            "Time during which a fresh report proved that Mid pods hold more than may be published",
             ["node", "resource"],
             registry=registry,
         )

@@ -31,12 +31,12 @@ class ShadowMetrics:
 
         what = "what the node would offer [milli-cores, bytes]"
         self._offered = gauge("offered", f"In shadow mode: {what}", "node", "resource")
-        self._mean = gauge("mean", "Mean of what it would have offered [milli-cores, bytes]", "node", "resource")
+        self._mean = gauge("mean", "Mean of what it would have published [milli-cores, bytes]", "node", "resource")
         self._observed = gauge("observed_seconds", "For how long reports could judge [s]", "node")
         self._too_much = gauge("too_much_seconds", "For how long that was too much [s]", "node", "resource")
         self._worst = gauge("worst_excess", "By how much at worst [milli-cores, bytes]", "node", "resource")
         self._nodes = gauge("nodes", "Nodes in shadow mode")
-        self._all_offered = gauge("all_offered", "What all of them would offer [milli-cores, bytes]", "resource")
+        self._all_offered = gauge("all_offered", "What all of them would publish [milli-cores, bytes]", "resource")
         self._all_mean = gauge("all_mean", "Sum of their means [milli-cores, bytes]", "resource")
         self._all_observed = gauge("all_observed_seconds", "Sum of their observed times [s]")
         self._all_too_much = gauge("all_too_much_seconds", "Sum of their times of too much [s]", "resource")

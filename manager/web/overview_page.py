@@ -196,7 +196,7 @@ def _used(row: Row, resource: str) -> Html:
             ("used", Series.USED),
             ("predicted peak of Prod", Series.PEAK),
             ("requested by Prod", Series.REQUESTED),
-            ("Mid offered", Series.OFFERED),
+            ("Mid published", Series.OFFERED),
             ("allocatable", Series.ALLOCATABLE),
         )
     )
@@ -259,7 +259,7 @@ def _key() -> Html:
     parts = (
         ("used", "used"),
         ("peak", "predicted peak of Prod"),
-        ("offered", "Mid offered"),
+        ("offered", "Mid published"),
         ("requested", "requested by Prod"),
     )
     keys = [

@@ -39,8 +39,8 @@ class Line:
 LINES: Final = (
     Line(Series.ALLOCATABLE, "Allocatable", "allocatable"),
     Line(Series.REQUESTED, "Requested by Prod", "requested"),
-    Line(Series.OFFERED, "Mid offered", "offered", filled=True),
-    Line(Series.BOUGHT, "Mid bought", "bought"),
+    Line(Series.OFFERED, "Mid published", "offered", filled=True),
+    Line(Series.BOUGHT, "Mid allocated", "bought"),
     Line(Series.PEAK, "Predicted peak of Prod", "peak"),
     Line(Series.USED, "Used by all", "used"),
     Line(Series.USED_BY_PROD, "Used by Prod and system", "prod"),
